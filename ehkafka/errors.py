@@ -6,7 +6,7 @@ EhkafkaError
 │   └── MissingExtraError   install an extra                                        exit 2
 ├── EndpointError           fix the address, network, rights or topic; then restart exit 3
 │   ├── TopicNotFoundError  create the topic or correct its name                    exit 3
-│   └── OffsetGapError      decide where to go on: the log no longer has the offset exit 3
+│   └── OffsetGapError      decide where to continue: the log no longer has the offset exit 3
 ├── HandlerFailedError      fix the handler or the record; it is redelivered        exit 1
 ├── WorkerDiedError         see why a worker process ended: memory, a crash, a kill exit 1
 ├── UnfinishedError          a stop left started records unfinished or unsaved       exit 4

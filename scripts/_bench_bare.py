@@ -18,13 +18,14 @@ from typing import TYPE_CHECKING, Any
 import confluent_kafka
 import orjson
 from _bench_handlers import async_handler, handler
+from _bench_marks import BEGIN, END, mark
 
 import ehkafka
 from ehkafka.endpoint.properties.layers import consumer_properties
 from ehkafka.workers.tasks.loop import new_loop
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 BATCH_RECORDS = 1_000
 # What waits between the reader and the workers, at most.
@@ -37,12 +38,18 @@ def bare_consumer(
     *,
     start: str = "earliest",
     kind: type[confluent_kafka.Consumer] = confluent_kafka.Consumer,
+    group: str | None = None,
+    more: Mapping[str, Any] | None = None,
 ) -> confluent_kafka.Consumer:
-    """Return a subscribed consumer with the engine's properties."""
+    """Return a subscribed consumer with the engine's properties, and `more`."""
     properties = consumer_properties(
-        ehkafka.Endpoint.kafka(bootstrap), f"bare-{uuid.uuid4()}", {}, assignor="default", instance_id=None
+        ehkafka.Endpoint.kafka(bootstrap),
+        group or f"bare-{uuid.uuid4()}",
+        {},
+        assignor="default",
+        instance_id=None,
     )
-    properties["auto.offset.reset"] = start
+    properties |= {"auto.offset.reset": start, **(more or {})}
     consumer = kind(properties)
     consumer.subscribe([topic])
     return consumer
@@ -61,6 +68,7 @@ def bare_loop(
     while seen < records:
         batch = consumer.consume(BATCH_RECORDS, 0) or consumer.consume(1, 0.05)
         if started_s is None and batch:
+            mark(BEGIN)
             started_s = time.perf_counter()
         for message in batch:
             message.key()
@@ -69,8 +77,9 @@ def bare_loop(
                 orjson.loads(message.value())
         seen += len(batch)
     took_s = time.perf_counter() - (started_s or 0.0)
+    mark(END)
     consumer.close()
-    return {"records_per_s": seen / took_s}
+    return {"records": seen, "records_per_s": seen / took_s}
 
 
 def bare_threads(
@@ -102,10 +111,11 @@ def bare_threads(
 
     started_s = _read(consumer, waiting, records, finished, start)
     took_s = time.perf_counter() - started_s
+    mark(END)
     for thread in threads:
         thread.join()
     consumer.close()
-    return {"records_per_s": records / took_s}
+    return {"records": records, "records_per_s": records / took_s}
 
 
 def bare_tasks(
@@ -140,9 +150,10 @@ def bare_tasks(
     thread.start()
     started_s = _read(consumer, waiting, records, finished, began.set)
     took_s = time.perf_counter() - started_s
+    mark(END)
     thread.join()
     consumer.close()
-    return {"records_per_s": records / took_s}
+    return {"records": records, "records_per_s": records / took_s}
 
 
 def _read(
@@ -158,6 +169,7 @@ def _read(
         room = seen < records and len(waiting) < WAITING_RECORDS_MAX
         batch = consumer.consume(BATCH_RECORDS, 0.01) if room else []
         if batch and started_s is None:
+            mark(BEGIN)
             started_s = time.perf_counter()
             start()
         waiting.extend(batch)
@@ -201,13 +213,15 @@ def bare_threads_by_key(
     threads = [threading.Thread(target=run, daemon=True) for _ in range(min(workers, len(by_key)))]
     for thread in threads:
         thread.start()
+    mark(BEGIN)
     started_s = time.perf_counter()
     go.set()
     for thread in threads:
         thread.join()
     took_s = time.perf_counter() - started_s
+    mark(END)
     consumer.close()
-    return {"records_per_s": seen / took_s}
+    return {"records": seen, "records_per_s": seen / took_s}
 
 
 def bare_calls(bootstrap: str, topic: str, records: int, *, work: str) -> dict[str, Any]:
@@ -218,9 +232,16 @@ def bare_calls(bootstrap: str, topic: str, records: int, *, work: str) -> dict[s
         messages += consumer.consume(min(BATCH_RECORDS, records - len(messages)), 0.05)
     consumer.close()
     handle = handler(work)
+    mark(BEGIN)
     started_s = time.perf_counter()
     for message in messages:
         handle(message)
     one_per_s = records / (time.perf_counter() - started_s)
+    mark(END)
     cores = os.cpu_count() or 1
-    return {"records_per_s": one_per_s * cores, "cores": cores, "one_process_per_s": one_per_s}
+    return {
+        "records": records,
+        "records_per_s": one_per_s * cores,
+        "cores": cores,
+        "one_process_per_s": one_per_s,
+    }

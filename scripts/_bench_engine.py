@@ -10,6 +10,7 @@ import uuid
 from typing import TYPE_CHECKING, Any, Literal
 
 from _bench_handlers import async_handler, handler
+from _bench_marks import BEGIN, END, mark
 
 import ehkafka
 from ehkafka.recovery.policy import DeadLetter, Skip
@@ -51,6 +52,7 @@ def engine(
     done = app.snapshot()
     assert done.finished_records >= records, done
     return {
+        "records": records,
         "records_per_s": records / took_s,
         "commits": done.counters["CommitAcknowledged"],
         "pauses": done.counters["PartitionPaused"],
@@ -102,6 +104,7 @@ def engine_poisoned(
     counters = app.snapshot().counters
     stop_now(app)
     return {
+        "records": records,
         "records_per_s": records / took_s,
         "parked_records": parked,
         "parked_records_max": parked_records_max,
@@ -125,6 +128,7 @@ def make_app(
     handle: Callable[[Any], Any],
     *,
     start: str = "earliest",
+    group: str | None = None,
     event_hubs: bool = False,
     **options: Any,
 ) -> ehkafka.App:
@@ -132,21 +136,27 @@ def make_app(
     endpoint = ehkafka.Endpoint.kafka(bootstrap)
     if event_hubs:  # the same broker, with the precautions of Event Hubs
         endpoint = dataclasses.replace(endpoint, kind="event-hubs")
-    settings = {name: options.pop(name) for name in tuple(options) if name.endswith("_max")}
-    app = ehkafka.App(group=f"bench-{uuid.uuid4()}", endpoint=endpoint, start=start, **settings)
+    settings = {
+        name: options.pop(name) for name in tuple(options) if name.endswith("_max") or name == "consumer"
+    }
+    group = group or f"bench-{uuid.uuid4()}"
+    app = ehkafka.App(group=group, endpoint=endpoint, start=start, **settings)
     app.handler(topic, **options)(handle)
     return app
 
 
 def time_until(app: ehkafka.App, records: int, check: Callable[[], None] = lambda: None) -> float:
-    """Return the seconds from the first record received to the last one finished."""
+    """Return the seconds from the first record received to the last one finished; mark both."""
     counts = app._runtime.totals  # noqa: SLF001 - cheaper than a snapshot, which would be measured too
     while counts()["received_records"] == 0:
         time.sleep(0.001)
+    mark(BEGIN)
     started_s = time.perf_counter()
     while counts()["finished_records"] < records:
         if app.state != "running":
             app.stop()
         check()
         time.sleep(0.002)
-    return time.perf_counter() - started_s
+    took_s = time.perf_counter() - started_s
+    mark(END)
+    return took_s

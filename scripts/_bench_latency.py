@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import confluent_kafka
 from _bench_bare import BATCH_RECORDS, bare_consumer
 from _bench_engine import make_app, stop_now
+from _bench_marks import READY, mark
 
 from ehkafka.events import PartitionPaused
 
@@ -22,7 +23,7 @@ def bare_latency(bootstrap: str, topic: str, seconds: float) -> dict[str, Any]:
     latencies: list[float] = []
     while not consumer.assignment():
         consumer.consume(1, 0.05)
-    print("ready", flush=True)
+    mark(READY)
     ends_s = time.monotonic() + seconds + 1.0
     while time.monotonic() < ends_s:
         batch = consumer.consume(BATCH_RECORDS, 0) or consumer.consume(1, 0.05)
@@ -129,7 +130,7 @@ def _run_live(app: ehkafka.App, seconds: float) -> None:
     app.start()
     while not app.snapshot().partitions:
         time.sleep(0.01)
-    print("ready", flush=True)
+    mark(READY)
     time.sleep(seconds + 1.0)
 
 
@@ -149,7 +150,7 @@ def produce_live(bootstrap: str, topic: str, seconds: float, per_s: int, hot_per
         producer.poll(0)
         time.sleep(0.0005)
     producer.flush()
-    return {"records": sent}
+    return {"records": sent + hot}
 
 
 def _age_s(message: Any) -> float:

@@ -24,6 +24,8 @@ class Topic:
     even: bool = False
     # Whether values are JSON with the field `home`; of 200 bytes in any case.
     json: bool = False
+    # The one partition that has records; None: as their keys say.
+    only_partition: int | None = None
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,8 @@ class Side:
     hot_per_s: int = 0
     # What a proxy before the broker does to commits; None: there is no proxy in between.
     commits: CommitPolicy | None = None
+    # Whether it has to know how many bytes a record takes in the broker's log.
+    counts_bytes: bool = False
 
 
 @dataclass(frozen=True)
@@ -63,10 +67,25 @@ class Row:
     together: bool = False
     # Whether rows with the very same measurement share one of each round, each with figures of its own.
     shared: bool = False
+    # A peer, what it is called, and what it is set beside; None: the same limit.
+    beside: Side | None = None
+    beside_name: str = ""
+    beside_limit: Side | None = None
+    # The names of what each side's CPU seconds per million records are called.
+    cpu: str = "cpu_s_per_million"
+    limit_cpu: str = ""
+    # Further figures of ours and the limit's: their name, and how they are written.
+    remarks: tuple[tuple[str, str], ...] = ()
 
     @property
     def sides(self) -> list[tuple[str, Side]]:
         """What is to be measured, in this order."""
         lanes = dataclasses.replace(self.ours, options={**self.ours.options, "express": False})
-        found = [("limit", self.limit), ("ours", self.ours), ("lanes", lanes if self.express else None)]
+        found = [
+            ("limit", self.limit),
+            ("beside_limit", self.beside_limit),
+            ("beside", self.beside),
+            ("ours", self.ours),
+            ("lanes", lanes if self.express else None),
+        ]
         return [(name, side) for name, side in found if side is not None]

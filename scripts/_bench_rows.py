@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 
 import confluent_kafka
 from _bench_row import FILLED_RECORDS, LETTERS, LIVE, Row, Side, Topic
+from _bench_rows_bytes import BYTES_TOPICS, bytes_rows
+from _bench_rows_compute import compute_rows
+from _bench_rows_members import MEMBERS_TOPICS, members_rows
+from _bench_rows_spark import SPARK_TOPICS, spark_rows
 
 from ehkafka.testing.faults.commit_throttle import CommitPolicy
 
@@ -15,25 +20,35 @@ def table(*, quick: bool, minutes: float, size: float) -> tuple[list[Row], dict[
     """Return all rows and the topics to fill; `size` scales records and seconds, to try the benchmark."""
     topics = {f"keys{keys}": Topic(keys) for keys in W8_KEYS}
     topics |= {f"even{keys}": Topic(keys, 10_000, even=True) for keys in W1_KEYS}
-    topics |= {"four": Topic(100, W3_RECORDS, partitions=4, even=True), "homes": Topic(10_000, json=True)}
+    topics |= {"four": Topic(100, W3_RECORDS, partitions=4, even=True)}
     topics |= {"poison": Topic(W5_KEYS, math.ceil(_w5_records(minutes) / W5_COUNTED))}
-    found = [*_w0(), *(_w2(*work) for work in (W2_WORK[1:3] if quick else W2_WORK))]
+    topics |= BYTES_TOPICS | MEMBERS_TOPICS | SPARK_TOPICS
+    found = [*_w0(shared=quick), *(_w2(*work) for work in (W2_WORK[1:3] if quick else W2_WORK))]
+    found += compute_rows(quick=quick)
     if not quick:
         found += [_w1(keys) for keys in W1_KEYS]
         found += [_w2_tasks(*work) for work in W2_TASKS]
         found += [*_w3(), _w4a(), *_w4b(), *(_w5(share, minutes) for share in W5_POISON), _w6(), _w7()]
         found += [_w8(keys) for keys in W8_KEYS]
-        found += _w11()
-    found.append(_w9())
-    rows = [_sized(row, size) for row in sorted(found, key=lambda row: row.work.split()[0])]
+        found += [*spark_rows(), *bytes_rows(), *members_rows()]
+    found.append(_w9(windows=1 if quick else LATENCY_WINDOWS))
+    if quick:  # the first row warms up for all
+        found = [dataclasses.replace(row, warm_up=number == 0) for number, row in enumerate(found)]
+    rows = [_sized(row, size) for row in sorted(found, key=lambda row: int(row.work.split()[0][1:]))]
     return rows, {name: _sized_topic(topic, size) for name, topic in topics.items()}
 
 
-def _w0() -> list[Row]:
+def named(rows: list[Row], texts: list[str] | None) -> list[Row]:
+    """Return the rows that start with one of the texts, or all; `W1` is that workload, not W11 as well."""
+    starts = tuple(f"{text} " if re.fullmatch(r"W\d+", text) else text for text in texts or [""])
+    return [row for row in rows if row.work.startswith(starts)]
+
+
+def _w0(*, shared: bool) -> list[Row]:
     options = {"records": FILLED_RECORDS}
     plain, bare = Side("engine", options=options), Side("bare_loop", options=options)
     raw = Side("engine", options={**options, "raw": True})
-    return [
+    rows = [
         Row("W0 no-op, `Record`", plain, bare, goal="≥ 0.65 of L-raw", express=True),
         Row("W0 no-op, raw `Message`", raw, bare, goal="≥ 0.80 of L-raw", express=True),
         Row(
@@ -49,6 +64,7 @@ def _w0() -> list[Row]:
             goal="≥ 0.95 of the same without",
         ),
     ]
+    return [dataclasses.replace(row, shared=shared) for row in rows]
 
 
 W1_KEYS = (1, 2, 5, 10, 100, 1_000, 10_000)
@@ -236,61 +252,31 @@ def _w8(keys: int) -> Row:
     )
 
 
-def _w9() -> Row:
+def _w9(*, windows: int) -> Row:
     return Row(
         "W9 latency p99 (ms) at 10 000/s",
         Side("engine_latency", LIVE, {"seconds": 4.0}, live_per_s=10_000),
         Side("bare_latency", LIVE, {"seconds": 4.0}, live_per_s=10_000),
         figure="p99_ms",
         goal="≤ the bare loop's + 5 ms",
-        windows=LATENCY_WINDOWS,
+        windows=windows,
         express=True,
     )
 
 
-# What it is called, the figure's name, whose it is, and the goals beside the defaults and tuned.
-W11_WORK = [
-    ("into noop, one batch", "one_batch", "ehkafka", "≥ 0.95"),
-    ("into noop, five batches", "batches", "ehkafka", ""),
-    ("`from_json`, count by home", "count", "ehkafka", "≥ 0.85"),
-    ("Python handler, both in `mapInArrow`", "handler", "ehkafka", "≥ 1.0"),
-    ("Python handler, `run_on_spark` beside `mapInArrow`", "handler", "engine", "≥ 1.0"),
-]
-
-
-def _w11() -> list[Row]:
-    all_of_it = Side("spark_sources", "homes", {"records": FILLED_RECORDS})
-
-    def row(name: str, work: str, reader: str, rival: str, goal: str) -> Row:
-        return Row(
-            f"W11 Spark, {name}, JVM connector {'tuned' if rival == 'jvm_tuned' else 'as it is'}",
-            all_of_it,
-            None,
-            figure=f"{work}_{reader}",
-            limit_figure=f"{work}_{rival}",
-            goal=goal,
-            warm_up=False,
-            shared=True,
-        )
-
-    return [
-        row(name, work, reader, rival, goal)
-        for name, work, reader, tuned in W11_WORK
-        for rival, goal in (("jvm", "≥ 1.4"), ("jvm_tuned", tuned))
-    ]
-
-
 def _sized(row: Row, size: float) -> Row:
-    limit = None if row.limit is None else _sized_side(row.limit, size)
-    return dataclasses.replace(row, ours=_sized_side(row.ours, size), limit=limit)
+    sides = {name: getattr(row, name) for name in ("ours", "limit", "beside", "beside_limit")}
+    return dataclasses.replace(row, **{name: _sized_side(side, size) for name, side in sides.items()})
 
 
-def _sized_side(side: Side, size: float) -> Side:
+def _sized_side(side: Side | None, size: float) -> Side | None:
+    if side is None:
+        return None
     options = dict(side.options)
     if "records" in options:
         options["records"] = max(200, math.ceil(options["records"] * size))
     if "seconds" in options:
-        options["seconds"] = max(1.0, options["seconds"] * size)
+        options["seconds"] = max(2.0, options["seconds"] * size)
     return dataclasses.replace(side, options=options)
 
 

@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import orjson
+from _bench_cpu import take_sample
+from _bench_marks import BEGIN, END, mark
 
 import ehkafka
 from ehkafka.spark import kafka_options
@@ -41,20 +43,28 @@ WORK = {"one_batch": READERS, "batches": READERS, "count": READERS, "handler": (
 
 
 def spark_sources(bootstrap: str, topic: str, records: int) -> dict[str, Any]:
-    """Do all the work with all readers; `<work>_<reader>` are records per second, `details` the seconds."""
+    """Do all the work with all readers; `<work>_<reader>` are records per second, `details` the seconds.
+
+    `<work>_<reader>_cpu_s` are CPU seconds per million records of the whole query, the JVM and Spark's Python
+    workers included.
+    """
     folder = Path(tempfile.mkdtemp(prefix="ehkafka-bench-"))
-    found: dict[str, Any] = {"details": {}}
+    found: dict[str, Any] = {"details": {}, "records": records}
     session = _session(folder)
     try:
         bench = _Bench(session, bootstrap, topic, records, folder)
         for count in (False, True):  # the first time for the compilers of the JVM
+            if count:
+                mark(BEGIN)
             for work, readers in WORK.items():
                 for reader in readers:
                     took = bench.run(work, reader)
                     if not count:
                         continue
                     found[f"{work}_{reader}"] = records / took["batches_s"]
+                    found[f"{work}_{reader}_cpu_s"] = took["cpu_s"] / records * 1e6
                     found["details"][f"{work}_{reader}"] = took
+        mark(END)
     finally:
         session.stop()
         shutil.rmtree(folder, ignore_errors=True)
@@ -70,9 +80,9 @@ class _Bench:
 
     def run(self, work: str, reader: str) -> dict[str, float]:
         """Run one query to its end; return the seconds of all of it, of its batches and inside of them."""
-        started_s = time.perf_counter()
+        before_s, started_s = _cpu_s(), time.perf_counter()
         query = self._engine() if reader == ENGINE else self._query(work, reader)
-        whole_s = time.perf_counter() - started_s
+        whole_s, cpu_s = time.perf_counter() - started_s, _cpu_s() - before_s
         batches = [each for each in query.recentProgress if each.numInputRows]
         seen = sum(each.numInputRows for each in batches)
         # The engine's query has a row for each partition; what it handled is looked at there.
@@ -81,6 +91,7 @@ class _Bench:
             "batches_s": sum(each.durationMs["triggerExecution"] for each in batches) / 1000,
             "work_s": sum(each.durationMs["addBatch"] for each in batches) / 1000,
             "whole_s": whole_s,
+            "cpu_s": cpu_s,
         }
 
     def _query(self, work: str, reader: str) -> StreamingQuery:
@@ -118,6 +129,12 @@ class _Bench:
         run.wait()
         assert run.counts["finished"] == self._records, run.counts
         return run.query
+
+
+def _cpu_s() -> float:
+    """Return the CPU seconds of this process and of all that it started; 0 where nothing tells."""
+    sample = take_sample()
+    return 0.0 if sample is None else sample.of_tree(os.getpid())
 
 
 def _session(folder: Path) -> SparkSession:

@@ -1,4 +1,4 @@
-"""Writes what the benchmark measured: a table in Markdown and on the terminal, JSON, and a plot."""
+"""Writes what the benchmark measured: a table in Markdown and on the terminal, and JSON."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import json
 import statistics
 from typing import TYPE_CHECKING, Any
 
-from matplotlib.figure import Figure
+from _bench_cpu import OTHERS_SHARE_MAX
+from _bench_plot import plot
+from _bench_ratios import cpu_s, figures, median, others, ratios
 from rich.console import Console
 from rich.table import Table
 
@@ -15,54 +17,84 @@ if TYPE_CHECKING:
 
     from _bench_row import Row
 
-Measured = "list[tuple[Row, dict[str, list[dict[str, Any]]]]]"
-HEAD = ("work", "ehkafka", "limit", "ratio (least–most)", "with plain lanes", "goal", "memory")
+HEAD = (
+    "work",
+    "ehkafka",
+    "limit",
+    "ratio (least–most)",
+    "with plain lanes",
+    "beside",
+    "goal",
+    "CPU s per million: ehkafka, limit",
+    "CPU that others took",
+    "memory",
+    "remarks",
+)
+# On the terminal, where there is less room.
+SHOWN = ("work", "ehkafka", "limit", "ratio (least–most)", "goal", HEAD[7], HEAD[8], "remarks")
 
 
 def write_report(measured: list[tuple[Row, dict[str, Any]]], facts: dict[str, Any], folder: Path) -> None:
     """Print the table and write bench.md, bench.json and bench.svg into `folder`."""
-    folder.mkdir(exist_ok=True)
-    lines = [_cells(row, sides) for row, sides in measured]
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = [dict(zip(HEAD, _cells(row, sides), strict=True)) for row, sides in measured]
     shown = ", ".join(f"{name} {value}" for name, value in facts.items())
     markdown = [f"| {' | '.join(HEAD)} |", "|---" * len(HEAD) + "|"]
-    markdown += [f"| {' | '.join(cells)} |" for cells in lines]
-    (folder / "bench.md").write_text("\n".join(markdown) + f"\n\n{shown}\n")
+    markdown += [f"| {' | '.join(cells.values())} |" for cells in lines]
+    (folder / "bench.md").write_text("\n".join([*markdown, "", shown, "", OTHERS, ""]))
     everything = {"facts": facts, "rows": {row.work: sides for row, sides in measured}}
     (folder / "bench.json").write_text(json.dumps(everything, indent=1))
-    _plot(measured, folder / "bench.svg", shown)
-    table = Table(*HEAD, title="ehkafka beside the bare loop", caption=shown)
+    plot(measured, folder / "bench.svg", shown)
+    table = Table(*SHOWN, title="ehkafka beside what is bare", caption=f"{shown}\n{OTHERS}")
     for cells in lines:
-        table.add_row(*cells)
-    Console().print(table)
+        table.add_row(*(cells[name] for name in SHOWN))
+    console = Console()
+    Console(width=None if console.is_terminal else 220).print(table)
     Console(stderr=True).print(f"Written: {folder / 'bench.md'}, bench.json, bench.svg")
 
 
-def ratios(row: Row, sides: dict[str, list[dict[str, Any]]], name: str = "ours") -> list[float]:
-    """Return that side ÷ limit of each round."""
-    return [ours / limit for ours, limit in zip(*_figures(row, sides, name), strict=True)]
-
-
-def _figures(
-    row: Row, sides: dict[str, list[dict[str, Any]]], name: str = "ours"
-) -> tuple[list[float], list[float]]:
-    """Return that side and the limit, round by round."""
-    limits = sides["ours" if row.limit is None else "limit"]
-    return [one[row.figure] for one in sides[name]], [one[row.limit_figure or row.figure] for one in limits]
+OTHERS = (
+    "CPU that others took: of all cores, by processes that do not belong to the benchmark and by a virtual "
+    "machine's host, while a side was measured; the median, and in brackets the most. ⚠ says how many "
+    f"measurements had more than {OTHERS_SHARE_MAX:.0%}, the last repetition included."
+)
 
 
 def _cells(row: Row, sides: dict[str, list[dict[str, Any]]]) -> tuple[str, ...]:
-    ours, limit = map(statistics.median, _figures(row, sides))
-    each = ratios(row, sides)
+    ours, limit = map(statistics.median, figures(row, sides))
     memory = max(one["rss_mib"] for one in sides["ours"])
     return (
         row.work,
         _number(ours),
         _number(limit),
-        _spread(each),
+        _spread(ratios(row, sides)),
         _spread(ratios(row, sides, "lanes")) if row.express else "",
+        f"{row.beside_name} {_spread(ratios(row, sides, 'beside'))}" if row.beside is not None else "",
         row.goal,
+        ", ".join("unknown" if one is None else _number(one) for one in cpu_s(row, sides)),
+        _others(others(sides)),
         f"{memory} MiB",
+        _remarks(row, sides),
     )
+
+
+def _others(each: list[float]) -> str:
+    if not each:
+        return "unknown"
+    disturbed = sum(share > OTHERS_SHARE_MAX for share in each)
+    marked = f" ⚠ {disturbed} of {len(each)}" if disturbed else ""
+    return f"{statistics.median(each):.0%} ({max(each):.0%}){marked}"
+
+
+def _remarks(row: Row, sides: dict[str, list[dict[str, Any]]]) -> str:
+    said = []
+    for name, template in row.remarks:
+        ours, limit = (median(sides.get(side, []), name) for side in ("ours", "limit"))
+        texts = [(side, one) for side, one in (("", ours), ("limit ", limit)) if one is not None]
+        said += [side + template.format(one) for side, one in texts]
+    if any(one.get("ran_dry") for each in sides.values() for one in each):
+        said.append("the topic ran dry: the bytes are too few")
+    return "; ".join(said)
 
 
 def _spread(each: list[float]) -> str:
@@ -70,21 +102,4 @@ def _spread(each: list[float]) -> str:
 
 
 def _number(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}"
-
-
-def _plot(measured: list[tuple[Row, dict[str, Any]]], path: Path, shown: str) -> None:
-    figure = Figure(figsize=(9, 1.2 + 0.5 * len(measured)), layout="constrained")
-    axes = figure.subplots()
-    names = [row.work for row, _ in measured][::-1]
-    each = [ratios(row, sides) for row, sides in measured][::-1]
-    middles = [statistics.median(values) for values in each]
-    spread = [
-        [middle - min(values) for middle, values in zip(middles, each, strict=True)],
-        [max(values) - middle for middle, values in zip(middles, each, strict=True)],
-    ]
-    axes.barh(names, middles, xerr=spread, color="#3b6ea5", ecolor="#222222", capsize=3)
-    axes.axvline(1.0, color="#888888", linewidth=1, linestyle="--")
-    axes.set_xlabel("ehkafka ÷ limit (median, least–most); for latencies less is better")
-    axes.set_title(shown, fontsize=7)
-    figure.savefig(path)
+    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"

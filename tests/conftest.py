@@ -75,7 +75,7 @@ def flaws() -> Callable[[str], list[str]]:
 
 
 @pytest.fixture(autouse=True)
-def well_said(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def plain_words(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Look at each error of ours and each log line that a test of these rooms brings about."""
     if request.path.relative_to(request.config.rootpath / "tests").parts[0] not in SPOKEN:
         yield
@@ -123,7 +123,7 @@ def no_cloud_identity() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def heard_interrupts() -> Iterator[None]:
+def interrupts_arrive() -> Iterator[None]:
     """Let Ctrl-C be heard here and by the commands that tests start, as in a terminal.
 
     A shell starts what it puts into the background with SIGINT ignored. Python then leaves it so, and every

@@ -5,7 +5,6 @@ Knows the runtime and nothing below it. All methods may be called from any threa
 
 from __future__ import annotations
 
-import asyncio
 import os
 import threading
 import time
@@ -13,23 +12,15 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Literal
 
 from ehkafka.app.configuration import Configurable, Configuration
-from ehkafka.app.lifespan import start_unless_cancelled
 from ehkafka.app.registration import Registration
+from ehkafka.app.shown import Shown
 from ehkafka.app.supervised import Supervised
-from ehkafka.checkpoints.store_mirror import checked_choice
 from ehkafka.errors import ConfigurationError, EngineError
-from ehkafka.events.history import checked_history
 from ehkafka.run.collector import collector_set
-from ehkafka.run.health_file import touched
 from ehkafka.run.importing import refuse_while_importing
-from ehkafka.run.observation import health_of_run, snapshot_of
-from ehkafka.run.options import AppOptions
-from ehkafka.run.runtime import Runtime
 from ehkafka.run.signals import stops
 from ehkafka.settings import check_timeout, drain_of
-from ehkafka.telemetry.snapshot import Health, Snapshot
 from ehkafka.wording.calling import plainly
-from ehkafka.workers.processes import child as process_child
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,6 +32,8 @@ if TYPE_CHECKING:
     from ehkafka.checkpoints.store_mirror import MirrorChoice
     from ehkafka.endpoint import Endpoint
     from ehkafka.events.history import History
+    from ehkafka.run.options import AppOptions
+    from ehkafka.run.runtime import Runtime
     from ehkafka.settings import Drain
     from ehkafka.spark.engine.run import SparkRun
 
@@ -50,7 +43,7 @@ State = Literal["new", "starting", "running", "stopping", "stopped"]
 STOP_SLACK_S = 5.0
 
 
-class App(Registration, Configurable, Supervised):
+class App(Registration, Configurable, Shown, Supervised):
     """A consumer group's member: handlers, and one consumer that feeds them.
 
     - `group` (required): the consumer group.
@@ -81,8 +74,8 @@ class App(Registration, Configurable, Supervised):
     ) -> None:
         super().__init__()
         self._configuration = Configuration(group, endpoint, start, settings)
-        self._history = checked_history(history)
-        self._mirror = checked_choice(mirror)
+        self._history = None if history is None else _checked_history(history)
+        self._mirror = None if mirror is None else _checked_mirror(mirror)
         # Guards the life cycle, not the data: two threads may start and stop.
         self._lock = threading.RLock()
         self._runtime: Runtime | None = None
@@ -130,7 +123,7 @@ class App(Registration, Configurable, Supervised):
             self._run_members(members, self._options(), hung_s=hung_s, health_file=health_file, run=run)
             return
         # Before the start: from its last moments on records are handled, and a signal must not cut them off.
-        with stops(self._stop_on_signal, self._leave_on_signal), touched(health_file, self._is_live):
+        with stops(self._stop_on_signal, self._exit_on_signal), self._shown_live(health_file):
             self._early_stop = None
             self.start()
             runtime = self._runtime
@@ -155,7 +148,7 @@ class App(Registration, Configurable, Supervised):
         elif self._state == "starting" and runtime.is_reaching:
             raise KeyboardInterrupt
 
-    def _leave_on_signal(self) -> None:
+    def _exit_on_signal(self) -> None:
         if self._state != "running" or self._runtime is None:
             raise KeyboardInterrupt
         self._runtime.exit_now()
@@ -203,11 +196,10 @@ class App(Registration, Configurable, Supervised):
             self._stop_members(drain, timeout_s)
             return
         runtime = self._runtime
-        if runtime is None and process_child.stop_parent is not None:
-            # In a worker process, where this app is a copy that never starts.
-            process_child.stop_parent(drain, timeout_s)
+        if runtime is None:
+            _stop_from_worker_process(drain, timeout_s)
             return
-        if runtime is None or self._state == "stopped":
+        if self._state == "stopped":
             return
         request = runtime.request_stop("stop() was called", drain=drain, timeout_s=timeout_s)
         here = threading.current_thread()
@@ -237,12 +229,17 @@ class App(Registration, Configurable, Supervised):
         self.stop()
 
     async def __aenter__(self) -> Self:
+        # Only programs with a loop of their own need asyncio here.
+        from ehkafka.app.lifespan import start_unless_cancelled  # noqa: PLC0415
+
         await start_unless_cancelled(self.start, self.stop)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        import asyncio  # noqa: PLC0415 - likewise
+
         await asyncio.to_thread(self.stop)
 
     @plainly
@@ -341,43 +338,26 @@ class App(Registration, Configurable, Supervised):
         """The topics of all handlers, sorted."""
         return tuple(sorted({topic for spec in self._specs for topic in spec.topics}))
 
-    def snapshot(self) -> Snapshot:
-        """Return an immutable picture of the app as it is now. Takes microseconds per live lane.
-
-        With members it is the sum over them, and has each; one that does not answer within a second is shown
-        as it answered last.
-        """
-        if self._supervisor is not None:
-            return self._supervisor.snapshot()
-        runtime = self._runtime
-        if runtime is None:
-            endpoint = self._configuration.endpoint_name
-            return Snapshot.empty(self.settings.group, endpoint, self.state, time.time())
-        return snapshot_of(runtime, self.state)
-
-    def health(self) -> Health:
-        """Return whether all is well, else the reasons: each names where and what it waits for."""
-        if self._supervisor is not None:
-            return self._supervisor.health()
-        runtime = self._runtime
-        snapshot = self.snapshot()
-        if runtime is None:
-            return Health((f"The app is {snapshot.state}.",))
-        return health_of_run(runtime, snapshot)
-
     # --- inside ------------------------------------------------------------------------------------
 
     def _make_runtime(self) -> Runtime:
         self._supervisor = None  # an earlier run's
+        # The engine is most of the package: whoever only makes an app, as commands and workers do, has no
+        # use for it.
+        from ehkafka.run.runtime import Runtime  # noqa: PLC0415
+
         return Runtime(self._options())
 
     def _options(self) -> AppOptions:
+        from ehkafka.intake.context import PartitionHooks  # noqa: PLC0415 - with the engine
+        from ehkafka.run.options import AppOptions  # noqa: PLC0415 - likewise
+
         return AppOptions(
             endpoint=self.endpoint,
             settings=self.settings,
             specs=tuple(self._specs),
             middleware=tuple(self._middleware),
-            partition_hooks=self._partition_hooks,
+            partition_hooks=PartitionHooks(**self._partition_hooks),
             on_error=self._on_error,
             on_start=tuple(self._on_start),
             on_stop=tuple(self._on_stop),
@@ -439,3 +419,23 @@ class App(Registration, Configurable, Supervised):
                     "The process forked after the app was started, so the child has none of its threads and "
                     "sockets. Make the app in the child, or start it after the fork."
                 )
+
+
+def _checked_history(history: History) -> History | None:
+    from ehkafka.events.history import checked_history  # noqa: PLC0415 - the whole catalogue of events
+
+    return checked_history(history)
+
+
+def _checked_mirror(mirror: MirrorChoice) -> MirrorChoice | None:
+    from ehkafka.checkpoints.store_mirror import checked_choice  # noqa: PLC0415 - for apps with a mirror
+
+    return checked_choice(mirror)
+
+
+def _stop_from_worker_process(drain: Drain | None, timeout_s: float | None) -> None:
+    """Ask the parent in a worker process, where the app is a copy that never starts; else nothing runs."""
+    from ehkafka.workers.processes import child  # noqa: PLC0415 - multiprocessing
+
+    if child.stop_parent is not None:
+        child.stop_parent(drain, timeout_s)

@@ -8,31 +8,22 @@ properties may start an embedded broker or read a key, as the start of the app w
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from ehkafka.endpoint import Endpoint
 from ehkafka.endpoint.environment import KEYS as ENDPOINT_KEYS
 from ehkafka.endpoint.environment import WAYS as ENDPOINT_WAYS
 from ehkafka.endpoint.environment import property_name, read_variables
-from ehkafka.endpoint.properties.advice import consumer_advice
-from ehkafka.endpoint.properties.known_names import KNOWN
-from ehkafka.endpoint.properties.layers import explain_consumer
 from ehkafka.endpoint.properties.names import check_mapping, in_one_spelling, is_secret, shown
 from ehkafka.errors import ConfigurationError
 from ehkafka.positions.start import check_start
-from ehkafka.progress.pacing import commit_pacing
-from ehkafka.progress.saving import metadata_bytes_max
-from ehkafka.run.options import properties_of
-from ehkafka.settings import MEANINGS, Settings
-from ehkafka.wording import seconds
+from ehkafka.settings import Settings
 from ehkafka.wording.calling import close_to, must_be_endpoint
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
-    from ehkafka.endpoint.properties.layers import Explained
+    from ehkafka.app.effective import Effective
 
 # What a reader of files and variables needs beside the two classes; `cli/` imports it from here.
 __all__ = [
@@ -40,7 +31,6 @@ __all__ = [
     "ENDPOINT_WAYS",
     "Configurable",
     "Configuration",
-    "Effective",
     "in_one_spelling",
     "is_secret",
     "property_name",
@@ -49,36 +39,11 @@ __all__ = [
 ]
 
 CODE = "code"
-DEFAULT = "default"
 ENVIRONMENT = "environment"
-_OF_ENDPOINT = "endpoint.properties."
+OF_ENDPOINT = "endpoint.properties."
 SETTING_NAMES = tuple(field.name for field in dataclasses.fields(Settings))
 # Options of `App.handler` that a newcomer gives to the app.
 _OF_HANDLERS = frozenset({"workers", "order_by", "retry", "on_failure", "deadline_s", "raw", "rate_limit"})
-# Why less is used than a setting asks for.
-_BOUNDS = {
-    "commit_interval_s": "Event Hubs takes few commits a second of a partition",
-    "commit_metadata_bytes_max": "the broker takes no longer metadata",
-    "drain_s": "a revoke that takes half of max.poll.interval.ms already risks the membership",
-}
-# librdkafka's properties are a section of their own.
-_SCALARS = tuple(name for name in SETTING_NAMES if name != "consumer")
-
-
-@dataclass(frozen=True, slots=True)
-class Effective:
-    """One value in effect, safe to show: `***` stands for a secret.
-
-    `origin` names the place that decided it (a variable, `file: key`, a flag, `code`, `default`, `engine`
-    for what only the engine sets, `endpoint`); `reason` is one line, `advice` what speaks against it.
-    """
-
-    section: Literal["endpoint", "app", "consumer"]
-    name: str
-    value: str | float | bool | None
-    origin: str
-    reason: str
-    advice: str = ""
 
 
 class Configuration:
@@ -154,7 +119,7 @@ class Configuration:
         self._origins |= {name: origins.get(name, usual) for name in named}
         if endpoint is not None:
             self._origins |= {
-                name: origin for name, origin in origins.items() if name.startswith(_OF_ENDPOINT)
+                name: origin for name, origin in origins.items() if name.startswith(OF_ENDPOINT)
             }
 
     def laid_over(self) -> tuple[Endpoint | None, dict[str, Any]]:
@@ -164,7 +129,10 @@ class Configuration:
 
     def explain(self) -> tuple[Effective, ...]:
         """Return all values in effect. Raises `ConfigurationError` for what the start would refuse."""
-        return (*self._explained_endpoint(), *self._explained_settings(), *self._explained_consumer())
+        # Only here: an app that runs explains nothing.
+        from ehkafka.app.effective import Explanation  # noqa: PLC0415
+
+        return Explanation(self.endpoint, self.settings, self._origins).of_all()
 
     def _changed(self, changes: Mapping[str, Any]) -> Settings:
         if "group" in changes:
@@ -178,64 +146,6 @@ class Configuration:
                 **in_one_spelling(changes["consumer"], "consumer"),
             }
         return dataclasses.replace(self.settings, **changes)
-
-    def _explained_endpoint(self) -> Iterator[Effective]:
-        endpoint = self.endpoint
-        origin = self._origins["endpoint"]
-        yield Effective("endpoint", "kind", endpoint.kind, origin, "decides whose limits apply")
-        yield Effective("endpoint", "name", endpoint.name, origin, "the broker, in logs and pages")
-        yield Effective(
-            "endpoint", "default_topic", endpoint.default_topic, origin, "of handlers that name no topic"
-        )
-
-    def _explained_settings(self) -> Iterator[Effective]:
-        bounded = self._bounded()
-        for name in _SCALARS:
-            yield Effective(
-                "app",
-                name,
-                _plain(name, getattr(self.settings, name)),
-                self._origins.get(name, DEFAULT),
-                MEANINGS[name],
-                bounded.get(name, ""),
-            )
-
-    def _bounded(self) -> dict[str, str]:
-        """Return what is used instead of settings that ask for more than the engine gives."""
-        settings, is_event_hubs = self.settings, self.endpoint.is_event_hubs
-        poll_ms = properties_of(self.endpoint, self.settings)["max.poll.interval.ms"]
-        used = {
-            "commit_interval_s": commit_pacing(settings, is_event_hubs=is_event_hubs).interval_s,
-            "commit_metadata_bytes_max": metadata_bytes_max(settings, is_event_hubs=is_event_hubs),
-            "drain_s": settings.drain_used_s(poll_ms),
-        }
-        return {
-            name: f"{value:g} is used, for {_BOUNDS[name]}"
-            for name, value in used.items()
-            if getattr(settings, name) not in (None, value)
-        }
-
-    def _explained_consumer(self) -> Iterator[Effective]:
-        settings = self.settings
-        membership: dict[str, Any] = {"assignor": settings.assignor, "instance_id": settings.instance_id}
-        asked = (self.endpoint, settings.group, settings.consumer)
-        advice = {
-            each.property: f"{each.advice} ({each.source})"
-            for each in consumer_advice(self.endpoint, properties_of(self.endpoint, self.settings))
-        }
-        for each in explain_consumer(*asked, **membership):
-            # Until librdkafka has refused an unknown name nobody knows what its value is.
-            value = _plain(each.name, each.value) if each.name in KNOWN else "***"
-            yield Effective(
-                "consumer", each.name, value, self._origin_of(each), each.reason, advice.get(each.name, "")
-            )
-
-    def _origin_of(self, explained: Explained) -> str:
-        if explained.layer == "app":
-            return self._origins.get(f"consumer.{explained.name}", CODE)
-        if explained.layer == "endpoint":
-            return self._origins.get(_OF_ENDPOINT + explained.name, explained.layer)
-        return explained.layer
 
 
 class Configurable:
@@ -285,18 +195,6 @@ class Configurable:
     def _must_be_new(self, what: str) -> None:
         """Refuse a change after the start."""
         raise NotImplementedError
-
-
-def _plain(name: str, value: object) -> str | float | bool | None:
-    """Return a value as it may be shown and written as JSON."""
-    text = shown(name, value)
-    if text == "***" or value is None or isinstance(value, bool | int | float):
-        return text if text == "***" else value  # type: ignore[return-value]
-    if isinstance(value, timedelta):
-        return f"{seconds(value.total_seconds())}"
-    if isinstance(value, datetime):
-        return value.isoformat()
-    return str(getattr(value, "__name__", value))
 
 
 def _check_group(group: object) -> None:

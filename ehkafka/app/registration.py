@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ehkafka.errors import ConfigurationError
-from ehkafka.handlers.batch import BatchSpec
 from ehkafka.handlers.spec import (
     HandlerSpec,
     check_topics,
@@ -16,7 +15,6 @@ from ehkafka.handlers.spec import (
     must_be_callable,
     named,
 )
-from ehkafka.intake.context import PartitionHooks
 from ehkafka.lanes.order import NullKey, Scope, by_key
 from ehkafka.positions.start import check_start
 from ehkafka.recovery.policy import FailurePolicy, Stop
@@ -33,7 +31,6 @@ if TYPE_CHECKING:
     from ehkafka.workers.processes.option import Processes
 
 Function = TypeVar("Function", bound="Callable[..., Any]")
-_PARTITION_HOOKS = ("on_assigned", "on_revoked", "on_lost", "on_idle")
 
 
 class Registration:
@@ -44,7 +41,8 @@ class Registration:
     def __init__(self) -> None:
         self._specs: list[HandlerSpec] = []
         self._middleware: list[Any] = []
-        self._partition_hooks = PartitionHooks()
+        # By the names of `PartitionHooks`.
+        self._partition_hooks: dict[str, Callable[..., Any]] = {}
         self._on_error: Callable[..., Any] | None = None
         self._on_start: list[Callable[[], Any]] = []
         self._on_stop: list[Callable[[], Any]] = []
@@ -58,8 +56,7 @@ class Registration:
         found = [f"handler {spec.name} of {', '.join(spec.topics)}" for spec in self._specs]
         several = {"middleware": self._middleware, "on_start": self._on_start, "on_stop": self._on_stop}
         found += [f"{name} {named(one)}" for name, functions in several.items() for one in functions]
-        hooks = {name: getattr(self._partition_hooks, name) for name in _PARTITION_HOOKS}
-        alone = {"on_error": self._on_error, "on_worker_start": self._worker_set_up, **hooks}
+        alone = {"on_error": self._on_error, "on_worker_start": self._worker_set_up, **self._partition_hooks}
         alone["on_worker_stop"] = self._worker_tear_down
         found += [f"{name} {named(one)}" for name, one in alone.items() if one is not None]
         # The command's own hooks are nothing of the program's.
@@ -245,6 +242,9 @@ class Registration:
         - `on_failure` (default `None`): what happens when no attempt is left: `Stop()`, `Hold()`, `Skip()` or
           `DeadLetter(…)`. `None`: `Stop()`.
         """
+        # What batches need is not for the many apps without any.
+        from ehkafka.handlers.batch import BatchSpec  # noqa: PLC0415
+
         _check_decorated(topics, "batch_handler")
         if start is not None:
             check_start(start)
@@ -387,7 +387,7 @@ class Registration:
     def _set_partition_hook(self, name: str, function: Function) -> Function:
         self._must_be_new(name)
         must_answer(function, ("partition", "reason") if name == "on_revoked" else ("partition",), name)
-        setattr(self._partition_hooks, name, function)
+        self._partition_hooks[name] = function
         return function
 
     def _must_be_new(self, what: str) -> None:

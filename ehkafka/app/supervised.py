@@ -7,22 +7,19 @@ The members import the app for themselves; what this one holds is only read. Mai
 from __future__ import annotations
 
 import threading
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.errors import ConfigurationError
 from ehkafka.run import signals
-from ehkafka.run.health_file import HealthFile
-from ehkafka.run.liveness import not_live
-from ehkafka.telemetry.bus import EventBus
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from ehkafka.app.configuration import Configuration
     from ehkafka.members.supervisor import Supervisor
     from ehkafka.run.options import AppOptions
-    from ehkafka.run.runtime import Runtime
     from ehkafka.settings import Drain
 
 
@@ -30,26 +27,27 @@ class Supervised:
     """What an app does when it runs as members in processes of their own."""
 
     _configuration: Configuration
-    _runtime: Runtime | None
     # Of the last run with members; then this process runs nothing itself. Main thread, read by any.
     _supervisor: Supervisor | None = None
-
-    @property
-    def state(self) -> str:
-        """Where the app is in its life."""
-        raise NotImplementedError
 
     @property
     def registered(self) -> tuple[str, ...]:
         """What was registered, in words."""
         raise NotImplementedError
 
-    def not_live(self) -> tuple[str, ...]:
-        """Return what is wrong with the app that only a restart of its process cures; mostly nothing."""
-        return () if self._runtime is None else not_live(self._runtime)
-
     def _is_live(self) -> bool:
-        return self.state in ("running", "stopping") and not self.not_live()
+        raise NotImplementedError
+
+    @contextmanager
+    def _shown_live(self, path: str | os.PathLike[str] | None) -> Iterator[None]:
+        """Touch the file while the block runs and the app is live; without a path nothing."""
+        if path is None:
+            yield
+            return
+        from ehkafka.run.health_file import touched  # noqa: PLC0415 - for those who want one
+
+        with touched(path, self._is_live):
+            yield
 
     def _run_members(
         self,
@@ -67,6 +65,8 @@ class Supervised:
         from ehkafka.members.plan import checked_hung_s  # noqa: PLC0415
         from ehkafka.members.reference import reference_to  # noqa: PLC0415
         from ehkafka.members.supervisor import Supervisor  # noqa: PLC0415
+        from ehkafka.run.health_file import HealthFile  # noqa: PLC0415
+        from ehkafka.telemetry.bus import EventBus  # noqa: PLC0415
 
         if members is None:
             raise ConfigurationError("hung_s is for members: add members=2, or leave it out.")

@@ -77,7 +77,7 @@ def read_commits(
             error = failure.args[0]
         inspection.listen(consumer, PAUSE_S)
         # Who may not even find the coordinator learns it beside the request, which waits on.
-        error = inspection.heard_of(KafkaError.GROUP_AUTHORIZATION_FAILED) or error
+        error = inspection.client_error(KafkaError.GROUP_AUTHORIZATION_FAILED) or error
         if error.code() not in NOT_YET or inspection.is_over:
             raise problem("the committed offsets cannot be read", error)
         slice_s *= 2
@@ -114,7 +114,7 @@ def _unreadable(inspection: Inspection, topic: str, error: KafkaException) -> Pr
     leaders = [
         f"{cluster.brokers[n].host}:{cluster.brokers[n].port}" for n in sorted(numbers & set(cluster.brokers))
     ]
-    found = problem("the leaders do not tell the log's bounds", error)
+    found = problem("the leaders do not report the log's bounds", error)
     named = ", ".join(leaders[:_PARTITIONS_NAMED])
     found.fix += f" The leaders call themselves {named}: can these be reached from here?"
     return found
@@ -250,6 +250,6 @@ def _answer(
                 "The group's coordinator does not answer, or throttles: look at its health and quota.",
             )
         inspection.listen(consumer, COMMIT_PAUSE_S)
-        if (refusal := inspection.heard_of(KafkaError.GROUP_AUTHORIZATION_FAILED)) is not None:
+        if (refusal := inspection.client_error(KafkaError.GROUP_AUTHORIZATION_FAILED)) is not None:
             return refusal
     return answers[0]

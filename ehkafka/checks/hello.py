@@ -36,7 +36,7 @@ def who_answers(connection: socket.socket) -> Speaks:
     """Say hello and listen, within the connection's time-out."""
     try:
         connection.sendall(_request())
-        return _heard(_read(connection, 8))
+        return _recognised(_read(connection, 8))
     except TimeoutError:
         return Speaks.SILENT
     except OSError:
@@ -59,7 +59,7 @@ def _read(connection: socket.socket, count: int) -> bytes:
     return data
 
 
-def _heard(start: bytes) -> Speaks:
+def _recognised(start: bytes) -> Speaks:
     if not start:
         return Speaks.CLOSED
     if start[0] in (_TLS_ALERT, _TLS_HANDSHAKE) and start[1:2] == b"\x03":

@@ -66,7 +66,7 @@ class Inspection:
         self.logs: dict[TopicPartition, LogBounds] = {}
         self.committed: dict[TopicPartition, KafkaPartition] = {}
         self.token_issued_at: datetime | None = None
-        self.heard: list[KafkaError] = []
+        self.client_errors: list[KafkaError] = []
         self._consumer: Consumer | None = None
         self._is_stuck = False
         self._deadline_s = time.monotonic() + timeout_s
@@ -96,13 +96,13 @@ class Inspection:
         """Let the client's callbacks through, and note the errors that it delivers in place of records."""
         for message in consumer.consume(1, wait_s):
             if (error := message.error()) is not None:
-                self.heard.append(error)
+                self.client_errors.append(error)
 
-    def heard_of(self, code: int) -> KafkaError | None:
+    def client_error(self, code: int) -> KafkaError | None:
         """Return and forget the error of this code that the client reported beside its answers, if any."""
-        for error in self.heard:
+        for error in self.client_errors:
             if error.code() == code:
-                self.heard.remove(error)
+                self.client_errors.remove(error)
                 return error
         return None
 
@@ -129,7 +129,7 @@ class Inspection:
     def open(self, properties: dict[str, Any], **callbacks: Any) -> Consumer:
         """Open a client that notes the errors it hears of and logs nothing."""
         return open_consumer(
-            properties, error_cb=self.heard.append, logger=ClientLog(lambda _event: None), **callbacks
+            properties, error_cb=self.client_errors.append, logger=ClientLog(lambda _event: None), **callbacks
         )
 
     def give_up_client(self) -> None:

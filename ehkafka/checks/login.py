@@ -71,7 +71,7 @@ def token(inspection: Inspection, _subject: str | None) -> Finding:
     if (tokens := inspection.target.endpoint.tokens) is not None:
         _sign_in(inspection, tokens)
     if not callable(callback):
-        raise NotMeasured("librdkafka fetches it by itself; the step auth tells")
+        raise NotMeasured("librdkafka fetches it by itself; the step auth shows whether that works")
     text, expires = _asked(inspection, callback)
     inspection.cleaner.learn_secret(text)
     claims = _claims(text)
@@ -174,15 +174,15 @@ def _metadata(inspection: Inspection, consumer: Consumer) -> ClusterMetadata:
         else:
             return found
         inspection.listen(consumer, 0.0)
-        reason = _reason(inspection.heard)
+        reason = _reason(inspection.client_errors)
         # With several addresses another one may still do.
         if inspection.is_over or (reason is not None and len(inspection.addresses) == 1):
             raise _refused(inspection, reason, refusal)
         slice_s *= 2
 
 
-def _reason(heard: list[KafkaError]) -> KafkaError | None:
-    return next((error for error in heard if error.code() in EXPLAINING), None)
+def _reason(errors: list[KafkaError]) -> KafkaError | None:
+    return next((error for error in errors if error.code() in EXPLAINING), None)
 
 
 def _refused(inspection: Inspection, reason: KafkaError | None, refusal: KafkaError) -> Problem:
@@ -203,7 +203,7 @@ def _refused(inspection: Inspection, reason: KafkaError | None, refusal: KafkaEr
 
 def _unreachable(inspection: Inspection, refusal: KafkaError) -> Problem:
     # The reason comes beside the request, which only says that time ran out.
-    broken = (error for error in inspection.heard if error.code() == KafkaError._TRANSPORT)  # noqa: SLF001
+    broken = (error for error in inspection.client_errors if error.code() == KafkaError._TRANSPORT)  # noqa: SLF001
     shown = next(broken, refusal)
     addresses = ", ".join(inspection.addresses)
     return Problem(
@@ -229,7 +229,7 @@ def clock(inspection: Inspection, _subject: str | None) -> Finding:
     }
     known = {who: moment for who, moment in stamps.items() if moment is not None}
     if not known:
-        raise NotMeasured("a broker tells no time, and no record here was stamped by it")
+        raise NotMeasured("a broker has no clock to read, and no record here was stamped by it")
     now = datetime.now(UTC)
     ages = {who: (now - moment).total_seconds() for who, moment in known.items()}
     who, age_s = min(ages.items(), key=lambda item: item[1])

@@ -244,7 +244,7 @@ def authorities(properties: Mapping[str, Any]) -> str:
 def tls_context(properties: Mapping[str, Any]) -> ssl.SSLContext:
     """Return a context that trusts what the properties say."""
     if given := [name for name in _UNLOADABLE if name in properties]:
-        raise NotMeasured(f"{given[0]} is used by librdkafka alone; the step auth tells whether TLS works")
+        raise NotMeasured(f"{given[0]} is used by librdkafka alone; the step auth shows whether TLS works")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     if not verifies(properties) or not checks_host_name(properties):
         context.check_hostname = False

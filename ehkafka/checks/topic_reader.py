@@ -18,7 +18,8 @@ from ehkafka.checks.target import as_own_group
 from ehkafka.endpoint.client import check_client_version, describe_error
 from ehkafka.errors import ConfigurationError, EndpointError, OffsetGapError
 from ehkafka.positions.log_bounds import log_bounds
-from ehkafka.positions.start import check_start, start_offsets
+from ehkafka.positions.start import check_start
+from ehkafka.positions.start_offsets import start_offsets
 from ehkafka.records import TopicPartition, record_type
 from ehkafka.wording import ended
 
@@ -113,7 +114,7 @@ class TopicReader:
                     self._unread.discard(TopicPartition(str(message.topic()), message.partition() or 0))
                 else:
                     self._on_error(error, message)
-            self._report_heard(is_reading=bool(records))
+            self._report_errors(is_reading=bool(records))
             yield records
 
     def _note_read(self, record: Record) -> None:
@@ -171,14 +172,14 @@ class TopicReader:
                 f"{message.topic()}[{message.partition()}]: the next record to read is no longer in the log."
                 " Retention was quicker: start again, with --from earliest or a later place."
             )
-        self._inspection.heard.append(error)
+        self._inspection.client_errors.append(error)
 
-    def _report_heard(self, *, is_reading: bool) -> None:
+    def _report_errors(self, *, is_reading: bool) -> None:
         """Report each problem once until records arrive; librdkafka keeps retrying."""
         if is_reading:
             self._reported.clear()
-        for error in self._inspection.heard:
+        for error in self._inspection.client_errors:
             if error.name() not in self._reported:
                 self._reported.add(error.name())
                 self._notice(self._inspection.cleaner.text(describe_error(error)))
-        self._inspection.heard.clear()
+        self._inspection.client_errors.clear()

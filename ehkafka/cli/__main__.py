@@ -5,7 +5,9 @@ Must import without the extra `[cli]`: this file and the package above it import
 
 from __future__ import annotations
 
+import importlib.util
 import sys
+from typing import NoReturn
 
 # What the extra brings. A missing module of another name is a broken installation and shows as it is.
 EXTRA = ("typer", "rich", "pydantic", "pydantic_settings")
@@ -16,14 +18,21 @@ INSTALL = (
 
 def main() -> None:
     """Run the command line and exit with its code."""
+    # Each of these is loaded where it is needed; a command that needs one must not find out half-way.
+    if not all(map(importlib.util.find_spec, EXTRA)):
+        _leave()
     try:
         from ehkafka.cli.commands import cli  # noqa: PLC0415 - typer may be missing
     except ModuleNotFoundError as error:
         if (error.name or "").split(".")[0] not in EXTRA:
             raise
-        sys.stderr.write(f"{INSTALL}\n")
-        sys.exit(2)
+        _leave()
     cli(prog_name="ehkafka")
+
+
+def _leave() -> NoReturn:
+    sys.stderr.write(f"{INSTALL}\n")
+    sys.exit(2)
 
 
 if __name__ == "__main__":

@@ -6,25 +6,21 @@ As those it holds options and help texts with runnable examples, and nothing of 
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from textwrap import indent
 from typing import Annotated
 
 import typer
 
 import ehkafka
-from ehkafka.cli.app_path import load_app
 from ehkafka.cli.command_line import CommandLine
 from ehkafka.cli.dlq.commands import dlq
 from ehkafka.cli.exits import CODES, reported
+from ehkafka.cli.inspect_commands import CHECK_HELP, CONFIG_HELP, TAIL_HELP, check, show_config, tail
 from ehkafka.cli.lag_commands import LAG_HELP, OWNERS_HELP, lag, owners
 from ehkafka.cli.log_setup import LogLevel, log_to_stderr
-from ehkafka.cli.look_commands import CHECK_HELP, CONFIG_HELP, TAIL_HELP, check, show_config, tail
 from ehkafka.cli.member_options import HealthFile, HungS, MembersGiven, MembersOption
-from ehkafka.cli.members_view import shown_members
 from ehkafka.cli.offsets.commands import offsets
 from ehkafka.cli.options import Assignments, Config, Debug, topic_names
-from ehkafka.cli.settings.given import Given
 from ehkafka.cli.spark_options import (
     AvailableNow,
     BatchRecords,
@@ -37,8 +33,6 @@ from ehkafka.cli.spark_options import (
     SparkConf,
     SparkGiven,
 )
-from ehkafka.cli.spark_run import run_on_spark
-from ehkafka.cli.stop_notice import StopNotice
 
 # New objects between two looks for cycles. A batch of records alone is more than Python's own 700.
 GC_THRESHOLD = 50_000
@@ -134,6 +128,11 @@ def run(
     debug: Debug = False,
 ) -> None:
     """Run an app until a signal stops it or an error ends it."""
+    from ehkafka.cli.app_path import load_app  # noqa: PLC0415 - help and other commands need no engine
+    from ehkafka.cli.members_view import members_shown  # noqa: PLC0415 - likewise
+    from ehkafka.cli.settings.given import Given  # noqa: PLC0415 - likewise
+    from ehkafka.cli.stop_notice import StopNotice  # noqa: PLC0415 - likewise
+
     with reported(debug=debug):
         log_to_stderr(log_level)
         on_spark = SparkGiven(
@@ -153,9 +152,11 @@ def run(
         given.apply(found)
         found.add_hook(StopNotice(log_level.number))
         if engine is Engine.SPARK:
+            from ehkafka.cli.spark_run import run_on_spark  # noqa: PLC0415 - likewise
+
             run_on_spark(found, app, on_spark)
             return
-        with shown_members(found) if members is not None else nullcontext():
+        with members_shown(found, is_wanted=members is not None):
             found.run(**in_members, gc_freeze=tune_gc, gc_threshold=GC_THRESHOLD if tune_gc else None)
 
 

@@ -15,7 +15,7 @@ from ehkafka.cli.app_path import load_app
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ehkafka.app.configuration import Effective
+    from ehkafka.app.effective import Effective
     from ehkafka.cli.settings.given import Given
 
 MISSING = "missing"

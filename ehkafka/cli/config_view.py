@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from ehkafka.app.configuration import Effective
+    from ehkafka.app.effective import Effective
     from ehkafka.cli.config import Shown
 
 TITLES: Final = {

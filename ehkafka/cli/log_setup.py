@@ -15,9 +15,6 @@ from collections import deque
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from rich.console import Console
-from rich.logging import RichHandler
-
 from ehkafka.members.logs import LOGS_FIRST
 
 if TYPE_CHECKING:
@@ -45,6 +42,10 @@ def log_to_stderr(level: LogLevel) -> None:
     """Send every logger's lines from this level on to stderr."""
     handler: logging.Handler
     if sys.stderr.isatty():
+        # A container's log needs none of it.
+        from rich.console import Console  # noqa: PLC0415
+        from rich.logging import RichHandler  # noqa: PLC0415
+
         # No markup: a key or an error text may contain brackets.
         console = Console(stderr=True)
         handler = RichHandler(console=console, show_path=False, markup=False, log_time_format="[%X]")

@@ -12,13 +12,12 @@ import threading
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
-from rich.console import Console
-from rich.live import Live
-from rich.logging import RichHandler
-from rich.table import Table
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from rich.console import Console
+    from rich.live import Live
+    from rich.table import Table
 
     from ehkafka import App
     from ehkafka.telemetry import MemberSnapshot, Snapshot
@@ -31,11 +30,14 @@ _STYLES: Final = {"waiting": "red", "starting": "yellow", "stopping": "yellow"}
 
 
 @contextmanager
-def shown_members(app: App) -> Iterator[None]:
-    """Show the members of the app while the block runs it, where stderr is a terminal."""
-    if not sys.stderr.isatty():
+def members_shown(app: App, *, is_wanted: bool) -> Iterator[None]:
+    """Show the members of the app while the block runs it, if that is wanted and stderr is a terminal."""
+    if not (is_wanted and sys.stderr.isatty()):
         yield
         return
+    # A container's log needs none of it.
+    from rich.live import Live  # noqa: PLC0415
+
     ended = threading.Event()
     live = Live(console=_console(), auto_refresh=False, transient=True, redirect_stdout=sys.stdout.isatty())
     live.start()
@@ -52,6 +54,9 @@ def shown_members(app: App) -> Iterator[None]:
 
 def _console() -> Console:
     """Return the one that the log writes to, if there is one."""
+    from rich.console import Console  # noqa: PLC0415 - as above
+    from rich.logging import RichHandler  # noqa: PLC0415 - as above
+
     handlers = logging.getLogger().handlers
     found = (handler.console for handler in handlers if isinstance(handler, RichHandler))
     return next(found, Console(stderr=True))
@@ -76,6 +81,8 @@ def finished(member: MemberSnapshot) -> int:
 
 def table_of(snapshot: Snapshot, before: dict[int, int], took_s: float) -> Table:
     """Return the picture. `before` are the finished records of each member, `took_s` seconds ago."""
+    from rich.table import Table  # noqa: PLC0415 - as above
+
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
     for head in HEADS:
         table.add_column(head, justify="left" if head == "state" else "right", no_wrap=True)

@@ -50,7 +50,7 @@ def owners(group: GroupOffsets, store: CheckpointStore | None, namespace: str, *
     put_text(f"\n{count}, total lag {total}")
     if store is None and members is None:
         put_text(
-            "The broker does not tell the group's members. With a mirror its owners are known: --mirror."
+            "The broker does not name the group's members. With a mirror its owners are known: --mirror."
         )
 
 

@@ -1,6 +1,6 @@
 """The drop-in: `ehkafka.Consumer` in the place of `confluent_kafka.Consumer`, with one import changed.
 
-`program_settings` reads what the program asked for, `deviations` what is ours, `members` is what one
+`program_settings` reads what the program asked for, `deviations` what is ours, `internals` is what one
 consumer is made of. `consumer` is a real `confluent_kafka.Consumer`
 with some methods of its own, `deserializing` on top of it; `polling` is the way of every record, with the
 program's `callbacks` and `rebalances`. `positions` (or `marks`, for programs whose threads finish records in

@@ -17,16 +17,18 @@ if TYPE_CHECKING:
 
     from confluent_kafka import Consumer
 
-    from ehkafka.consumer.members import Members
+    from ehkafka.consumer.internals import Internals
     from ehkafka.records import TopicPartition
 
 
 class Anew:
     """Those that wait for it. `consumer` is confluent-kafka's own view; `begin` forgets the old log."""
 
-    def __init__(self, consumer: Consumer, members: Members, begin: Callable[[TopicPartition], None]) -> None:
+    def __init__(
+        self, consumer: Consumer, internals: Internals, begin: Callable[[TopicPartition], None]
+    ) -> None:
         self._consumer = consumer
-        self._members = members
+        self._internals = internals
         self._begin = begin
         self._offsets: dict[TopicPartition, int] = {}
 
@@ -35,7 +37,7 @@ class Anew:
         self._offsets.update(found)
         if not self._offsets:
             return
-        access = self._members.access
+        access = self._internals.access
         before, access.poller = access.poller, get_ident()
         try:
             if not access.is_sending:
@@ -52,7 +54,7 @@ class Anew:
             self._offsets.pop(partition, None)
 
     def _move(self, partition: TopicPartition, offset: int) -> None:
-        marks = self._members.marks
+        marks = self._internals.marks
         if marks is not None and not marks.halt(partition):
             return
         try:

@@ -16,7 +16,7 @@ from ehkafka.consumer.commit_requests import AS_MARKED, CommitRequest
 from ehkafka.consumer.positions import behind, position_of
 
 if TYPE_CHECKING:
-    from ehkafka.consumer.members import Members
+    from ehkafka.consumer.internals import Internals
     from ehkafka.consumer.positions import Positions
     from ehkafka.progress.ledger import Position
     from ehkafka.records import TopicPartition
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 class Arguments:
     """Reads the arguments of one consumer's program's calls."""
 
-    def __init__(self, members: Members) -> None:
-        self._members = members
+    def __init__(self, internals: Internals) -> None:
+        self._internals = internals
 
     def asked(self, message: Any, offsets: Any) -> CommitRequest | None:
         """Return what an explicit commit asks for."""
@@ -34,7 +34,7 @@ class Arguments:
         if positions is None:
             return None
         listed = sorted(partition for partition, _ in positions)  # as librdkafka answers
-        if self._members.marks is None:
+        if self._internals.marks is None:
             return CommitRequest(dict(positions), listed)
         # Of a partition that is not ours any more nothing is committed: who has it now knows better, and
         # what was delivered to us and never marked must not be passed there either.
@@ -43,24 +43,30 @@ class Arguments:
 
     def bare(self) -> CommitRequest:
         """Return what a commit without arguments asks for: what has moved of the assigned partitions."""
-        members = self._members
-        if members.marks is not None:
-            marked = [partition for partition in members.marks.partitions() if partition in members.held]
+        internals = self._internals
+        if internals.marks is not None:
+            marked = [partition for partition in internals.marks.partitions() if partition in internals.held]
             return CommitRequest(dict.fromkeys(marked, AS_MARKED), marked)
-        returned = members.returned.now() if members.program_settings.auto_store else members.stored.now()
-        listed = sorted(members.held)
+        returned = (
+            internals.returned.now() if internals.program_settings.auto_store else internals.stored.now()
+        )
+        listed = sorted(internals.held)
         positions = {partition: returned[partition] for partition in listed if partition in returned}
         return CommitRequest(self._moved(positions), listed)
 
     def automatic(self) -> Positions:
         """Return what `enable.auto.commit` commits: what the program has had time for."""
-        members = self._members
-        if members.marks is not None:
+        internals = self._internals
+        if internals.marks is not None:
             return {
-                p: AS_MARKED for p in members.marks.partitions() if p in members.held and self._has_marks(p)
+                p: AS_MARKED
+                for p in internals.marks.partitions()
+                if p in internals.held and self._has_marks(p)
             }
-        done = members.returned.earlier() if members.program_settings.auto_store else members.stored.now()
-        return self._moved({p: position for p, position in done.items() if p in members.held})
+        done = (
+            internals.returned.earlier() if internals.program_settings.auto_store else internals.stored.now()
+        )
+        return self._moved({p: position for p, position in done.items() if p in internals.held})
 
     def positions(self, message: Any, offsets: Any) -> list[tuple[TopicPartition, Position]] | None:
         """Return the positions that a message or a list of partitions with offsets stands for."""
@@ -73,24 +79,24 @@ class Arguments:
         positions = [position_of(one) for one in good]
         # librdkafka leaves the others out, and answers for one that is named twice. With marks it must not
         # see those that it would take.
-        if not good or (self._members.marks is None and len(dict(positions)) < len(offsets)):
+        if not good or (self._internals.marks is None and len(dict(positions)) < len(offsets)):
             return None
         return positions
 
     def _mark(self, partition: TopicPartition, position: Position) -> bool:
-        marks = self._members.marks
+        marks = self._internals.marks
         assert marks is not None
-        return marks.mark(partition, position.next_offset - 1) and partition in self._members.held
+        return marks.mark(partition, position.next_offset - 1) and partition in self._internals.held
 
     def _has_marks(self, partition: TopicPartition) -> bool:
-        marks, commits = self._members.marks, self._members.commits
+        marks, commits = self._internals.marks, self._internals.commits
         assert marks is not None
         assert commits is not None  # the guard needs them
         position = marks.position(partition)
         return position is not None and position.next_offset != commits.acknowledged(partition)
 
     def _moved(self, positions: Positions) -> Positions:
-        commits = self._members.commits
+        commits = self._internals.commits
         return positions if commits is None else moved(positions, commits.acknowledged)
 
 

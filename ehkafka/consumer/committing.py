@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from ehkafka.consumer.commits import Commits
-    from ehkafka.consumer.members import Members
+    from ehkafka.consumer.internals import Internals
     from ehkafka.records import TopicPartition
 
 
 class Committing:
     """The commits of one consumer, as its program knows them. `bare` is confluent-kafka's own `commit`."""
 
-    def __init__(self, members: Members, bare: Callable[..., Any]) -> None:
-        self._members = members
+    def __init__(self, internals: Internals, bare: Callable[..., Any]) -> None:
+        self._internals = internals
         self._bare = bare
-        self._arguments = Arguments(members)
+        self._arguments = Arguments(internals)
 
     def asked(self, message: Any, offsets: Any) -> CommitRequest | None:
         """Return what a call of `commit` asks for; None: confluent-kafka has to see to it."""
@@ -38,8 +38,8 @@ class Committing:
             if offsets is None and type(message) is Message and message.topic() is None:
                 return CommitRequest({}, [])  # confluent-kafka would end the process
             return self._arguments.asked(message, offsets)
-        deviating = self._members.deviating
-        if not deviating.has("bare_commit") and self._members.marks is None:
+        deviating = self._internals.deviating
+        if not deviating.has("bare_commit") and self._internals.marks is None:
             return None
         deviating.report("bare_commit")
         return self._arguments.bare()
@@ -49,21 +49,21 @@ class Committing:
         if not ask.positions:
             self._commit_nothing(ask, is_asynchronous=is_asynchronous)
             return None
-        if self._members.commits is None:
+        if self._internals.commits is None:
             where = [as_offset(p, position) for p, position in ask.positions.items()]
             return self._bare(offsets=where, asynchronous=is_asynchronous)  # type: ignore[no-any-return]
-        self._members.deviating.report("coalescing")
-        return self._commit(self._members.commits, ask, is_asynchronous=is_asynchronous)
+        self._internals.deviating.report("coalescing")
+        return self._commit(self._internals.commits, ask, is_asynchronous=is_asynchronous)
 
     def _commit(
         self, commits: Commits, ask: CommitRequest, *, is_asynchronous: bool
     ) -> list[KafkaPartition] | None:
-        members = self._members
+        internals = self._internals
         if is_asynchronous:
-            ask.is_reported = members.on_commit is not None
+            ask.is_reported = internals.on_commit is not None
             commits.ask(ask)
             return None
-        if members.program_settings.sync_commit == "deferred":
+        if internals.program_settings.sync_commit == "deferred":
             commits.ask(ask)
             return ask.answered(None, {})[1]
         error, partitions = commits.commit(ask)
@@ -76,14 +76,14 @@ class Committing:
         nothing: Any = KafkaError._NO_OFFSET  # noqa: SLF001 - librdkafka's own codes start with _
         if not is_asynchronous:
             raise KafkaException(KafkaError(nothing, "Commit failed: Local: No offset stored"))
-        if self._members.commits is not None:
+        if self._internals.commits is not None:
             listed = [KafkaPartition(*partition, OFFSET_INVALID) for partition in ask.listed]
-            self._members.answers.append((KafkaError(nothing), listed))
+            self._internals.answers.append((KafkaError(nothing), listed))
 
     def store(self, message: Any, offsets: Any, bare: Callable[..., Any]) -> None:
         """Take what `store_offsets` was given; `bare` is confluent-kafka's own, which says what is wrong."""
         positions = self._arguments.positions(message, offsets)
-        marks = self._members.marks
+        marks = self._internals.marks
         if positions is None or marks is None:
             bare(message, offsets)
         if positions is None:
@@ -91,23 +91,23 @@ class Committing:
         if marks is not None:
             for partition, position in positions:
                 marks.mark(partition, position.next_offset - 1)
-        elif not self._members.program_settings.auto_store:
-            self._members.stored.store(dict(positions))
+        elif not self._internals.program_settings.auto_store:
+            self._internals.stored.store(dict(positions))
 
     def ask_auto(self, partitions: Collection[TopicPartition] | None = None) -> None:
         """Ask for what `enable.auto.commit` commits now; of these partitions, or of all at an interval."""
-        members = self._members
-        if members.auto is None:
+        internals = self._internals
+        if internals.auto is None:
             return
-        members.deviating.report("auto_commit")
+        internals.deviating.report("auto_commit")
         positions = self._arguments.automatic()
         if partitions is not None:
             positions = {p: position for p, position in positions.items() if p in partitions}
         if not positions:
             return
-        if members.commits is not None:
-            ask = CommitRequest(positions, list(positions), is_reported=members.on_commit is not None)
-            members.commits.ask(ask, will_flush=partitions is not None)
+        if internals.commits is not None:
+            ask = CommitRequest(positions, list(positions), is_reported=internals.on_commit is not None)
+            internals.commits.ask(ask, will_flush=partitions is not None)
         else:
             where = [as_offset(p, position) for p, position in positions.items()]
             self._bare(offsets=where, asynchronous=True)

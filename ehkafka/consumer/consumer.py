@@ -16,7 +16,7 @@ from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 from ehkafka.consumer.access import CLOSE_WAIT_S
 from ehkafka.consumer.carried_facts import without_ours
 from ehkafka.consumer.committing import Committing
-from ehkafka.consumer.members import Members
+from ehkafka.consumer.internals import Internals
 from ehkafka.consumer.polling import PollingConsumer
 from ehkafka.consumer.program_settings import UNMARKED_BYTES_MAX, UNMARKED_RECORDS_MAX, SyncCommit, flattened
 from ehkafka.consumer.rebalances import Rebalances
@@ -75,8 +75,8 @@ class Consumer(PollingConsumer):
       records that were about to be returned are returned by the next call. A `close()` in a callback is
       done when that call ends.
     - `replaced_logs`: whether a topic was deleted and recreated under its name is asked on a thread of its
-      own, at an assignment and every five minutes, and logged (`LogReplaced`); commits carry by what to tell
-      it as their metadata, which `committed()` leaves out. The position stays, but with `contiguous=True` or
+      own, at an assignment and every five minutes, and logged (`LogReplaced`); commits carry what shows it
+      as their metadata, which `committed()` leaves out. The position stays, but with `contiguous=True` or
       `mirror=` such a partition begins anew as `auto.offset.reset` says; `latest`, which would skip more,
       moves nothing.
     - `settings`: on Event Hubs, what the service needs is added and what it does not take is refused.
@@ -113,7 +113,7 @@ class Consumer(PollingConsumer):
         check_client_texts(asked, "Consumer")
         if str(asked.get("group.id", "none")).strip() in {"", "None"}:
             raise ValueError("Failed to create consumer: group.id must be set")
-        members = self._members = Members(
+        internals = self._internals = Internals(
             given,
             properties,
             endpoint=endpoint,
@@ -125,15 +125,15 @@ class Consumer(PollingConsumer):
             sync_commit=sync_commit,
         )
         bare_commit: Any = super().commit
-        self._committing = Committing(members, bare_commit)
-        self._rebalances = Rebalances(members, self._committing.ask_auto)
+        self._committing = Committing(internals, bare_commit)
+        self._rebalances = Rebalances(internals, self._committing.ask_auto)
         self._kept = deque()
-        if members.endpoint is None:
-            super().__init__(dict(members.properties))
+        if internals.endpoint is None:
+            super().__init__(dict(internals.properties))
         else:
-            initialise_consumer(super().__init__, members.properties)
+            initialise_consumer(super().__init__, internals.properties)
         self._is_open = True
-        members.join(self, self._rebalances.begin_anew)
+        internals.join(self, self._rebalances.begin_anew)
 
     # --- committing -----------------------------------------------------------------------------------
 
@@ -182,7 +182,7 @@ class Consumer(PollingConsumer):
     ) -> list[KafkaPartition]:
         """See `confluent_kafka.Consumer.committed`. What our commits say beside is left out."""
         found: list[KafkaPartition] = super().committed(partitions, *timeout, **named)
-        return without_ours(found) if self._is_open and self._members.log_guard.is_on else found
+        return without_ours(found) if self._is_open and self._internals.log_guard.is_on else found
 
     # --- partitions -----------------------------------------------------------------------------------
 
@@ -193,15 +193,15 @@ class Consumer(PollingConsumer):
             # confluent-kafka takes whatever has a text, and ends the process for what librdkafka cannot read.
             topics = list(map(str, topics))
             check_topics(topics, "Consumer.subscribe")
-        members = self._members
+        internals = self._internals
         is_understood = isinstance(topics, list) and len(callbacks) <= len(_REBALANCE_CALLBACKS)
         is_understood &= given.keys() <= _REBALANCE_CALLBACKS and all(map(callable, given.values()))
         if not is_understood or not self._is_open:
             super().subscribe(topics, *callbacks, **named)
             return
-        members.mirror.subscribed(topics)
-        if members.endpoint is not None:
-            members.endpoint.prepare_topics(name for name in topics if not name.startswith("^"))
+        internals.mirror.subscribed(topics)
+        if internals.endpoint is not None:
+            internals.endpoint.prepare_topics(name for name in topics if not name.startswith("^"))
         super().subscribe(topics, **self._rebalances.callbacks(given))
 
     def assign(self, partitions: list[KafkaPartition]) -> None:
@@ -230,17 +230,17 @@ class Consumer(PollingConsumer):
         """See `confluent_kafka.Consumer.seek`. What lies behind is not committed for having been returned."""
         super().seek(partition)
         name = TopicPartition(partition.topic, partition.partition)
-        self._members.returned.sought(name, partition.offset)
+        self._internals.returned.sought(name, partition.offset)
 
     def pause(self, partitions: list[KafkaPartition]) -> None:
         """See `confluent_kafka.Consumer.pause`."""
         super().pause(partitions)
-        if self._members.marks is not None:
-            self._members.marks.paused_by_program.update(_names(partitions))
+        if self._internals.marks is not None:
+            self._internals.marks.paused_by_program.update(_names(partitions))
 
     def resume(self, partitions: list[KafkaPartition]) -> None:
         """See `confluent_kafka.Consumer.resume`."""
-        marks = self._members.marks
+        marks = self._internals.marks
         is_list = isinstance(partitions, list) and all(isinstance(one, KafkaPartition) for one in partitions)
         if marks is None or not is_list:
             super().resume(partitions)
@@ -256,13 +256,13 @@ class Consumer(PollingConsumer):
         if not self._is_open:
             super().close()
             return
-        access = self._members.access
+        access = self._internals.access
         if access.closing == get_ident():
             return  # in a callback of the close
-        if access.poller == get_ident() and self._members.deviating.has("callbacks"):
+        if access.poller == get_ident() and self._internals.deviating.has("callbacks"):
             # In a callback of `poll` or `consume`. confluent-kafka would take the client away from under its
             # own call, or stand still.
-            self._members.callbacks.close_later()
+            self._internals.callbacks.close_later()
             return
         with access.lock:
             access.closing = access.closing or get_ident()
@@ -278,17 +278,17 @@ class Consumer(PollingConsumer):
                 access.door.release()
 
     def _close(self) -> None:
-        members = self._members
+        internals = self._internals
         try:
-            if members.access.poller is None:  # else in a callback, as with `as_confluent={"callbacks"}`
+            if internals.access.poller is None:  # else in a callback, as with `as_confluent={"callbacks"}`
                 self._check_positions()
-            self._committing.ask_auto(members.held)
-            members.close()
-            if members.commits is not None:
-                members.commits.flush()
-                members.report_answers()
+            self._committing.ask_auto(internals.held)
+            internals.close()
+            if internals.commits is not None:
+                internals.commits.flush()
+                internals.report_answers()
         finally:
-            members.close()
+            internals.close()
             # From here on confluent-kafka answers every call, in rebalance callbacks too.
             try:
                 super().close()
@@ -296,9 +296,9 @@ class Consumer(PollingConsumer):
                 self._is_open = False
                 self._kept.clear()
                 self._rebalances.end_all()
-                members.closed()
-        members.report_answers()
-        members.callbacks.release()
+                internals.closed()
+        internals.report_answers()
+        internals.callbacks.release()
 
     def __exit__(
         self,

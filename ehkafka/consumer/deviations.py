@@ -32,8 +32,8 @@ DEVIATIONS: Mapping[Deviation, str] = MappingProxyType(
         "were about to be returned are returned by the next call; confluent-kafka drops them. close() in a "
         "callback waits for the end of the call; confluent-kafka may hang",
         "replaced_logs": "whether a topic was deleted and recreated under its name is asked on a thread of "
-        "its own and logged, and commits carry by what to tell it; contiguous=True or a mirror begin such a "
-        "partition anew, as auto.offset.reset=earliest or error says. confluent-kafka goes on in its middle",
+        "its own and logged, and commits carry what shows it; contiguous=True or a mirror begin such a "
+        "partition anew, as auto.offset.reset=earliest or error says. confluent-kafka resumes in its middle",
         "settings": "on Event Hubs, settings that the service needs are added and those that it does not "
         "take are refused; confluent-kafka passes all of them on",
     }

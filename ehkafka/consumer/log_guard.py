@@ -127,7 +127,7 @@ class LogGuard:
         for partition in gone:
             self._commits.pop(partition, None)
 
-    def hears(self, error: KafkaError) -> None:
+    def note_error(self, error: KafkaError) -> None:
         """Take an error of the client: brokers that were away may come back with another log."""
         if error.code() == KafkaError._ALL_BROKERS_DOWN:  # noqa: SLF001 - librdkafka's own codes start with _
             self._watch.ask_soon()

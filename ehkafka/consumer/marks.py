@@ -19,7 +19,7 @@ from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
 from ehkafka.events import MarksMissing
 from ehkafka.headers.size import size_of
-from ehkafka.intake.flow import FlowControl, FlowLimits
+from ehkafka.intake.flow import Amounts, FlowControl, FlowLimits, Stuck
 from ehkafka.intake.resume import resume
 from ehkafka.lanes.dispatcher import Dispatcher
 from ehkafka.progress.saving import ProgressSaver
@@ -109,10 +109,9 @@ class Marks:
 
     def room(self, records: int) -> int:
         """Return how many records may be taken now of so many wanted; at least one, for the callbacks."""
-        dispatcher = self._dispatcher
-        wanted = self._flow.batch_size(dispatcher.backlog_records, dispatcher.backlog_bytes)
+        wanted = self._flow.room(self._amounts())
         if wanted == 0:
-            self._pause(self._flow.to_pause_all(dispatcher.assignments.values()))
+            self._pause(self._flow.to_pause_all(self._dispatcher.assignments.values()))
         return max(1, min(records, wanted))
 
     def delivered(self, messages: Sequence[Message]) -> None:
@@ -125,8 +124,7 @@ class Marks:
             self._receive(TopicPartition(cast("str", topic), cast("int", number)), kept)
         if good:
             self._flow.note_batch(largest_bytes)
-            held = self._dispatcher.assignments
-            self._pause(self._flow.to_pause(list(held.values()), len(held)))
+            self._pause_stuck()
 
     def mark(self, partition: TopicPartition, offset: int) -> bool:
         """The program is done with a record; False if that is of no use any more."""
@@ -173,9 +171,7 @@ class Marks:
         if not (self._flow.paused or self._halted):
             return
         dispatcher = self._dispatcher
-        going = self._flow.to_resume(
-            list(dispatcher.assignments.values()), dispatcher.backlog_records, dispatcher.backlog_bytes
-        )
+        going = self._flow.to_resume(dispatcher.assignments.values(), self._amounts(), self._clock())
         free = [partition for partition in going if partition not in self.paused_by_program]
         if free:
             resume(self._consumer, [dispatcher.assignments[partition] for partition in free])
@@ -205,6 +201,17 @@ class Marks:
                 self._left_paused.add(partition)
                 self._halted.discard(partition)
             self._flow.forget(partition)
+
+    def _pause_stuck(self) -> None:
+        """Pause what holds so much unmarked that others would get nothing any more."""
+        amounts = self._amounts()
+        if self._flow.is_half_full(amounts):
+            held = self._dispatcher.assignments.values()
+            stuck = [Stuck(one, one.backlog_records) for one in held]
+            self._pause(self._flow.to_pause(stuck, amounts, self._clock()) or [])
+
+    def _amounts(self) -> Amounts:
+        return Amounts(self._dispatcher.backlog_records, self._dispatcher.backlog_bytes)
 
     def _receive(self, partition: TopicPartition, kept: list[_Delivered]) -> None:
         with self._lock:

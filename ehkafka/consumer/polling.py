@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from ehkafka.consumer.commit_requests import Answer
     from ehkafka.consumer.committing import Committing
-    from ehkafka.consumer.members import Members
+    from ehkafka.consumer.internals import Internals
 
 _poll: Any = KafkaConsumer.poll
 _consume: Any = KafkaConsumer.consume
@@ -31,7 +31,7 @@ _NOTHING = (0,)
 
 
 class Unopened:
-    """Stands for the `Members` of a consumer before its constructor has run, or after it has failed.
+    """Stands for the `Internals` of a consumer before its constructor has run, or after it has failed.
 
     A program's own class may forget to call the constructor above it. Each call has to come by
     confluent-kafka then, which knows what is wrong with it, so every part that is asked on the way there is
@@ -51,7 +51,7 @@ class PollingConsumer(KafkaConsumer):
     """A consumer that looks after its commits whenever it is polled."""
 
     # Replaced by the constructor, which a program's own class may not have called.
-    _members: Members = cast("Members", Unopened())
+    _internals: Internals = cast("Internals", Unopened())
     _is_open = False
     # Returned by librdkafka and not yet by us: a callback raised meanwhile. Polling thread.
     _kept: deque[Message] = cast("deque[Message]", ())
@@ -59,18 +59,18 @@ class PollingConsumer(KafkaConsumer):
 
     def poll(self, timeout: float = -1) -> Message | None:
         """See `confluent_kafka.Consumer.poll`."""
-        members = self._members
-        access = members.access
+        internals = self._internals
+        access = internals.access
         door = access.door
         if (access.closing is not None or not door.acquire(False)) and not access.come_in(timeout):
             return None if self._is_open else _poll(self, 0)
         try:
-            returned = members.returned
+            returned = internals.returned
             if returned.has_latest:
                 returned.begin()
-            if members.answers or (members.has_checks and monotonic() >= members.next_check_s):
+            if internals.answers or (internals.has_checks and monotonic() >= internals.next_check_s):
                 self._check()
-            marks = members.marks
+            marks = internals.marks
             if marks is not None:
                 marks.check()
             if self._kept:
@@ -79,7 +79,7 @@ class PollingConsumer(KafkaConsumer):
                 if marks is not None:
                     marks.room(1)
                 message = self._wait(_poll, (), timeout)
-                if members.callbacks.is_cut:
+                if internals.callbacks.is_cut:
                     message = next(iter(self._cut([] if message is None else [message])), None)
             if message is not None:
                 returned.took_one(message)
@@ -91,8 +91,8 @@ class PollingConsumer(KafkaConsumer):
 
     def consume(self, num_messages: int = 1, timeout: float = -1) -> list[Message]:
         """See `confluent_kafka.Consumer.consume`."""
-        members = self._members
-        access = members.access
+        internals = self._internals
+        access = internals.access
         if (access.closing is not None or not access.door.acquire(False)) and not access.come_in(timeout):
             return [] if self._is_open else _consume(self, 1, 0)
         try:
@@ -101,8 +101,8 @@ class PollingConsumer(KafkaConsumer):
             access.door.release()
 
     def _consume(self, num_messages: int, timeout: float) -> list[Message]:
-        members = self._members
-        returned, marks = members.returned, members.marks
+        internals = self._internals
+        returned, marks = internals.returned, internals.marks
         returned.begin()
         self._check()
         if marks is not None:
@@ -113,7 +113,7 @@ class PollingConsumer(KafkaConsumer):
             if marks is not None and num_messages > 0:
                 num_messages = marks.room(num_messages)
             batch = self._wait(_consume, (num_messages,), timeout)
-            if members.callbacks.is_cut:
+            if internals.callbacks.is_cut:
                 batch = self._cut(batch)
         if batch:
             returned.took(batch)
@@ -123,10 +123,10 @@ class PollingConsumer(KafkaConsumer):
 
     def _wait(self, call: Any, arguments: tuple[Any, ...], timeout: Any) -> Any:
         """Ask librdkafka, in pieces where it may take long: others have to come by in between."""
-        commits = self._members.commits
+        commits = self._internals.commits
         if commits is None:
             return call(self, *arguments, timeout)
-        access = self._members.access
+        access = self._internals.access
         access.poller = access.last_poller = get_ident()
         try:
             if access.is_sending or access.is_wanted:
@@ -142,25 +142,25 @@ class PollingConsumer(KafkaConsumer):
                 access.poll_is_over()
 
     def _wait_in_pieces(self, call: Any, arguments: tuple[Any, ...], timeout: float) -> Any:
-        members = self._members
-        assert members.commits is not None
+        internals = self._internals
+        assert internals.commits is not None
         ends_s = monotonic() + timeout if timeout >= 0 else float("inf")
         while True:
-            piece_s = members.access.piece_s
+            piece_s = internals.access.piece_s
             left_s = ends_s - monotonic()
             found = call(self, *arguments, max(0.0, min(piece_s, left_s)))
             is_empty = found is None or (isinstance(found, list) and not found)
-            if not is_empty or left_s <= piece_s or members.callbacks.is_cut:
+            if not is_empty or left_s <= piece_s or internals.callbacks.is_cut:
                 return found
-            members.access.refuse_while_closing()
-            members.commits.pump()
+            internals.access.refuse_while_closing()
+            internals.commits.pump()
             self._check()
-            if members.marks is not None:
-                members.marks.check()
+            if internals.marks is not None:
+                internals.marks.check()
 
     def _cut(self, messages: list[Message]) -> list[Message]:
         """Do what a callback had to leave for the end of the call, and return what that returns."""
-        callbacks = self._members.callbacks
+        callbacks = self._internals.callbacks
         if callbacks.is_close_wanted:
             self.close()  # raises as well what was kept
             return messages
@@ -171,20 +171,20 @@ class PollingConsumer(KafkaConsumer):
 
     def _check(self) -> None:
         """Do what the polling thread has to do now and then. May raise what `on_commit` raises."""
-        members = self._members
-        if members.answers:
-            members.report_answers()
-        if not members.has_checks:
+        internals = self._internals
+        if internals.answers:
+            internals.report_answers()
+        if not internals.has_checks:
             return
         now_s = monotonic()
-        if members.anew is not None and self._is_open and not self._kept:
-            members.anew.check(members.log_guard.check(now_s))
-        if members.check(now_s) and self._is_open:
+        if internals.anew is not None and self._is_open and not self._kept:
+            internals.anew.check(internals.log_guard.check(now_s))
+        if internals.check(now_s) and self._is_open:
             self._check_positions()
             self._committing.ask_auto()
 
     def _check_positions(self) -> None:
         """Let the automatic commit pass what is no record, if all that librdkafka handed out was returned."""
-        members = self._members
-        if members.passed is not None and not self._kept and not members.returned.has_latest:
-            members.passed.check(members.held, members.returned)
+        internals = self._internals
+        if internals.passed is not None and not self._kept and not internals.returned.has_latest:
+            internals.passed.check(internals.held, internals.returned)

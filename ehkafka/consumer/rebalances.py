@@ -17,7 +17,7 @@ from ehkafka.records import TopicPartition
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from ehkafka.consumer.members import Members
+    from ehkafka.consumer.internals import Internals
     from ehkafka.progress.metadata import LogFacts
 
     _Commits = tuple[Mapping[TopicPartition, KafkaPartition], Mapping[TopicPartition, LogFacts]]
@@ -34,8 +34,8 @@ COMMITTED_S = 2.0
 class Rebalances:
     """Follows the assignment of one consumer."""
 
-    def __init__(self, members: Members, ask_auto: Callable[[Sequence[TopicPartition]], None]) -> None:
-        self._members = members
+    def __init__(self, internals: Internals, ask_auto: Callable[[Sequence[TopicPartition]], None]) -> None:
+        self._internals = internals
         self._ask_auto = ask_auto
         self._assigned: set[TopicPartition] = set()
         # While a callback runs: whatever it assigns or unassigns, this room follows the rebalance.
@@ -57,7 +57,7 @@ class Rebalances:
         def lost(consumer: Any, partitions: list[KafkaPartition]) -> None:
             self._lose(consumer, partitions, on_lost)
 
-        guard = self._members.callbacks.guard if self._members.deviating.has("callbacks") else _unguarded
+        guard = self._internals.callbacks.guard if self._internals.deviating.has("callbacks") else _unguarded
         return {"on_assign": guard(assigned), "on_revoke": guard(revoked), "on_lost": guard(lost)}
 
     def assigned(self, partitions: Iterable[KafkaPartition], *, anew: bool) -> None:
@@ -70,7 +70,7 @@ class Rebalances:
             if anew:
                 self._end(list(self._assigned))
             self._begin(names)
-        self._members.log_guard.placed(places)
+        self._internals.log_guard.placed(places)
 
     def unassigned(self, partitions: Iterable[KafkaPartition] | None) -> None:
         """The program has unassigned these itself; None: all."""
@@ -87,9 +87,9 @@ class Rebalances:
 
     def _assign(self, consumer: Any, partitions: list[KafkaPartition], callback: Callback | None) -> None:
         names = _names(partitions)
-        assign = _incremental_assign if self._members.is_cooperative else _assign
+        assign = _incremental_assign if self._internals.is_cooperative else _assign
         try:
-            begin_at = self._members.mirror.begin_at(consumer, partitions)
+            begin_at = self._internals.mirror.begin_at(consumer, partitions)
         except BaseException:
             # Nothing is read: where librdkafka would begin could skip what was never handled.
             assign(consumer, [])
@@ -97,17 +97,17 @@ class Rebalances:
         # What the callback does to its list counts only if it assigns that.
         places = [KafkaPartition(*name, place.offset) for name, place in zip(names, begin_at, strict=True)]
         commits, known = (
-            self._members.mirror.found() if self._members.mirror.is_on else self._commits(consumer, names)
+            self._internals.mirror.found() if self._internals.mirror.is_on else self._commits(consumer, names)
         )
         self._begin(names)
-        self._members.log_guard.read(commits, known)
+        self._internals.log_guard.read(commits, known)
         try:
             self._call(consumer, begin_at, callback)
         finally:
             if not self._did_assign:
                 if any(place.offset >= 0 for place in places):
                     assign(consumer, places)
-                self._hold(names, anew=not self._members.is_cooperative)
+                self._hold(names, anew=not self._internals.is_cooperative)
 
     def _revoke(self, consumer: Any, partitions: list[KafkaPartition], callback: Callback | None) -> None:
         names = _names(partitions)
@@ -115,14 +115,14 @@ class Rebalances:
         try:
             self._call(consumer, partitions, callback)
         finally:
-            if self._members.commits is not None:
-                self._members.commits.flush()
+            if self._internals.commits is not None:
+                self._internals.commits.flush()
             self._leave(names)
 
     def _lose(self, consumer: Any, partitions: list[KafkaPartition], callback: Callback | None) -> None:
         names = _names(partitions)
-        if self._members.commits is not None:
-            self._members.commits.drop(names)
+        if self._internals.commits is not None:
+            self._internals.commits.drop(names)
         try:
             self._call(consumer, partitions, callback)
         finally:
@@ -138,52 +138,52 @@ class Rebalances:
 
     def _leave(self, names: list[TopicPartition]) -> None:
         if not self._did_assign:  # confluent-kafka does it
-            self._let_go(names, everything=not self._members.is_cooperative)
+            self._let_go(names, everything=not self._internals.is_cooperative)
         self._end(names)
 
     def _hold(self, names: Iterable[TopicPartition], *, anew: bool) -> None:
-        members = self._members
-        members.held = frozenset(names) if anew else members.held.union(names)
+        internals = self._internals
+        internals.held = frozenset(names) if anew else internals.held.union(names)
 
     def _let_go(self, names: Iterable[TopicPartition], *, everything: bool) -> None:
-        members = self._members
-        members.held = frozenset() if everything else members.held.difference(names)
+        internals = self._internals
+        internals.held = frozenset() if everything else internals.held.difference(names)
 
     def _begin(self, names: list[TopicPartition]) -> None:
         self._forget(names)
         self._assigned.update(names)
-        self._members.returned.assigned(self._assigned)
-        self._members.mirror.assigned(names)
-        if self._members.log_guard.is_on:
-            self._members.log_guard.begun(names)
-            self._members.next_check_s = 0.0
-        if self._members.passed is not None:
-            self._members.passed.begin(names)
+        self._internals.returned.assigned(self._assigned)
+        self._internals.mirror.assigned(names)
+        if self._internals.log_guard.is_on:
+            self._internals.log_guard.begun(names)
+            self._internals.next_check_s = 0.0
+        if self._internals.passed is not None:
+            self._internals.passed.begin(names)
 
     def _end(self, names: list[TopicPartition]) -> None:
         self._forget(names)
         self._assigned.difference_update(names)
-        self._members.returned.assigned(self._assigned)
-        self._members.mirror.ended(names)
-        self._members.log_guard.ended(names)
-        if self._members.anew is not None:
-            self._members.anew.drop(names)
+        self._internals.returned.assigned(self._assigned)
+        self._internals.mirror.ended(names)
+        self._internals.log_guard.ended(names)
+        if self._internals.anew is not None:
+            self._internals.anew.drop(names)
 
     def begin_anew(self, partition: TopicPartition) -> None:
         """Its log is another one, and it was moved there: what is of the old one counts no more."""
-        members, names = self._members, [partition]
-        if members.commits is not None:
-            members.commits.drop(names)
+        internals, names = self._internals, [partition]
+        if internals.commits is not None:
+            internals.commits.drop(names)
         self._forget(names)
-        members.mirror.ended(names)
-        members.mirror.assigned(names)
-        members.log_guard.begun_anew(partition)
-        if members.passed is not None:
-            members.passed.begin(names)
+        internals.mirror.ended(names)
+        internals.mirror.assigned(names)
+        internals.log_guard.begun_anew(partition)
+        if internals.passed is not None:
+            internals.passed.begin(names)
 
     def _commits(self, consumer: Any, names: list[TopicPartition]) -> _Commits:
         """Read the group's commits before another one of ours takes their place: only for the guard."""
-        if self._members.marks is None or not self._members.log_guard.is_on:
+        if self._internals.marks is None or not self._internals.log_guard.is_on:
             return {}, {}
         asked = [KafkaPartition(*name) for name in names]
         try:
@@ -193,13 +193,13 @@ class Rebalances:
         return {TopicPartition(p.topic, p.partition): p for p in found if p.offset >= 0 and not p.error}, {}
 
     def _forget(self, names: list[TopicPartition]) -> None:
-        members = self._members
-        members.returned.forget(names)
-        members.stored.forget(names)
-        if members.marks is not None:
-            members.marks.ended(names)
-        if members.commits is not None:
-            members.commits.forget(names)
+        internals = self._internals
+        internals.returned.forget(names)
+        internals.stored.forget(names)
+        if internals.marks is not None:
+            internals.marks.ended(names)
+        if internals.commits is not None:
+            internals.commits.forget(names)
 
 
 def _names(partitions: Iterable[KafkaPartition]) -> list[TopicPartition]:

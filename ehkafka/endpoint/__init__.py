@@ -6,7 +6,7 @@ same program makes its like, `secret_location` where another one finds the secre
 defaults, needs and overrides over one another and refuses what is unsafe; `text` is what librdkafka survives.
 `client` alone opens librdkafka's clients, under the name of `client_name`. `client_log` turns its log lines
 into events, `broker_errors` says which errors end an app and `causes` what they usually mean, `producer_id`
-what a producer tells of its id.
+what a producer logs of its id.
 
 The room must never write a secret into an error, a repr or a log, and never consumes or produces. Called by
 the app before its threads start, and by whoever needs a client of its own.

@@ -74,16 +74,16 @@ def ends_app(consumer: Consumer, error: KafkaError, topics: set[str]) -> Ehkafka
 
 
 def unreachable(
-    addresses: str, waited_s: float, heard: Sequence[KafkaError], refusal: BaseException | None
+    addresses: str, waited_s: float, reported: Sequence[KafkaError], refusal: BaseException | None
 ) -> EndpointError:
     """Return the error for a broker that nobody got an answer from at the start.
 
-    `heard` is what the client reported by callback, with the reason; `refusal` mostly says that time ran out.
+    `reported` is what the client said by callback, with the reason; `refusal` mostly says that time ran out.
     """
     tried = f"{addresses} could not be reached within {seconds(waited_s)}"
-    if (known := next((each for each in heard if each.code() in EXPLAINING), None)) is not None:
+    if (known := next((each for each in reported if each.code() in EXPLAINING), None)) is not None:
         return EndpointError(f"{tried}: {ended(describe_error(known))}")
-    broken = next((each for each in heard if each.code() == KafkaError._TRANSPORT), None)  # noqa: SLF001
+    broken = next((each for each in reported if each.code() == KafkaError._TRANSPORT), None)  # noqa: SLF001
     if broken is None and isinstance(refusal, KafkaException):
         broken = refusal.args[0]
     why = f": {' '.join(broken.str().split())}" if broken is not None else ""

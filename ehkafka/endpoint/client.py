@@ -16,7 +16,6 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import Consumer, Producer
 
 from ehkafka.endpoint.causes import CAUSE_UNKNOWN, CAUSES
-from ehkafka.endpoint.entra.token_source import TokenSource
 from ehkafka.endpoint.properties.known_names import KNOWN
 from ehkafka.endpoint.properties.limits import CLIENT_VERSION_MIN, CLIENT_VERSIONS_BROKEN
 from ehkafka.endpoint.properties.names import is_secret
@@ -98,12 +97,15 @@ def _open(
     if taken := sorted(callbacks.keys() & properties.keys()):
         raise ConfigurationError(
             f"{', '.join(taken)}: set among the properties, but the engine needs it itself."
-            " Leave it out; the app's hooks and on_error tell the same."
+            " Leave it out; the app's hooks and on_error report the same."
         )
     # Without a token the client's constructor would wait 10 s for one and not say why there is none.
     tokens = getattr(properties.get("oauth_cb"), "__self__", None)
-    if isinstance(tokens, TokenSource):
-        tokens.sign_in()
+    if tokens is not None:
+        from ehkafka.endpoint.entra.token_source import TokenSource  # noqa: PLC0415 - for Entra ID alone
+
+        if isinstance(tokens, TokenSource):
+            tokens.sign_in()
     try:
         return factory({**properties, **callbacks})
     except KafkaException as problem:

@@ -11,13 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from ehkafka.embedded.shared import SharedBroker
 from ehkafka.endpoint.bootstrap import bootstrap_hosts, is_event_hubs_host, is_loopback
-from ehkafka.endpoint.entra.entra import EntraConnection
 from ehkafka.endpoint.environment import ADDITIONS, chosen_way, missing_hint, read_variables
 from ehkafka.endpoint.keys.connection_string import ConnectionString
-from ehkafka.endpoint.keys.rotation import RotatingCredential
-from ehkafka.endpoint.keys.source import credential_source
 from ehkafka.endpoint.properties.names import check_mapping, in_one_spelling
 from ehkafka.endpoint.properties.refusals import check_trust
 from ehkafka.endpoint.recipe import Recipe
@@ -28,8 +24,10 @@ from ehkafka.wording.calling import made_plainly, plainly
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from ehkafka.embedded.shared import Loan
+    from ehkafka.embedded.shared import Loan, SharedBroker
+    from ehkafka.endpoint.entra.entra import EntraConnection
     from ehkafka.endpoint.entra.token_source import TokenSource
+    from ehkafka.endpoint.keys.rotation import RotatingCredential
     from ehkafka.endpoint.properties.names import Value
 
 Kind = Literal["kafka", "event-hubs", "emulator", "embedded"]
@@ -51,7 +49,7 @@ class Endpoint(NeverPickled):
 
     `name` is the host (or `embedded`) and safe for logs and pages; `default_topic` is the event hub that
     a hub-level connection string names; `credential` is there when its key may change while clients run
-    (`credential.current()` tells it), `None` otherwise. Two endpoints are equal only if they are the same
+    (`credential.current()` returns it), `None` otherwise. Two endpoints are equal only if they are the same
     object. An endpoint is not pickled, because a pickle would carry its key: make it where it is used.
     """
 
@@ -119,6 +117,10 @@ class Endpoint(NeverPickled):
         for private DNS leads the namespace's name there. Raises `ConfigurationError` that never holds any
         part of the string.
         """
+        # Each way in loads what it needs: a process has one endpoint, of one kind.
+        from ehkafka.endpoint.keys.rotation import RotatingCredential  # noqa: PLC0415
+        from ehkafka.endpoint.keys.source import credential_source  # noqa: PLC0415
+
         source = credential_source(value)
         credential = None if source is None else RotatingCredential(source)
         parsed = credential.connection_string if credential is not None else ConnectionString.parse(value)
@@ -158,6 +160,8 @@ class Endpoint(NeverPickled):
         namespace's name there, and brokers are named so by the service. Nothing is asked for before the
         first client is opened. Raises `ConfigurationError`.
         """
+        from ehkafka.endpoint.entra.entra import EntraConnection  # noqa: PLC0415 - with it come all events
+
         entra = EntraConnection(namespace, credential, client_id, properties)
         return cls(
             name=entra.namespace.host,
@@ -244,6 +248,8 @@ class Endpoint(NeverPickled):
         `topics` maps names to partition counts; a subscribed topic that is not among them is made with
         `partitions`. Several apps may share the endpoint; `close()` stops the broker for all of them.
         """
+        from ehkafka.embedded.shared import SharedBroker  # noqa: PLC0415 - tests and demos only
+
         broker = SharedBroker({} if topics is None else topics, partitions)
         return cls(
             name="embedded",

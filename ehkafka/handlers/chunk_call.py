@@ -10,8 +10,8 @@ from sys import getrefcount
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.events.history import call_in_history
-from ehkafka.handlers.batch import BatchSpec
 from ehkafka.handlers.call import with_middleware
+from ehkafka.handlers.spec import is_batch
 from ehkafka.lanes.chunk import has_exact_iterators
 from ehkafka.lanes.user_keys import users_key
 from ehkafka.records.deferral import DEFERRED
@@ -42,7 +42,7 @@ def may_express(spec: HandlerSpec) -> bool:
         # Only there a chunk can be emptied in one step, and an iterator tells exactly how far it is.
         and has_exact_iterators()
         # Threads only: tasks are suspended in the middle of a record, processes and batches take several.
-        and not (isinstance(spec, BatchSpec) or isinstance(spec.workers, Processes) or spec.is_async)
+        and not (is_batch(spec) or isinstance(spec.workers, Processes) or spec.is_async)
         # A key's lane would be of several partitions, whose chunks know nothing of each other.
         and spec.scope == "partition"
         # Lanes are lent one record at a time, for a token each.

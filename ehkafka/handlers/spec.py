@@ -27,6 +27,9 @@ from ehkafka.workers.processes.option import Processes, is_nameless
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
     from datetime import timedelta
+    from typing import TypeGuard
+
+    from ehkafka.handlers.batch import BatchSpec
 
 WORKERS_MAX = 10_000
 # Tasks of one event loop.
@@ -221,6 +224,11 @@ class HandlerSpec:
 def _is_within(value: object, most: float, *, least: float = 0.0) -> bool:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return is_number and math.isfinite(value) and 0 < value <= most and value >= least  # type: ignore[arg-type,operator]
+
+
+def is_batch(spec: HandlerSpec) -> TypeGuard[BatchSpec]:
+    """Tell whether a handler takes batches, without loading what these need."""
+    return spec.argument == "batch"
 
 
 def is_async(function: Any) -> bool:

@@ -18,6 +18,8 @@ _INTERVAL: Final = "statistics.interval.ms"
 _IDLE = re.compile(r'"rxidle": ?(\d+)')
 # A connection is up once the broker has accepted the login.
 _UP = re.compile(r'"state": ?"UP", ?"stateage": ?(\d+)')
+# Of all connections, since the client was opened; brokers' own counts are named otherwise.
+_RECEIVED = re.compile(r'"rx_bytes": ?(\d+)')
 _JOIN_STATE = re.compile(r'"join_state": ?"([^"]*)"')
 # The group's coordinator answers these when every other member has come: that may take minutes.
 _JOINING = ("wait-join", "wait-sync")
@@ -26,26 +28,32 @@ _CHECKS: Final = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class Statistics:
     """What one text of statistics says. `idle_s`: since the last answer of any broker; None without any.
 
-    `up_s`: for how long the newest connection has been up; None without any.
+    `up_s`: for how long the newest connection has been up; None without any. `socket_bytes`: received since
+    the client was opened, over all connections.
     """
 
     idle_s: float | None
     join_state: str
     up_s: float | None = None
+    socket_bytes: int | None = None
 
 
-def read_statistics(text: str) -> Heard:
+def read_statistics(text: str) -> Statistics:
     """Return what librdkafka's statistics say. Partitions, which fill most of them, are not read."""
     brokers = text[: text.find('"topics":')]
     group = text[max(0, text.rfind('"cgrp":')) :]
     idles = [int(found) for found in _IDLE.findall(brokers)]
     ages = [int(found) for found in _UP.findall(brokers)]
     state = _JOIN_STATE.search(group)
-    return Heard(
-        min(idles) / 1e6 if idles else None, state[1] if state else "", min(ages) / 1e6 if ages else None
+    received = _RECEIVED.search(group)
+    return Statistics(
+        min(idles) / 1e6 if idles else None,
+        state[1] if state else "",
+        min(ages) / 1e6 if ages else None,
+        int(received[1]) if received else None,
     )
 
 
@@ -56,7 +64,7 @@ class Contact:
         self._clock = clock
         self.unreachable_s = unreachable_s
         # When any broker answered last.
-        self._heard_s = clock()
+        self._answered_s = clock()
         # When a connection came up last, its login accepted.
         self.up_at_s = float("-inf")
         # When all connections were lost; None once an answer came since.
@@ -68,6 +76,8 @@ class Contact:
         # Since when all partitions are lost and the group has given none.
         self._lost_since_s: float | None = None
         self.lost_partitions = 0
+        # What came in on all connections; None before the first statistics.
+        self.socket_bytes: int | None = None
 
     def with_statistics(self, properties: dict[str, Any]) -> Callable[[str], None]:
         """Have a client with these properties tell, often enough; return its `stats_cb`.
@@ -88,15 +98,17 @@ class Contact:
 
     def take_statistics(self, text: str) -> None:
         """Take what librdkafka tells now and then. Inside `consume()`."""
-        heard = read_statistics(text)
+        statistics = read_statistics(text)
         now_s = self._clock()
-        self._note_group(heard.join_state)
-        if heard.up_s is not None:
-            self.up_at_s = max(self.up_at_s, now_s - heard.up_s)
-        if heard.join_state in _JOINING and not self.is_unreachable:
+        self._note_group(statistics.join_state)
+        if statistics.socket_bytes is not None:
+            self.socket_bytes = statistics.socket_bytes
+        if statistics.up_s is not None:
+            self.up_at_s = max(self.up_at_s, now_s - statistics.up_s)
+        if statistics.join_state in _JOINING and not self.is_unreachable:
             self._answered(now_s)  # no answer is owed yet
-        elif heard.idle_s is not None:
-            self._answered(at_s := now_s - heard.idle_s)
+        elif statistics.idle_s is not None:
+            self._answered(at_s := now_s - statistics.idle_s)
             if self._down_s is not None and at_s > self._down_s:
                 self._down_s = None
 
@@ -142,7 +154,7 @@ class Contact:
     @property
     def silence_s(self) -> float:
         """Seconds since any broker answered last, a few too many where nothing but heartbeats goes on."""
-        return max(0.0, self._clock() - self._heard_s)
+        return max(0.0, self._clock() - self._answered_s)
 
     @property
     def is_unreachable(self) -> bool:
@@ -166,4 +178,4 @@ class Contact:
         return None if since_s is None else self._clock() - since_s
 
     def _answered(self, at_s: float) -> None:
-        self._heard_s = max(at_s, self._heard_s)
+        self._answered_s = max(at_s, self._answered_s)

@@ -1,16 +1,21 @@
 """Flow control: how much to take from the broker, which partitions to pause and to resume.
 
 Pure; called by the poll thread alone. The backlog (received, no outcome, not parked) is bounded in
-records and in bytes, in total and per partition; so is what is parked beside it. A lane that is parked
-takes its records out of the backlog and brings them back: each amount may pass its own limit by that, the
-sum of both never passes the sum of the limits. A pause throws away what librdkafka had fetched ahead, so
-a partition is paused at its share and resumed only at half of it.
+records and in bytes; so is what is parked beside it. A lane that is parked takes its records out of the
+backlog and brings them back: each amount may pass its own limit by that, the sum of both never passes the
+sum of the limits.
+
+A pause throws away what librdkafka had fetched of a partition, to be fetched and paid for again. So while
+the handlers have enough to do nothing is paused: records are *withheld*, which is to say that nobody asks for
+any. Paused is only what is stuck: once the backlog is half full and handlers lack work, each partition that
+holds more than its part of the free half behind records that wait for others, and only if one that holds less
+gains by it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,6 +29,19 @@ if TYPE_CHECKING:
 LARGEST_RECORD_GUESS_BYTES = 1_048_576
 # Batches that one large record is remembered for.
 LARGEST_MEMORY_BATCHES = 32
+# One batch takes so much of what is free: a block of one partition must not fill the backlog before it is
+# seen to be stuck.
+_BATCH_PARTS: Final = 4
+# Where that is the part of one among many partitions, so much may be taken all the same.
+_BATCH_RECORDS_MIN: Final = 50
+# When a paused partition holds so little of what it held, it goes on, and with it each that holds less than
+# the larger part: a resume fills the client's queue, which the next pause throws away, so they go together.
+_EMPTY_PARTS: Final = 16
+_RESUME_PARTS: Final = 4
+# Or when it holds so little of its share and so many times as much is free, for other keys of it may run;
+# after a wait in seconds that doubles where it comes back as stuck.
+_SMALL_PARTS, _FREE_TIMES = 4, 8
+_AGAIN_S, _AGAIN_S_MAX = 1.0, 60.0
 
 
 class Load(Protocol):
@@ -39,19 +57,41 @@ class Load(Protocol):
 L = TypeVar("L", bound=Load)
 
 
+class Amounts(NamedTuple):
+    """What all partitions hold together."""
+
+    backlog_records: int
+    backlog_bytes: int
+    parked_records: int = 0
+    parked_bytes: int = 0
+
+
+class Stuck(NamedTuple):
+    """How many records of a partition will not end soon; None where it is too early to say."""
+
+    load: Load
+    records: int | None
+
+
 @dataclass(slots=True)
 class FlowLimits:
-    """Bounds of the backlog and of the parked budget.
+    """Bounds of the backlog and of the parked budget."""
 
-    A partition's share is its part of the total, but at least two batches.
-    """
-
-    # A fifth of it costs a third of the speed: each pause throws away what librdkafka has fetched ahead.
     backlog_records_max: int = 50_000
     backlog_bytes_max: int = 128 * 1024 * 1024
     consume_records_max: int = 1_000
     parked_records_max: int = 100_000
     parked_bytes_max: int = 128 * 1024 * 1024
+
+
+@dataclass(slots=True)
+class _Pause:
+    """A partition that is paused because it is stuck."""
+
+    records: int
+    size: int
+    # When it may go on though it is as stuck as it was.
+    again_s: float
 
 
 @dataclass(slots=True)
@@ -64,29 +104,54 @@ class FlowControl:
     parked_full: set[TopicPartition] = field(default_factory=set)
     # The whole backlog reached a limit: everything is paused until it is half empty.
     full: bool = False
+    # Some turn took nothing though there may have been something. The slow watch, which takes silence for a
+    # standstill otherwise, clears it.
+    has_withheld: bool = False
+    # Those of them that were stuck. A wait is remembered after the resume, until the partition moves.
+    _stuck: dict[TopicPartition, _Pause] = field(default_factory=dict)
+    _waits: dict[TopicPartition, float] = field(default_factory=dict)
     _largest_bytes: int = LARGEST_RECORD_GUESS_BYTES
     _largest_age_batches: int = 0
 
-    def batch_size(
-        self, backlog_records: int, backlog_bytes: int, parked_records: int = 0, parked_bytes: int = 0
-    ) -> int:
-        """Return how many records may be taken now without passing a limit; 0: none."""
-        records, size = self._room(backlog_records, backlog_bytes, parked_records, parked_bytes)
+    def room(self, amounts: Amounts) -> int:
+        """Return how many records may be taken at a time without passing a limit; 0: none."""
+        records, size = self._free(amounts)
         by_bytes = size // self._largest_bytes
-        if backlog_records + parked_records == 0:
+        if amounts.backlog_records + amounts.parked_records == 0:
             by_bytes = max(by_bytes, 1)  # a record larger than the limit must still get through, alone
         return max(0, min(self.limits.consume_records_max, records, by_bytes))
 
-    def _room(
-        self, backlog_records: int, backlog_bytes: int, parked_records: int, parked_bytes: int
-    ) -> tuple[int, int]:
+    def batch_size(self, amounts: Amounts, partitions: int = _BATCH_PARTS) -> int:
+        """Return how many records to take now: no more than a part of what is free, but one where it fits.
+
+        `partitions` may be stuck: then the part of one of them, before it is looked at again.
+        """
+        records, size = self._free(amounts)
+        fit = min(records, size // self._largest_bytes)
+        part = min(fit // _BATCH_PARTS, max(_BATCH_RECORDS_MIN, fit // max(1, partitions)))
+        return min(self.room(amounts), max(1, part))
+
+    def is_half_full(self, amounts: Amounts) -> bool:
+        """Tell whether less than half of the backlog is free: what is stuck is to be looked for."""
+        records, size = self._free(amounts)
+        limits = self.limits
+        return records <= limits.backlog_records_max // 2 or size <= limits.backlog_bytes_max // 2
+
+    def lacks(self, ready_records: int, amounts: Amounts) -> bool:
+        """Tell whether a handler with so much at hand lacks work when the backlog is half full.
+
+        Less is enough then: what is left of the backlog must not be filled with what is ready.
+        """
+        return ready_records < max(1, self._free(amounts)[0] // _BATCH_PARTS)
+
+    def _free(self, amounts: Amounts) -> tuple[int, int]:
         """Return how many records and bytes the backlog, and backlog and parked together, leave."""
         limits = self.limits
         # What is parked beyond its budget came out of the backlog and is taken from it.
-        beyond_records = max(0, parked_records - limits.parked_records_max)
-        beyond_bytes = max(0, parked_bytes - limits.parked_bytes_max)
-        records = limits.backlog_records_max - backlog_records - beyond_records
-        return records, limits.backlog_bytes_max - backlog_bytes - beyond_bytes
+        beyond_records = max(0, amounts.parked_records - limits.parked_records_max)
+        beyond_bytes = max(0, amounts.parked_bytes - limits.parked_bytes_max)
+        records = limits.backlog_records_max - amounts.backlog_records - beyond_records
+        return records, limits.backlog_bytes_max - amounts.backlog_bytes - beyond_bytes
 
     def note_batch(self, largest_bytes: int) -> None:
         """Remember the largest record of a batch for a while: the next one may hold more of its kind."""
@@ -95,17 +160,29 @@ class FlowControl:
             self._largest_bytes = max(1, largest_bytes)
             self._largest_age_batches = 0
 
-    def to_pause(self, received: Iterable[Load], partitions: int) -> list[TopicPartition]:
-        """Return which of the partitions just received from are over their share of the backlog."""
-        records, size = self.share(partitions)
-        over = [
-            load.partition
-            for load in received
-            if (load.backlog_records >= records or load.backlog_bytes >= size)
-            and load.partition not in self.paused
-        ]
-        self.paused.update(over)
-        return over
+    def to_pause(self, stuck: Iterable[Stuck], amounts: Amounts, now_s: float) -> list[TopicPartition] | None:
+        """Return which stuck partitions to pause, so that others get what is left.
+
+        None: take nothing. Nobody would gain, or it is too early to say who is stuck. `stuck` are all
+        partitions that are ours, the paused ones too. Asked when the backlog is half full.
+        """
+        going = [one for one in stuck if one.load.partition not in self.paused]
+        records, size = self._free(amounts)
+        # Half of one's part: until it is known to be stuck it may take as much again.
+        parts = max(1, 2 * len(going))
+        over = [one for one in going if _is_over(one, records // parts, size // parts)]
+        if len(over) == len(going) or any(one.records is None for one in over):
+            return None
+        for one in over:
+            self._pause_stuck(one.load, now_s)
+        return [one.load.partition for one in over]
+
+    def _pause_stuck(self, load: Load, now_s: float) -> None:
+        partition = load.partition
+        wait_s = min(_AGAIN_S_MAX, 2 * self._waits.get(partition, _AGAIN_S / 2))
+        self._waits[partition] = wait_s
+        self._stuck[partition] = _Pause(load.backlog_records, load.backlog_bytes, now_s + wait_s)
+        self.paused.add(partition)
 
     def over_parked_share(self, loads: Iterable[L], partitions: int) -> list[L]:
         """Return the partitions whose parked records have filled their share of the parked budget."""
@@ -127,57 +204,68 @@ class FlowControl:
         self.paused.update(rest)
         return rest
 
-    def to_resume(
-        self,
-        loads: Iterable[Load],
-        backlog_records: int,
-        backlog_bytes: int,
-        parked_records: int = 0,
-        parked_bytes: int = 0,
-    ) -> list[TopicPartition]:
-        """Return which paused partitions may go on: below half their shares, and the whole not full."""
-        if self.full and not self._half_empty(backlog_records, backlog_bytes, parked_records, parked_bytes):
+    def to_resume(self, loads: Iterable[Load], amounts: Amounts, now_s: float) -> list[TopicPartition]:
+        """Return which paused partitions may go on: they have moved, or there is room again."""
+        if self.full and not self._half_empty(amounts):
             return []
         self.full = False
         loads = list(loads)
-        records, size = self.share(len(loads))
-        parked, parked_size = self.parked_share(len(loads))
-        under = [
+        room, parts = self._room_for_stuck(amounts, len(loads)), self._resume_parts(loads)
+        parked = self.parked_share(len(loads))
+        going = [
             load.partition
             for load in loads
             if load.partition in self.paused
-            and load.backlog_records <= records // 2
-            # What is left of no records is no load, see `Dispatcher.receive`.
-            and (load.backlog_bytes <= size // 2 or not load.backlog_records)
-            and (
-                load.partition not in self.parked_full
-                or (
-                    # Backlog and all: a lane whose head is being retried is parked no longer, and would
-                    # let the partition go on for the length of each attempt.
-                    load.backlog_records + load.parked_records <= parked // 2
-                    and load.backlog_bytes + load.parked_bytes <= parked_size // 2
-                )
-            )
+            and self._may_go_on(load, room, parts, now_s)
+            and (load.partition not in self.parked_full or _is_half_parked(load, *parked))
         ]
-        self.paused.difference_update(under)
-        self.parked_full.difference_update(under)
-        return under
+        self.paused.difference_update(going)
+        self.parked_full.difference_update(going)
+        for partition in going:
+            self._stuck.pop(partition, None)
+        return going
 
-    def _half_empty(self, backlog_records: int, backlog_bytes: int, *parked: int) -> bool:
+    def _may_go_on(self, load: Load, room: tuple[int, int], parts: int, now_s: float) -> bool:
+        pause = self._stuck.get(load.partition)
+        if pause is None:
+            return True
+        if _holds_a_part(load, pause, parts):
+            self._waits.pop(load.partition, None)
+            return True
+        return load.backlog_records <= room[0] and load.backlog_bytes <= room[1] and now_s >= pause.again_s
+
+    def _room_for_stuck(self, amounts: Amounts, partitions: int) -> tuple[int, int]:
+        """Return how much a stuck partition may hold to go on all the same."""
+        limits, free = self.limits, self._free(amounts)
+        parts = _SMALL_PARTS * max(1, partitions)
+        return (
+            min(limits.backlog_records_max // parts, free[0] // _FREE_TIMES),
+            min(limits.backlog_bytes_max // parts, free[1] // _FREE_TIMES),
+        )
+
+    def _resume_parts(self, loads: Iterable[Load]) -> int:
+        stuck = self._stuck
+        is_any_empty = any(
+            _holds_a_part(load, stuck[load.partition], _EMPTY_PARTS)
+            for load in loads
+            if load.partition in stuck
+        )
+        return _RESUME_PARTS if is_any_empty else _EMPTY_PARTS
+
+    def _half_empty(self, amounts: Amounts) -> bool:
         """Tell whether the backlog fell to half, with room for a batch or two beside what is parked."""
         limits = self.limits
-        if not backlog_records:
-            backlog_bytes = 0
-        records, size = self._room(backlog_records, backlog_bytes, *parked)
+        backlog_bytes = amounts.backlog_bytes if amounts.backlog_records else 0
+        records, size = self._free(amounts._replace(backlog_bytes=backlog_bytes))
         return (
-            backlog_records <= limits.backlog_records_max // 2
+            amounts.backlog_records <= limits.backlog_records_max // 2
             and backlog_bytes <= limits.backlog_bytes_max // 2
             and records >= min(2 * limits.consume_records_max, limits.backlog_records_max // 2)
             and size >= min(2 * self._largest_bytes, limits.backlog_bytes_max // 2)
         )
 
     def share(self, partitions: int) -> tuple[int, int]:
-        """Return one partition's bounds in records and bytes. A share near one batch would pause always."""
+        """Return one partition's part of the backlog in records and bytes, but two batches at least."""
         limits = self.limits
         parts = max(1, partitions)
         records = max(limits.backlog_records_max // parts, 2 * limits.consume_records_max)
@@ -194,6 +282,34 @@ class FlowControl:
         """Drop a partition that was revoked or lost: a later assignment starts unpaused."""
         self.paused.discard(partition)
         self.parked_full.discard(partition)
+        self._stuck.pop(partition, None)
+        self._waits.pop(partition, None)
+
+
+def _is_over(stuck: Stuck, records: int, size: int) -> bool:
+    """Tell whether a partition is stuck, or may be, with more than so many records and bytes."""
+    held = stuck.load.backlog_records
+    count = held if stuck.records is None else stuck.records
+    return count > records or stuck.load.backlog_bytes * count > size * max(1, held)
+
+
+def _holds_a_part(load: Load, pause: _Pause, parts: int) -> bool:
+    """Tell whether a paused partition holds no more than that part of what it held."""
+    # What is left of no records is no load, see `Dispatcher.receive`.
+    size = load.backlog_bytes if load.backlog_records else 0
+    return load.backlog_records <= pause.records // parts and size <= pause.size // parts
+
+
+def _is_half_parked(load: Load, parked_records: int, parked_bytes: int) -> bool:
+    """Tell whether a partition that had filled its parked share is below half of it.
+
+    Backlog and all: a lane whose head is being retried is parked no longer, and would let the partition go on
+    for the length of each attempt.
+    """
+    return (
+        load.backlog_records + load.parked_records <= parked_records // 2
+        and load.backlog_bytes + load.parked_bytes <= parked_bytes // 2
+    )
 
 
 def largest_lane(assignment: Assignment) -> Lane | None:

@@ -8,24 +8,22 @@ Everything that touches the consumer happens here, rebalance callbacks included.
 from __future__ import annotations
 
 import itertools
+import time
 from typing import TYPE_CHECKING
 
 from confluent_kafka.cimpl import Message as KafkaMessage
-from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
 from ehkafka.endpoint.broker_errors import ALL_BROKERS_DOWN, MAY_RECOVER, NO_SUCH_OFFSET, ends_app
 from ehkafka.endpoint.client import describe_error
 from ehkafka.errors import EhkafkaError, EngineError
-from ehkafka.events import ConnectionProblem, PartitionPaused, PartitionResumed, ProgressIgnored
+from ehkafka.events import ConnectionProblem, ProgressIgnored
 from ehkafka.headers.size import sizes_of, total_and_largest
-from ehkafka.intake.flow import largest_lane
+from ehkafka.intake.backpressure import Backpressure
 from ehkafka.intake.log_ends import LogEnds
 from ehkafka.intake.membership import Membership
 from ehkafka.intake.parked_budget import ParkedBudget
 from ehkafka.intake.poll_wait import BUSY_POLL_S, PollWait
 from ehkafka.intake.repair import GapRepair
-from ehkafka.intake.resume import resume
-from ehkafka.lanes.order import describe_key
 from ehkafka.records import TopicPartition
 
 if TYPE_CHECKING:
@@ -41,6 +39,8 @@ if TYPE_CHECKING:
 
 # Between two looks at the ends of the logs, at idle partitions and at stuck work.
 SLOW_CHECK_S = 0.5
+# Between two looks while records are withheld and nothing must be watched closely.
+WITHHELD_S = 5e-3
 REFUTED = "the log was truncated and written again there"
 
 
@@ -62,9 +62,8 @@ class PollLoop:
         self._on_error = on_error
         self._slow_check = slow_check
         self._one_topic = len(routes) == 1
-        self._paused_since_s: dict[TopicPartition, float] = {}
         self._next_slow_check_s = 0.0
-        # Whether something must be watched closely; see `_poll_timeout_s`.
+        # Whether something must be watched closely; see `_wait_s`.
         self._busy = False
         self._wait = PollWait()
         # When the loop last came round; read by `App.health` from any thread.
@@ -77,6 +76,7 @@ class PollLoop:
         # The amounts at the last look at it, and when the next one is due in any case.
         self._parked_seen: tuple[tuple[int, ...], float] = ((), 0.0)
         self._gaps = GapRepair(context, self.membership, context.on_out_of_range)
+        self._pressure = Backpressure(context, self._distinct, self._gaps.halts)
 
     def run(self, consumer: Consumer, should_stop: Callable[[], bool]) -> None:
         """Poll until `should_stop` says so or an error is fatal. Subscribed before, closed after."""
@@ -87,14 +87,10 @@ class PollLoop:
         """Take one batch, hand it on, and do what is due."""
         context = self._context
         self.last_turn_s = context.clock()
-        wanted = self._wanted(consumer)
-        self._is_all_received = False
-        # What is there is taken at once, whatever its number; only an empty queue is waited for, and then one
-        # record is enough: asking for more would wait for a full batch.
-        messages = consumer.consume(wanted, 0) or consumer.consume(1, self._poll_timeout_s())
+        messages = self._consume(consumer)
         # One `consume()` may end epochs and begin others before it returns: its records take the epoch that
         # is valid now, and those of a partition that is gone are dropped.
-        received = self._deliver(consumer, messages) if messages else ()  # type: ignore[arg-type]
+        received = self._deliver(consumer, messages) if messages else ()
         # From here to the next `consume()` alone the client's position tells which offsets hold no record:
         # inside of one, and after an error, it is past records that nobody has.
         self._is_all_received = True
@@ -103,9 +99,30 @@ class PollLoop:
         self._gaps.run(consumer)
         self._check_parked(consumer)
         self._busy = self.watch()
-        self._resume(consumer)
+        self._pressure.resume(consumer)
         self._commit_if_due(consumer)
         self._check_slowly(consumer)
+
+    def _consume(self, consumer: Consumer) -> Sequence[Message]:
+        wanted = self._pressure.wanted(consumer)
+        if wanted == 0:
+            self._context.flow.has_withheld = True
+            left_s = self._pressure.touch_due_s() - self._context.clock()
+            if left_s > 0:
+                # Not in `consume()`: with a full queue that returns at once, with a record that nobody wants.
+                # The handlers have work for longer than this, or wait for each other.
+                time.sleep(min(left_s, self._wait_s() if self._busy else max(WITHHELD_S, self._wait_s())))
+                return ()
+            # librdkafka serves rebalances, errors and acknowledgements only beside records.
+            self._pressure.make_room(consumer)
+        self._is_all_received = False
+        # What is there is taken at once, whatever its number; only an empty queue is waited for, and then one
+        # record is enough: asking for more would wait for a full batch.
+        messages = consumer.consume(max(1, wanted), 0)
+        if wanted and not messages:
+            messages = consumer.consume(1, self._wait_s())
+        self._pressure.touched()
+        return messages  # type: ignore[return-value]
 
     def turn_without_intake(self, consumer: Consumer) -> None:
         """Stay a member while a stop drains: what still arrives was never received and is redelivered."""
@@ -130,27 +147,7 @@ class PollLoop:
             busy |= route.exchange.watch()
         return busy
 
-    def _wanted(self, consumer: Consumer) -> int:
-        wanted = self._context.flow.batch_size(*self._amounts())
-        if wanted == 0:
-            # Keep polling, for heartbeats and rebalances, with nothing left to come.
-            self._pause(consumer, self._context.flow.to_pause_all(self._context.owned.assignments()))
-        # Zero would not poll at all. The record that comes all the same is the bound's only excess.
-        return max(1, wanted)
-
-    def _amounts(self) -> tuple[int, int, int, int]:
-        """Return records and bytes of the backlog, records and bytes parked."""
-        # Plain numbers that workers change meanwhile: a little old is good enough for a bound that one batch
-        # may overrun anyway, and no lock is worth it.
-        dispatchers = [route.dispatcher for route in self._distinct]
-        return (
-            sum(d.backlog_records for d in dispatchers),
-            sum(d.backlog_bytes for d in dispatchers),
-            sum(d.parked_records for d in dispatchers),
-            sum(d.parked_bytes for d in dispatchers),
-        )
-
-    def _poll_timeout_s(self) -> float:
+    def _wait_s(self) -> float:
         now_s = self._context.clock()
         dues = [route.dispatcher.holds.next_due_s() for route in self._distinct]
         dues += [route.exchange.next_due_s() for route in self._distinct]
@@ -177,11 +174,16 @@ class PollLoop:
         context = self._context
         if not context.parked_full and not any(route.dispatcher.parked_records for route in self._distinct):
             return
-        amounts = (*self._moved(), *self._amounts(), len(context.flow.parked_full), len(context.owned))
+        amounts = (
+            *self._moved(),
+            *self._pressure.amounts(),
+            len(context.flow.parked_full),
+            len(context.owned),
+        )
         now_s = context.clock()
         if amounts != self._parked_seen[0] or now_s >= self._parked_seen[1]:
             self._parked_seen = amounts, now_s + SLOW_CHECK_S
-            self._parked.check(lambda partitions: self._pause(consumer, partitions))
+            self._parked.check(lambda partitions: self._pressure.pause(consumer, partitions))
 
     def check_log_ends(self, consumer: Consumer) -> None:
         """Take over where the logs end and what of them is no record, if nothing handed out got lost."""
@@ -213,7 +215,6 @@ class PollLoop:
             largest_bytes = max(largest_bytes, largest)
             received.append(assignment)
         context.flow.note_batch(largest_bytes)
-        self._pause(consumer, context.flow.to_pause(received, len(context.owned)))
         return received
 
     def _without_restored(self, assignment: Assignment, batch: list[Message]) -> list[Message]:
@@ -292,37 +293,6 @@ class PollLoop:
             if error.code() == ALL_BROKERS_DOWN and self._context.log_watch is not None:
                 self._context.log_watch.ask_soon()
             self._on_error(error)
-
-    def _pause(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        if not partitions:
-            return
-        consumer.pause([KafkaPartition(*partition) for partition in partitions])
-        now_s = self._context.clock()
-        for partition in partitions:
-            self._paused_since_s[partition] = now_s
-            route, assignment = self._context.owned[partition]
-            with route.exchange.locked():
-                longest = largest_lane(assignment)
-            # Put into words after the lock is let go: a key's `repr` may be the user's code.
-            key = None if longest is None else describe_key(longest.key)
-            self._context.emit(
-                PartitionPaused(partition, assignment.backlog_records, assignment.backlog_bytes, key)
-            )
-
-    def _resume(self, consumer: Consumer) -> None:
-        context = self._context
-        if not context.flow.paused:
-            return
-        # Backlog and parked count together: an attempt at a parked head turns its whole lane into backlog,
-        # and parked alone would let the partition go on at every retry.
-        under = context.flow.to_resume(context.owned.assignments(), *self._amounts())
-        partitions = [partition for partition in under if not self._gaps.halts(partition)]
-        if not partitions:
-            return
-        resume(consumer, (context.owned[partition].assignment for partition in partitions))
-        now_s = context.clock()
-        for partition in partitions:
-            context.emit(PartitionResumed(partition, now_s - self._paused_since_s.pop(partition, now_s)))
 
     def _commit_if_due(self, consumer: Consumer) -> None:
         context = self._context

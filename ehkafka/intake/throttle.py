@@ -3,7 +3,7 @@
 A throttled fetch comes back empty and without an error, on Event Hubs and (with the time in the answer) on
 Apache Kafka, which then also leaves out where the log ends. So while a broker throttles, and for a while
 after, silence proves nothing: nobody may call a partition idle or read its lag as zero.
-`heard` is called by librdkafka inside `consume()`, on the poll thread; the rest is read from any thread.
+librdkafka calls `on_throttle` inside `consume()`, on the poll thread; the rest is read from any thread.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Throttle:
         # Over all brokers and kinds of requests since the start; brokers throttle side by side.
         self.total_s = 0.0
 
-    def heard(self, event: ThrottleEvent) -> None:
+    def on_throttle(self, event: ThrottleEvent) -> None:
         """Take what a broker's answer said; librdkafka tells of a zero once, after the last that was none."""
         if event.throttle_time <= 0:
             return

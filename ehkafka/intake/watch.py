@@ -57,7 +57,9 @@ class ProgressWatch:
 
     def _check_standstill(self, now_s: float) -> None:
         context = self._context
-        if context.contact.is_cut_off or context.throttle.is_recent:
+        # While records are withheld, those of a partition may stand in the client's queue behind others'.
+        withheld, context.flow.has_withheld = context.flow.has_withheld, False
+        if context.contact.is_cut_off or context.throttle.is_recent or withheld:
             context.standstill.forget_all()  # nobody knows what came meanwhile
             return
         ends, paused = context.owned.log_ends, context.flow.paused

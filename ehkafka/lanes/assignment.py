@@ -11,6 +11,7 @@ import itertools
 from collections import deque
 from typing import TYPE_CHECKING
 
+from ehkafka.headers.size import sizes_of
 from ehkafka.lanes.finished import Extent, FinishedBefore
 from ehkafka.lanes.lane import Lane, SharedLane
 from ehkafka.lanes.marks import Mark, Marks
@@ -69,6 +70,7 @@ class Assignment:
         # The lowest offset that was returned; the watermark stays below it for ever.
         self.returned_from: int | None = None
         self.returned_records = 0
+        self.returned_bytes = 0
         # What was returned, so that the rest above the watermark is known to be finished.
         self.returned_offsets: list[int] = []
         self.received_next: int | None = None
@@ -284,6 +286,7 @@ class Assignment:
     def note_returned(self, messages: Sequence[Message]) -> None:
         """Count records that get no outcome in this epoch; the watermark stays below. Caller has the lock."""
         self.returned_records += len(messages)
+        self.returned_bytes += sum(sizes_of(messages))
         offsets = [message.offset() for message in messages]
         self.returned_offsets += offsets
         lowest = min(offsets)

@@ -75,6 +75,9 @@ class Chunk:
         # Ended early: the lane of the record that ran then.
         self.lane: Lane | None = None
 
+    def __len__(self) -> int:
+        return len(self.messages)
+
     def line_up(self) -> Iterator[Message]:
         """Make ready to be run."""
         self.iterator = iter(self.messages)

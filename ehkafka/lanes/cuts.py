@@ -90,10 +90,12 @@ class Cuts:
         # What is left are heads that run: nobody waits for them any more.
         running = assignment.backlog_records
         assignment.returned_records += running
+        assignment.returned_bytes += assignment.backlog_bytes
         dispatcher.backlog_records -= running
         dispatcher.backlog_bytes -= assignment.backlog_bytes
         assignment.backlog_records = assignment.backlog_bytes = 0
         dispatcher.returned_records += assignment.returned_records
+        dispatcher.returned_bytes += assignment.returned_bytes
         unopened, assignment.unopened = assignment.unopened, []
         if assignment.shared:
             for lane in unopened:  # what waited behind this partition's records is another partition's

@@ -62,6 +62,9 @@ class Dispatcher:
         self.skipped_records = 0
         self.dead_lettered_records = 0
         self.returned_records = 0
+        # Of what came into the backlog, and of what was returned.
+        self.received_bytes = 0
+        self.returned_bytes = 0
         self.stale_records = 0
         # Of the finished ones, those that ran in chunks to their end.
         self.chunk_records = 0
@@ -88,6 +91,11 @@ class Dispatcher:
     def outcomes(self) -> int:
         """How many records have ended in any way."""
         return self.finished_records + self.skipped_records + self.dead_lettered_records
+
+    @property
+    def handled_bytes(self) -> int:
+        """How many bytes of values, keys and headers the records had that have an outcome."""
+        return self.received_bytes - self.backlog_bytes - self.parked_bytes - self.returned_bytes
 
     @property
     def unfinished_records(self) -> int:
@@ -155,6 +163,7 @@ class Dispatcher:
         assignment.backlog_bytes += size
         self.backlog_records += len(messages)
         self.backlog_bytes += size
+        self.received_bytes += size
         express = self.express
         # Keys that were not read force a chunk, even if workers have switched express off since the hint.
         if express is not None and (keys is None or express.takes(assignment)):

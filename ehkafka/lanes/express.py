@@ -40,7 +40,7 @@ class Express:
     def __init__(self, dispatcher: Dispatcher, reader: KeyReader) -> None:
         self._dispatcher = dispatcher
         self._reader = reader
-        # Whether `receive` must be given the keys.
+        # Whether `receive` must be given the keys. Never changes: the poll thread reads it without the lock.
         self.keeps_keys = reader.calls_user_code
         # Whether chunks run, or are spread over lanes. Any thread may change it at any moment; every decision
         # reads it once.
@@ -51,6 +51,11 @@ class Express:
         # Assignments whose first chunk waits, each once: in turn, so that none starves behind a busy one.
         # Never one whose chunk is out, for its next chunk may have the same keys.
         self._turns: deque[Assignment] = deque()
+
+    @property
+    def waits(self) -> bool:
+        """Whether chunks wait to be spread, or for their turn. Without the lock it is only a hint."""
+        return bool(self._turns)
 
     def needs_lanes(self, assignment: Assignment) -> bool:
         """Tell whether each of an assignment's records must have a lane now."""
@@ -113,11 +118,14 @@ class Express:
                 self._line_up(assignment)
             else:
                 self._spread_first(assignment)
+            # Last in turn again, so that the other assignments' chunks go first. One whose chunk is out comes
+            # back when that has ended.
             if assignment.chunks and self.out is not assignment.chunks[0]:
                 turns.append(assignment)
 
     def _line_up(self, assignment: Assignment) -> None:
         chunk = assignment.chunks[0]
+        # Not before its turn: until then earlier chunks may become lanes, and lanes may empty.
         if assignment.lanes:
             self._put_behind_lanes(chunk)
         if chunk.messages:
@@ -141,6 +149,7 @@ class Express:
                 free_keys.append(key)
                 continue
             lane.append(message)
+            # Still as it was received: no handler has seen a message of a chunk that waits.
             size = size_of(message)
             chunk.size -= size
             if lane in holds.held:
@@ -169,6 +178,7 @@ class Express:
                 self.out = None
                 self._count_finished(one.assignment, len(one.messages), one.size)
                 self._drop_first(one.assignment)
+            # Else it was ended early before anything of it had started, and nothing of it is left.
         return lanes
 
     def end_early(self, chunk: Chunk) -> Lane | None:
@@ -210,7 +220,10 @@ class Express:
         )
         if received is not None:
             lane.received = received
+        # Two records of the key would run at once. When the chunk was lined up, lanes took the records of
+        # their keys out of it; none came since, for later records go behind the chunk.
         assert known is None, "a chunk ran a record whose key has a lane"
+        # The chunk's worker holds it without having begun it; whoever drains must see that it does.
         lane.running = True
         return lane
 
@@ -222,6 +235,7 @@ class Express:
         if chunk.keys is not None:
             return chunk.keys[index]
         message = chunk.messages[index]
+        # Its handler may have set another key meanwhile.
         if chunk.received is not None:
             message = cast("Message", chunk.received.of(index, message))
         return self._reader.keys([message])[0]
@@ -248,6 +262,7 @@ class Express:
     def dissolve(self, assignment: Assignment) -> None:
         """Spread all that an assignment has in chunks over lanes."""
         self.halt(assignment)
+        # All, and from the first one on: a lane must not pass a record of its key in an earlier chunk.
         while assignment.chunks:
             self._spread_first(assignment)
         self._leave_line(assignment)
@@ -260,6 +275,7 @@ class Express:
         keys = [key for chunk in assignment.chunks for key in chunk.keys or ()]
         assignment.chunks.clear()
         self._leave_line(assignment)
+        # Offsets ascend over all chunks, so what is kept comes before what is returned.
         kept = [message for message in waiting if message.offset() <= above]
         returned = waiting[len(kept) :]
         if kept:
@@ -273,5 +289,6 @@ class Express:
                 counted.backlog_bytes -= size
 
     def _leave_line(self, assignment: Assignment) -> None:
+        # Its turn would find no chunk.
         if assignment in self._turns:
             self._turns.remove(assignment)

@@ -15,7 +15,6 @@ import socket
 import sys
 import traceback
 from contextlib import suppress
-from multiprocessing import spawn
 from typing import TYPE_CHECKING, Any, Final
 
 from ehkafka.endpoint import Endpoint
@@ -31,6 +30,8 @@ from ehkafka.wording.error_stack import place_of
 from ehkafka.workers.processes.logs import is_set_up
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ehkafka.members.logs import Logs
 
 _PR_SET_PDEATHSIG: Final = 1
@@ -90,8 +91,7 @@ def _app(boot: dict[str, Any]) -> Any:
     if logs is not None and logs.is_first:
         logs.set_up()
     reference = boot["reference"]
-    with explained(boot["main"].get("init_main_from_path") or reference.module):
-        spawn.prepare(boot["main"])
+    _become_like(boot["main"], reference.module)
     app = imported(reference)
     if logs is not None and not is_set_up():
         logs.set_up()
@@ -99,6 +99,18 @@ def _app(boot: dict[str, Any]) -> Any:
     if boot["registered"] is not None and app.registered != boot["registered"]:
         _refuse_other(reference, boot["registered"], app.registered)
     return app
+
+
+def _become_like(main: Mapping[str, Any], module: str) -> None:
+    """Look for modules where the supervisor does; import its main module if that has the app."""
+    if module != MAIN:
+        sys.path[:], sys.argv[:] = main["sys_path"], main["sys_argv"]
+        os.chdir(main["dir"])
+        return
+    from multiprocessing import spawn  # noqa: PLC0415 - it brings much, and few members need it
+
+    with explained(main.get("init_main_from_path", module)):
+        spawn.prepare(dict(main))
 
 
 def _lay_over(app: Any, boot: dict[str, Any]) -> None:

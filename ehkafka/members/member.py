@@ -35,11 +35,11 @@ class Member:
     # The supervisor has asked this process to end, and kills it at the deadline.
     is_stopping: bool = False
     kill_at_s: float | None = None
-    # Of this process: what it answered last and when, the question that is open, whether it was ever ready.
+    # Of this process: what it answered last and when, the question that is open, when it was first ready.
     status: dict[str, Any] | None = None
     answered_s: float | None = None
     asked: Answer | None = None
-    was_ready: bool = False
+    ready_at_s: float | None = None
     # Since when it answers that it is not live.
     ill_since_s: float | None = None
     # What it said of its own end.
@@ -52,7 +52,7 @@ class Member:
         self.starts += 1
         self.is_stopping, self.kill_at_s = False, None
         self.status, self.answered_s, self.asked = None, None, None
-        self.was_ready, self.ill_since_s, self.farewell = False, None, None
+        self.ready_at_s, self.ill_since_s, self.farewell = None, None, None
 
     @property
     def state(self) -> str:
@@ -103,7 +103,7 @@ class Member:
         ill_since_s = self.ill_since_s
         return max(self.silence_s(now_s), 0.0 if ill_since_s is None else now_s - ill_since_s)
 
-    def hear(self, notice: dict[str, Any]) -> None:
+    def note(self, notice: dict[str, Any]) -> None:
         """Take what it says unasked: its last counts, and what ended it."""
         if notice["notice"] == "ended":
             self.farewell = notice

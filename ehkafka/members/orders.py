@@ -14,8 +14,6 @@ from collections import deque
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from ehkafka.members.process import HELD
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import FrameType
@@ -23,13 +21,15 @@ if TYPE_CHECKING:
 Order = Literal["stop", "leave"]
 # What a process ends with that is to end before its app runs, or at once while it runs `on_stop` functions.
 INTERRUPTED: Final = 130
+# Blocked around the start of a member, until its own handlers are there.
+HELD: Final = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
 
 
 class Orders:
     """The orders to one member. Made on the main thread, before any other exists."""
 
     def __init__(self) -> None:
-        self._heard: deque[tuple[Order, tuple[Any, ...]]] = deque()
+        self._orders: deque[tuple[Order, tuple[Any, ...]]] = deque()
         self._lock = threading.Lock()
         # Under the lock: whether the app has not begun to run, runs, or has run.
         self._phase: Literal["before", "running", "after"] = "before"
@@ -40,13 +40,13 @@ class Orders:
         signal.signal(signal.SIGTERM, lambda _number, _frame: self._obey_outside("stop"))
         signal.pthread_sigmask(signal.SIG_UNBLOCK, HELD)
 
-    def hear(self, order: Order, *how: Any) -> None:
+    def take(self, order: Order, *how: Any) -> None:
         """Take an order; `how` is what `stop` is called with. Before the app runs it ends the process.
 
         Any thread but the main one.
         """
         with self._lock:
-            self._heard.append((order, how))
+            self._orders.append((order, how))
             if self._phase != "running":
                 self._obey_outside(order)
                 return
@@ -60,8 +60,8 @@ class Orders:
         def carry_out(_number: int, _frame: FrameType | None) -> None:
             nonlocal is_stopping
             orders = list[tuple[Order, tuple[Any, ...]]]()
-            while self._heard:
-                orders.append(self._heard.popleft())
+            while self._orders:
+                orders.append(self._orders.popleft())
             for order, how in orders or [("stop", ("SIGTERM",))]:
                 if order == "leave":
                     leave()

@@ -18,6 +18,7 @@ from typing import IO, TYPE_CHECKING, Final
 
 from ehkafka.errors import ConfigurationError
 from ehkafka.members.channel import Channel
+from ehkafka.members.orders import HELD
 from ehkafka.members.wire import framed
 from ehkafka.workers.processes.link import interpreter_flags
 
@@ -29,7 +30,6 @@ _MAIN: Final = (
     "import sys; sys.path.insert(0, sys.argv[1]); from ehkafka.members.child import main; "
     "main(*map(int, sys.argv[2:]))"
 )
-HELD: Final = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
 
 
 class MemberProcess:

@@ -24,8 +24,8 @@ ENDING_ALL: Final = frozenset(
 )
 FIRST_S: Final = 0.2
 MOST_S: Final = 30.0
-# Who lived so much longer than it had waited has recovered.
-RECOVERED_S: Final = 5.0
+# Who was a member of the group for so long, and for as long as it had waited, has recovered.
+RECOVERED_S: Final = 3.0
 # So many ends in a row are a loop, and no mishap.
 LOOP_ENDS: Final = 5
 
@@ -46,9 +46,9 @@ class Backoff:
         self._next_s = FIRST_S
         self.ends_in_a_row = 0
 
-    def after(self, lived_s: float, *, was_ready: bool) -> float:
-        """Return how many seconds to wait after a life that ended unasked."""
-        if was_ready and lived_s >= RECOVERED_S + self._next_s:
+    def after(self, worked_s: float) -> float:
+        """Return how many seconds to wait after a life that ended unasked, `worked_s` after it was ready."""
+        if worked_s >= max(RECOVERED_S, self._next_s):
             self._next_s, self.ends_in_a_row = FIRST_S, 0
         self.ends_in_a_row += 1
         wait_s, self._next_s = self._next_s, min(2 * self._next_s, MOST_S)

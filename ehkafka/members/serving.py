@@ -40,18 +40,18 @@ class Serving:
 
     def start(self) -> None:
         """Start both threads."""
-        for target, name in ((self._hear, "ehkafka-member"), (self._answer, "ehkafka-member-answers")):
+        for target, name in ((self._read, "ehkafka-member"), (self._answer, "ehkafka-member-answers")):
             threading.Thread(target=target, name=name, daemon=True).start()
 
     def notify(self, notice: str, **more: Any) -> None:
         """Say what nobody has asked for."""
         self._send({"notice": notice, **more})
 
-    def _hear(self) -> None:
+    def _read(self) -> None:
         while (body := read_frame(self._connection)) is not None:
             request = unpacked(body)
             if request["do"] in ("stop", "leave"):
-                self._orders.hear(request["do"], *request["with"]["how"])
+                self._orders.take(request["do"], *request["with"]["how"])
                 self._send({"id": request["id"], "answer": True})
             else:
                 self._asked.put(request)

@@ -203,7 +203,7 @@ class Supervisor:
         self._take_signals()
         now_s = self._now_s()
         for member in self._members:
-            self._look_at(member, now_s)
+            self._check(member, now_s)
         if self._is_reaper:
             reap({member.process.pid for member in self._members if member.process is not None})
         if self._stopping is not None:
@@ -225,18 +225,19 @@ class Supervisor:
         try:
             process = MemberProcess(boot, wake=self._waker.wake)
         except OSError as error:  # no memory, no process, no descriptor: that may pass
-            self._ended_unasked(member, f"it cannot be started: {error}", lived_s=0.0)
+            member.ready_at_s = None
+            self._ended_unasked(member, f"it cannot be started: {error}", self._now_s())
             return
         output.add(member.number, process.outputs)
         member.begin(process)
         self._selector.register(process.channel, selectors.EVENT_READ)
 
-    def _look_at(self, member: Member, now_s: float) -> None:
+    def _check(self, member: Member, now_s: float) -> None:
         process = member.process
         if process is None:
             return
         for notice in process.channel.pump():
-            member.hear(notice)
+            member.note(notice)
         self._listen_to(process)
         if (exit_code := process.exit_code()) is not None:
             self._buried(member, process, exit_code, now_s)
@@ -259,12 +260,12 @@ class Supervisor:
         if asked is not None and asked.is_there:
             member.take(asked, now_s)
         elif asked is None and member.silence_s(now_s) >= (
-            STATUS_EVERY_S if member.was_ready else STATUS_AT_START_S
+            STATUS_AT_START_S if member.ready_at_s is None else STATUS_EVERY_S
         ):
             member.asked = process.channel.ask("status")
         self._has_run |= member.state == "running"
-        if member.is_ready and not member.was_ready:
-            member.was_ready = self._has_worked = True
+        if member.is_ready and member.ready_at_s is None:
+            member.ready_at_s, self._has_worked = now_s, True
             snapshot = member.snapshot
             partitions = 0 if snapshot is None else len(snapshot.partitions)
             after_s = now_s - process.started_s
@@ -286,14 +287,14 @@ class Supervisor:
         """Take note of a process that has ended, and decide what follows."""
         # What it said last may have come after the look before.
         for notice in process.channel.pump():
-            member.hear(notice)
+            member.note(notice)
         if process.channel in self._selector.get_map():
             self._selector.unregister(process.channel)
         snapshot = member.snapshot
         self._ended = self._ended + counts_of(snapshot)
         if snapshot is not None:
             self._ended_events = self._ended_events + Counter(snapshot.counters)
-        was_asked, lived_s = member.is_stopping, now_s - process.started_s
+        was_asked = member.is_stopping
         member.last_end = described(exit_code, member.farewell)
         process.close()
         member.process, member.status = None, None
@@ -307,11 +308,11 @@ class Supervisor:
         elif self._rollover.ended(member.number) and was_asked:
             member.start_at_s = now_s
         else:
-            self._ended_unasked(member, member.last_end, lived_s)
+            self._ended_unasked(member, member.last_end, now_s)
 
-    def _ended_unasked(self, member: Member, how: str, lived_s: float) -> None:
-        wait_s = member.backoff.after(lived_s, was_ready=member.was_ready)
-        member.start_at_s = self._now_s() + wait_s
+    def _ended_unasked(self, member: Member, how: str, now_s: float) -> None:
+        wait_s = member.backoff.after(0.0 if member.ready_at_s is None else now_s - member.ready_at_s)
+        member.start_at_s = now_s + wait_s
         member.last_end = how
         self._bus.emit(MemberEnded(member.number, how, wait_s))
         if member.backoff.ends_in_a_row == LOOP_ENDS:

@@ -22,7 +22,7 @@ from ehkafka.endpoint.properties.layers import admin_properties
 from ehkafka.errors import ConfigurationError, EndpointError, GroupInUseError
 from ehkafka.offsets.view import PartitionView
 from ehkafka.positions.log_bounds import log_bounds
-from ehkafka.positions.start import start_offsets
+from ehkafka.positions.start_offsets import start_offsets
 from ehkafka.positions.topic_ids import TopicIds
 from ehkafka.positions.witness import prove, witness_properties
 from ehkafka.progress.metadata import Unusable, decode, facts_of, moved
@@ -226,7 +226,7 @@ class GroupOffsets:
 
     def _unreadable(self, what: str, error: KafkaException) -> EndpointError:
         text = self._inspection.cleaner.text(describe_error(error.args[0]))
-        return EndpointError(f"{self.where}: the broker does not tell {what}: {text}")
+        return EndpointError(f"{self.where}: the broker does not report {what}: {text}")
 
 
 def _offset(commit: KafkaPartition) -> int | None:

@@ -58,7 +58,7 @@ class LagReport:
         return sum(view.lag for view in self.views)
 
     def fails(self, over: int) -> bool:
-        """Tell whether the lag is above `over`, or unknown because a commit is outside of its log."""
+        """Return whether the lag is above `over`, or unknown because a commit is outside of its log."""
         return self.total > over or any(view.is_outside for view in self.views)
 
 

@@ -19,7 +19,7 @@ from ehkafka.positions.another_log import AnotherLog
 from ehkafka.positions.first_counts import FirstCounts
 from ehkafka.positions.gap import Gap
 from ehkafka.positions.log_bounds import log_bounds
-from ehkafka.positions.start import start_offsets
+from ehkafka.positions.start_offsets import start_offsets
 from ehkafka.progress.metadata import NOTHING_KNOWN, LogFacts, facts_of
 from ehkafka.records import TopicPartition
 

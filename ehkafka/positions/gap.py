@@ -76,8 +76,8 @@ class Gap(NamedTuple):
     def error(self, reason: str = "") -> OffsetGapError:
         """Return what ends an app whose policy is to stop. `reason` is the broker's own word for it."""
         return OffsetGapError(
-            f"{self.text(reason)} Nothing was skipped. To go on, set the group's offset to where you want to "
-            "resume, start a new group, or choose on_out_of_range='earliest' or 'latest'."
+            f"{self.text(reason)} Nothing was skipped. To continue, set the group's offset to where you want "
+            "to resume, start a new group, or choose on_out_of_range='earliest' or 'latest'."
         )
 
     def text(self, reason: str = "") -> str:

@@ -17,6 +17,7 @@ from ehkafka.checkpoints.stores.store import StoreError, StoreUnavailableError
 from ehkafka.errors import EndpointError
 from ehkafka.events import ProgressIgnored
 from ehkafka.events.mirror import MirrorUsed
+from ehkafka.positions.without_commit import WithoutCommit
 from ehkafka.progress.metadata import LogFacts
 from ehkafka.progress.position import Progress
 from ehkafka.wording import counted, ended
@@ -60,8 +61,8 @@ class Lookup(Protocol):
         ...
 
 
-class MirrorStart:
-    """Finds starts for partitions without a commit. Without a `mirror` there is only the policy."""
+class MirrorStart(WithoutCommit):
+    """Finds starts for partitions without a commit, in the mirror if the policy wants that."""
 
     def __init__(
         self,
@@ -69,11 +70,10 @@ class MirrorStart:
         *,
         group: str,
         emit: Callable[[Event], None],
-        mirror: Lookup | None = None,
-        prove: Prove | None = None,
+        mirror: Lookup,
+        prove: Prove,
     ) -> None:
-        self._policy = policy
-        self._group = group
+        super().__init__(policy, group=group)
         self._emit = emit
         self._mirror = mirror
         self._prove = prove
@@ -82,15 +82,8 @@ class MirrorStart:
 
     def find(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the next_offsets of those that begin at the mirror. Raises `EndpointError`."""
-        if partitions and self._policy == "fail":
-            shown = ", ".join(map(str, sorted(partitions)[:10]))
-            raise EndpointError(
-                f"The group {self._group!r} has no committed offset for "
-                f"{counted(len(partitions), 'partition')} "
-                f"({shown}), and on_no_group_offsets='fail'. Commit where they are to begin (ehkafka offsets "
-                "reset), or set it to 'start'."
-            )
-        if not partitions or self._mirror is None or self._policy != "mirror":
+        super().find(partitions)
+        if not partitions or self._policy != "mirror":
             return {}
         found_in_mirror = self._found_in_mirror = self._lookup(partitions)
         self._refuse_contested(found_in_mirror)
@@ -101,7 +94,7 @@ class MirrorStart:
 
     def facts(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, LogFacts]:
         """Return what the mirror knows of the log and the group. Raises `EndpointError`."""
-        if not partitions or self._mirror is None or self._policy != "mirror":
+        if not partitions or self._policy != "mirror":
             return {}
         unseen = [partition for partition in partitions if partition not in self._found_in_mirror]
         found_in_mirror = {**self._found_in_mirror, **(self._lookup(unseen) if unseen else {})}
@@ -136,7 +129,6 @@ class MirrorStart:
     def _lookup(
         self, partitions: Sequence[TopicPartition]
     ) -> Mapping[TopicPartition, Checkpoint | Foreign | None]:
-        assert self._mirror is not None
         for tries_left in reversed(range(LOOKUP_TRIES)):
             try:
                 return self._mirror.lookup(partitions, LOOKUP_S)
@@ -151,7 +143,6 @@ class MirrorStart:
         raise AssertionError("unreachable: the last try returns or raises")
 
     def _verified(self, found: dict[TopicPartition, Checkpoint]) -> dict[TopicPartition, int]:
-        assert self._prove is not None
         for partition, (is_same, reason) in self._prove(found).items():
             known = found[partition]
             if not is_same:

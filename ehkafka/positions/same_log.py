@@ -72,14 +72,16 @@ def judge(
         text = f"its topic had the id {id_text(checkpoint.topic_id)} and has {id_text(topic_id)} now"
         return Judgement(is_same=False, reason=text)
     if anchor is None:
-        return Judgement(is_same=False, reason="the mirror knows no record's timestamp to tell the log by")
+        return Judgement(
+            is_same=False, reason="the mirror knows no record's timestamp to recognise the log by"
+        )
     offset, wanted_ms = anchor
     if reading is not None and (other := _witness_disproof(anchor, reading)) is not None:
         return Judgement(is_same=False, reason=other)
     if reading is None or reading.first != anchor:
         return Judgement(
             is_same=False,
-            reason=f"the record at {offset}, of {_moment(wanted_ms)}, by which to tell the log, is gone",
+            reason=f"the record at {offset}, of {_moment(wanted_ms)}, by which to recognise the log, is gone",
         )
     return Judgement(is_same=True, reason=f"the record at {offset} is still of {_moment(wanted_ms)}")
 

@@ -16,28 +16,25 @@ here and from nowhere else: there is no silent default. The forms:
 Times are looked up by the records' timestamps as the broker has them: on Event Hubs, and wherever topics
 have `LogAppendTime`, the time at which the broker took the record; elsewhere what producers wrote, which
 need not ascend. A time before the first record is the log's start, one after the last is its end.
+
+Values and their checks, which each app needs when it is made; `start_offsets` looks them up.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import OFFSET_BEGINNING, OFFSET_END
-from confluent_kafka.cimpl import TopicPartition as KafkaPartition
-
-from ehkafka.errors import ConfigurationError, EndpointError
-from ehkafka.records import TopicPartition
+from ehkafka.errors import ConfigurationError
 from ehkafka.settings.secret import quoted
-from ehkafka.wording import ended
 from ehkafka.wording.calling import must_take
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection
 
-    from confluent_kafka import Consumer
+    from ehkafka.records import TopicPartition
 
 FixedStart = str | int | datetime | timedelta
 # By `(topic, partition)`, by partition number, or under `"*"` for every other one.
@@ -46,7 +43,7 @@ Start = FixedStart | StartByPartition | Callable[[str, int], FixedStart]
 
 OTHERS = "*"
 OFFSET_MAX = 2**63 - 1
-_WORDS = {"earliest": OFFSET_BEGINNING, "latest": OFFSET_END}
+_WORDS = ("earliest", "latest")
 _ONE = "'earliest', 'latest', an offset (int ≥ 0), a datetime with time zone, a timedelta to go back"
 _EXPLANATION = (
     f"{_ONE}, a mapping of partitions (a number, (topic, number) or '*') to these, "
@@ -84,30 +81,21 @@ def check_start_topics(start: Any, topics: Collection[str]) -> None:
         )
 
 
-def start_offsets(
-    consumer: Consumer, start: Start, partitions: Iterable[TopicPartition], timeout_s: float
-) -> dict[TopicPartition, int]:
-    """Return the offset to begin at for each partition; `OFFSET_BEGINNING` stays symbolic.
-
-    `latest` and times are looked up and become numbers: the caller commits them at once, so that a
-    rebalance before the first commit does not skip what arrived in between. Poll thread only; may wait
-    for the broker up to `timeout_s` seconds, and for a callable as long as it takes: the group waits for
-    it, and drops this member after `max.poll.interval.ms`. Raises `ConfigurationError`, `EndpointError`,
-    `KafkaException`.
-    """
-    offsets: dict[TopicPartition, int] = {}
-    lookups: dict[TopicPartition, int] = {}
-    for partition in partitions:
-        position = _fixed(start, partition)
-        if isinstance(position, int):
-            offsets[partition] = position
-        elif position == "earliest":
-            offsets[partition] = OFFSET_BEGINNING
-        else:
-            lookups[partition] = OFFSET_END if position == "latest" else _milliseconds(position)
-    if lookups:
-        offsets |= _find(consumer, lookups, timeout_s)
-    return offsets
+def fixed(start: Start, partition: TopicPartition) -> FixedStart:
+    """Return what `start` says of one partition. Raises `ConfigurationError`."""
+    if isinstance(start, Mapping):
+        return _from_mapping(start, partition)
+    if not callable(start):
+        return start
+    try:
+        position = start(partition.topic, partition.partition)
+    except Exception as error:
+        raise ConfigurationError(f"The start callable failed for {partition}: {error!r}.") from error
+    if not _is_fixed(position):
+        raise ConfigurationError(
+            f"The start callable failed for {partition}: {position!r} is not a start position; give {_ONE}."
+        )
+    return position
 
 
 def _is_fixed(position: Any) -> bool:
@@ -142,22 +130,6 @@ def _is_topic_and_number(key: Any) -> bool:
     return isinstance(key, tuple) and len(key) == 2 and isinstance(key[0], str) and _is_number(key[1])
 
 
-def _fixed(start: Start, partition: TopicPartition) -> FixedStart:
-    if isinstance(start, Mapping):
-        return _from_mapping(start, partition)
-    if not callable(start):
-        return start
-    try:
-        position = start(partition.topic, partition.partition)
-    except Exception as error:
-        raise ConfigurationError(f"The start callable failed for {partition}: {error!r}.") from error
-    if not _is_fixed(position):
-        raise ConfigurationError(
-            f"The start callable failed for {partition}: {position!r} is not a start position; give {_ONE}."
-        )
-    return position
-
-
 def _from_mapping(start: StartByPartition, partition: TopicPartition) -> FixedStart:
     for key in (tuple(partition), partition.partition, OTHERS):
         if key in start:
@@ -166,32 +138,3 @@ def _from_mapping(start: StartByPartition, partition: TopicPartition) -> FixedSt
         f"start does not say where {partition} begins, and its group has no committed offset there. "
         f"Add {partition.partition} or {tuple(partition)!r}, or '*' for every partition that is not named."
     )
-
-
-def _milliseconds(position: FixedStart) -> int:
-    try:
-        moment = datetime.now(UTC) - position if isinstance(position, timedelta) else position
-    except OverflowError:  # before the year 1
-        return 0
-    assert isinstance(moment, datetime)
-    return max(0, int(moment.timestamp() * 1000))
-
-
-def _find(
-    consumer: Consumer, lookups: dict[TopicPartition, int], timeout_s: float
-) -> dict[TopicPartition, int]:
-    asked = [KafkaPartition(*partition, offset) for partition, offset in lookups.items()]
-    found: dict[TopicPartition, int] = {}
-    for answer in consumer.offsets_for_times(asked, timeout=timeout_s):
-        partition = TopicPartition(answer.topic, answer.partition)
-        if answer.error is not None:
-            raise EndpointError(
-                f"The start offset of {partition} could not be looked up: {ended(str(answer.error))}"
-            )
-        # A time after the last record has no offset: that is the end.
-        found[partition] = answer.offset
-    past_end = [p for p, offset in found.items() if offset < 0]
-    for partition in past_end:
-        _, high = consumer.get_watermark_offsets(KafkaPartition(*partition), timeout=timeout_s)
-        found[partition] = high
-    return found

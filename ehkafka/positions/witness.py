@@ -97,7 +97,7 @@ def prove(
     readings = read_witnesses(consumer, wanted, max(0.1, deadline_s - time.monotonic()))
     if unread := sorted(wanted.keys() - readings.keys()):
         raise EndpointError(
-            f"The record {unread[0]}@{wanted[unread[0]]}, by which to tell whether the log is the mirror's, "
+            f"The record {unread[0]}@{wanted[unread[0]]}, which shows whether the log is the mirror's, "
             f"could not be read within {seconds(timeout_s)} ({len(unread)} of {len(wanted)} partitions)."
         )
     return {

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ehkafka.events import Event
     from ehkafka.records import TopicPartition
     from ehkafka.recovery.letters.letter import Headers
-    from ehkafka.recovery.letters.producer import Hearing
+    from ehkafka.recovery.letters.producer import ClientCallbacks
 
 # So many producers in a row without an acknowledgement, over half a minute: a person has to look.
 REPLACED_MAX = 5
@@ -63,11 +63,11 @@ class HomeWriter:
     """`send` and `serve`, on one thread. Raises `EndpointError` for what no waiting fixes."""
 
     def __init__(self, target: Target, emit: Callable[[Event], None]) -> None:
-        def open_client(hearing: Hearing, is_plain: bool) -> Producer:
+        def open_client(callbacks: ClientCallbacks, is_plain: bool) -> Producer:
             properties = letter_properties(target.endpoint, target.consumer, is_plain=is_plain)
             if not is_plain:
                 properties["enable.gapless.guarantee"] = True
-            return open_producer(properties, **hearing._asdict())
+            return open_producer(properties, **callbacks._asdict())
 
         self._producer = LetterProducer(open_client, emit=emit)
         self._serial = itertools.count()
@@ -188,6 +188,6 @@ class HomeWriter:
             advice = f" If the service takes larger records, raise {LETTER_BYTES}." if is_large else ""
             self._refused = EndpointError(
                 f"The letter {homecoming.letter} could not be written to {homecoming.home}: "
-                f"{describe_error(error)}.{advice} All before it is safe; start the redrive again to go on "
-                "with it."
+                f"{describe_error(error)}.{advice} All before it is safe; start the redrive again to "
+                "continue with it."
             )

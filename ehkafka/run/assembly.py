@@ -13,7 +13,7 @@ from ehkafka.endpoint.client import open_producer
 from ehkafka.endpoint.keys.watch import CredentialWatch
 from ehkafka.endpoint.properties.advice import producer_advice
 from ehkafka.endpoint.properties.layers import letter_properties
-from ehkafka.handlers.batch import BatchSpec
+from ehkafka.handlers.spec import is_batch
 from ehkafka.intake.contact import Contact
 from ehkafka.intake.context import IntakeContext
 from ehkafka.intake.flow import FlowControl, FlowLimits
@@ -34,13 +34,10 @@ from ehkafka.progress.saving import ProgressSaver, metadata_bytes_max
 from ehkafka.records import record_type
 from ehkafka.recovery.failures import STOP_WORDS, Failures, StopWords
 from ehkafka.recovery.letters.letters import Letters
-from ehkafka.recovery.letters.producer import LetterProducer
-from ehkafka.recovery.letters.topics import TopicLetters
 from ehkafka.recovery.pending import PendingAnswers
 from ehkafka.recovery.policy import DeadLetter
 from ehkafka.recovery.wiring import check_recovery
 from ehkafka.run.pools import HandlerParts, Pools
-from ehkafka.workers.batches.exchange import BatchExchange
 from ehkafka.workers.exchange import Exchange
 from ehkafka.workers.rate import Pace, PacedDispatcher
 
@@ -55,7 +52,8 @@ if TYPE_CHECKING:
     from ehkafka.positions.finder import IsDisproved
     from ehkafka.positions.start import Start
     from ehkafka.records import Record
-    from ehkafka.recovery.letters.producer import Hearing
+    from ehkafka.recovery.letters.producer import ClientCallbacks
+    from ehkafka.recovery.letters.topics import TopicLetters
     from ehkafka.run.log_identity import LogIdentity
     from ehkafka.run.mirroring import Mirroring
     from ehkafka.run.options import AppOptions
@@ -83,14 +81,18 @@ class Assembly:
         return Letters(self._topics, emit=self.bus.emit, history=self.app.history)
 
     def _topics(self) -> TopicLetters:
+        # Few apps have dead letters that go to a topic.
+        from ehkafka.recovery.letters.producer import LetterProducer  # noqa: PLC0415
+        from ehkafka.recovery.letters.topics import TopicLetters  # noqa: PLC0415
+
         chosen = self.app.settings.consumer
         for advice in producer_advice(self.app.endpoint, letter_properties(self.app.endpoint, chosen)):
             self.bus.emit(advice)
 
         # Anew for each producer: the key may have changed since.
-        def open_client(hearing: Hearing, is_plain: bool) -> Producer:
+        def open_client(callbacks: ClientCallbacks, is_plain: bool) -> Producer:
             properties = letter_properties(self.app.endpoint, chosen, is_plain=is_plain)
-            return open_producer(properties, **hearing._asdict())
+            return open_producer(properties, **callbacks._asdict())
 
         producer = LetterProducer(
             open_client,
@@ -134,7 +136,9 @@ class Assembly:
         )
 
     def _exchange(self, spec: HandlerSpec, dispatcher: Dispatcher, pace: Pace | None) -> Exchange:
-        if isinstance(spec, BatchSpec):
+        if is_batch(spec):
+            from ehkafka.workers.batches.exchange import BatchExchange  # noqa: PLC0415 - as for pools
+
             spec.check_backlog(self.app.settings)
             return BatchExchange(dispatcher, time.monotonic, spec.limits())
         return Exchange(dispatcher, time.monotonic, pace)

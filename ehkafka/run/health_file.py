@@ -50,14 +50,11 @@ class HealthFile:
 
 
 @contextmanager
-def touched(path: str | os.PathLike[str] | None, is_live: Callable[[], bool]) -> Iterator[None]:
+def touched(path: str | os.PathLike[str], is_live: Callable[[], bool]) -> Iterator[None]:
     """Touch the file while the block runs and `is_live` says so, from a thread of its own.
 
     Raises `ConfigurationError`.
     """
-    if path is None:
-        yield
-        return
     file, ended = HealthFile(path), threading.Event()
 
     def watch() -> None:

@@ -11,21 +11,23 @@ import secrets
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from ehkafka.checkpoints.layout import Layout, namespace_of
-from ehkafka.checkpoints.mirror.mirror import Mirror
 from ehkafka.endpoint.client_name import host_name
 from ehkafka.errors import ConfigurationError
-from ehkafka.positions.mirror_start import MirrorEvidence, MirrorRanges, MirrorStart
-from ehkafka.progress.read_back import ReadBack
+from ehkafka.positions.without_commit import WithoutCommit
 
 if TYPE_CHECKING:
     import threading
     from collections.abc import Callable, Collection, Mapping
 
     from ehkafka.checkpoints.checkpoint import MirrorState
+    from ehkafka.checkpoints.layout import Layout
+    from ehkafka.checkpoints.mirror.mirror import Mirror
+    from ehkafka.checkpoints.store_mirror import MirrorChoice
     from ehkafka.positions.finder import Evidence
+    from ehkafka.positions.mirror_start import MirrorRanges
     from ehkafka.progress.committer import Committer
     from ehkafka.progress.position import Progress
+    from ehkafka.progress.read_back import ReadBack
     from ehkafka.records import TopicPartition
     from ehkafka.run.log_identity import LogIdentity
     from ehkafka.run.options import AppOptions
@@ -41,7 +43,7 @@ READ_BACK_S = 1.0
 class MirrorParts(NamedTuple):
     """What a run asks its mirror, and what it tells it; without a mirror, `start` alone knows something."""
 
-    start: MirrorStart
+    start: WithoutCommit
     evidence: Evidence = lambda _commits: {}
     ranges: tuple[MirrorRanges, ...] = ()
     on_epoch_begin: Callable[[TopicPartition, int, int | None], None] = lambda _partition, _epoch, _at: None
@@ -55,18 +57,8 @@ class Mirroring:
         """Raise `ConfigurationError` for what cannot be mirrored."""
         self._settings = app.settings
         self._bus = bus
-        self._mirror: Mirror | None = None
+        self._mirror = None if app.mirror is None else _open_mirror(app, app.mirror, bus)
         self._read_back: ReadBack | None = None
-        if app.mirror is not None:
-            layout = Layout(app.mirror.namespace or namespace_of(app.endpoint.name), app.settings.group)
-            check_topics(layout, app.topics)
-            self._mirror = Mirror(
-                app.mirror.open_store(),
-                layout,
-                owner=run_name(),
-                interval_s=app.mirror.interval_s,
-                emit=bus.emit,
-            )
 
     def join(self, logs: LogIdentity, committer: Committer) -> MirrorParts:
         """Have the mirror hear of each acknowledged commit; return what a run asks and tells it.
@@ -74,6 +66,16 @@ class Mirroring:
         Once, before the first commit.
         """
         mirror, settings = self._mirror, self._settings
+        if mirror is None:
+            return MirrorParts(WithoutCommit(settings.on_no_group_offsets, group=settings.group))
+        # What a mirror needs is not for the many apps without one.
+        from ehkafka.positions.mirror_start import (  # noqa: PLC0415
+            MirrorEvidence,
+            MirrorRanges,
+            MirrorStart,
+        )
+        from ehkafka.progress.read_back import ReadBack  # noqa: PLC0415
+
         start = MirrorStart(
             settings.on_no_group_offsets,
             group=settings.group,
@@ -81,8 +83,6 @@ class Mirroring:
             mirror=mirror,
             prove=logs.asker.prove,
         )
-        if mirror is None:
-            return MirrorParts(start)
         ranges = MirrorRanges(mirror, self._bus.emit)
         read_back = self._read_back = ReadBack(logs.open_consumer, mirror.metadata_returned)
 
@@ -123,6 +123,15 @@ class Mirroring:
     def problem(self) -> str | None:
         """What is wrong with the mirror for too long."""
         return self._mirror.problem if self._mirror is not None else None
+
+
+def _open_mirror(app: AppOptions, choice: MirrorChoice, bus: EventBus) -> Mirror:
+    from ehkafka.checkpoints.layout import Layout, namespace_of  # noqa: PLC0415 - as in `join`
+    from ehkafka.checkpoints.mirror.mirror import Mirror  # noqa: PLC0415 - likewise
+
+    layout = Layout(choice.namespace or namespace_of(app.endpoint.name), app.settings.group)
+    check_topics(layout, app.topics)
+    return Mirror(choice.open_store(), layout, owner=run_name(), interval_s=choice.interval_s, emit=bus.emit)
 
 
 def check_topics(layout: Layout, topics: Collection[str]) -> None:

@@ -32,6 +32,8 @@ def snapshot_of(runtime: Runtime, state: str) -> Snapshot:
         is_standby=contact.is_member and not runtime.context.owned and state == "running",
         lost_s=contact.lost_s,
         lost_partitions=contact.lost_partitions,
+        socket_bytes=contact.socket_bytes,
+        handled_bytes=runtime.handled_bytes,
         mirror=runtime.mirroring.state,
         **runtime.totals(),
     )

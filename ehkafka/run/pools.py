@@ -1,6 +1,7 @@
 """Pools: the workers that each kind of handler gets: threads, an event loop, processes, or batches.
 
-Called by `Assembly` before any thread of the run exists. Starts nothing.
+Called by `Assembly` before any thread of the run exists. Starts nothing. Each kind is loaded when a handler
+wants it: most apps have one.
 """
 
 from __future__ import annotations
@@ -11,23 +12,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from ehkafka.events import UserCodeFailed
-from ehkafka.handlers.batch import BatchCall, BatchSpec
 from ehkafka.handlers.call import make_call, make_invoke, make_invoke_async, must_run_in_threads
 from ehkafka.handlers.chunk_call import make_run_chunk, may_express
+from ehkafka.handlers.spec import is_batch
 from ehkafka.workers.attempt_clock import AttemptClock
-from ehkafka.workers.batches.exchange import BatchExchange
-from ehkafka.workers.batches.loop import BatchLoop
-from ehkafka.workers.batches.workers import BatchWorkers
 from ehkafka.workers.processes.option import Processes
-from ehkafka.workers.processes.workers import ProcessWorkers
 from ehkafka.workers.protocol import TURN_RECORDS_MAX, PoolOptions
-from ehkafka.workers.tasks.workers import AsyncioWorkers
 from ehkafka.workers.threads import ThreadWorkers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ehkafka.events import Event
+    from ehkafka.handlers.batch import BatchSpec
     from ehkafka.handlers.spec import HandlerSpec
     from ehkafka.lanes.dispatcher import Dispatcher
     from ehkafka.lanes.order import KeyReader
@@ -36,7 +33,9 @@ if TYPE_CHECKING:
     from ehkafka.recovery.pending import PendingAnswers
     from ehkafka.run.options import AppOptions
     from ehkafka.settings import Drain
+    from ehkafka.workers.batches.workers import BatchWorkers
     from ehkafka.workers.exchange import Exchange
+    from ehkafka.workers.processes.workers import ProcessWorkers
     from ehkafka.workers.protocol import Workers
 
 
@@ -70,10 +69,10 @@ class Pools:
 
     def pool(self, spec: HandlerSpec, parts: HandlerParts) -> Pool:
         """Return the handler's workers, none of them started."""
-        if spec.is_async and not isinstance(spec, BatchSpec):
+        if spec.is_async and not is_batch(spec):
             return self._tasks(spec, parts)
         must_run_in_threads(spec, self.app.worker_set_up, self.app.worker_tear_down)
-        if isinstance(spec, BatchSpec):
+        if is_batch(spec):
             return Pool(self._batches(spec, parts))
         if isinstance(spec.workers, Processes):
             return Pool(self._processes(spec, spec.workers, parts))
@@ -99,6 +98,8 @@ class Pools:
         return Pool(workers, attempts)
 
     def _tasks(self, spec: HandlerSpec, parts: HandlerParts) -> Pool:
+        from ehkafka.workers.tasks.workers import AsyncioWorkers  # noqa: PLC0415
+
         called = (spec, self.app.middleware, self.app.history, parts.make_record)
         invoke = make_invoke_async(*called, deadline_s=spec.deadline_s)
         attempts = None
@@ -113,6 +114,11 @@ class Pools:
         return Pool(workers, attempts)
 
     def _batches(self, spec: BatchSpec, parts: HandlerParts) -> BatchWorkers:
+        from ehkafka.handlers.batch import BatchCall  # noqa: PLC0415
+        from ehkafka.workers.batches.exchange import BatchExchange  # noqa: PLC0415
+        from ehkafka.workers.batches.loop import BatchLoop  # noqa: PLC0415
+        from ehkafka.workers.batches.workers import BatchWorkers  # noqa: PLC0415
+
         assert isinstance(parts.exchange, BatchExchange)
         loop = BatchLoop(spec.name, self.worker_died) if spec.is_async else None
         call = BatchCall(
@@ -132,6 +138,8 @@ class Pools:
         )
 
     def _processes(self, spec: HandlerSpec, settings: Processes, parts: HandlerParts) -> ProcessWorkers:
+        from ehkafka.workers.processes.workers import ProcessWorkers  # noqa: PLC0415
+
         middleware = {f"middleware {number}": one for number, one in enumerate(self.app.middleware, 1)}
         return ProcessWorkers(
             parts.exchange,

@@ -25,7 +25,6 @@ from ehkafka.run.endings import death_of, fatal_in_user_code
 from ehkafka.run.log_identity import LogIdentity
 from ehkafka.run.mirroring import Mirroring
 from ehkafka.run.reach import Reach
-from ehkafka.run.resetting import reset_group
 from ehkafka.run.resizing import named_route, resize
 from ehkafka.run.shutdown import Shutdown, StopRequest
 from ehkafka.settings import drain_of
@@ -78,7 +77,7 @@ class Runtime:
         by_topic = {topic: route for route in self._routes for topic in route.topics}
         self._credential = CredentialWatch(app.endpoint.credential, self.bus.emit)
         self._connection = ConnectionErrors(time.monotonic, self._report_connection_error)
-        self._stop_hearing_of_tokens: Callable[[], None] = lambda: None
+        self._stop_token_events: Callable[[], None] = lambda: None
         self.loop = PollLoop(
             self.context, by_topic, on_error=self._on_connection_error, slow_check=self._check_slowly
         )
@@ -93,7 +92,7 @@ class Runtime:
         check_client_version()
         self.bus.start()
         if self.app.endpoint.tokens is not None:
-            self._stop_hearing_of_tokens = self.app.endpoint.tokens.listen(self.bus.emit)
+            self._stop_token_events = self.app.endpoint.tokens.listen(self.bus.emit)
         try:
             consumer = self._open()
             try:
@@ -108,7 +107,7 @@ class Runtime:
                 raise
         except BaseException:
             self._letters.stop(LETTERS_S)
-            self._stop_hearing_of_tokens()
+            self._stop_token_events()
             self.bus.close(1.0)
             self._done.set()  # another thread may wait for the end
             raise
@@ -208,6 +207,11 @@ class Runtime:
             for name in ("received", "finished", "skipped", "dead_lettered", "returned", "stale", "chunk")
         }
 
+    @property
+    def handled_bytes(self) -> int:
+        """How many bytes of values, keys and headers the records had that have an outcome."""
+        return sum(route.dispatcher.handled_bytes for route in self._routes)
+
     def _open(self) -> Consumer:
         properties = self._reach.properties()
         self._logs.use(properties)
@@ -217,11 +221,15 @@ class Runtime:
             stats_cb=take_statistics,
             on_error=self._on_client,
             on_commit=self.context.committer.on_commit,
-            throttle_cb=self.context.throttle.heard,
+            throttle_cb=self.context.throttle.on_throttle,
         )
 
     def _reset(self) -> None:
-        """Take the group back, before this run is a member of it."""
+        """Take the group back, before this run is a member of it, if that was asked for."""
+        if self.app.settings.reset is False:
+            return
+        from ehkafka.run.resetting import reset_group  # noqa: PLC0415 - most runs reset nothing
+
         topics = [topic for route in self._routes for topic in route.topics]
         start_of = self.context.positions.start_of
         reset_group(self.app.endpoint, self.app.settings, topics, start_of, self.bus.emit)
@@ -280,7 +288,7 @@ class Runtime:
             self.mirroring.stop(deadline_s=request.deadline_s, at_once=self._exit_now.is_set())
             self._logs.stop()
             self._credential.stop()
-            self._stop_hearing_of_tokens()
+            self._stop_token_events()
             self._report_end()
             self.bus.close(2.0)
             self._done.set()

@@ -29,8 +29,8 @@ def stops(stop: Callable[..., object], leave: Callable[[], None]) -> AbstractCon
 
 
 @contextmanager
-def stop_signals(stop: Callable[[str], object], leave: Callable[[], None]) -> Iterator[None]:
-    """Call `stop` on the first signal and `leave` on the next, until the block ends.
+def stop_signals(stop: Callable[[str], object], exit_now: Callable[[], None]) -> Iterator[None]:
+    """Call `stop` on the first signal and `exit_now` on the next, until the block ends.
 
     Outside the main thread nothing is installed. Both are called between bytecodes of the main thread, so
     they may only set flags, or raise what is to reach the block.
@@ -46,7 +46,7 @@ def stop_signals(stop: Callable[[str], object], leave: Callable[[], None]) -> It
         if seen == 1:
             stop(signal.Signals(number).name)
         else:
-            leave()
+            exit_now()
 
     before = {number: signal.signal(number, handle) for number in STOP_SIGNALS}
     try:

@@ -70,8 +70,8 @@ class Settings:
 
     Limits
 
-    - `backlog_records_max` (records, default `50_000`): records that were received and have no outcome; at
-      the limit partitions pause.
+    - `backlog_records_max` (records, default `50_000`): records that were received and have no outcome; from
+      half of the limit on, partitions that are stuck pause.
     - `backlog_bytes_max` (bytes, default `128 * 1024 * 1024`): the same in bytes of values, keys and headers.
     - `consume_records_max` (records, default `1_000`): records taken from the client library at a time.
     - `parked_records_max` (records, default `100_000`): records behind a failed one that waits for a retry or
@@ -204,7 +204,7 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
         "commit_idle_s": "sends an unchanged position again before it expires; on Event Hubs 6 h if not set",
         "commit_metadata_bytes_max": "room in a commit for what is finished above it; 0 keeps it out",
         "on_foreign_metadata": "what to do with commit metadata of another program",
-        "backlog_records_max": "received records without an outcome; at the limit partitions pause",
+        "backlog_records_max": "received records without an outcome; from half on, stuck partitions pause",
         "backlog_bytes_max": "the same in bytes of their values, keys and headers",
         "consume_records_max": "records taken from the client library at a time",
         "parked_records_max": "records that wait with failing ones, beside the backlog",

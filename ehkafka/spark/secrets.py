@@ -181,13 +181,13 @@ def refuse_secrets(options: Mapping[str, str]) -> None:
             is_named_so = is_secret(lower.removeprefix(CLIENT_PREFIX), value)
         else:
             is_named_so = lower in _SECRET_OPTIONS
-        if is_named_so or _looks_secret(value):
+        if is_named_so or _may_be_secret(value):
             raise ConfigurationError(
                 f"Option {name} gives a secret, and Spark shows options in plans and logs. {_INSTEAD}"
             )
 
 
-def _looks_secret(value: str) -> bool:
+def _may_be_secret(value: str) -> bool:
     text = value.lower()
     return any(sign in text for sign in _SIGNS_OF_SECRET) or _PASSWORD_IN_URL.search(text) is not None
 

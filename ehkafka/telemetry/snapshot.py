@@ -129,6 +129,10 @@ class Snapshot:
     # Since when all partitions are lost and none came back, and how many they were.
     lost_s: float | None = None
     lost_partitions: int = 0
+    # What the consumer received on its connections, as of up to 5 s ago; None before the first statistics.
+    socket_bytes: int | None = None
+    # Of values, keys and headers of the records that have an outcome.
+    handled_bytes: int = 0
     # None without a mirror.
     mirror: MirrorState | None = None
     # Of a supervisor each of its members; all else is then the sum over them.
@@ -142,7 +146,7 @@ class Snapshot:
     def as_dict(self) -> dict[str, Any]:
         """Return it as dicts, lists, texts and numbers, the totals included: JSON can say it."""
         plain: dict[str, Any] = _plain(self)
-        totals = ("backlog_records", "parked_records", "lanes", "lag_records")
+        totals = ("backlog_records", "parked_records", "lanes", "lag_records", "socket_ratio")
         return plain | {name: getattr(self, name) for name in totals}
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -164,6 +168,17 @@ class Snapshot:
     def lanes(self) -> int:
         """Live lanes over all partitions."""
         return sum(p.lanes for p in self.partitions)
+
+    @property
+    def socket_ratio(self) -> float | None:
+        """Bytes received on the connections for each byte handled; None before there are both.
+
+        Somewhat above 1 where all is well: Kafka's own framing, and what is fetched ahead. A multiple tells
+        that records are fetched again and again: many partitions pause and resume.
+        """
+        if not self.socket_bytes or not self.handled_bytes:
+            return None
+        return self.socket_bytes / self.handled_bytes
 
     @property
     def lag_records(self) -> int | None:

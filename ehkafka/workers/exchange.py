@@ -320,6 +320,33 @@ class Exchange:
             return 0
         return len(self.dispatcher.ready)
 
+    def ready_records(self, enough: int) -> int:
+        """Return how many records stand in ready lanes, counted up to `enough`. Without the lock a guess."""
+        records = 0
+        # A copy, made in one step: workers take lanes meanwhile.
+        for lane in self.dispatcher.ready.copy():
+            records += len(lane)
+            if records >= enough:
+                break
+        return records
+
+    @property
+    def has_chunks_to_spread(self) -> bool:
+        """Whether records wait that become lanes once the ready ones are few. Without the lock a guess."""
+        express = self.dispatcher.express
+        return express is not None and not express.on and express.waits
+
+    @property
+    def takes_all(self) -> bool:
+        """Whether it is to have as many records as there is room for: chunks are run faster than counted."""
+        express = self.dispatcher.express
+        return express is not None and express.on
+
+    @property
+    def waits_for_more(self) -> bool:
+        """Whether somebody waits for more records than are ready, however many these are."""
+        return False
+
     def hurry(self) -> None:
         """Hear that nothing more will be received: who collects batches must not wait for more."""
 

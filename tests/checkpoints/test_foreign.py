@@ -79,7 +79,7 @@ def test_metadata_that_disagree_with_our_body_are_an_sdk_s(metadata: dict[str, s
     found = checkpoint_in(blob(metadata), "orders", "readings")
     assert isinstance(found, Foreign)
     assert found.is_contested
-    assert f"goes on at {position}, over ours, 723" in found.reason
+    assert f"resumes at {position}, over ours, 723" in found.reason
 
 
 @pytest.mark.parametrize(

@@ -196,7 +196,7 @@ def test_without_the_extra_one_line_says_what_to_install(missing: str) -> None:
 
 def test_a_broken_installation_is_not_called_a_missing_extra() -> None:
     """Another missing module shows as it is: installing the extra would not help."""
-    missing = "ehkafka.cli.app_path"
+    missing = "ehkafka.cli.exits"
     code = f"import sys; sys.modules[{missing!r}] = None; from ehkafka.cli.__main__ import main; main()"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert ended.returncode == 1

@@ -5,20 +5,20 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import termios
-import time
 from typing import TYPE_CHECKING
 
 import pytest
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, KafkaError
 
 import ehkafka
-from ehkafka.cli.demo.session import PARTITIONS, DemoPlan
-from ehkafka.cli.demo.simulator import UNREAD_RECORDS_MAX, Feed
-from ehkafka.testing import CheckingHistory
+from ehkafka.cli.demo.session import DemoPlan
+from ehkafka.cli.demo.simulator import ORDER_RECORDS, UNFINISHED_RECORDS_MAX, Feed
+from ehkafka.testing import ApiKey, EmbeddedBroker
 from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -125,51 +125,58 @@ def plan() -> Iterator[DemoPlan]:
 @pytest.fixture
 def feed(plan: DemoPlan) -> Iterator[Feed]:
     """Return a running simulator whose records nobody reads."""
-    running = Feed(plan, PARTITIONS, CheckingHistory())
+    running = Feed(plan)
     yield running
     running.close()
 
 
 def test_the_simulator_never_gets_ahead_of_its_limits(feed: Feed) -> None:
-    """Nobody reads, so it stops where the broker could still keep everything, and goes on when allowed."""
-    standing_still = _stands_still(feed)
-    assert 0 < standing_still <= PARTITIONS * UNREAD_RECORDS_MAX
-    one = ehkafka.telemetry.PartitionSnapshot(
-        **dict.fromkeys(ehkafka.telemetry.PartitionSnapshot.__dataclass_fields__, 0)  # type: ignore[arg-type]
-        | {"partition": ehkafka.TopicPartition("t", 0), "oldest": None, "received_records": 10**6}
-    )
-    feed.allow(_snapshot(partitions=(one,), finished_records=standing_still))
-    assert _stands_still(feed) - standing_still <= PARTITIONS * UNREAD_RECORDS_MAX
-    others = tuple(
-        ehkafka.telemetry.PartitionSnapshot(
-            **dict.fromkeys(ehkafka.telemetry.PartitionSnapshot.__dataclass_fields__, 0)  # type: ignore[arg-type]
-            | {"partition": ehkafka.TopicPartition("t", n), "oldest": None, "received_records": 3_000}
-        )
-        for n in range(PARTITIONS)
-    )
-    feed.allow(_snapshot(partitions=others, finished_records=0))
-    assert _stands_still(feed) - standing_still <= PARTITIONS * UNREAD_RECORDS_MAX, "too much is unfinished"
-    feed.allow(_snapshot(partitions=others, finished_records=standing_still))
-    assert standing_still < _stands_still(feed) <= PARTITIONS * (3_000 + UNREAD_RECORDS_MAX)
+    """While nothing is finished it stops where the broker can still keep everything, and goes on later."""
+    feed.order(0)
+    first = _answered(feed)
+    assert UNFINISHED_RECORDS_MAX <= first < UNFINISHED_RECORDS_MAX + ORDER_RECORDS
+    feed.order(0)
+    assert _answered(feed) == first, "too much is unfinished"
+    feed.order(5_000)
+    assert first + 5_000 <= _answered(feed) < first + 5_000 + ORDER_RECORDS
+
+
+def test_the_simulator_stores_what_was_asked_for(plan: DemoPlan) -> None:
+    """To the record, and it says of each partition which offsets they got."""
+    plan.records = ORDER_RECORDS + 1
+    feed = Feed(plan)
+    feed.order(0)
+    assert (_answered(feed), feed.left_records) == (ORDER_RECORDS + 1, 0)
+    assert {stored.start for stored in feed.stored.values()} == {0}
+    feed.close()
 
 
 def test_a_simulator_that_dies_is_noticed(feed: Feed) -> None:
     """Its end is an error with a next step, not a demo that waits for ever."""
-    _stands_still(feed)
+    _answered(feed)
     feed.process.kill()
-
-    def heard() -> bool:
-        feed.listen()
-        return feed.done
-
-    wait_until(heard)
+    feed.order(0)
+    _answered(feed)
     assert isinstance(feed.failure, ehkafka.errors.EndpointError)
     assert "could not produce to topic 't' on embedded: its process" in str(feed.failure)
 
 
+def test_a_broker_that_takes_no_readings_is_named() -> None:
+    """The client's own reason is part of the error, and nobody waits for the other orders."""
+    with EmbeddedBroker({"t": 1}) as broker:
+        broker.fail_next(ApiKey.PRODUCE, KafkaError.TOPIC_AUTHORIZATION_FAILED)
+        feed = Feed(DemoPlan(address=broker.bootstrap, topic="t", workers=1))
+        feed.order(0)
+        _answered(feed)
+        feed.close()
+    assert isinstance(feed.failure, ehkafka.errors.EndpointError)
+    assert re.match(r"The simulator could not produce to topic 't' on .*: .*authori", str(feed.failure))
+
+
 def test_the_simulator_does_not_outlive_the_demo(feed: Feed) -> None:
     """The end of its pipe, all that a killed demo leaves behind, ends it."""
-    _stands_still(feed)
+    feed.order(0)
+    _answered(feed)
     feed.pipe.close()
     assert feed.process.wait(10.0) == 0
 
@@ -188,23 +195,12 @@ def test_the_demo_runs_on_another_broker(kafka: KafkaBroker, ehkafka_command: Ca
     assert json.loads(second.stdout)["endpoint"] == kafka.bootstrap
 
 
-def _snapshot(**values: object) -> ehkafka.telemetry.Snapshot:
-    empty = ehkafka.telemetry.Snapshot.empty("g", "e", "running", 0.0)
-    known = {name: getattr(empty, name) for name in ehkafka.telemetry.Snapshot.__dataclass_fields__}
-    return ehkafka.telemetry.Snapshot(**(known | values))
+def _answered(feed: Feed) -> int:
+    """Wait until each order is answered; return how many records are stored."""
 
-
-def _stands_still(feed: Feed) -> int:
-    """Wait until records are stored and no more come; return how many."""
-    seen = (-1, 0.0)
-
-    def settled() -> bool:
-        nonlocal seen
-        now_s = time.monotonic()
+    def is_answered() -> bool:
         feed.listen()
-        if feed.stored_records != seen[0]:
-            seen = (feed.stored_records, now_s)
-        return feed.stored_records > 0 and now_s - seen[1] > 0.5
+        return not feed.unanswered
 
-    wait_until(settled)
+    wait_until(is_answered)
     return feed.stored_records

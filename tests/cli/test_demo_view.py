@@ -10,7 +10,7 @@ from rich.console import Console
 
 import ehkafka
 from ehkafka.cli.demo.session import DemoPlan
-from ehkafka.cli.demo.view import RATE_WINDOW_S, Picture, ProgressLines, draw, sparkline
+from ehkafka.cli.demo.view import RATE_PICTURES, Picture, draw, shown, sparkline
 from ehkafka.telemetry.snapshot import Unfinished
 from ehkafka.testing import Verdict
 
@@ -70,14 +70,14 @@ def fresh(*moments: ehkafka.telemetry.Snapshot) -> Picture:
     """Return the picture of a run that has shown these."""
     found = Picture(DemoPlan(address="embedded", topic="t", workers=16))
     for moment in moments:
-        found.take(moment, "producing", 0.0, 0)
+        found.take(moment, 0.0, 0)
     return found
 
 
-def drawn(shown: Picture, width: int = 80, height: int = 24, warnings: tuple[str, ...] = ()) -> list[str]:
+def drawn(picture: Picture, width: int = 80, height: int = 24, warnings: tuple[str, ...] = ()) -> list[str]:
     """Return the screen's lines without styles."""
     console = Console(file=io.StringIO(), width=width, height=height, legacy_windows=False)
-    console.print(draw(shown, width, height, warnings))
+    console.print(draw(picture, height, warnings))
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue().rstrip("\n").split("\n")
 
@@ -96,7 +96,7 @@ def test_every_number_of_a_partition_is_shown_whole(width: int) -> None:
     """Rate, lag, backlog (paused), lanes, watermark, commit, oldest key and its age stand in one row."""
     row = next(line for line in drawn(picture(), width) if "home-000005" in line)
     whole = "5 3 005 12 345 ‖3 125 2 999 1 234 567 1 233 000 home-000005 5 100"
-    assert " ".join(row.split()).removesuffix(" █").startswith(whole)
+    assert " ".join(row.split()).startswith(whole)
 
 
 def test_the_oldest_key_of_all_is_named() -> None:
@@ -115,13 +115,19 @@ def test_a_low_terminal_says_how_many_partitions_it_hides() -> None:
     assert any(line.strip().startswith("all") for line in lines)
 
 
-def test_a_violation_shows_at_once() -> None:
+def test_a_violation_shows_at_once(capsys: pytest.CaptureFixture[str]) -> None:
     """The view does not wait for the end to say that a promise was broken."""
     bad = picture(verdict=Verdict(finished=10, order_violations=1))
     assert any(line.startswith("checker: VIOLATED, order violations 1") for line in drawn(bad))
-    stream = io.StringIO()
-    ProgressLines(stream).show(bad)
-    assert "VIOLATED: {'order_violations': 1}" in stream.getvalue()
+    with shown(as_json=True, warnings=()) as show:
+        show(bad)
+    assert "VIOLATED, order violations 1" in capsys.readouterr().err
+
+
+def test_a_violation_that_has_no_place_of_its_own_is_named() -> None:
+    """The four counts that always stand there are not all that can go wrong."""
+    lines = drawn(picture(verdict=Verdict(unseen=2)))
+    assert any(line.startswith("checker: VIOLATED, unseen 2, ") for line in lines)
 
 
 def test_a_warning_takes_the_last_line() -> None:
@@ -138,22 +144,23 @@ def test_nothing_known_yet_is_shown_as_such() -> None:
 
 def test_the_rate_is_the_mean_of_the_last_window() -> None:
     """What happened before the window does not count, and neither does a first look alone."""
-    shown = fresh(snapshot(uptime_s=0.0, finished_records=0))
-    assert shown.rates[None] == 0.0
-    for second in range(1, 4):
-        later = snapshot(uptime_s=second * RATE_WINDOW_S, finished_records=1_000 * second**2)
-        shown.take(later, "producing", 0.0, 0)
-    assert shown.rates[None] == pytest.approx((9_000 - 4_000) / RATE_WINDOW_S)
+    moving = fresh(snapshot(uptime_s=0.0, finished_records=0))
+    assert moving.rates[None] == 0.0
+    for second in range(1, RATE_PICTURES + 2):
+        later = snapshot(uptime_s=second, finished_records=1_000 * second**2)
+        moving.take(later, 0.0, 0)
+    assert moving.rates[None] == pytest.approx((25_000 - 1_000) / RATE_PICTURES)
 
 
 def test_partitions_that_come_and_go_have_no_rate_yet() -> None:
     """A rate from a count that was not there before would be nonsense."""
-    shown = fresh(snapshot(uptime_s=0.0, partitions=()), snapshot(uptime_s=0.5))
-    assert {rate for of, rate in shown.rates.items() if of is not None} == {0.0}
+    moving = fresh(snapshot(uptime_s=0.0, partitions=()), snapshot(uptime_s=0.5))
+    assert {rate for of, rate in moving.rates.items() if of is not None} == {0.0}
     later = tuple(partition(n, finished_records=1_235_000 + 100 * n) for n in range(16))
-    for moment in (snapshot(uptime_s=2.0), snapshot(uptime_s=3.0, partitions=later)):
-        shown.take(moment, "producing", 0.0, 0)
-    assert shown.rates[later[15].partition] == pytest.approx(1_500.0)
+    for second in range(1, RATE_PICTURES):
+        moving.take(snapshot(uptime_s=0.5 + second), 0.0, 0)
+    moving.take(snapshot(uptime_s=0.5 + RATE_PICTURES, partitions=later), 0.0, 0)
+    assert moving.rates[later[15].partition] == pytest.approx(1_500.0 / RATE_PICTURES)
 
 
 def test_the_highest_values_are_remembered() -> None:
@@ -170,10 +177,9 @@ def test_the_curve_is_drawn_from_nothing_to_its_highest() -> None:
     assert sparkline([]) == ""
 
 
-def test_progress_lines_come_once_a_second() -> None:
+def test_progress_lines_come_once_a_second(capsys: pytest.CaptureFixture[str]) -> None:
     """Pictures come more often than lines."""
-    stream = io.StringIO()
-    lines = ProgressLines(stream)
-    for uptime_s in (0.0, 0.3, 0.9, 1.1, 1.5):
-        lines.show(picture(snapshot=snapshot(uptime_s=uptime_s)))
-    assert stream.getvalue().count("\n") == 2
+    with shown(as_json=True, warnings=()) as show:
+        for uptime_s in (0.0, 0.3, 0.9, 1.1, 1.5):
+            show(picture(snapshot=snapshot(uptime_s=uptime_s)))
+    assert capsys.readouterr().err.count("\n") == 2

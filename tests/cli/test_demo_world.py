@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
-import ehkafka
-from ehkafka.cli.demo.homes import Homes, World
+from ehkafka.cli.demo.homes import Homes, make_readings
 
 if TYPE_CHECKING:
     import pytest
@@ -25,31 +25,13 @@ def test_a_swap_is_found_by_the_homes_own_count() -> None:
 def test_a_handler_that_sees_all_in_order_finds_no_swap(monkeypatch: pytest.MonkeyPatch) -> None:
     """The world counts as the handler does."""
     monkeypatch.setattr("ehkafka.cli.demo.homes.SLOW_S", 0.0)
-    world, homes = World(16), Homes()
-    for _ in range(20_000):
-        homes.handle(_Parsed(world.next_reading()[2]))  # type: ignore[arg-type]
+    homes = Homes()
+    for key, value in islice(make_readings(), 20_000):
+        homes.handle(_Parsed(value))  # type: ignore[arg-type]
+        assert key.decode() in homes.readings
     assert homes.swapped == []
     assert sum(homes.readings.values()) == 20_000
     assert max(homes.readings.values()) > 2
-
-
-def test_a_home_keeps_to_the_partition_that_its_key_would_get() -> None:
-    """The simulator chooses the partition as librdkafka's own partitioner would."""
-    from confluent_kafka import Producer  # noqa: PLC0415 - the reference, for this test alone
-
-    world = World(16)
-    readings = [world.next_reading() for _ in range(200)]
-    got: dict[bytes, int] = {}
-    with ehkafka.Endpoint.embedded({"t": 16}) as endpoint:
-        producer = Producer(endpoint.client_properties())
-        for _partition, key, _value in readings:
-            producer.produce(
-                "t",
-                key=key,
-                on_delivery=lambda _error, message: got.update({message.key(): message.partition()}),
-            )
-        assert producer.flush(10) == 0
-    assert got == {key: partition for partition, key, _value in readings}
 
 
 class _Parsed:

@@ -35,13 +35,13 @@ from tests.kit.waiting import wait_until
 
 def reading() -> None:
     """Subscribe, poll, consume, position, pause, seek, and what else only reads."""
-    heard: set[str] = set()
+    noted: set[str] = set()
     consumer = open_consumer(
         statistics_interval_ms=50,
         # How many come before the topic is known is chance.
-        stats_cb=lambda text: heard.update(f"statistics {topic}" for topic in json.loads(text)["topics"]),
-        error_cb=lambda error: heard.add(error.name()),
-        throttle_cb=lambda event: heard.add(type(event).__name__),
+        stats_cb=lambda text: noted.update(f"statistics {topic}" for topic in json.loads(text)["topics"]),
+        error_cb=lambda error: noted.add(error.name()),
+        throttle_cb=lambda event: noted.add(type(event).__name__),
     )
     report("memberid before", consumer.memberid())
     call("poll before subscribe", consumer.poll, 0)
@@ -79,8 +79,8 @@ def reading() -> None:
     call("seek what is not ours", consumer.seek, at(9, 0))
     call("seek text", consumer.seek, "0")
     call("committed", consumer.committed, [at(0), at(1)], timeout=5.0)
-    until(consumer, lambda: any(line.startswith("statistics") for line in heard))
-    report("heard", sorted(heard))
+    until(consumer, lambda: any(line.startswith("statistics") for line in noted))
+    report("heard", sorted(noted))
     call("unsubscribe", consumer.unsubscribe)
     call("subscribe again", consumer.subscribe, [TOPIC])
     call("unsubscribe", consumer.unsubscribe)
@@ -89,13 +89,13 @@ def reading() -> None:
 
 def committing() -> None:
     """Commit and store in every way, and what the callback hears."""
-    heard: list[str] = []
-    consumer = open_consumer(on_commit=lambda error, parts: heard.append(f"{shown(error)} {shown(parts)}"))
+    noted: list[str] = []
+    consumer = open_consumer(on_commit=lambda error, parts: noted.append(f"{shown(error)} {shown(parts)}"))
 
-    def hear(what: str) -> None:
-        until(consumer, lambda: heard)
-        report(f"{what} heard", heard[:])
-        heard.clear()
+    def note(what: str) -> None:
+        until(consumer, lambda: noted)
+        report(f"{what} heard", noted[:])
+        noted.clear()
 
     call("bare, nothing subscribed", consumer.commit, asynchronous=False)
     consumer.subscribe([TOPIC])
@@ -125,13 +125,13 @@ def committing() -> None:
         "commit an unknown topic", consumer.commit, offsets=[TopicPartition("none", 0, 1)], asynchronous=False
     )
     call("commit a message, asynchronously", consumer.commit, last[1])
-    hear("a message")
+    note("a message")
     call("commit offsets, asynchronously", consumer.commit, offsets=[at(1, 2), at(0, 1)])
-    hear("offsets")
+    note("offsets")
     call("bare", consumer.commit)
-    hear("bare")
+    note("bare")
     call("bare again", consumer.commit)
-    hear("bare again")
+    note("bare again")
     call("bare and synchronous", consumer.commit, asynchronous=False)
     call("go back", consumer.commit, offsets=[at(0, 0)], asynchronous=False)
     call("bare after going back", consumer.commit, asynchronous=False)
@@ -139,7 +139,7 @@ def committing() -> None:
     call("committed", consumer.committed, [at(0), at(1)], timeout=5.0)
     call("commit before close", consumer.commit, offsets=[at(0, 6)])
     call("close", consumer.close)
-    report("close heard", heard)
+    report("close heard", noted)
     storing()
 
 
@@ -160,9 +160,9 @@ def storing() -> None:
     consumer = open_consumer(
         "storing", enable_auto_offset_store=False, enable_auto_commit=True, auto_commit_interval_ms=100
     )
-    heard: list[int] = []
-    consumer.subscribe([TOPIC], on_assign=lambda _consumer, partitions: heard.append(len(partitions)))
-    until(consumer, lambda: heard)
+    noted: list[int] = []
+    consumer.subscribe([TOPIC], on_assign=lambda _consumer, partitions: noted.append(len(partitions)))
+    until(consumer, lambda: noted)
     call("store offsets", consumer.store_offsets, offsets=[at(1, 7)])
     until(consumer, lambda: consumer.committed([at(1)], timeout=5.0)[0].offset == 7)
     call("committed by itself", consumer.committed, [at(0), at(1)], timeout=5.0)
@@ -259,13 +259,13 @@ def constructed() -> None:
 
 def rebalancing(**properties: Any) -> None:
     """Two members: who is informed of what, and what committing in the callbacks does; patterns."""
-    heard: list[str] = []
+    noted: list[str] = []
 
-    def hear(what: str) -> Any:
+    def note(what: str) -> Any:
         def callback(consumer: Bare, partitions: list[TopicPartition]) -> None:
             numbers = sorted(p.partition for p in partitions)
             if numbers:  # a cooperative group may report of nothing any number of times
-                heard.append(f"{what} {numbers} {consumer is first}")
+                noted.append(f"{what} {numbers} {consumer is first}")
             if what == "revoked":
                 with suppress(KafkaException):  # the embedded broker takes none while a group rebalances
                     consumer.commit(offsets=[at(number, 3) for number in numbers], asynchronous=False)
@@ -274,11 +274,11 @@ def rebalancing(**properties: Any) -> None:
 
     first = open_consumer("rebalancing", **properties)
     first.subscribe(
-        [f"^{TOPIC}.*"], on_assign=hear("assigned"), on_revoke=hear("revoked"), on_lost=hear("lost")
+        [f"^{TOPIC}.*"], on_assign=note("assigned"), on_revoke=note("revoked"), on_lost=note("lost")
     )
     read(first, 20)
-    report("joined", heard[:])
-    heard.clear()
+    report("joined", noted[:])
+    noted.clear()
     second = open_consumer("rebalancing", **properties)
     second.subscribe([TOPIC])
     wait_until(
@@ -287,14 +287,14 @@ def rebalancing(**properties: Any) -> None:
         meanwhile=lambda: (first.poll(0.02), second.poll(0.02)),
     )
     # Who gets which partition depends on the names that the broker gives.
-    report("shared", [line.translate(str.maketrans("01", "xx")) for line in heard])
-    heard.clear()
+    report("shared", [line.translate(str.maketrans("01", "xx")) for line in noted])
+    noted.clear()
     call("close", second.close)
     until(first, lambda: len(first.assignment()) == 2)
-    report("alone again", [line.translate(str.maketrans("01", "xx")) for line in heard])
-    heard.clear()
+    report("alone again", [line.translate(str.maketrans("01", "xx")) for line in noted])
+    noted.clear()
     call("close", first.close)
-    report("closed", heard)
+    report("closed", noted)
     assigning_in_callbacks(**properties)
 
 
@@ -394,14 +394,14 @@ def subscribing() -> None:
 
 def failing() -> None:
     """No broker answers: the error callback."""
-    heard: set[str] = set()
+    noted: set[str] = set()
     consumer = CONSUMER(
         BASE
-        | {"bootstrap.servers": "127.0.0.1:1", "group.id": "g", "error_cb": lambda e: heard.add(e.name())}
+        | {"bootstrap.servers": "127.0.0.1:1", "group.id": "g", "error_cb": lambda e: noted.add(e.name())}
     )
     consumer.subscribe([TOPIC])
-    until(consumer, lambda: "_ALL_BROKERS_DOWN" in heard)
-    report("errors", sorted(heard))
+    until(consumer, lambda: "_ALL_BROKERS_DOWN" in noted)
+    report("errors", sorted(noted))
     call("list topics", consumer.list_topics, timeout=0.1)
     call("committed", consumer.committed, [at(0)], timeout=0.1)
     call("close", consumer.close)
@@ -409,11 +409,11 @@ def failing() -> None:
 
 def throttled() -> None:
     """The broker holds fetches back for a quota: the throttle callback."""
-    heard: list[Any] = []
-    consumer = open_consumer("throttled", throttle_cb=heard.append)
+    noted: list[Any] = []
+    consumer = open_consumer("throttled", throttle_cb=noted.append)
     consumer.assign([at(0), at(1)])
-    until(consumer, lambda: heard)
-    for event in heard[:1]:
+    until(consumer, lambda: noted)
+    for event in noted[:1]:
         report("event", (type(event).__name__, event.broker_id, event.throttle_time > 0))
         report("broker", event.broker_name.split("/")[-1])
     call("close", consumer.close)

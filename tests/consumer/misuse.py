@@ -83,10 +83,10 @@ WAITS_FOR_EVER = {"none", "minus one", "a huge number"}
 
 def say(what: str, function: Any, *arguments: Any, **named: Any) -> None:
     """Call and report; errors of arity by their kind alone."""
-    heard, printed = io.StringIO(), sys.stdout
-    with contextlib.redirect_stdout(heard):
+    noted, printed = io.StringIO(), sys.stdout
+    with contextlib.redirect_stdout(noted):
         call(what, function, *arguments, **named)
-    line = RANDOM.sub("", heard.getvalue())
+    line = RANDOM.sub("", noted.getvalue())
     printed.write(ARITY.sub(r"\1arity", line))
     printed.flush()
 
@@ -189,12 +189,12 @@ def misusing_while_reading() -> None:
 
 def _in_callback(where: str) -> None:
     """Every method once, inside a rebalance callback; only what assigns nothing and waits for nothing."""
-    heard: list[str] = []
+    noted: list[str] = []
 
     def misuse(consumer: Any, partitions: list[TopicPartition]) -> None:
-        if heard:
+        if noted:
             return
-        heard.append(where)
+        noted.append(where)
         for name in ("none", "text", "no list", "none in a list", "an unknown topic", "a negative offset"):
             value = values()[name]
             for method in ("pause", "resume", "position", "store_offsets", "commit", "subscribe"):
@@ -210,8 +210,8 @@ def _in_callback(where: str) -> None:
     until(consumer, consumer.assignment)
     if where == "on_revoke":
         consumer.unsubscribe()
-    until(consumer, lambda: heard)
-    report("heard", heard)
+    until(consumer, lambda: noted)
+    report("heard", noted)
     consumer.close()
 
 

@@ -113,7 +113,7 @@ def test_two_threads_that_consume_keep_the_guard(
     """Contiguous: what one of them is about to return is noted before the other gets what follows."""
     consumer = open_consumer({"contiguous": True}, enable_auto_commit=False)
     consumer.assign([TopicPartition("t", 0, 0)])
-    marks = consumer._members.marks
+    marks = consumer._internals.marks
     assert marks is not None
     delivered, is_slow = marks.delivered, threading.Event()
 

@@ -33,17 +33,17 @@ def test_a_bare_commit_takes_the_positions_at_the_call(
     open_consumer: Open, read: Read, committed: Committed
 ) -> None:
     """What the next poll returns is not in the commit before it, however late that is sent."""
-    heard: list[Any] = []
+    noted: list[Any] = []
     consumer = open_consumer(
-        enable_auto_commit=False, on_commit=lambda error, parts: heard.append((error, parts[0].offset))
+        enable_auto_commit=False, on_commit=lambda error, parts: noted.append((error, parts[0].offset))
     )
     consumer.subscribe(["t"])
     read(consumer, 10)
     consumer.commit()
     read(consumer, 50)
-    while not heard:
+    while not noted:
         consumer.poll(0.02)
-    assert heard == [(None, 10)]
+    assert noted == [(None, 10)]
     assert committed("t") == {0: 10}
 
 
@@ -81,15 +81,15 @@ def test_auto_commit_is_confluents_own_on_request(
 
 def test_close_flushes_only_what_was_asked_for(open_consumer: Open, read: Read, committed: Committed) -> None:
     """An asynchronous commit right before the close is stored, and its answer heard; nothing else is."""
-    heard: list[Any] = []
-    consumer = open_consumer(enable_auto_commit=False, on_commit=lambda error, _parts: heard.append(error))
+    noted: list[Any] = []
+    consumer = open_consumer(enable_auto_commit=False, on_commit=lambda error, _parts: noted.append(error))
     consumer.subscribe(["t"])
     messages = read(consumer, 20)
     for message in messages[:5]:
         consumer.commit(message)
     consumer.close()
     assert committed("t") == {0: 5}
-    assert heard == [None] * 5
+    assert noted == [None] * 5
 
 
 def test_a_program_that_does_not_poll_commits_all_the_same(
@@ -179,14 +179,14 @@ def test_asynchronous_commits_of_each_message_share_requests(
     slow: CommitThrottle, open_consumer: Open, read: Read, committed: Committed
 ) -> None:
     """A hundred commits take a few requests, one at a time, and each is answered."""
-    heard: list[Any] = []
-    consumer = open_consumer(enable_auto_commit=False, on_commit=lambda error, _parts: heard.append(error))
+    noted: list[Any] = []
+    consumer = open_consumer(enable_auto_commit=False, on_commit=lambda error, _parts: noted.append(error))
     consumer.subscribe(["t"])
     for message in read(consumer, 100):
         consumer.commit(message)
         consumer.poll(0)
     consumer.close()
-    assert heard == [None] * 100
+    assert noted == [None] * 100
     assert committed("t") == {0: 100}
     assert len(slow.commits) <= 4
 

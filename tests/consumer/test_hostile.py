@@ -303,14 +303,14 @@ def test_marks_that_never_come_are_reported(
 
 def test_a_contiguous_auto_commit_is_silent_where_nothing_moves(open_consumer: Open, read: Read) -> None:
     """`on_commit` hears of commits, not of intervals."""
-    heard: list[Any] = []
+    noted: list[Any] = []
     consumer = open_consumer(
-        CONTIGUOUS, auto_commit_interval_ms=10, on_commit=lambda error, parts: heard.append((error, parts))
+        CONTIGUOUS, auto_commit_interval_ms=10, on_commit=lambda error, parts: noted.append((error, parts))
     )
     consumer.subscribe(["t"])
     consumer.store_offsets(read(consumer, 10)[0])
-    wait_until(lambda: heard, meanwhile=lambda: consumer.poll(0.02))
+    wait_until(lambda: noted, meanwhile=lambda: consumer.poll(0.02))
     for _ in range(10):
         consumer.poll(0.02)
     consumer.close()
-    assert [(error, parts[0].offset) for error, parts in heard] == [(None, 1)]
+    assert [(error, parts[0].offset) for error, parts in noted] == [(None, 1)]

@@ -195,10 +195,10 @@ def _brokers_that_were_away_are_asked() -> None:
     program.begin(P0)
     program.answer(ID)
     program.check()
-    program.guard.hears(KafkaError(KafkaError._TRANSPORT))
+    program.guard.note_error(KafkaError(KafkaError._TRANSPORT))
     program.check()
     assert len(program.questions) == 1
-    program.guard.hears(KafkaError(KafkaError._ALL_BROKERS_DOWN))
+    program.guard.note_error(KafkaError(KafkaError._ALL_BROKERS_DOWN))
     program.check()
     assert len(program.questions) == 2
 
@@ -226,7 +226,7 @@ def _a_replaced_log_is_reported_once() -> None:
     program.begin(P0)
     program.replace()
     program.guard.begun_anew(P0)
-    program.guard.hears(KafkaError(KafkaError._ALL_BROKERS_DOWN))
+    program.guard.note_error(KafkaError(KafkaError._ALL_BROKERS_DOWN))
     program.check()
     program.replace()
     assert len(program.reported) == 1
@@ -277,7 +277,7 @@ def test_a_drop_ins_logs_are_guarded(scenario: Callable[[], None]) -> None:
         ),
         (LogGuard.begun_anew, "self.facts.carry(partition, facts)", "pass", _a_replaced_log_is_reported_once),
         (
-            LogGuard.hears,
+            LogGuard.note_error,
             "if error.code() == KafkaError._ALL_BROKERS_DOWN:",
             "if True:",
             _brokers_that_were_away_are_asked,

@@ -22,14 +22,14 @@ def test_a_group_without_a_name_is_refused(group: str | None) -> None:
 
 def test_a_message_without_a_topic_is_not_committed(open_consumer: Callable[..., ehkafka.Consumer]) -> None:
     """confluent-kafka crashes."""
-    heard: list[KafkaError] = []
-    consumer = open_consumer(enable_auto_commit=False, on_commit=lambda error, _parts: heard.append(error))
+    noted: list[KafkaError] = []
+    consumer = open_consumer(enable_auto_commit=False, on_commit=lambda error, _parts: noted.append(error))
     message = Message(partition=0, offset=3)
     with pytest.raises(KafkaException, match="No offset stored"):
         consumer.commit(message, asynchronous=False)
     consumer.commit(message)
     consumer.poll(0)
-    assert [error.code() for error in heard] == [KafkaError._NO_OFFSET]
+    assert [error.code() for error in noted] == [KafkaError._NO_OFFSET]
 
 
 @pytest.mark.parametrize("wrong", ["0", None, [None], ["0"], 1])

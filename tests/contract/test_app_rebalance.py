@@ -38,26 +38,26 @@ def owned(app: Any) -> set[int]:
 
 def refused_in_a_revoke(keeper: Events) -> bool:
     """Whether the last that a partition heard before it was revoked was a refused commit."""
-    heard: dict[Any, type] = {}
+    noted: dict[Any, type] = {}
     for event in keeper:
         if isinstance(event, CommitFailed):
-            heard |= dict.fromkeys(event.partitions, CommitFailed)
+            noted |= dict.fromkeys(event.partitions, CommitFailed)
         elif isinstance(event, CommitAcknowledged):
-            heard |= dict.fromkeys(dict(event.next_offsets), CommitAcknowledged)
-        elif isinstance(event, PartitionRevoked) and heard.pop(event.partition, None) is CommitFailed:
+            noted |= dict.fromkeys(dict(event.next_offsets), CommitAcknowledged)
+        elif isinstance(event, PartitionRevoked) and noted.pop(event.partition, None) is CommitFailed:
             return True
     return False
 
 
 def join_and_leave(lab: Any, wait_for: Any, scope: str) -> tuple[Counter[Any], bool]:
-    """Work 1600 records off while a second member comes and goes.
+    """Work 3200 records off while a second member comes and goes.
 
     Return how often each of them ended, and whether a revoke's commit was refused.
     """
     first = lab.recorder(lambda _record: time.sleep(0.02))
     second = lab.recorder(lambda _record: time.sleep(0.02))
     for partition in range(4):
-        lab.produce(" ".join(f"k{n % 12}" for n in range(400)), topic="t4", partition=partition)
+        lab.produce(" ".join(f"k{n % 12}" for n in range(800)), topic="t4", partition=partition)
     options = {"assignor": "cooperative-sticky", "scope": scope, "workers": 8, "backlog_records_max": 200}
     options |= {"consume_records_max": 20, "consumer": UNHURRIED}
     one, two = (lab.app(recorder, "t4", **options) for recorder in (first, second))
@@ -69,9 +69,9 @@ def join_and_leave(lab: Any, wait_for: Any, scope: str) -> tuple[Counter[Any], b
     two.start()
     wait_for(lambda: second.count > 100, timeout_s=30.0)
     two.stop()
-    wait_for(lambda: len({*first.finished, *second.finished}) == 1600, timeout_s=30.0)
+    wait_for(lambda: len({*first.finished, *second.finished}) == 3200, timeout_s=30.0)
     one.stop()
-    assert [lab.committed(p, topic="t4") for p in range(4)] == [400] * 4
+    assert [lab.committed(p, topic="t4") for p in range(4)] == [800] * 4
     return Counter(first.finished + second.finished), refused_in_a_revoke(keeper)
 
 
@@ -89,7 +89,7 @@ def test_a_revoke_with_time_enough_repeats_nothing(labs: Any, wait_for: Any, sco
             if scope == "handler":
                 lab.checker_options = {"lane_scope": lambda _partition: "one handler"}
             times, refused = join_and_leave(lab, wait_for, scope)
-        assert len(times) == 1600
+        assert len(times) == 3200
         if not refused:
             assert set(times.values()) == {1}
             return

@@ -357,19 +357,19 @@ def test_with_a_limit_of_zero_commits_say_nothing(lab: Any, recorder: Any, wait_
 
 def test_a_listener_hears_what_each_acknowledgement_stored(lab: Any, recorder: Any, wait_for: Any) -> None:
     """The copy of the commits gets epoch and progress: also the ranges that do not fit into the commit."""
-    heard: list[dict[Any, tuple[int, Progress]]] = []
+    noted: list[dict[Any, tuple[int, Progress]]] = []
     gate = recorder.block(lambda record: record.offset() in {2, 4})
     app = lab.app(recorder, commit_metadata_bytes_max=0)
     lab.produce(TEN)
     app.start()
     wait_for(lambda: app._runtime is not None)
-    app._runtime.context.committer.listen(heard.append)
-    wait_for(lambda: heard and heard[-1][T0][1].finished == ((3, 4), (5, 10)))
-    epoch, progress = heard[-1][T0]
+    app._runtime.context.committer.listen(noted.append)
+    wait_for(lambda: noted and noted[-1][T0][1].finished == ((3, 4), (5, 10)))
+    epoch, progress = noted[-1][T0]
     assert (epoch, progress.next_offset, progress.leader_epoch) == (1, 2, 0)
     gate.set()
-    wait_for(lambda: heard[-1][T0][1].next_offset == 10)
-    last = heard[-1][T0][1]
+    wait_for(lambda: noted[-1][T0][1].next_offset == 10)
+    last = noted[-1][T0][1]
     assert last.finished == ()
     assert last.anchor == (9, last.last_timestamp_ms)
     assert recorder.records[0].timestamp()[1] <= (last.last_timestamp_ms or 0)

@@ -244,11 +244,11 @@ def test_a_stop_from_a_worker_process_stops_the_app_that_runs_it(lab: Any, progr
         )
         sys.path.insert(0, folder)
         from its_handler import handle
-        class Heard:
+        class Noted:
             def on_event(self, event):
                 if isinstance(event, ehkafka.events.AppStopping):
                     say("stopping", event.reason, event.deadline_s)
-        app.add_hook(Heard())
+        app.add_hook(Noted())
         app.handler("t", workers=ehkafka.Processes(1))(handle)
         run()
         """

@@ -31,7 +31,7 @@ class Client:
         self.logins.append((username, password))
 
 
-class Heard:
+class Noted:
     """Keeps events; `came` is set by each."""
 
     def __init__(self) -> None:
@@ -45,9 +45,9 @@ class Heard:
 
 
 @pytest.fixture
-def heard() -> Heard:
+def noted() -> Noted:
     """Return what the watch tells."""
-    return Heard()
+    return Noted()
 
 
 @pytest.fixture
@@ -85,11 +85,11 @@ def test_a_changed_key_reaches_the_client_on_its_own_thread(
     credential: RotatingCredential,
     connection_string: str,
     key: str,
-    heard: Heard,
+    noted: Noted,
     watching: Callable[..., CredentialWatch],
 ) -> None:
     """The watch's thread reads the file, and only `apply` touches the client, once for each change."""
-    client, watch = Client(), watching(credential, heard.emit)
+    client, watch = Client(), watching(credential, noted.emit)
     watch.start(client)
     watch.apply()
     assert client.logins == []
@@ -108,14 +108,14 @@ def test_a_changed_key_reaches_the_client_on_its_own_thread(
     watch.apply()
     watch.apply()
     assert client.logins == [("$ConnectionString", rotated)]
-    assert heard.events == [CredentialRotated(f"file {path}")]
+    assert noted.events == [CredentialRotated(f"file {path}")]
 
 
 def test_a_key_that_changed_between_making_and_opening_is_applied(
-    path: Path, credential: RotatingCredential, connection_string: str, key: str, heard: Heard
+    path: Path, credential: RotatingCredential, connection_string: str, key: str, noted: Noted
 ) -> None:
     """A rotation while a client opens is not lost, whichever of the two keys the client got."""
-    client, watch = Client(), CredentialWatch(credential, heard.emit)
+    client, watch = Client(), CredentialWatch(credential, noted.emit)
     path.write_text(connection_string.replace(key, OTHER_KEY))
     credential.reload()
     watch.start(client)
@@ -124,23 +124,23 @@ def test_a_key_that_changed_between_making_and_opening_is_applied(
     assert [password for _, password in client.logins] == [connection_string.replace(key, OTHER_KEY)]
 
 
-def test_without_a_credential_there_is_no_thread(heard: Heard) -> None:
+def test_without_a_credential_there_is_no_thread(noted: Noted) -> None:
     """A connection string given as text costs nothing."""
-    client, watch = Client(), CredentialWatch(None, heard.emit)
+    client, watch = Client(), CredentialWatch(None, noted.emit)
     before = threading.active_count()
     watch.start(client)
     watch.check_now()
     watch.apply()
     assert threading.active_count() == before
     watch.stop()
-    assert (client.logins, heard.events) == ([], [])
+    assert (client.logins, noted.events) == ([], [])
 
 
 def test_after_the_stop_the_client_is_left_alone(
-    path: Path, credential: RotatingCredential, connection_string: str, key: str, heard: Heard
+    path: Path, credential: RotatingCredential, connection_string: str, key: str, noted: Noted
 ) -> None:
     """A closed client would end the process when it is given a login."""
-    client, watch = Client(), CredentialWatch(credential, heard.emit)
+    client, watch = Client(), CredentialWatch(credential, noted.emit)
     watch.start(client)
     watch.stop()
     path.write_text(connection_string.replace(key, OTHER_KEY))
@@ -150,26 +150,26 @@ def test_after_the_stop_the_client_is_left_alone(
 
 
 def test_a_failing_read_is_reported_once_and_then_now_and_then(
-    path: Path, credential: RotatingCredential, connection_string: str, heard: Heard
+    path: Path, credential: RotatingCredential, connection_string: str, noted: Noted
 ) -> None:
     """The first failure and a new reason are reported at once, the same one again after half a minute."""
     now_s = 0.0
-    watch = CredentialWatch(credential, heard.emit, clock=lambda: now_s)
+    watch = CredentialWatch(credential, noted.emit, clock=lambda: now_s)
     path.unlink()
     for _ in range(100):
         watch.check(credential)
         now_s += REPORT_AGAIN_S / 100
-    assert [(event.failures, "does not exist" in event.reason) for event in unusable(heard)] == [(1, True)]
+    assert [(event.failures, "does not exist" in event.reason) for event in unusable(noted)] == [(1, True)]
     watch.check(credential)
-    assert [event.failures for event in unusable(heard)] == [1, 101]
+    assert [event.failures for event in unusable(noted)] == [1, 101]
     path.write_text("")
     watch.check(credential)
-    assert "it is empty" in unusable(heard)[-1].reason
+    assert "it is empty" in unusable(noted)[-1].reason
     path.write_text(connection_string)
     watch.check(credential)
     path.unlink()
     watch.check(credential)
-    assert [event.failures for event in unusable(heard)] == [1, 101, 102, 1]
+    assert [event.failures for event in unusable(noted)] == [1, 101, 102, 1]
 
 
 @pytest.mark.parametrize("end", [RuntimeError, SystemExit, KeyboardInterrupt])
@@ -177,7 +177,7 @@ def test_whatever_a_callable_raises_the_watch_goes_on(
     end: type[BaseException],
     connection_string: str,
     key: str,
-    heard: Heard,
+    noted: Noted,
     watching: Callable[..., CredentialWatch],
     assert_hidden: Callable[..., None],
     monkeypatch: pytest.MonkeyPatch,
@@ -193,25 +193,25 @@ def test_whatever_a_callable_raises_the_watch_goes_on(
 
     credential = Endpoint.connection_string(fetch).credential
     assert credential is not None
-    watch = watching(credential, heard.emit)
+    watch = watching(credential, noted.emit)
     answers.append(end(connection_string))
     watch.start(Client())
     watch.check_now()
-    assert heard.came.wait(TIMEOUT_S)
-    assert end.__name__ in unusable(heard)[0].reason
-    assert_hidden(key, *heard.events)
+    assert noted.came.wait(TIMEOUT_S)
+    assert end.__name__ in unusable(noted)[0].reason
+    assert_hidden(key, *noted.events)
     answers.append(connection_string.replace(key, OTHER_KEY))
-    heard.came.clear()
+    noted.came.clear()
     for _ in range(int(TIMEOUT_S / 0.01)):
         watch.check_now()
         watch.apply()
-        if heard.came.wait(0.01):
+        if noted.came.wait(0.01):
             break
-    assert isinstance(heard.events[-1], CredentialRotated)
+    assert isinstance(noted.events[-1], CredentialRotated)
 
 
 def test_a_read_that_hangs_is_reported_by_the_client_and_does_not_hold_up_a_stop(
-    connection_string: str, heard: Heard, monkeypatch: pytest.MonkeyPatch
+    connection_string: str, noted: Noted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The poll thread never waits for a callable, and says when one does not return."""
     monkeypatch.setattr(credential_watch, "SPACING_S", 0.001)
@@ -228,38 +228,38 @@ def test_a_read_that_hangs_is_reported_by_the_client_and_does_not_hold_up_a_stop
         return connection_string
 
     credential = Endpoint.connection_string(fetch).credential
-    watch = CredentialWatch(credential, heard.emit, clock=lambda: now_s)
+    watch = CredentialWatch(credential, noted.emit, clock=lambda: now_s)
     try:
         watch.start(Client())
         watch.check_now()
         assert entered.wait(TIMEOUT_S)
         now_s = HANGING_S - 1
         watch.apply()
-        assert heard.events == []
+        assert noted.events == []
         now_s = HANGING_S
         watch.apply()
         watch.apply()
-        assert [event.reason for event in unusable(heard)] == [
+        assert [event.reason for event in unusable(noted)] == [
             "a read has not returned for 30 s; a rotated key is not seen"
         ]
         now_s = HANGING_S + REPORT_AGAIN_S
         watch.apply()
-        assert len(unusable(heard)) == 2
+        assert len(unusable(noted)) == 2
         watch.stop()
     finally:
         release.set()
 
 
-def unusable(heard: Heard) -> list[CredentialUnusable]:
+def unusable(noted: Noted) -> list[CredentialUnusable]:
     """Return what was reported of failing reads."""
-    return [event for event in heard.events if isinstance(event, CredentialUnusable)]
+    return [event for event in noted.events if isinstance(event, CredentialUnusable)]
 
 
 def test_problem_is_there_while_reads_fail(
-    path: Path, credential: RotatingCredential, connection_string: str, heard: Heard
+    path: Path, credential: RotatingCredential, connection_string: str, noted: Noted
 ) -> None:
     """From the second failed read in a row on, for a file may be away while it is replaced."""
-    watch = CredentialWatch(credential, heard.emit)
+    watch = CredentialWatch(credential, noted.emit)
     path.unlink()
     watch.check(credential)
     assert watch.problem is None
@@ -270,10 +270,10 @@ def test_problem_is_there_while_reads_fail(
     path.write_text(connection_string)
     watch.check(credential)
     assert watch.problem is None
-    assert CredentialWatch(None, heard.emit).problem is None
+    assert CredentialWatch(None, noted.emit).problem is None
 
 
-def test_a_read_that_hangs_is_problem(connection_string: str, heard: Heard) -> None:
+def test_a_read_that_hangs_is_problem(connection_string: str, noted: Noted) -> None:
     """A callable that never returns is named while it hangs."""
     now_s = 0.0
     gate, hanging, first = threading.Event(), threading.Event(), [True]
@@ -288,7 +288,7 @@ def test_a_read_that_hangs_is_problem(connection_string: str, heard: Heard) -> N
 
     credential = Endpoint.connection_string(fetch).credential
     assert credential is not None
-    watch = CredentialWatch(credential, heard.emit, clock=lambda: now_s)
+    watch = CredentialWatch(credential, noted.emit, clock=lambda: now_s)
     reading = threading.Thread(target=watch.check, args=(credential,))
     reading.start()
     assert hanging.wait(TIMEOUT_S)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ehkafka.consumer.members import Members
+from ehkafka.consumer.internals import Internals
 from ehkafka.endpoint import Endpoint
 from ehkafka.endpoint.drop_in import drop_in_properties, endpoint_of
 from ehkafka.errors import ConfigurationError
@@ -76,9 +76,9 @@ def test_checks_are_switched_off_by_their_name(as_confluent: Any, is_checked: bo
         "unmarked_bytes_max": 1,
     }
 
-    def parts() -> Members:
+    def parts() -> Internals:
         config = HUBS | {"session.timeout.ms": 1_000}
-        return Members(config, {}, endpoint=None, mirror=None, as_confluent=as_confluent, **choices)
+        return Internals(config, {}, endpoint=None, mirror=None, as_confluent=as_confluent, **choices)
 
     if is_checked:
         with pytest.raises(ConfigurationError, match=r"session\.timeout\.ms"):
@@ -90,4 +90,4 @@ def test_checks_are_switched_off_by_their_name(as_confluent: Any, is_checked: bo
 def test_an_unknown_deviation_is_refused() -> None:
     """A misspelt name would leave the program with what it wanted to switch off."""
     with pytest.raises(ConfigurationError, match="auto_comit"):
-        Members(HUBS, {}, endpoint=None, mirror=None, as_confluent={"auto_comit"}, contiguous=False)  # type: ignore[arg-type]
+        Internals(HUBS, {}, endpoint=None, mirror=None, as_confluent={"auto_comit"}, contiguous=False)  # type: ignore[arg-type]

@@ -29,6 +29,14 @@ def prepared(overrides: Any, endpoint: Endpoint = PLAIN, group: Any = "home") ->
     return consumer_properties(endpoint, group, overrides, assignor="default", instance_id=None)
 
 
+def test_an_answer_has_room_for_the_largest_record_that_was_asked_for() -> None:
+    """Else librdkafka refuses to start; a value of the user's own stays."""
+    assert consumer(message_max_bytes=20_000_000)["fetch.max.bytes"] == 20_000_000
+    assert consumer(message_max_bytes="500000")["fetch.max.bytes"] == 4_194_304
+    sizes = {"message_max_bytes": 9_000_000, "fetch_max_bytes": 9_500_000}
+    assert consumer(**sizes)["fetch.max.bytes"] == 9_500_000
+
+
 def test_a_consumer_gets_our_defaults() -> None:
     """Commits, offsets, resets and the protocol are the engine's; the rest is what was measured."""
     assert consumer() == {
@@ -45,7 +53,9 @@ def test_a_consumer_gets_our_defaults() -> None:
         "heartbeat.interval.ms": 3_000,
         "max.poll.interval.ms": 300_000,
         "fetch.queue.backoff.ms": 5,
-        "queued.min.messages": 100_000,
+        "queued.min.messages": 10_000,
+        "fetch.max.bytes": 4_194_304,
+        "max.partition.fetch.bytes": 393_216,
         "queued.max.messages.kbytes": 65_536,
         "socket.keepalive.enable": True,
     }

@@ -89,7 +89,7 @@ def source(clock: Clock, credential: Credential) -> TokenSource:
 
 
 @pytest.fixture
-def heard(source: TokenSource) -> list[Event]:
+def noted(source: TokenSource) -> list[Event]:
     """Return what the source tells."""
     reported: list[Event] = []
     source.listen(reported.append)
@@ -133,15 +133,15 @@ def test_a_thread_that_asks_the_credential_is_known_as_the_sources(clock: Clock)
 
 
 def test_who_asks_for_a_token_that_is_due_gets_a_new_one(
-    source: TokenSource, credential: Credential, clock: Clock, heard: list[Event]
+    source: TokenSource, credential: Credential, clock: Clock, noted: list[Event]
 ) -> None:
     """Librdkafka asks at 80 % of the life; the answer is already the next token, reported at DEBUG."""
     source.sign_in()
     clock.skipped_s += 0.8 * LIFE_S
     assert source.oauth_cb("") == ("t2", pytest.approx(clock.wall() + LIFE_S, abs=1.0))
     ended(source)
-    assert [type(event) for event in heard] == [TokenRefreshed, TokenRefreshed]
-    assert heard[1].life_s == pytest.approx(LIFE_S, abs=1.0)
+    assert [type(event) for event in noted] == [TokenRefreshed, TokenRefreshed]
+    assert noted[1].life_s == pytest.approx(LIFE_S, abs=1.0)
 
 
 def test_many_who_ask_at_once_start_one_attempt(
@@ -164,7 +164,7 @@ def test_many_who_ask_at_once_start_one_attempt(
 
 @pytest.mark.parametrize("fault", [RuntimeError("no"), SystemExit(1), None, "nonsense"])
 def test_a_failed_refresh_keeps_the_token_in_use_and_is_reported(
-    source: TokenSource, credential: Credential, clock: Clock, heard: list[Event], fault: Any
+    source: TokenSource, credential: Credential, clock: Clock, noted: list[Event], fault: Any
 ) -> None:
     """Consumption goes on with the valid token; the failure is counted and explained, a WARNING."""
     source.sign_in()
@@ -174,14 +174,14 @@ def test_a_failed_refresh_keeps_the_token_in_use_and_is_reported(
     ended(source)
     assert text == "t1"
     assert 0 < asks_again_by_s - clock.wall() < 10.0
-    (failed,) = [event for event in heard if isinstance(event, TokenRefreshFailed)]
+    (failed,) = [event for event in noted if isinstance(event, TokenRefreshFailed)]
     assert (failed.endpoint, failed.failures) == (NAME, 1)
     assert failed.valid_s == pytest.approx(0.2 * LIFE_S, abs=2.0)
     assert type(fault).__name__ in failed.error or "credential returned" in failed.error
 
 
 def test_after_a_failure_the_next_success_says_how_many_there_were(
-    source: TokenSource, credential: Credential, clock: Clock, heard: list[Event]
+    source: TokenSource, credential: Credential, clock: Clock, noted: list[Event]
 ) -> None:
     """Failures are counted in a row, each later than the one before; a success ends the row."""
     source.sign_in()
@@ -194,11 +194,11 @@ def test_after_a_failure_the_next_success_says_how_many_there_were(
     credential.fault = None
     assert source.oauth_cb("")[0] == "t5"
     ended(source)
-    failed = [event for event in heard if isinstance(event, TokenRefreshFailed)]
+    failed = [event for event in noted if isinstance(event, TokenRefreshFailed)]
     assert [event.failures for event in failed] == [1, 2, 3]
     assert [round(event.retry_s) for event in failed] == [1, 2, 4]
-    assert isinstance(heard[-1], TokenRefreshed)
-    assert heard[-1].failures == 3
+    assert isinstance(noted[-1], TokenRefreshed)
+    assert noted[-1].failures == 3
 
 
 def test_without_any_valid_token_librdkafka_is_made_to_ask_again_soon(
@@ -253,7 +253,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("impatient")
 def test_an_attempt_that_hangs_is_overtaken_and_reported(
-    source: TokenSource, credential: Credential, clock: Clock, heard: list[Event]
+    source: TokenSource, credential: Credential, clock: Clock, noted: list[Event]
 ) -> None:
     """A dead connection inside the credential does not keep the next attempt from succeeding."""
     source.sign_in()
@@ -268,17 +268,17 @@ def test_an_attempt_that_hangs_is_overtaken_and_reported(
     source.oauth_cb("")
     ended(source, running=1)
     assert source.oauth_cb("")[0] == "t3"
-    assert "has not answered for 5 s" in next(e.error for e in heard if isinstance(e, TokenRefreshFailed))
+    assert "has not answered for 5 s" in next(e.error for e in noted if isinstance(e, TokenRefreshFailed))
     # The one that hung comes back, with a token that is older or an error: neither counts.
     hanging.set()
     ended(source)
     assert source.oauth_cb("")[0] == "t3"
-    assert sum(isinstance(event, TokenRefreshFailed) for event in heard) == 1
+    assert sum(isinstance(event, TokenRefreshFailed) for event in noted) == 1
 
 
 @pytest.mark.usefixtures("impatient")
 def test_a_late_failure_after_a_success_is_no_failure(
-    source: TokenSource, credential: Credential, clock: Clock, heard: list[Event]
+    source: TokenSource, credential: Credential, clock: Clock, noted: list[Event]
 ) -> None:
     """What an overtaken attempt ends with says nothing about now."""
     source.sign_in()
@@ -291,16 +291,16 @@ def test_a_late_failure_after_a_success_is_no_failure(
     clock.skipped_s += OVERTAKEN_AFTER_S
     source.oauth_cb("")
     ended(source, running=1)
-    reported = len(heard)
+    reported = len(noted)
     hanging.set()
     ended(source)
-    assert heard[reported:] == []
+    assert noted[reported:] == []
     assert source.oauth_cb("")[0] == "t3"
 
 
 @pytest.mark.usefixtures("impatient")
 def test_a_credential_that_always_hangs_costs_a_few_threads_only(
-    source: TokenSource, credential: Credential, clock: Clock, heard: list[Event]
+    source: TokenSource, credential: Credential, clock: Clock, noted: list[Event]
 ) -> None:
     """Attempts that never end are bounded, and go on being reported."""
     source.sign_in()
@@ -310,7 +310,7 @@ def test_a_credential_that_always_hangs_costs_a_few_threads_only(
         source.oauth_cb("")
         clock.skipped_s += OVERTAKEN_AFTER_S
     assert credential.asked == 1 + ATTEMPTS_AT_ONCE
-    assert sum(isinstance(event, TokenRefreshFailed) for event in heard) > 2 * ATTEMPTS_AT_ONCE
+    assert sum(isinstance(event, TokenRefreshFailed) for event in noted) > 2 * ATTEMPTS_AT_ONCE
     credential.released.set()
     ended(source)
 

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 import ehkafka
 from ehkafka.cli.commands import cli
-from ehkafka.consumer.members import Members
+from ehkafka.consumer.internals import Internals
 from ehkafka.endpoint import Endpoint
 from ehkafka.endpoint.properties.layers import consumer_properties, letter_properties, producer_properties
 from ehkafka.errors import ConfigurationError
@@ -56,7 +56,7 @@ def of_app(endpoint: Endpoint, given: dict[str, Any]) -> object:
 
 def drop_in(config: dict[str, Any], endpoint: Endpoint | None = None, as_confluent: Any = ()) -> None:
     """Make what a consumer is made of: what is accepted would look for its broker."""
-    Members(
+    Internals(
         {"group.id": "g", **config},
         {},
         endpoint=endpoint,

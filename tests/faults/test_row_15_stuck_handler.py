@@ -25,7 +25,7 @@ WORK_S = 0.01
 OTHERS_THROUGHPUT_MIN = 0.9
 
 
-class Heard:
+class Noted:
     """A hook that notes when stuck work was reported, and what was said."""
 
     def __init__(self) -> None:
@@ -114,12 +114,12 @@ def test_row_15_a_pool_that_is_stuck_as_a_whole_is_reported_with_its_stacks(
         load.put(b"one-%d" % number)
     load.produce(0)
     app = stage.app(never_returns, workers=WORKERS, stuck_s=STUCK_S)
-    app.add_hook(heard := Heard())
+    app.add_hook(noted := Noted())
     app.start()
     try:
         eventually(lambda: len(began_s) == WORKERS, "16 stuck workers")
-        eventually(lambda: not app.health() and heard.reports, "red health and a report", timeout_s=60.0)
-        reported_s, report = heard.reports[0]
+        eventually(lambda: not app.health() and noted.reports, "red health and a report", timeout_s=60.0)
+        reported_s, report = noted.reports[0]
         reasons = app.health().reasons
     finally:
         freed.set()

@@ -50,7 +50,7 @@ class Handler:
                 self.healthy += 1
 
 
-class Heard:
+class Noted:
     """A hook that notes when a parked budget was full."""
 
     def __init__(self) -> None:
@@ -161,17 +161,17 @@ def test_row_30_a_small_budget_is_full_when_the_formula_says_and_pauses_one_part
     handler = Handler({b"key-0"})
     handler.go.set()
     share, per_s = 200 * scale, 100
-    heard = Heard()
+    noted = Noted()
     app = stage.app(
         handler, retry=FOR_EVER, parked_records_max=share * PARTITIONS, consume_records_max=10, workers=32
     )
-    app.add_hook(heard)
+    app.add_hook(noted)
     app.start()
     eventually(lambda: len(app.snapshot().partitions) == PARTITIONS, "an assignment")
     load = stage.load()
     began_s, sent = time.monotonic(), 0
     # Each failing record brings nine healthy ones along.
-    while not heard.full or sent < RECORDS * scale // 10:
+    while not noted.full or sent < RECORDS * scale // 10:
         while sent < (time.monotonic() - began_s) * per_s:
             for number in range(10):
                 load.put(b"key-%d" % (number and sent % 900 + number))
@@ -179,7 +179,7 @@ def test_row_30_a_small_budget_is_full_when_the_formula_says_and_pauses_one_part
         load.produce(0)
         assert time.monotonic() - began_s < 60.0 * scale
         time.sleep(0.005)
-    full_s, full = heard.full[0]
+    full_s, full = noted.full[0]
     snapshot = app.snapshot()
     paused = [partition.partition for partition in snapshot.partitions if partition.paused]
     reasons = app.health().reasons

@@ -75,8 +75,8 @@ def make_app(stage: Any, kind: str, **settings: Any) -> tuple[ehkafka.App, Event
         app.handler(stage.topic, workers=ehkafka.Processes(PROCESSES))(stop_handlers.in_a_thread)
     else:  # a successor with little to do for each record
         app.handler(stage.topic)(lambda _record: None)
-    app.add_hook(heard := Events())
-    return app, heard
+    app.add_hook(noted := Events())
+    return app, noted
 
 
 def handled(stage: Any) -> set[tuple[int, int]]:
@@ -140,7 +140,7 @@ def test_row_31_a_stop_under_twice_the_load_repeats_nothing(
     for _ in range(STOPS_IN_A_LONG_RUN if is_long else 1):
         stage = stage_on(kafka, PARTITIONS)
         load = stage.load(2 * CAPACITY[kind])
-        app, heard = make_app(stage, kind)
+        app, noted = make_app(stage, kind)
         app.start()
         eventually(lambda app=app: app.snapshot().partitions, "the group")
         load.start()
@@ -149,8 +149,8 @@ def test_row_31_a_stop_under_twice_the_load_repeats_nothing(
         app.stop()
         took_s = time.monotonic() - began_s
         load.stop()
-        assert [event.exit_code for event in heard.of(AppStopped)] == [0]
-        assert sum(event.repeated_without_metadata for event in heard.of(RecordsLeft)) == 0
+        assert [event.exit_code for event in noted.of(AppStopped)] == [0]
+        assert sum(event.repeated_without_metadata for event in noted.of(RecordsLeft)) == 0
         assert repeated_by_a_plain_client(stage) == set()
         take_over(stage, load)
         judged(31, stage, [took_s])
@@ -172,15 +172,15 @@ def test_row_31_a_stop_with_more_than_fits_leaves_it_at_once(
         stage = stage_on(kafka, PARTITIONS)
         load = stage.load()
         load.produce(BACKLOG)
-        app, heard = make_app(stage, kind, stop_s=STOP_S)
+        app, noted = make_app(stage, kind, stop_s=STOP_S)
         app.start()
         eventually(lambda app=app: app.snapshot().received_records == BACKLOG, "the backlog")
         time.sleep(WORKED_S_IN_A_LONG_RUN if is_long else WORKED_S)
         began_s = unstolen_s()
         app.stop()
         took_s = unstolen_s() - began_s
-        assert [event.exit_code for event in heard.of(AppStopped)] == [0]
-        (left,) = heard.of(RecordsLeft)
+        assert [event.exit_code for event in noted.of(AppStopped)] == [0]
+        (left,) = noted.of(RecordsLeft)
         assert left.never_started_records == BACKLOG - len(handled(stage))
         assert left.repeated_without_metadata == len(repeated_by_a_plain_client(stage)) > 0
         take_over(stage, load)

@@ -7,7 +7,14 @@ from dataclasses import dataclass
 
 import pytest
 
-from ehkafka.intake.flow import LARGEST_MEMORY_BATCHES, LARGEST_RECORD_GUESS_BYTES, FlowControl, FlowLimits
+from ehkafka.intake.flow import (
+    LARGEST_MEMORY_BATCHES,
+    LARGEST_RECORD_GUESS_BYTES,
+    Amounts,
+    FlowControl,
+    FlowLimits,
+    Stuck,
+)
 from ehkafka.records import TopicPartition
 
 
@@ -31,10 +38,10 @@ def _flow(records: int = 1_000, size: int = 1_000_000_000, batch: int = 100) -> 
 def test_no_more_is_taken_than_the_record_limit_leaves() -> None:
     """A batch ends where the backlog's limit is."""
     flow = _flow()
-    assert flow.batch_size(0, 0) == 100
-    assert flow.batch_size(950, 0) == 50
-    assert flow.batch_size(1_000, 0) == 0
-    assert flow.batch_size(1_200, 0) == 0
+    assert flow.room(Amounts(0, 0)) == 100
+    assert flow.room(Amounts(950, 0)) == 50
+    assert flow.room(Amounts(1_000, 0)) == 0
+    assert flow.room(Amounts(1_200, 0)) == 0
 
 
 def test_no_more_is_taken_than_the_byte_limit_leaves() -> None:
@@ -43,21 +50,21 @@ def test_no_more_is_taken_than_the_byte_limit_leaves() -> None:
     flow.note_batch(LARGEST_RECORD_GUESS_BYTES)
     for _ in range(LARGEST_MEMORY_BATCHES):
         flow.note_batch(1_000)
-    assert flow.batch_size(1, 0) == 100
-    assert flow.batch_size(1, 90_500) == 9
-    assert flow.batch_size(1, 99_500) == 0
+    assert flow.room(Amounts(1, 0)) == 100
+    assert flow.room(Amounts(1, 90_500)) == 9
+    assert flow.room(Amounts(1, 99_500)) == 0
 
 
 def test_the_first_batches_expect_large_records() -> None:
     """Before any record was seen, its size is guessed high."""
-    assert _flow(size=10 * LARGEST_RECORD_GUESS_BYTES).batch_size(1, 0) == 10
+    assert _flow(size=10 * LARGEST_RECORD_GUESS_BYTES).room(Amounts(1, 0)) == 10
 
 
 def test_a_record_larger_than_the_limit_gets_through_alone() -> None:
     """An empty backlog always takes one record, else nothing would ever move."""
     flow = _flow(size=100)
-    assert flow.batch_size(0, 0) == 1
-    assert flow.batch_size(1, 10) == 0
+    assert flow.room(Amounts(0, 0)) == 1
+    assert flow.room(Amounts(1, 10)) == 0
 
 
 def test_a_larger_record_counts_at_once_a_smaller_one_later() -> None:
@@ -65,11 +72,11 @@ def test_a_larger_record_counts_at_once_a_smaller_one_later() -> None:
     flow = _flow(size=10_000_000)
     for _ in range(LARGEST_MEMORY_BATCHES):
         flow.note_batch(100_000)
-    assert flow.batch_size(1, 0) == 100
+    assert flow.room(Amounts(1, 0)) == 100
     flow.note_batch(1_000_000)
-    assert flow.batch_size(1, 0) == 10
+    assert flow.room(Amounts(1, 0)) == 10
     flow.note_batch(100_000)
-    assert flow.batch_size(1, 0) == 10
+    assert flow.room(Amounts(1, 0)) == 10
 
 
 def test_the_backlog_never_passes_its_limits_whatever_comes() -> None:
@@ -78,7 +85,7 @@ def test_the_backlog_never_passes_its_limits_whatever_comes() -> None:
     flow = _flow(records=500, size=8 * LARGEST_RECORD_GUESS_BYTES, batch=50)
     backlog: list[int] = []
     for _ in range(2_000):
-        batch = [rng.randint(1, 2_000) for _ in range(flow.batch_size(len(backlog), sum(backlog)))]
+        batch = [rng.randint(1, 2_000) for _ in range(flow.room(Amounts(len(backlog), sum(backlog))))]
         backlog += batch
         flow.note_batch(max(batch, default=0))
         assert len(backlog) <= 500
@@ -86,25 +93,97 @@ def test_the_backlog_never_passes_its_limits_whatever_comes() -> None:
         del backlog[: rng.randint(0, 60)]
 
 
-def test_only_the_partition_over_its_share_is_paused() -> None:
-    """The others go on."""
-    flow = _flow(records=1_000, batch=10)
-    loads = _loads(500, 100)
-    assert flow.to_pause(loads, 2) == [TopicPartition("t", 0)]
-    assert flow.paused == {TopicPartition("t", 0)}
+def _stuck(*records: int | None, size: int = 0) -> list[Stuck]:
+    """All that each partition holds is stuck; None: it holds 400 records and nobody knows."""
+    loads = _loads(*(400 if count is None else count for count in records), size=size)
+    return [Stuck(load, count) for load, count in zip(loads, records, strict=True)]
 
 
-def test_a_partition_is_over_its_share_in_bytes_too() -> None:
+def _names(*numbers: int) -> list[TopicPartition]:
+    return [TopicPartition("t", number) for number in numbers]
+
+
+def test_a_batch_is_a_part_of_what_is_free_but_one_record_at_least() -> None:
+    """A block of one partition must not fill the backlog before it is seen to be stuck."""
+    flow = _flow(batch=1_000, size=10_000 * LARGEST_RECORD_GUESS_BYTES)
+    assert flow.batch_size(Amounts(0, 0)) == 250
+    assert flow.batch_size(Amounts(600, 0)) == 100
+    assert flow.batch_size(Amounts(999, 0)) == 1
+    assert flow.batch_size(Amounts(1_000, 0)) == 0
+    assert flow.batch_size(Amounts(600, 0), 8) == 50
+    assert flow.batch_size(Amounts(600, 0), 1_000) == 50  # not one by one for being many
+    assert flow.batch_size(Amounts(960, 0), 1_000) == 10
+
+
+def test_a_batch_is_a_part_of_the_free_bytes_too() -> None:
+    """Records of 100 kB: one call must not take 100 MB."""
+    flow = _flow(records=100_000, size=128 * LARGEST_RECORD_GUESS_BYTES, batch=1_000)
+    assert flow.batch_size(Amounts(0, 0)) == 32
+    assert flow.batch_size(Amounts(1, 127 * LARGEST_RECORD_GUESS_BYTES)) == 1
+
+
+def test_the_backlog_is_half_full_by_records_or_by_bytes() -> None:
+    """What is parked beyond its budget counts."""
+    flow = FlowControl(FlowLimits(1_000, 1_000, 10, parked_records_max=100))
+    assert not flow.is_half_full(Amounts(499, 499))
+    assert flow.is_half_full(Amounts(500, 0))
+    assert flow.is_half_full(Amounts(0, 500))
+    assert flow.is_half_full(Amounts(100, 0, parked_records=500))
+
+
+def test_a_handler_lacks_work_that_has_less_than_a_part_of_what_is_free() -> None:
+    """So what is left of the backlog never fills with what is ready."""
+    flow = _flow()
+    assert flow.lacks(124, Amounts(500, 0))
+    assert not flow.lacks(125, Amounts(500, 0))
+    assert flow.lacks(0, Amounts(1_000, 0))
+
+
+def test_what_is_stuck_with_more_than_its_part_of_the_free_half_is_paused() -> None:
+    """Half of the part, that is: before it is known to be stuck it may take as much again."""
+    flow = _flow()
+    assert flow.to_pause(_stuck(500, 62, 62, 0), Amounts(500, 0), 0.0) == _names(0)
+    assert flow.paused == {*_names(0)}
+    # Three go on now, so each may hold a sixth of what is free.
+    assert flow.to_pause(_stuck(500, 84, 83, 0), Amounts(500, 0), 0.0) == _names(1)
+
+
+def test_nobody_is_paused_who_is_not_stuck() -> None:
+    """Records that end within a second are no reason, however many they are."""
+    flow = _flow()
+    held = [Stuck(load, 0) for load in _loads(450, 50)]
+    assert flow.to_pause(held, Amounts(500, 0), 0.0) == []
+
+
+def test_nobody_is_paused_where_nobody_gains() -> None:
+    """All are stuck: a pause would only throw away what was fetched. Nothing is taken, either."""
+    flow = _flow()
+    assert flow.to_pause(_stuck(400, 400), Amounts(800, 0), 0.0) is None
+    assert flow.to_pause([], Amounts(800, 0), 0.0) is None
+    assert not flow.paused
+
+
+def test_nothing_is_taken_while_it_is_too_early_to_say_who_is_stuck() -> None:
+    """A block that just came may be stuck or run within milliseconds: neither is paid for in advance."""
+    flow = _flow()
+    assert flow.to_pause(_stuck(None, 0, 0), Amounts(600, 0), 0.0) is None
+    # What holds little is no question.
+    few = [Stuck(load, None) for load in _loads(10, 10)]
+    assert flow.to_pause(few, Amounts(600, 0), 0.0) == []
+
+
+def test_a_partition_is_stuck_by_its_bytes_too() -> None:
     """Few large records weigh as much as many small ones."""
     flow = _flow(size=1_000)
-    assert flow.to_pause(_loads(1, size=500), 2) == [TopicPartition("t", 0)]
+    loads = [_Load(TopicPartition("t", 0), 2, 500), _Load(TopicPartition("t", 1))]
+    assert flow.to_pause([Stuck(loads[0], 1), Stuck(loads[1], 0)], Amounts(2, 500), 0.0) == _names(0)
 
 
 def test_a_paused_partition_is_not_paused_again() -> None:
     """A pause throws away what was fetched ahead, so it is asked for once."""
-    flow = _flow(batch=10)
-    assert flow.to_pause(_loads(900), 2)
-    assert flow.to_pause(_loads(900), 2) == []
+    flow = _flow()
+    assert flow.to_pause(_stuck(500, 0), Amounts(500, 0), 0.0)
+    assert flow.to_pause(_stuck(500, 0), Amounts(500, 0), 0.0) == []
 
 
 def test_a_share_is_at_least_two_batches_and_at_most_the_whole() -> None:
@@ -116,54 +195,80 @@ def test_a_share_is_at_least_two_batches_and_at_most_the_whole() -> None:
     assert flow.share(0)[0] == 1_000
 
 
-def test_a_paused_partition_resumes_at_half_its_share_and_not_before() -> None:
-    """The distance between the marks keeps it from pausing with every batch."""
-    flow = _flow(batch=10)
-    flow.to_pause(_loads(500, 0), 2)
-    assert flow.to_resume(_loads(499, 0), 499, 0) == []
-    assert flow.to_resume(_loads(251, 0), 251, 0) == []
-    assert flow.to_resume(_loads(250, 0), 250, 0) == [TopicPartition("t", 0)]
-    assert flow.paused == set()
-    assert flow.to_resume(_loads(0, 0), 0, 0) == []
+def test_paused_partitions_go_on_together_once_one_of_them_is_nearly_empty() -> None:
+    """Each resume fills the client's queue anew, and the next pause throws it away."""
+    flow = _flow(records=3_200)
+    flow.to_pause(_stuck(640, 640, 640, 0), Amounts(1_920, 0), 0.0)
+    assert flow.paused == {*_names(0, 1, 2)}
+    assert flow.to_resume(_loads(41, 160, 161, 0), Amounts(362, 0), 0.5) == []
+    assert flow.to_resume(_loads(40, 160, 161, 0), Amounts(361, 0), 0.5) == _names(0, 1)
+    assert flow.paused == {*_names(2)}
 
 
 def test_a_paused_partition_waits_for_its_bytes_too() -> None:
-    """Half the share in records is not enough while its bytes are above theirs."""
-    flow = _flow(size=1_000, batch=10)
-    flow.to_pause(_loads(500, size=500), 2)
-    assert flow.to_resume([*_loads(1, size=251), _Load(TopicPartition("t", 1))], 1, 251) == []
-    assert flow.to_resume([*_loads(1, size=250), _Load(TopicPartition("t", 1))], 1, 250) == [
-        TopicPartition("t", 0)
-    ]
+    """Few records are not enough while their bytes are many."""
+    flow = _flow(size=1_600, batch=10)
+    loads = [_Load(TopicPartition("t", 0), 16, 800), _Load(TopicPartition("t", 1))]
+    flow.to_pause([Stuck(loads[0], 16), Stuck(loads[1], 0)], Amounts(16, 800), 0.0)
+    loads[0].backlog_records, loads[0].backlog_bytes = 1, 51
+    assert flow.to_resume(loads, Amounts(1, 51), 0.5) == []
+    loads[0].backlog_bytes = 50
+    assert flow.to_resume(loads, Amounts(1, 50), 0.5) == _names(0)
+
+
+def test_a_stuck_partition_that_holds_little_is_tried_again_after_a_wait_that_doubles() -> None:
+    """Other keys of it may run; if it comes back as stuck, it is tried less and less often."""
+    flow = _flow(records=1_000)
+    waits = []
+    now_s = 0.0
+    for _ in range(8):
+        # Paused while little was free, and most of that is free again.
+        assert flow.to_pause(_stuck(30, 0), Amounts(960, 0), now_s) == _names(0)
+        paused_s = now_s
+        while not flow.to_resume(_loads(30, 0), Amounts(30, 0), now_s):
+            now_s += 0.5
+        waits.append(now_s - paused_s)
+    assert waits == [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0]
+    flow.to_pause(_stuck(30, 0), Amounts(960, 0), now_s)
+    assert flow.to_resume(_loads(1, 0), Amounts(1, 0), now_s) == _names(0)  # it has moved
+    flow.to_pause(_stuck(30, 0), Amounts(960, 0), now_s)
+    assert flow.to_resume(_loads(30, 0), Amounts(30, 0), now_s + 1.0) == _names(0)
+
+
+def test_a_stuck_partition_that_holds_its_share_is_not_tried_again() -> None:
+    """It has had its budget, and a try costs all that the client has fetched."""
+    flow = _flow(records=1_000)
+    flow.to_pause(_stuck(126, 0), Amounts(900, 0), 0.0)
+    assert flow.to_resume(_loads(126, 0), Amounts(126, 0), 1_000.0) == []
 
 
 def test_a_full_backlog_pauses_all_until_it_is_half_empty() -> None:
-    """Nothing resumes while the whole is above half, then all that is below its share does."""
+    """Nothing resumes while the whole is above half; who was stuck before waits for itself."""
     flow = _flow(records=1_000, batch=10)
-    flow.to_pause(_loads(600, 400), 2)
+    flow.to_pause(_stuck(600, 0), Amounts(600, 0), 0.0)
     assert flow.to_pause_all(_loads(600, 400)) == [TopicPartition("t", 1)]
-    assert flow.to_resume(_loads(101, 400), 501, 0) == []
-    assert flow.to_resume(_loads(100, 400), 500, 0) == [TopicPartition("t", 0)]
-    assert flow.to_resume(_loads(100, 250), 350, 0) == [TopicPartition("t", 1)]
+    assert flow.to_resume(_loads(101, 400), Amounts(501, 0), 0.0) == []
+    assert flow.to_resume(_loads(100, 400), Amounts(500, 0), 0.0) == [TopicPartition("t", 1)]
     assert not flow.full
+    assert flow.to_resume(_loads(37, 0), Amounts(37, 0), 0.0) == [TopicPartition("t", 0)]
 
 
 def test_a_backlog_full_of_bytes_waits_for_half_of_them() -> None:
     """The byte limit has the same distance between its marks."""
     flow = _flow(size=1_000)
     flow.to_pause_all(_loads(5, size=1_000))
-    assert flow.to_resume(_loads(5, size=400), 5, 501) == []
-    assert flow.to_resume(_loads(5, size=400), 5, 500) == [TopicPartition("t", 0)]
+    assert flow.to_resume(_loads(5, size=501), Amounts(5, 501), 0.0) == []
+    assert flow.to_resume(_loads(5, size=500), Amounts(5, 500), 0.0) == [TopicPartition("t", 0)]
 
 
 def test_a_revoked_partition_comes_back_unpaused() -> None:
     """The pause goes with the assignment, and the new one may be paused anew."""
-    flow = _flow(batch=10)
-    flow.to_pause(_loads(900), 2)
+    flow = _flow()
+    flow.to_pause(_stuck(500, 0), Amounts(500, 0), 0.0)
     flow.forget(TopicPartition("t", 0))
     assert flow.paused == set()
     flow.forget(TopicPartition("t", 7))
-    assert flow.to_pause(_loads(900), 2) == [TopicPartition("t", 0)]
+    assert flow.to_pause(_stuck(500, 0), Amounts(500, 0), 0.0) == _names(0)
 
 
 def test_losing_every_partition_while_full_does_not_block_the_next_ones() -> None:
@@ -172,9 +277,9 @@ def test_losing_every_partition_while_full_does_not_block_the_next_ones() -> Non
     flow.to_pause_all(_loads(500, 500))
     for load in _loads(0, 0):
         flow.forget(load.partition)
-    assert flow.to_resume(_loads(0), 0, 0) == []
+    assert flow.to_resume(_loads(0), Amounts(0, 0), 0.0) == []
     assert not flow.full
-    assert flow.batch_size(0, 0) > 0
+    assert flow.room(Amounts(0, 0)) > 0
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -183,8 +288,9 @@ def test_a_partition_that_drains_is_never_paused_for_ever(seed: int) -> None:
     rng = random.Random(seed)
     flow = _flow(records=1_000, batch=50)
     loads = _loads(0, 0, 0, 0)
-    for _ in range(500):
-        room = flow.batch_size(sum(load.backlog_records for load in loads), 0)
+    for turn in range(500):
+        amounts = Amounts(sum(load.backlog_records for load in loads), 0)
+        room = flow.room(amounts)
         if room == 0:
             flow.to_pause_all(loads)
         taken_from = [load for load in loads if load.partition not in flow.paused]
@@ -192,14 +298,19 @@ def test_a_partition_that_drains_is_never_paused_for_ever(seed: int) -> None:
             taken = rng.randint(0, room)
             room -= taken
             load.backlog_records += taken
-        flow.to_pause(loads, len(loads))
+        amounts = Amounts(sum(load.backlog_records for load in loads), 0)
+        if flow.is_half_full(amounts):
+            flow.to_pause(
+                [Stuck(load, rng.randint(0, load.backlog_records)) for load in loads], amounts, turn
+            )
         for load in loads:
             load.backlog_records -= rng.randint(0, min(load.backlog_records, 40))
-        flow.to_resume(loads, sum(load.backlog_records for load in loads), 0)
-        assert sum(load.backlog_records for load in loads) <= 1_000
+        amounts = Amounts(sum(load.backlog_records for load in loads), 0)
+        flow.to_resume(loads, amounts, turn)
+        assert amounts.backlog_records <= 1_000
     for load in loads:
         load.backlog_records = 0
-    flow.to_resume(loads, 0, 0)
+    flow.to_resume(loads, Amounts(0, 0), 500.0)
     assert flow.paused == set()
 
 
@@ -209,9 +320,9 @@ def test_what_is_parked_beyond_its_budget_is_taken_from_the_backlogs_room() -> N
     flow.note_batch(LARGEST_RECORD_GUESS_BYTES)
     for _ in range(LARGEST_MEMORY_BATCHES):
         flow.note_batch(10)
-    assert flow.batch_size(0, 0, 500, 0) == 100
-    assert flow.batch_size(0, 0, 1_450, 0) == 50
-    assert flow.batch_size(10, 0, 1_490, 0) == 0
+    assert flow.room(Amounts(0, 0, 500, 0)) == 100
+    assert flow.room(Amounts(0, 0, 1_450, 0)) == 50
+    assert flow.room(Amounts(10, 0, 1_490, 0)) == 0
 
 
 def test_only_the_partition_that_filled_its_parked_share_is_paused_until_half_of_it() -> None:
@@ -221,9 +332,9 @@ def test_only_the_partition_that_filled_its_parked_share_is_paused_until_half_of
     assert flow.to_pause_parked([full, calm], 2) == [full.partition]
     assert flow.to_pause_parked([full, calm], 2) == []
     full.parked_records = 101
-    assert flow.to_resume([full, calm], 0, 0, 300, 0) == []
+    assert flow.to_resume([full, calm], Amounts(0, 0, 300, 0), 0.0) == []
     full.parked_records = 100
-    assert flow.to_resume([full, calm], 0, 0, 299, 0) == [full.partition]
+    assert flow.to_resume([full, calm], Amounts(0, 0, 299, 0), 0.0) == [full.partition]
 
 
 def test_an_attempt_at_a_parked_head_does_not_resume_its_partition() -> None:
@@ -232,9 +343,9 @@ def test_an_attempt_at_a_parked_head_does_not_resume_its_partition() -> None:
     load = _Load(TopicPartition("t", 0), parked_records=200, parked_bytes=200)
     assert flow.to_pause_parked([load], 1) == [load.partition]
     load.parked_records, load.parked_bytes, load.backlog_records, load.backlog_bytes = 0, 0, 200, 200
-    assert flow.to_resume([load], 200, 200) == []
+    assert flow.to_resume([load], Amounts(200, 200), 0.0) == []
     load.backlog_records = load.backlog_bytes = 100
-    assert flow.to_resume([load], 100, 100) == [load.partition]
+    assert flow.to_resume([load], Amounts(100, 100), 0.0) == [load.partition]
 
 
 def test_the_bytes_of_what_is_parked_count_too() -> None:

@@ -46,7 +46,7 @@ def throttle(clock: VirtualClock, reported: list[Event]) -> Throttle:
 def test_what_brokers_say_is_summed_up_and_reported(throttle: Throttle, reported: list[Event]) -> None:
     """Each answer that was held back counts; the zero that ends it does not."""
     for throttle_s in (1.5, 0.25, 0.0):
-        throttle.heard(ThrottleEvent(BROKER, 1, throttle_s))
+        throttle.on_throttle(ThrottleEvent(BROKER, 1, throttle_s))
     assert throttle.total_s == 1.75
     assert reported == [Throttled(BROKER, 1.5), Throttled(BROKER, 0.25)]
 
@@ -56,8 +56,8 @@ def test_silence_proves_nothing_until_a_while_after_the_last_throttling(
 ) -> None:
     """The time that was reported, and the time of a fetch that finds nothing; a shorter one ends nothing."""
     assert not throttle.is_recent
-    throttle.heard(ThrottleEvent(BROKER, 1, 3.0))
-    throttle.heard(ThrottleEvent(BROKER, 2, 0.5))
+    throttle.on_throttle(ThrottleEvent(BROKER, 1, 3.0))
+    throttle.on_throttle(ThrottleEvent(BROKER, 2, 0.5))
     clock.advance(3.0 + AFTERMATH_S - 0.01)
     assert throttle.is_recent
     clock.advance(0.02)
@@ -85,7 +85,7 @@ class Stand:
             contact=SimpleNamespace(is_cut_off=False),
             standstill=Standstill(),
             owned=owned,
-            flow=SimpleNamespace(paused=set()),
+            flow=SimpleNamespace(paused=set(), has_withheld=False),
             idle_s=5.0,
             hooks=SimpleNamespace(on_idle=lambda _partition: self.idle.set()),
             hook_threads=SimpleNamespace(submit=_run_at_once, check=lambda: None),
@@ -97,7 +97,7 @@ def test_nothing_is_idle_while_a_broker_throttles(throttle: Throttle, clock: Vir
     """on_idle waits until silence has lasted for idle_s after the throttling."""
     stand = Stand(throttle, clock)
     for _ in range(20):
-        throttle.heard(ThrottleEvent(BROKER, 1, 1.0))
+        throttle.on_throttle(ThrottleEvent(BROKER, 1, 1.0))
         stand.watch.check()
         clock.advance(1.0)
     assert not stand.idle.is_set()
@@ -135,7 +135,7 @@ def test_a_throttled_partition_has_no_lag_of_zero(throttle: Throttle, clock: Vir
     """Beyond the end that is known, nobody can tell; up to it, the lag is what it is at least."""
     stand = Stand(throttle, clock)
     assert _lag_records(stand.context, stand.assignment) == 0
-    throttle.heard(ThrottleEvent(BROKER, 1, 1.0))
+    throttle.on_throttle(ThrottleEvent(BROKER, 1, 1.0))
     assert _lag_records(stand.context, stand.assignment) is None
     stand.context.owned.log_ends[P0] = 25
     assert _lag_records(stand.context, stand.assignment) == 15

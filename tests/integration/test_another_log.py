@@ -1,4 +1,4 @@
-"""Row 23: a topic that is deleted and made again under its name, and whose new log is longer than the old.
+"""Row 23: a topic that is deleted and recreated under its name, and whose new log is longer than the old.
 
 Positions and commits of the old log lie inside of the new one, so no offset is out of range. What tells the
 logs apart is the topic's id, which commits carry, and the witness, one record that was finished.

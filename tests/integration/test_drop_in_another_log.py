@@ -251,7 +251,7 @@ def test_the_mirror_disproves_a_commit_without_metadata(stand: Stand) -> None:
     choices = {"mirror": StoreMirror(store=store, interval_s=0.1, namespace="ns")}
     first = stand.open(choices=choices)
     # As if the broker had found the metadata too long.
-    first._members.log_guard.facts.refused()
+    first._internals.log_guard.facts.refused()
     stand.fill("old", OLD)
     read(first, lambda values: len(values) == OLD, "the old log")
     name = f"ns/{stand.stage.topic}/{stand.stage.group}/checkpoint/0"

@@ -87,11 +87,11 @@ def test_tokens_are_refreshed_while_idle_and_while_busy(
     """Over several tokens and re-authentications nothing is lost, repeated or said, idle or busy."""
     busy, idle = stage_on(broker, 4), stage_on(broker, 1)
     endpoint = entra()
-    heard, statistics = Events(), Statistics()
+    noted, statistics = Events(), Statistics()
     watched = {**STEADY, "statistics.interval.ms": 500, "stats_cb": statistics}
     apps = [busy.app(endpoint=endpoint, consumer=watched), idle.app(endpoint=endpoint, consumer=STEADY)]
     for app in apps:
-        app.add_hook(heard)
+        app.add_hook(noted)
     start_together(apps)
     producer = open_producer({**producer_properties(endpoint, {}), "log_level": 0})
     load = busy.load(300.0)
@@ -111,12 +111,12 @@ def test_tokens_are_refreshed_while_idle_and_while_busy(
         assert verdict.duplicates == 0, verdict.report()
     # A token each time it is due, for both apps and the producer together.
     assert endpoint.tokens.attempts == len(identity.requests) <= 6
-    assert len({event.life_s for event in heard.of(TokenRefreshed)}) >= 2
-    assert heard.of(TokenRefreshFailed) == []
-    assert [event for event in heard.of(ConnectionProblem) if "AUTHENTICATION" in event.code] == []
+    assert len({event.life_s for event in noted.of(TokenRefreshed)}) >= 2
+    assert noted.of(TokenRefreshFailed) == []
+    assert [event for event in noted.of(ConnectionProblem) if "AUTHENTICATION" in event.code] == []
     assert statistics.authentications() >= 6
     for token in identity.issued:
-        assert token not in caplog.text + repr(heard) + repr(apps[0].snapshot())
+        assert token not in caplog.text + repr(noted) + repr(apps[0].snapshot())
 
 
 def test_consumption_goes_on_soon_after_the_token_endpoint_heals(
@@ -134,11 +134,11 @@ def test_consumption_goes_on_soon_after_the_token_endpoint_heals(
         "slow": lambda **whose: identity.issue(LIFE_S, after_s=60.0, **whose),
     }
     stages = {name: stage_on(broker, 2) for name in faults}
-    heard = {name: Events() for name in faults}
+    noted = {name: Events() for name in faults}
     apps = {name: stage.app(endpoint=entra(name), consumer=STEADY) for name, stage in stages.items()}
     loads = {name: stage.load(50.0) for name, stage in stages.items()}
     for name, app in apps.items():
-        app.add_hook(heard[name])
+        app.add_hook(noted[name])
     start_together(list(apps.values()))
     for load in loads.values():
         load.start()
@@ -147,7 +147,7 @@ def test_consumption_goes_on_soon_after_the_token_endpoint_heals(
     requests_before = Counter(request.client_id for request in identity.requests)
     began_s = time.monotonic()
     # The tokens of the start are used up, the broker refuses, and nothing comes.
-    eventually(lambda: all(map(is_refused, heard.values())), lambda: refusals(heard), 3 * LIFE_S)
+    eventually(lambda: all(map(is_refused, noted.values())), lambda: refusals(noted), 3 * LIFE_S)
     time.sleep(0.5)
     finished = {name: app.snapshot().finished_records for name, app in apps.items()}
     time.sleep(1.0)
@@ -170,10 +170,10 @@ def test_consumption_goes_on_soon_after_the_token_endpoint_heals(
         verdict = stage.verdict()
         assert verdict.ok, f"{name}: {verdict.report()}"
         assert verdict.duplicates == 0, f"{name}: {verdict.report()}"
-        assert heard[name].of(TokenRefreshFailed), name
+        assert noted[name].of(TokenRefreshFailed), name
         # Neither a busy loop at the token endpoint nor a storm of errors from the broker.
         assert requests[name] <= 2 * lasted_s, name
-        assert len(heard[name].of(ConnectionProblem)) < 10 * lasted_s, name
+        assert len(noted[name].of(ConnectionProblem)) < 10 * lasted_s, name
 
 
 def test_a_stop_waits_for_no_token(
@@ -222,11 +222,11 @@ def start_together(apps: list[ehkafka.App]) -> None:
     assert [app.state for app in apps] == ["running"] * len(apps)
 
 
-def is_refused(heard: Events) -> bool:
+def is_refused(noted: Events) -> bool:
     """Say whether the broker refused the app's token."""
-    return any("invalid_token" in event.error for event in heard.of(ConnectionProblem))
+    return any("invalid_token" in event.error for event in noted.of(ConnectionProblem))
 
 
-def refusals(heard: dict[str, Events]) -> str:
+def refusals(noted: dict[str, Events]) -> str:
     """Say who was refused."""
-    return f"refused: { {name: is_refused(each) for name, each in heard.items()} }"
+    return f"refused: { {name: is_refused(each) for name, each in noted.items()} }"

@@ -53,7 +53,7 @@ class GuardedBroker(KafkaBroker):
         self.restart()
 
 
-class Heard(Events):
+class Noted(Events):
     """A hook that keeps what it hears."""
 
     def refusals(self) -> list[ConnectionProblem]:
@@ -82,7 +82,7 @@ class Subject:
 
     def __init__(self, stage: Any, value: Any, authority: Path) -> None:
         self.stage = stage
-        self.events = Heard()
+        self.events = Noted()
         moved = {
             "bootstrap.servers": stage.broker.bootstrap_for(LISTENER),
             "ssl.ca.location": str(authority),

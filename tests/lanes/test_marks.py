@@ -37,8 +37,8 @@ def test_batches_behind_one_record_are_not_remembered_one_by_one() -> None:
     for offset in range(5_001):
         mark = assignment.mark_at(offset)
         assert mark is not None
-        age_s, said_s = bench.now_s - offset / 100, bench.now_s - mark.received_at_s
-        assert age_s - 1e-9 <= said_s <= age_s * (1 + 1 / 32) + 1e-9, "a record looks older than it is"
+        age_s, known_s = bench.now_s - offset / 100, bench.now_s - mark.received_at_s
+        assert age_s - 1e-9 <= known_s <= age_s * (1 + 1 / 32) + 1e-9, "a record looks older than it is"
     assert assignment.mark_at(5_001) is None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ehkafka.members.restarts import FIRST_S, LOOP_ENDS, MOST_S, Backoff, ends_all
+from ehkafka.members.restarts import FIRST_S, LOOP_ENDS, MOST_S, RECOVERED_S, Backoff, ends_all
 from ehkafka.members.rollover import Rollover
 
 
@@ -32,7 +32,7 @@ def test_which_codes_end_all_members(code: int, before: bool, afterwards: bool) 
 def test_waits_double_up_to_a_bound() -> None:
     """Who dies at once again and again costs next to nothing."""
     backoff = Backoff()
-    waits = [backoff.after(0.1, was_ready=False) for _ in range(12)]
+    waits = [backoff.after(0.1) for _ in range(12)]
     assert waits[:4] == [FIRST_S, 2 * FIRST_S, 4 * FIRST_S, 8 * FIRST_S]
     assert waits[-1] == MOST_S
     assert waits == sorted(waits)
@@ -42,21 +42,22 @@ def test_a_loop_is_known_by_its_ends() -> None:
     """One mishap is none, and neither are ends with good lives between them."""
     backoff = Backoff()
     for _ in range(LOOP_ENDS - 1):
-        backoff.after(0.1, was_ready=False)
+        backoff.after(0.1)
     assert not backoff.is_loop
-    backoff.after(0.1, was_ready=False)
+    backoff.after(0.1)
     assert backoff.is_loop
-    backoff.after(3_600.0, was_ready=True)
+    backoff.after(3_600.0)
     assert not backoff.is_loop
 
 
-def test_a_good_life_begins_anew_and_a_long_start_does_not() -> None:
-    """A member that hangs in its start for an hour has not worked."""
+def test_a_good_life_begins_anew() -> None:
+    """One as long as it had waited for it: a record that ends each process at once is not met in a hurry."""
     backoff = Backoff()
     for _ in range(5):
-        backoff.after(0.1, was_ready=False)
-    assert backoff.after(3_600.0, was_ready=False) > 5.0
-    assert backoff.after(3_600.0, was_ready=True) == FIRST_S
+        backoff.after(0.0)
+    assert backoff.after(RECOVERED_S) == 32 * FIRST_S
+    assert backoff.after(64 * FIRST_S) == FIRST_S
+    assert backoff.after(RECOVERED_S) == FIRST_S
 
 
 class Members:

@@ -137,8 +137,8 @@ def test_detail_that_a_commit_went_without_follows_when_it_can_be_had(bench: Ben
 
 def test_a_listener_hears_of_what_was_stored_alone(bench: Bench) -> None:
     """By partition: the epoch and the progress, ranges and anchor included; not what was refused."""
-    heard: list[Any] = []
-    bench.committer.listen(heard.append)
+    noted: list[Any] = []
+    bench.committer.listen(noted.append)
     assert bench.saver.is_mirrored
     broker = Broker(5)
     finished = ((22, 30), (31, 40))
@@ -150,7 +150,7 @@ def test_a_listener_hears_of_what_was_stored_alone(bench: Bench) -> None:
     bench.committer.on_commit(None, broker.answers(sent))
     witness = (19, 1_700_000_000_000)
     stored = Progress(20, 7, finished, 1_700_000_000_000, witness, 8, has_metadata=False)
-    assert heard == [{P1: (3, stored)}]
+    assert noted == [{P1: (3, stored)}]
 
 
 def test_a_listener_that_fails_ends_the_app_and_not_the_callback(bench: Bench) -> None:

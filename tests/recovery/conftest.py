@@ -28,7 +28,7 @@ from tests.kit.waiting import wait_until
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ehkafka.recovery.letters.producer import Hearing
+    from ehkafka.recovery.letters.producer import ClientCallbacks
 
 
 class Bench:
@@ -76,9 +76,9 @@ def reported(state: str, epoch: int = 0) -> str:
 class FakeProducer:
     """Answers each letter with the next thing of a script; acknowledges when the script is over."""
 
-    def __init__(self, script: deque[Any], hearing: Hearing) -> None:
+    def __init__(self, script: deque[Any], callbacks: ClientCallbacks) -> None:
         self.script = script
-        self.hearing = hearing
+        self.callbacks = callbacks
         self.sent: list[bytes | None] = []
         self.keys: list[Any] = []
         self.headers: list[list[Any]] = []
@@ -136,19 +136,19 @@ class LetterLab:
         # What each producer says of its id when it is opened.
         self.ids: deque[str] = deque()
         self.plain: list[bool] = []
-        self.on_open: Callable[[Hearing], object] = lambda _hearing: None
+        self.on_open: Callable[[ClientCallbacks], object] = lambda _callbacks: None
         self.producer = LetterProducer(self.open, emit=self.events.append, make_watch=self.watch)
         self.topics = TopicLetters(self.producer, emit=self.events.append, on_death=self.deaths.append)
         self.sender = self.topics.sender("dead", self.complete)
 
-    def open(self, hearing: Hearing, is_plain: bool) -> Any:
+    def open(self, callbacks: ClientCallbacks, is_plain: bool) -> Any:
         """Open a producer that has its id, or refuse."""
         if self.openings and (refusal := self.openings.popleft()) is not None:
             raise refusal
-        self.producers.append(FakeProducer(self.script, hearing))
+        self.producers.append(FakeProducer(self.script, callbacks))
         self.plain.append(is_plain)
-        hearing.stats_cb(self.ids.popleft() if self.ids else reported("Assigned"))
-        self.on_open(hearing)
+        callbacks.stats_cb(self.ids.popleft() if self.ids else reported("Assigned"))
+        self.on_open(callbacks)
         return self.producers[-1]
 
     def watch(self) -> Any:

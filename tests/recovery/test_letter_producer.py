@@ -27,10 +27,10 @@ def test_a_start_without_an_id_tells_why_and_goes_on(new_lab: Callable[[], Any])
     lab.ids.append(ASKING)
     opened = lab.open
 
-    def open_refused(hearing: Any, is_plain: bool) -> Any:
-        producer = opened(hearing, is_plain)
+    def open_refused(callbacks: Any, is_plain: bool) -> Any:
+        producer = opened(callbacks, is_plain)
         line = "GETPID [rdkafka#producer-1] [thrd:main]: Failed to acquire idempotence PID: Busy: retrying"
-        hearing.logger.log(30, "%s", line)
+        callbacks.logger.log(30, "%s", line)
         return producer
 
     lab.producer._open_client = open_refused
@@ -38,7 +38,7 @@ def test_a_start_without_an_id_tells_why_and_goes_on(new_lab: Callable[[], Any])
     (reported,) = lab.events.of(ConnectionProblem)
     assert "given the producer no id: Failed to acquire idempotence PID: Busy" in reported.error
     assert "Busy" in lab.topics.problem
-    lab.producers[0].hearing.stats_cb(GIVEN)
+    lab.producers[0].callbacks.stats_cb(GIVEN)
     lab.post(1)
     lab.wait_for(lambda: lab.answers)
     assert lab.topics.problem == "the broker has not answered"
@@ -50,7 +50,7 @@ def test_an_id_that_is_refused_for_good_is_an_error_of_the_start(new_lab: Callab
     lab = new_lab()
     refusal = KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED, "not you", fatal=True)
     lab.ids.append(ASKING)
-    lab.on_open = lambda hearing: hearing.error_cb(refusal)
+    lab.on_open = lambda callbacks: callbacks.error_cb(refusal)
     with pytest.raises(EndpointError, match=r"refuses an id.*CLUSTER_AUTHORIZATION_FAILED \(not you\)"):
         lab.topics.start()
     assert len(lab.producers) == 1
@@ -61,7 +61,7 @@ def test_a_broker_without_ids_gets_a_plain_producer(new_lab: Callable[[], Any]) 
     lab = new_lab()
     refusal = KafkaError(KafkaError._UNSUPPORTED_FEATURE, "no such request", fatal=True)
     lab.ids.extend([ASKING, ASKING])
-    lab.on_open = lambda hearing: None if lab.plain[-1] else hearing.error_cb(refusal)
+    lab.on_open = lambda callbacks: None if lab.plain[-1] else callbacks.error_cb(refusal)
     lab.topics.start()
     lab.post(1)
     lab.wait_for(lambda: lab.answers)
@@ -99,7 +99,7 @@ def test_an_id_that_the_client_hides_replaces_the_producer(lab: Any) -> None:
     lab.script.append("silence")
     lab.post(1)
     lab.wait_for(lambda: lab.producers[0].silent)
-    lab.producers[0].hearing.stats_cb(RAISED)
+    lab.producers[0].callbacks.stats_cb(RAISED)
     lab.wait_for(lambda: lab.answers)
     assert lab.answers == [(1, Outcome.DEAD_LETTERED)]
     assert len(lab.producers) == 2

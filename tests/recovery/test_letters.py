@@ -125,7 +125,7 @@ def test_a_letter_whose_assignment_has_ended_is_not_written(lab: Any) -> None:
 def test_errors_of_the_client_are_reported_and_a_refused_key_is_read_again(lab: Any) -> None:
     """The topics follows a rotating key as the consumer does."""
     lab.wait_for(lambda: "apply" in lab.watches[0].seen)
-    lab.producers[0].hearing.error_cb(KafkaError(KafkaError._AUTHENTICATION, "refused"))
+    lab.producers[0].callbacks.error_cb(KafkaError(KafkaError._AUTHENTICATION, "refused"))
     assert "check" in lab.watches[0].seen
     (reported,) = lab.events.of(ConnectionProblem)
     assert (reported.code, reported.error[:13], reported.fatal) == ("_AUTHENTICATION", "dead letters:", False)

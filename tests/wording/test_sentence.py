@@ -60,7 +60,7 @@ def test_one_is_not_many() -> None:
     ["It failed.. Fix: x", "did you mean drain_s?.", "after 5.09765 s", "in 0.0 s", "1 records left", "so. "],
 )
 def test_the_watch_over_sentences_sees_what_is_wrong(flaws: Callable[[str], list[str]], text: str) -> None:
-    """Each flaw that it is there for; the fixture `well_said` looks at what tests bring about."""
+    """Each flaw that it is there for; the fixture `plain_words` looks at what tests bring about."""
     assert len(flaws(text)) == 1
 
 

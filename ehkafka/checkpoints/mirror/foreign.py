@@ -43,7 +43,7 @@ def checkpoint_in(blob: StoredBlob, group: str, topic: str) -> Checkpoint | Fore
         theirs = _position(blob.metadata)
         return Foreign(
             blob.name,
-            f"holds the checkpoint of an SDK, which goes on at {theirs}, over ours, {checkpoint.next_offset}",
+            f"holds the checkpoint of an SDK, which resumes at {theirs}, over ours, {checkpoint.next_offset}",
             is_contested=True,
         )
     return checkpoint

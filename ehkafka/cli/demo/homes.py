@@ -1,15 +1,17 @@
-"""The demo's world: which home's sensor says what next, and the handler that hears it."""
+"""The demo's world: which home's sensor sends what next, and the handler of these readings."""
 
 from __future__ import annotations
 
 import random
 import time
-import zlib
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 import orjson
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from ehkafka import Record
 
 HOMES: Final = 100_000
@@ -45,22 +47,13 @@ class Homes:
             time.sleep(SLOW_S)
 
 
-class World:
-    """Makes readings. Seeded, so that a run can be repeated; nothing here is a secret."""
-
-    def __init__(self, partitions: int) -> None:
-        self._draw = random.Random(0).random  # noqa: S311
-        self._partitions = partitions
-        self._readings: dict[str, int] = {}
-
-    def next_reading(self) -> tuple[int, bytes, bytes]:
-        """Return the next reading: its partition, key and value."""
-        home = f"home-{int(self._draw() * HOMES):06d}"
-        if self._draw() < SLOW_SHARE:
-            home = SLOW_HOMES[int(self._draw() * len(SLOW_HOMES))]
-        number = self._readings[home] = self._readings.get(home, 0) + 1
-        smoke = round(self._draw(), 3)
-        reading = {"home": home, "sensor": "smoke-1", "number": number, "smoke": smoke, "time": time.time()}
-        key = home.encode()
-        # As librdkafka's default partitioner does, but known before it is produced.
-        return zlib.crc32(key) % self._partitions, key, orjson.dumps(reading)
+def make_readings() -> Iterator[tuple[bytes, bytes]]:
+    """Yield readings without end, each its key and value. Seeded, so that a run can be repeated."""
+    draw, counts = random.Random(0).random, Counter[str]()  # noqa: S311 - nothing here is a secret
+    while True:
+        home = f"home-{int(draw() * HOMES):06d}"
+        if draw() < SLOW_SHARE:
+            home = SLOW_HOMES[int(draw() * len(SLOW_HOMES))]
+        counts[home] += 1
+        reading = {"home": home, "number": counts[home], "smoke": round(draw(), 3), "time": time.time()}
+        yield home.encode(), orjson.dumps(reading)

@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.app.configuration import ENDPOINT_KEYS, is_secret, shown
-from ehkafka.cli.settings.layer import Layer, close_to
-from ehkafka.cli.settings.model import TYPES, checked
+from ehkafka.cli.settings.layer import NAMES, Layer, close_to
 from ehkafka.cli.settings.unasked import check_unasked
 from ehkafka.errors import ConfigurationError
 from ehkafka.wording import ended
@@ -107,8 +106,12 @@ def _app_settings(path: Path, table: Mapping[str, Any]) -> dict[str, Any]:
     for name in table:
         if name == "consumer":
             raise ConfigurationError(f"{path}: app.consumer is not a setting; write a table [consumer].")
-        if name not in TYPES:
-            raise ConfigurationError(ended(f"{path}: there is no setting app.{name}{close_to(name, TYPES)}"))
+        if name not in NAMES:
+            raise ConfigurationError(ended(f"{path}: there is no setting app.{name}{close_to(name, NAMES)}"))
+    if not table:
+        return {}
+    from ehkafka.cli.settings.model import checked  # noqa: PLC0415 - see there
+
     return {name: checked(name, value, f"{path}: app.{name}", is_text=False) for name, value in table.items()}
 
 

@@ -6,11 +6,19 @@ Pure. A layer is checked as it is read; laying them over one another is the part
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Final
+
+from ehkafka.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+PREFIX: Final = "EHKAFKA_"
+"""What all variables begin with."""
+
+# `consumer` has a table of its own.
+NAMES: Final = tuple(field.name for field in fields(Settings) if field.name != "consumer")
 
 
 @dataclass(frozen=True, slots=True)

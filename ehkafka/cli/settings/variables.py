@@ -12,11 +12,8 @@ import os
 import re
 from typing import TYPE_CHECKING, Any
 
-from pydantic_settings import EnvSettingsSource
-
 from ehkafka.app.configuration import ENDPOINT_KEYS, is_secret, property_name, read_variables
-from ehkafka.cli.settings.layer import Layer, close_to
-from ehkafka.cli.settings.model import PREFIX, TYPES, AppVariables, checked
+from ehkafka.cli.settings.layer import NAMES, PREFIX, Layer, close_to
 from ehkafka.errors import ConfigurationError
 from ehkafka.wording import ended
 
@@ -73,10 +70,7 @@ def read_environment() -> Layer:
     """Return what the process's variables say. Raises `ConfigurationError` naming the variable."""
     _check_names(os.environ)
     layer = Layer()
-    for name, text in EnvSettingsSource(AppVariables)().items():
-        origin = PREFIX + name.upper()
-        layer.settings[name] = checked(name, text, origin, is_text=True)
-        layer.origins[name] = origin
+    _read_settings(layer)
     for variable, text in os.environ.items():
         if variable.startswith(_CONSUMER) and text:
             name = property_name(variable.removeprefix(_CONSUMER))
@@ -88,6 +82,20 @@ def read_environment() -> Layer:
     layer.origins.update({f"endpoint.{key}": PREFIX + key.upper() for key in endpoint.settings})
     layer.origins.update({f"endpoint.properties.{name}": _variable_of(name) for name in endpoint.properties})
     return layer
+
+
+def _read_settings(layer: Layer) -> None:
+    known = {PREFIX + name.upper() for name in NAMES}
+    if known.isdisjoint(map(str.upper, os.environ)):
+        return
+    from pydantic_settings import EnvSettingsSource  # noqa: PLC0415 - see `model`
+
+    from ehkafka.cli.settings.model import AppVariables, checked  # noqa: PLC0415 - see there
+
+    for name, text in EnvSettingsSource(AppVariables)().items():
+        origin = PREFIX + name.upper()
+        layer.settings[name] = checked(name, text, origin, is_text=True)
+        layer.origins[name] = origin
 
 
 def _variable_of(name: str) -> str:
@@ -104,10 +112,12 @@ def read_flags(assignments: Iterable[str]) -> Layer:
         if name.startswith("consumer."):
             _set_property(layer, name, text)
             continue
-        if name not in TYPES:
+        if name not in NAMES:
             raise ConfigurationError(
-                ended(f"--set: there is no setting {_named(name)}{close_to(name, TYPES)}")
+                ended(f"--set: there is no setting {_named(name)}{close_to(name, NAMES)}")
             )
+        from ehkafka.cli.settings.model import checked  # noqa: PLC0415 - see there
+
         layer.settings[name] = checked(name, text, f"--set {name}", is_text=True)
         layer.origins[name] = f"--set {name}"
     return layer
@@ -129,7 +139,7 @@ def _named(name: str) -> str:
 
 
 def _check_names(environ: Mapping[str, str]) -> None:
-    known = {CONFIG_VARIABLE, *_MIRROR, *(PREFIX + name.upper() for name in (*TYPES, *ENDPOINT_KEYS))}
+    known = {CONFIG_VARIABLE, *_MIRROR, *(PREFIX + name.upper() for name in (*NAMES, *ENDPOINT_KEYS))}
     for name in sorted(environ):
         if not name.startswith(PREFIX) or name in known | _OTHERS or _KUBERNETES.search(name):
             continue

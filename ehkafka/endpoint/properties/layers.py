@@ -59,10 +59,15 @@ class _Default:
 _CONSUMER_DEFAULTS = (
     # At its default of 1000 a full queue makes any reader wait a second: half the throughput or worse.
     _Default("fetch.queue.backoff.ms", 5, "at librdkafka's 1000 a full queue makes reading wait a second"),
-    # librdkafka's own values, spelled out because its queue counts in the memory that we promise. The
-    # count is per partition, the kilobytes are for all of the consumer's partitions together.
-    _Default("queued.min.messages", 100_000, "prefetched records of a partition; bounded by the kilobytes"),
+    # A fetch is asked for while fewer than so many records wait in the one queue of all partitions: enough
+    # for a handler that does nothing (5 000 cost it a sixth), few for a quiet partition to wait behind.
+    _Default("queued.min.messages", 10_000, "records fetched ahead, over all partitions"),
     _Default("queued.max.messages.kbytes", 65_536, "memory of the prefetch, over all partitions"),
+    # What one answer brings, and of one partition. A broker fills an answer partition by partition and cuts
+    # the last batch of each, which is then fetched again: small parts serve more partitions, but 128 KiB cost
+    # a fifth of the bytes where producers send batches of 100 kB.
+    _Default("fetch.max.bytes", 4_194_304, "so that an answer does not bring far more than is asked for"),
+    _Default("max.partition.fetch.bytes", 393_216, "so that an answer serves many partitions"),
     _Default("socket.keepalive.enable", True, "a dead connection is noticed"),
 )
 
@@ -149,6 +154,10 @@ def consumer_properties(
         refusals.check_instance_id(asked["group.instance.id"])
     defaults = {"client.id": client_name()} | {each.name: each.value for each in _CONSUMER_DEFAULTS}
     result = {**defaults, **asked, **{rule.name: rule.value for rule in owned}}
+    if "fetch.max.bytes" not in asked and LETTER_BYTES in asked:
+        # librdkafka wants room for the largest record in an answer.
+        largest_bytes = whole_number(LETTER_BYTES, asked[LETTER_BYTES])
+        result["fetch.max.bytes"] = max(result["fetch.max.bytes"], largest_bytes)
     set_timings(result, is_embedded=endpoint.kind == "embedded")
     refusals.check_timings(result, is_event_hubs=endpoint.is_event_hubs)
     if endpoint.is_event_hubs:

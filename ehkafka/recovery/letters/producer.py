@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ehkafka.events import Event
 
     # Given what the client is to call, and whether it is to do without an id.
-    OpenProducer = Callable[["Hearing", bool], Producer]
+    OpenProducer = Callable[["ClientCallbacks", bool], Producer]
 
 # The start's patience with a broker that gives no id; then the app goes on, and says so.
 ID_S = 10.0
@@ -48,7 +48,7 @@ _CONSEQUENCES = {_FATAL, KafkaError._GAPLESS_GUARANTEE}  # noqa: SLF001
 _UNSUPPORTED = KafkaError._UNSUPPORTED_FEATURE  # noqa: SLF001
 
 
-class Hearing(NamedTuple):
+class ClientCallbacks(NamedTuple):
     """What a client calls: its errors, its statistics, its log."""
 
     error_cb: Callable[[KafkaError], None]
@@ -205,8 +205,8 @@ class LetterProducer:
         # The watch before the client: it must know which key the client has.
         watch = self._make_watch() if self._make_watch is not None else None
         self._id, self._fatal = ProducerId(self._log), None
-        hearing = Hearing(self._on_error, self._take_statistics, self._id)
-        self.client = producer = self._open_client(hearing, self.is_plain)
+        callbacks = ClientCallbacks(self._on_error, self._take_statistics, self._id)
+        self.client = producer = self._open_client(callbacks, self.is_plain)
         self._watch = watch
         if watch is not None:
             watch.start(producer)

@@ -74,12 +74,12 @@ def run_until_stopped(
                 raise KeyboardInterrupt
             run.request_stop(name)
 
-        def leave() -> None:
+        def exit_now() -> None:
             if run is None:
                 raise KeyboardInterrupt
             run.exit_now()
 
-        with stop_signals(stop, leave):
+        with stop_signals(stop, exit_now):
             run = app.run_on_spark(spark, folders=folders, **choices)
             # In slices: a wait without end would keep signals from being handled on some platforms.
             while not run.wait(_WAIT_S):

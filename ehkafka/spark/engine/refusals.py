@@ -63,7 +63,7 @@ def check_session(spark: Any) -> None:
     kept = str(spark.conf.get(_PROGRESS_KEPT, "100"))
     if not kept.isdecimal() or int(kept) < PROGRESS_KEPT_MIN:
         raise ConfigurationError(
-            f"{_PROGRESS_KEPT}={kept} would keep too little to tell by which batches have finished. Give "
+            f"{_PROGRESS_KEPT}={kept} would keep too little to know which batches have finished. Give "
             f"{PROGRESS_KEPT_MIN} or more; Spark's own default is 100."
         )
     kills = _setting(spark, "killOnIdleTimeout", "false").lower() == "true"

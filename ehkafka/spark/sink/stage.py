@@ -76,7 +76,7 @@ def _where() -> tuple[str, int, int]:
     batch = context.getLocalProperty(BATCH_PROPERTY) if context else None
     if context is None or not query or batch is None or not batch.isdigit():
         raise ConfigurationError(
-            f"ehkafka-blob names its blobs by the batch's number, and this Spark tells its tasks no number: "
+            f"ehkafka-blob names its blobs by the batch's number, and this Spark gives its tasks no number: "
             f"the local properties {BATCH_PROPERTY} and {QUERY_PROPERTY} are not there. Use the micro-batch "
             "trigger of an Apache Spark 4, or write with foreachBatch"
         )

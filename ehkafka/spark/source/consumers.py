@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ehkafka.spark.source.options import SourceOptions
 
 # What librdkafka said beside the records; only the last of it explains a time-out.
-_HEARD_MAX = 20
+_ERRORS_MAX = 20
 
 
 @dataclass(slots=True)
@@ -32,7 +32,7 @@ class SourceConsumer:
     """A consumer, and what it has heard since it was lent."""
 
     consumer: Consumer
-    heard: list[KafkaError] = field(default_factory=list)
+    errors: list[KafkaError] = field(default_factory=list)
     # The password that it was opened with, to notice a rotated one. Stays in this process.
     _opened_with: Any = field(default=None, repr=False)
 
@@ -65,7 +65,7 @@ def borrowed(options: SourceOptions) -> Iterator[SourceConsumer]:
         # Whatever state it is in: the next task gets a new one.
         lent.consumer.close()
         raise
-    del lent.heard[:-_HEARD_MAX]
+    del lent.errors[:-_ERRORS_MAX]
     if key in _IDLE:
         lent.consumer.close()
     else:
@@ -80,9 +80,9 @@ def close_idle() -> None:
 
 
 def _opened(endpoint: Endpoint, group: str | None) -> SourceConsumer:
-    heard: list[KafkaError] = []
+    errors: list[KafkaError] = []
     key = _key(endpoint)
-    return SourceConsumer(open_source_consumer(endpoint, group, heard), heard, key)
+    return SourceConsumer(open_source_consumer(endpoint, group, errors), errors, key)
 
 
 def _key(endpoint: Endpoint) -> Any:

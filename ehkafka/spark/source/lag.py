@@ -18,7 +18,7 @@ def lag(progress: Mapping[str, Any]) -> dict[TopicPartition, int]:
 
     `progress` is a listener's or `query.lastProgress`. What the batch itself read counts as done. Sources of
     other kinds are left out, but for the JVM Kafka connector, whose offsets look the same. From PySpark 4.2
-    on; earlier ones do not tell the logs' ends. A log with holes has fewer records than offsets.
+    on; earlier ones do not report the logs' ends. A log with holes has fewer records than offsets.
     """
     found: dict[TopicPartition, int] = {}
     for source in progress["sources"]:

@@ -214,7 +214,7 @@ class Log:
         consumer = self._inspection.consumer()
         # What the client tells by the way would wait for a poll and pile up.
         self._inspection.listen(consumer, 0.0)
-        self._inspection.heard.clear()
+        self._inspection.client_errors.clear()
         return consumer
 
     def _opened(self) -> Inspection:

@@ -30,9 +30,9 @@ class GapAdvice(NamedTuple):
 
 
 OF_A_QUERY = GapAdvice(
-    "To go on without them, set failOnDataLoss=false; to begin elsewhere, give the query a new"
+    "To continue without them, set failOnDataLoss=false; to begin elsewhere, give the query a new"
     " checkpointLocation and startingOffsets.",
-    "To go on without, set failOnDataLoss=false.",
+    "To continue without, set failOnDataLoss=false.",
     "To read the new log from its beginning, set failOnDataLoss=false; to begin elsewhere, give the query a"
     " new checkpointLocation and startingOffsets.",
 )
@@ -73,7 +73,7 @@ class Loss(NamedTuple):
         if self.log_start <= self.wanted < self.end:
             # Of a task: what becomes of the new log is for the next batch to say.
             return "This batch ends without them"
-        return f"The query goes on at offset {self.log_start}"
+        return f"The query continues at offset {self.log_start}"
 
     def error(self, advice: GapAdvice) -> OffsetGapError:
         """Return what ends the query."""
@@ -91,7 +91,7 @@ class PartitionsGone(NamedTuple):
         text = f"The checkpoint knows {names}, which the query no longer reads: deleted, or left out"
         if fail:
             raise OffsetGapError(f"{ended(text)} {advice.partitions}")
-        _LOG.warning("%s. The query goes on without (failOnDataLoss=false).", text)
+        _LOG.warning("%s. The query continues without (failOnDataLoss=false).", text)
 
 
 class LogsReplaced(NamedTuple):
@@ -102,8 +102,8 @@ class LogsReplaced(NamedTuple):
     def settle(self, *, fail: bool, advice: GapAdvice = OF_A_QUERY) -> None:
         """Raise `OffsetGapError`, or warn and begin with the new log, as `failOnDataLoss` says."""
         text = (
-            f"The query's positions belong to another log: {', '.join(self.reasons)}. It was deleted and made"
-            " again under its name, and to go on by number could skip records"
+            f"The query's positions belong to another log: {', '.join(self.reasons)}. It was deleted and"
+            " recreated under its name, and to continue by number could skip records"
         )
         if fail:
             raise OffsetGapError(f"{ended(text)} {advice.logs}")

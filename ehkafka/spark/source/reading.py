@@ -85,7 +85,7 @@ class _Reading:
     def __init__(self, options: SourceOptions, lent: SourceConsumer, pieces: list[Piece]) -> None:
         self._options = options
         self._consumer = lent.consumer
-        self._heard = lent.heard
+        self._errors = lent.errors
         self._open = {piece.where: piece for piece in pieces}
         # The offset after the last one received.
         self._next = {piece.where: piece.start for piece in pieces}
@@ -94,7 +94,7 @@ class _Reading:
         self._began_s = 0.0
 
     def batches(self) -> Iterator[tuple[Piece, list[Message]]]:
-        self._heard.clear()
+        self._errors.clear()
         self._consumer.assign([KafkaPartition(*where, piece.start) for where, piece in self._open.items()])
         self._has_progress()
         while self._open:
@@ -166,7 +166,7 @@ class _Reading:
         elif error.code() in _FORBIDDEN:
             raise EndpointError(f"{where} may not be read: {describe_error(error)}")
         else:
-            self._heard.append(error)
+            self._errors.append(error)
 
     def _on_end(self, where: TopicPartition, offset: int) -> None:
         """Take the broker's word that the log ends at `offset` for now."""
@@ -200,7 +200,7 @@ class _Reading:
             return log_bounds(self._consumer, [where], min(FIND_S, self._options.timeout_s))[where]
         except KafkaException as error:
             text = describe_error(error.args[0])
-            raise EndpointError(f"{where}: the broker does not tell what its log holds: {text}") from None
+            raise EndpointError(f"{where}: the broker does not say what its log holds: {text}") from None
 
     def _close(self, where: TopicPartition) -> None:
         """Be done with a partition; the last one is unassigned with all."""
@@ -219,14 +219,14 @@ class _Reading:
     def _check_deadline(self) -> None:
         """Give up when nothing has come for too long; earlier when the broker has said why."""
         waited_s = time.monotonic() - self._began_s
-        refused = [error for error in self._heard if error.code() in _REFUSED]
+        refused = [error for error in self._errors if error.code() in _REFUSED]
         if waited_s < (min(REFUSED_S, self._options.timeout_s) if refused else self._options.timeout_s):
             return
         left = ", ".join(
             f"{where} from {self._next[where]} to {piece.end}" for where, piece in self._open.items()
         )
-        heard = (refused or self._heard)[-1:]
-        why = f" Last heard: {describe_error(heard[0])}" if heard else ""
+        last = (refused or self._errors)[-1:]
+        why = f" Last error: {describe_error(last[0])}" if last else ""
         raise EndpointError(
             f"No record came within {waited_s:.0f} s, though there are some: {left}.{why} Spark tries the"
             " task again; if the broker is only slow, raise kafkaConsumer.pollTimeoutMs."

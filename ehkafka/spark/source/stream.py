@@ -262,5 +262,5 @@ class Stream:
         if offset.group != group and offset.group is not None and group is not None:
             raise ConfigurationError(
                 f"The checkpoint began with the commits of group {offset.group!r}, but groupId is {group!r}."
-                " Give each query a checkpointLocation of its own, or go on with the same group."
+                " Give each query a checkpointLocation of its own, or continue with the same group."
             )

@@ -61,7 +61,7 @@ class CheckingHistory:
         self._queue(self._process.received, partition, epoch, tuple(offsets))
 
     def jumped(self, partition: TopicPartition, epoch: int, next_offset: int) -> None:
-        """Note that an epoch goes on at a later offset, over what the log does not hold."""
+        """Note that an epoch continues at a later offset, over what the log does not hold."""
         self._queue(self._process.jumped, partition, epoch, next_offset)
 
     def started(
@@ -81,7 +81,7 @@ class CheckingHistory:
         self._calls.append((self._process.finished, (partition, epoch, offset, key, attempt, outcome)))
 
     def dead_lettered(self, partition: TopicPartition, offset: int) -> None:
-        """Note that a dead letter is safe; it proves nothing here, for `finished` tells the outcome."""
+        """Note that a dead letter is safe; it proves nothing here, for `finished` has the outcome."""
 
     def commit_requested(self, next_offsets: Mapping[TopicPartition, int]) -> None:
         """Note that a commit of these next_offsets is about to be sent."""

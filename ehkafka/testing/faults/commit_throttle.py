@@ -140,8 +140,8 @@ class CommitLink(Link):
     def __init__(self, proxy: CommitThrottle, client: Streams, server: Streams) -> None:
         super().__init__(proxy, client, server)
         self._throttle = proxy
-        self._asked = _Frames()
-        self._said = _Frames()
+        self._requests = _Frames()
+        self._answers = _Frames()
         # A broker answers the requests of a connection in their order: (correlation id, version, request).
         self._waiting: deque[tuple[int, int, SeenRequest]] = deque()
 
@@ -153,14 +153,14 @@ class CommitLink(Link):
 
     async def requests(self, data: bytes) -> AsyncIterator[bytes]:
         """Note the requests and pass them on as they are."""
-        for frame in self._asked.add(data):
+        for frame in self._requests.add(data):
             api_key, version, correlation_id = _HEAD.unpack_from(frame, 4)
             self._waiting.append((correlation_id, version, self._throttle.note(api_key)))
         yield data
 
     async def answers(self, data: bytes) -> AsyncIterator[bytes]:
         """Pass whole answers on, those to commits when it is time."""
-        for frame in self._said.add(data):
+        for frame in self._answers.add(data):
             (correlation_id,) = struct.unpack_from(">i", frame, 4)
             while self._waiting and self._waiting[0][0] != correlation_id:
                 self._answered(self._waiting.popleft()[2])  # a request without an answer (produce, acks=0)

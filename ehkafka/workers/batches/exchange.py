@@ -100,6 +100,16 @@ class BatchExchange(Exchange):
         with self._lock:
             self._release_waiting()
 
+    @property
+    def takes_all(self) -> bool:
+        """Always: batches fill from all that is there."""
+        return True
+
+    @property
+    def waits_for_more(self) -> bool:
+        """Whether the collector waits for its batch to fill."""
+        return self._waiting is not None
+
     def hurry(self) -> None:
         """Wait for no more records from here on: none will come. Poll thread, when a stop begins."""
         self.plan.is_hurried = True

@@ -108,7 +108,7 @@ class ProcessLink:
         self.claims.offer(records)
         pipe.send(self._request_w, *pipe.pack_batch(lanes, size_bytes / records))
 
-    def ask_to_leave(self) -> None:
+    def ask_to_end(self) -> None:
         """Let the child run its tear-down and exit."""
         with self._guard:
             if self._request_w in self._open:

@@ -62,7 +62,7 @@ class BatchRun:
                 started = self._take_back()
                 # What failed before the last claim was taken is in the pipe by now.
                 frames = reader.take()
-            if self._heard(frames):
+            if self._take_frames(frames):
                 return
             if reader.ended or link.is_dead:
                 self._died()
@@ -94,10 +94,10 @@ class BatchRun:
             self._since_s = time.monotonic()
         return self._offered - self._taken_back
 
-    def _heard(self, frames: list[pipe.Frame]) -> bool:
+    def _take_frames(self, frames: list[pipe.Frame]) -> bool:
         """Take what the child says; True when the batch has ended."""
         for frame in frames:
-            if self._pool.heard_stop(frame):
+            if self._pool.takes_stop(frame):
                 continue
             if frame.kind == pipe.DONE:
                 started, elapsed_s = marshal.loads(frame.body)  # noqa: S302 - our own child wrote it
@@ -125,7 +125,7 @@ class BatchRun:
 
     def _died(self) -> None:
         how = self._link.bury()
-        if self._heard(self._link.reader.take()) or self._pool.is_given_up:
+        if self._take_frames(self._link.reader.take()) or self._pool.is_given_up:
             return  # killed by us, at the end of all waiting: the records stay as they are
         returned = (self._taken_back or 0) + self._link.claims.take_back()
         started = self._offered - returned

@@ -167,7 +167,7 @@ class ProcessWorkers:
         """The process ids of the children that live now."""
         return [worker.pid for worker in self._workers if worker.pid is not None]
 
-    def heard_stop(self, frame: Frame) -> bool:
+    def takes_stop(self, frame: Frame) -> bool:
         """Tell whether a child's frame says that its user's code asks the app to stop, and hand that on."""
         if frame.kind != STOP:
             return False

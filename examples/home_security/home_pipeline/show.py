@@ -76,7 +76,7 @@ class Stop:
     def __init__(self) -> None:
         self._asked = threading.Event()
         self._runs = False
-        self._handle(self._heard)
+        self._handle(self._on_signal)
 
     def parts_run(self) -> None:
         """Begin to take the first signal for a wish."""
@@ -94,7 +94,7 @@ class Stop:
         """Tell whether the end was asked for, after so long at most."""
         return self._asked.wait(timeout_s)
 
-    def _heard(self, *_: object) -> None:
+    def _on_signal(self, *_: object) -> None:
         if self._asked.is_set() or not self._runs:
             raise KeyboardInterrupt
         self._asked.set()

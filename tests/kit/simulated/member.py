@@ -10,8 +10,8 @@ from collections import deque
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from ehkafka.intake.backpressure import Backpressure
 from ehkafka.intake.epochs import Epochs
-from ehkafka.intake.flow import FlowControl, FlowLimits
 from ehkafka.lanes.decision import AwaitHead, SkipHead
 from ehkafka.lanes.dispatcher import Dispatcher
 from ehkafka.lanes.order import KeyReader, by_key
@@ -19,6 +19,7 @@ from ehkafka.progress.ledger import CommitLedger, CommitPacing, Position
 from ehkafka.records import Outcome
 from tests.kit.simulated.group import CommitRefusal
 from tests.kit.simulated.handover import Handover
+from tests.kit.simulated.intake import SimulatedIntake
 from tests.kit.simulated.ranges import FinishedOffsets
 from tests.kit.simulated.worker import SimulatedWorker
 
@@ -45,13 +46,6 @@ class SimulatedMember:
         self.name = name
         self.history = world.checker.process(name, pid)
         self.dispatcher = Dispatcher(plan.scope)
-        self.flow = FlowControl(
-            FlowLimits(
-                plan.backlog_records_max,
-                consume_records_max=plan.consume_records_max,
-                parked_records_max=plan.parked_records_max,
-            )
-        )
         self.ledger = CommitLedger(CommitPacing(plan.commit_interval_s))
         self.epochs = Epochs()
         order_by = _key_of if plan.user_keys else by_key
@@ -78,6 +72,9 @@ class SimulatedMember:
         self.dispatcher.decisions.divert = self.divert
         if plan.express and plan.scope == "partition":
             self.dispatcher.use_express(self.reader).on = world.rng.random() < 0.5
+        self.intake = SimulatedIntake(self)
+        self.flow = self.intake.flow
+        self.pressure = Backpressure(self.intake.as_context, [self.intake.as_route], lambda _partition: False)
         self.handover = Handover(self)
         self.workers = [SimulatedWorker(self, f"{name}/{n}") for n in range(plan.workers)]
         world.clock.call_after(world.poll_s(), self._poll)
@@ -240,13 +237,20 @@ class SimulatedMember:
                 dispatcher.end_early(chunk)
 
     def _consume(self) -> None:
-        dispatcher, flow = self.dispatcher, self.flow
-        wanted = flow.batch_size(*self._amounts())
+        wanted = self.pressure.wanted(self.intake.as_client)
         if wanted == 0:
-            flow.to_pause_all(self.owned.values())
+            if self.world.clock.now_s() < self.pressure.touch_due_s():
+                return
+            self.pressure.make_room(self.intake.as_client)
+        self._receive(max(1, wanted))
+        self.pressure.touched()
+        self.flow.to_pause_parked(self.owned.values(), len(self.owned))
+        self._check_bounds()
+
+    def _receive(self, wanted: int) -> None:
+        dispatcher, flow = self.dispatcher, self.flow
         open_positions = [(p, at) for p, at in self.positions.items() if p not in flow.paused]
         self.world.rng.shuffle(open_positions)
-        received = []
         for batch in self.world.log.fetch(open_positions, wanted):
             assignment = self.owned[batch[0].topic(), batch[0].partition()]  # type: ignore[index]
             keys = None if dispatcher.takes_unread(assignment) else self.reader.keys(batch)
@@ -254,26 +258,16 @@ class SimulatedMember:
             self.ranges.note_received(assignment, batch)
             with self.locked():
                 dispatcher.receive(assignment, batch, keys, self.world.clock.now_s())
-            received.append(assignment)
             flow.note_batch(max(map(len, batch)))
-        flow.to_pause(received, len(self.owned))
-        flow.to_pause_parked(self.owned.values(), len(self.owned))
+
+    def _check_bounds(self) -> None:
         plan = self.world.plan
-        held = dispatcher.backlog_records + dispatcher.parked_records
+        held = self.dispatcher.backlog_records + self.dispatcher.parked_records
         if held > plan.backlog_records_max + plan.parked_records_max:
             self.world.problem(f"{self.name}: {held} records of backlog and parked pass their limits")
 
     def _resume(self) -> None:
-        self.flow.to_resume(self.owned.values(), *self._amounts())
-
-    def _amounts(self) -> tuple[int, int, int, int]:
-        dispatcher = self.dispatcher
-        return (
-            dispatcher.backlog_records,
-            dispatcher.backlog_bytes,
-            dispatcher.parked_records,
-            dispatcher.parked_bytes,
-        )
+        self.pressure.resume(self.intake.as_client)
 
     def _commit(self) -> None:
         now_s, finished = self.world.clock.now_s(), self.dispatcher.finished_records

@@ -36,7 +36,7 @@ class FinishedOffsets:
         self._ended: dict[tuple[TopicPartition, int], set[int]] = {}
         self._received: dict[tuple[TopicPartition, int], set[int]] = {}
         # What earlier commits of the epoch said.
-        self._said: dict[tuple[TopicPartition, int], set[int]] = {}
+        self._saved: dict[tuple[TopicPartition, int], set[int]] = {}
 
     def add(self, assignment: Assignment, offset: int) -> None:
         """Note an outcome; those of ended epochs are nobody's."""
@@ -86,7 +86,7 @@ class FinishedOffsets:
     def _judge(self, place: tuple[TopicPartition, int], position: Position) -> None:
         """Nothing that has ended and was said is taken back by a later commit."""
         now = {offset for start, end in position.finished for offset in range(start, end)}
-        decoded = self._said.setdefault(place, set())
+        decoded = self._saved.setdefault(place, set())
         due = {offset for offset in decoded & self._ended.get(place, set()) if offset >= position.next_offset}
         if taken_back := sorted(due - now):
             self._member.world.problem(f"{place} says no more that {taken_back} are finished")
@@ -108,5 +108,5 @@ class FinishedOffsets:
         """Drop an epoch's offsets."""
         self._ended.pop((partition, epoch), None)
         self._received.pop((partition, epoch), None)
-        self._said.pop((partition, epoch), None)
+        self._saved.pop((partition, epoch), None)
         self._saver.forget(partition, epoch)

@@ -2,25 +2,72 @@
 
 from __future__ import annotations
 
-from ehkafka.intake.flow import FlowControl, FlowLimits
+from ehkafka.intake.backpressure import Backpressure
+from ehkafka.intake.flow import Amounts, FlowControl, FlowLimits, Stuck
+from ehkafka.intake.pace import Counts, PartitionPaces
 from ehkafka.lanes.assignment import Assignment
+from ehkafka.records import TopicPartition
 from tests.simulation.mutants.mutant import P0, Mutant
 
 
-def _resumes_above_half() -> bool:
-    flow = FlowControl(FlowLimits(1_000, consume_records_max=10))
-    load = Assignment(P0, 1)
-    load.backlog_records = 1_000
-    flow.to_pause([load], 1)
-    load.backlog_records = 999
-    return bool(flow.to_resume([load], 0, 0))
+def _loads(*records: int) -> list[Assignment]:
+    loads = [Assignment(TopicPartition("t", number), 1) for number in range(len(records))]
+    for load, count in zip(loads, records, strict=True):
+        load.backlog_records = count
+    return loads
 
 
-def _pauses_who_is_below_its_share() -> bool:
+def _flow_with_a_pause() -> tuple[FlowControl, list[Assignment]]:
     flow = FlowControl(FlowLimits(1_000, consume_records_max=10))
-    load = Assignment(P0, 1)
-    load.backlog_records = 1
-    return bool(flow.to_pause([load], 1))
+    loads = _loads(500, 0)
+    flow.to_pause([Stuck(load, load.backlog_records) for load in loads], Amounts(500, 0), 0.0)
+    return flow, loads
+
+
+def _resumes_above_a_quarter() -> bool:
+    flow, loads = _flow_with_a_pause()
+    loads[0].backlog_records = 400
+    return bool(flow.to_resume(loads, Amounts(400, 0), 0.0))
+
+
+def _tries_a_stuck_one_at_once() -> bool:
+    flow = FlowControl(FlowLimits(1_000, consume_records_max=10))
+    loads = _loads(30, 0)
+    flow.to_pause([Stuck(load, load.backlog_records) for load in loads], Amounts(960, 0), 0.0)
+    return bool(flow.to_resume(loads, Amounts(30, 0), 0.1))
+
+
+def _pauses_who_moves() -> bool:
+    flow = FlowControl(FlowLimits(1_000, consume_records_max=10))
+    stuck = [Stuck(load, 0) for load in _loads(500, 0)]
+    return bool(flow.to_pause(stuck, Amounts(500, 0), 0.0))
+
+
+def _pauses_where_nobody_gains() -> bool:
+    flow = FlowControl(FlowLimits(1_000, consume_records_max=10))
+    stuck = [Stuck(load, load.backlog_records) for load in _loads(400, 400)]
+    return flow.to_pause(stuck, Amounts(800, 0), 0.0) is not None
+
+
+def _judges_at_once() -> bool:
+    flow = FlowControl(FlowLimits(1_000, consume_records_max=10))
+    stuck = [Stuck(load, None) for load in _loads(500, 0)]
+    return flow.to_pause(stuck, Amounts(500, 0), 0.0) is not None
+
+
+def _takes_all_that_is_free() -> bool:
+    flow = FlowControl(FlowLimits(1_000, 10**12, consume_records_max=1_000))
+    return flow.batch_size(Amounts(0, 0)) > 250
+
+
+def _a_slow_partition_counts_as_stuck_for_ever() -> bool:
+    paces = PartitionPaces()
+    paces.stuck_records(Counts(P0, 100, 0), 0.0, 0.0)
+    return paces.stuck_records(Counts(P0, 50, 50), 0.0, 0.1) != 0
+
+
+def _a_new_partition_counts_as_stuck() -> bool:
+    return PartitionPaces().stuck_records(Counts(P0, 100, 0), 0.0, 0.0) is not None
 
 
 def _a_full_parked_share_goes_on() -> bool:
@@ -40,7 +87,7 @@ def _stays_paused_after_revoke() -> bool:
 MUTANTS = [
     Mutant(
         "what is parked beyond its budget is taken anew",
-        FlowControl._room,
+        FlowControl._free,
         "- beyond_records",
         "",
     ),
@@ -53,23 +100,71 @@ MUTANTS = [
     ),
     Mutant(
         "the backlog has no limit",
-        FlowControl._room,
-        "limits.backlog_records_max - backlog_records",
+        FlowControl._free,
+        "limits.backlog_records_max - amounts.backlog_records - beyond_records",
         "limits.backlog_records_max",
     ),
     Mutant(
-        "a partition is paused below its share",
+        "a partition is paused though its records end",
         FlowControl.to_pause,
-        "load.backlog_records >= records",
-        "True",
-        _pauses_who_is_below_its_share,
+        "if _is_over(one, records // parts, size // parts)",
+        "if one.load.backlog_records > records // parts",
+        _pauses_who_moves,
+    ),
+    Mutant(
+        "partitions are paused where nobody gains",
+        FlowControl.to_pause,
+        "len(over) == len(going) or ",
+        "",
+        _pauses_where_nobody_gains,
+    ),
+    Mutant(
+        "who is stuck is said too early",
+        FlowControl.to_pause,
+        " or any(one.records is None for one in over)",
+        "",
+        _judges_at_once,
     ),
     Mutant(
         "a paused partition resumes at once",
-        FlowControl.to_resume,
-        "load.backlog_records <= records // 2",
-        "load.backlog_records <= records",
-        _resumes_above_half,
+        FlowControl._may_go_on,
+        "if _holds_a_part(load, pause, parts):",
+        "if load.backlog_records < pause.records:",
+        _resumes_above_a_quarter,
+    ),
+    Mutant(
+        "a stuck partition is tried again at once",
+        FlowControl._may_go_on,
+        " and now_s >= pause.again_s",
+        "",
+        _tries_a_stuck_one_at_once,
+    ),
+    Mutant(
+        "a batch fills the backlog",
+        FlowControl.batch_size,
+        "min(self.room(amounts), max(1, part))",
+        "self.room(amounts)",
+        _takes_all_that_is_free,
+    ),
+    Mutant(
+        "what ends within a second is stuck",
+        PartitionPaces.stuck_records,
+        " - int(ended / passed_s * AHEAD_S)",
+        "",
+        _a_slow_partition_counts_as_stuck_for_ever,
+    ),
+    Mutant(
+        "new records are stuck",
+        PartitionPaces.stuck_records,
+        "return None",
+        "return counts.backlog_records",
+        _a_new_partition_counts_as_stuck,
+    ),
+    Mutant(
+        "a call to keep in touch finds no room",
+        Backpressure.make_room,
+        "self._context.flow.room(self.amounts()) == 0",
+        "False",
     ),
     Mutant(
         "a revoked partition stays paused",

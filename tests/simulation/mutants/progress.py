@@ -14,7 +14,7 @@ from tests.kit.lane_bench import LaneBench
 from tests.simulation.mutants.mutant import P0, Mutant, a_saving_seed_is_red, a_saving_seed_with_chunks_is_red
 
 
-def _said_without_a_check(bench: LaneBench, assignment: Assignment, saver: ProgressSaver) -> Any:
+def _saved_without_a_check(bench: LaneBench, assignment: Assignment, saver: ProgressSaver) -> Any:
     for lane in bench.begin(1):
         bench.finish(lane)
     sample = saver.sample(assignment, Detail.KEPT)
@@ -22,16 +22,16 @@ def _said_without_a_check(bench: LaneBench, assignment: Assignment, saver: Progr
     return saver.position(sample).finished
 
 
-def _what_was_restored_is_not_said() -> bool:
+def _what_was_restored_is_not_saved() -> bool:
     bench = LaneBench()
     assignment = bench.assign(finished_before=[2])
     bench.receive(assignment, "a0 b1")
     saver = ProgressSaver(1_000)
     saver.begin(assignment, None)
-    return _said_without_a_check(bench, assignment, saver) != ((2, 3),)
+    return _saved_without_a_check(bench, assignment, saver) != ((2, 3),)
 
 
-def _what_is_gone_is_said() -> bool:
+def _what_is_gone_is_saved() -> bool:
     bench = LaneBench()
     assignment = bench.assign(finished_before=[1])
     assert assignment.finished_before is not None
@@ -43,14 +43,14 @@ def _what_is_gone_is_said() -> bool:
     return sample is None or saver.position(sample).finished != ()
 
 
-def _what_lies_below_the_position_is_said() -> bool:
+def _what_lies_below_the_position_is_saved() -> bool:
     bench = LaneBench()
     assignment = bench.assign(finished_before=[1, 3])
     bench.receive(assignment, "a0 b1 c2")
     saver = ProgressSaver(1_000)
     saver.begin(assignment, Position(1, 0, None, "text", ((1, 2), (3, 4))))
     saver._known[assignment.partition, assignment.epoch] = Known(((1, 2), (3, 4)))
-    return _said_without_a_check(bench, assignment, saver) != ((3, 4),)
+    return _saved_without_a_check(bench, assignment, saver) != ((3, 4),)
 
 
 def _restored_ranges_are_forgotten() -> bool:
@@ -240,21 +240,21 @@ MUTANTS = [
         ProgressSaver.begin,
         "self._known[place] =",
         "_ =",
-        _what_was_restored_is_not_said,
+        _what_was_restored_is_not_saved,
     ),
     Mutant(
         "what was restored and is gone from the log is said to be finished",
         ProgressSaver._found,
         "self._known.pop(place, None)",
         "pass",
-        _what_is_gone_is_said,
+        _what_is_gone_is_saved,
     ),
     Mutant(
         "a commit between two looks is not cut at its position",
         Known.above,
         "self.finished[below:]",
         "self.finished",
-        _what_lies_below_the_position_is_said,
+        _what_lies_below_the_position_is_saved,
     ),
     Mutant(
         "an epoch's number is used again",

@@ -64,17 +64,17 @@ def signal_main() -> Iterator[Callable[[], None]]:
     """Return what sends the main thread a signal that interrupts it, from another one, and waits for that."""
     if not hasattr(signal, "pthread_kill"):
         pytest.skip("signals of this kind are POSIX's")
-    heard = threading.Semaphore(0)
+    noted = threading.Semaphore(0)
     main = threading.main_thread().ident
     assert main is not None
 
     def on_error(*_arguments: object) -> None:
-        heard.release()
+        noted.release()
         raise KeyboardInterrupt
 
     def send() -> None:
         signal.pthread_kill(main, signal.SIGUSR1)
-        assert heard.acquire(timeout=60)
+        assert noted.acquire(timeout=60)
 
     before = signal.signal(signal.SIGUSR1, on_error)
     yield send
@@ -177,15 +177,15 @@ def test_a_signal_while_spark_starts_the_query_leaves_none_behind(
     app: ehkafka.App, begin: Begin, lab: Any
 ) -> None:
     """Java goes on to start it, whatever becomes of the call: it is ended, too, and then the group let go."""
-    query, heard = lab.FakeQuery(), threading.Event()
+    query, noted = lab.FakeQuery(), threading.Event()
     query.isActive = False
 
     def on_error(*_arguments: object) -> None:
-        heard.set()
+        noted.set()
         raise KeyboardInterrupt
 
     def go_on() -> None:
-        heard.wait(60)
+        noted.wait(60)
         query.isActive = True
 
     java = threading.Thread(target=go_on)

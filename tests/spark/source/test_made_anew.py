@@ -1,4 +1,4 @@
-"""Row 23 for the source: a topic that is deleted and made again under its name, its new log the longer one.
+"""Row 23 for the source: a topic that is deleted and recreated under its name, its new log the longer one.
 
 Positions of the old log lie inside of the new one, so no offset is out of range. The topic's id tells.
 """

@@ -29,7 +29,7 @@ KEY = "c2VjcmV0LXNlY3JldC1zZWNyZXQ="
 
 
 @pytest.fixture
-def heard(spark: SparkSession) -> Iterator[Callable[[str], str]]:
+def noted(spark: SparkSession) -> Iterator[Callable[[str], str]]:
     """Return what waits until a Python process of Spark's has said this on its stderr; all of it comes back.
 
     Java hands it on to its own stderr, which is another one during the test.
@@ -208,7 +208,7 @@ def test_a_checkpoint_of_another_source_is_refused(
 
 
 def test_lost_records_are_named_or_passed(
-    queries: Queries, broker: EmbeddedBroker, heard: Callable[[str], str]
+    queries: Queries, broker: EmbeddedBroker, noted: Callable[[str], str]
 ) -> None:
     """`failOnDataLoss` both ways over a restart: the gap is named, then what is left is read."""
     queries.produce(10, 10)
@@ -218,10 +218,12 @@ def test_lost_records_are_named_or_passed(
     gap = "readings[1]: offset 10 was to be read next, but the log holds 15 to 20: offsets 10 to 14 are gone"
     with pytest.raises(StreamingQueryException) as ended:
         queries.start(startingOffsets="earliest")
-    assert f"OffsetGapError: {gap} (retention). To go on without them, set failOnDataLoss" in str(ended.value)
+    assert f"OffsetGapError: {gap} (retention). To continue without them, set failOnDataLoss" in str(
+        ended.value
+    )
     sink, _ = queries.start(startingOffsets="earliest", failOnDataLoss="false")
     assert sink.rows == [(0, n) for n in range(10, 20)] + [(1, n) for n in range(15, 20)]
-    heard(f"{gap} (retention). The query goes on at offset 15 (failOnDataLoss=false).")
+    noted(f"{gap} (retention). The query continues at offset 15 (failOnDataLoss=false).")
 
 
 def _planned(spark: SparkSession, broker: EmbeddedBroker, **given: str) -> Any:

@@ -197,7 +197,7 @@ def test_without_fail_on_data_loss_the_gap_is_reported_and_passed(
     with caplog.at_level(logging.WARNING, "ehkafka.spark"):
         end, pieces = _batch(stream, StreamOffset({P0: 10}).to_json(), 5)
     [warning] = caplog.messages
-    assert "10 to 29 are gone (retention). The query goes on at offset 30 " in warning
+    assert "10 to 29 are gone (retention). The query continues at offset 30 " in warning
     assert (pieces[0].start, pieces[0].end) == (30, 35)
     assert StreamOffset.from_json(end).positions == {P0: 35}
 
@@ -217,13 +217,13 @@ def test_a_log_that_ends_before_the_start_is_named(log: FakeLog, caplog: pytest.
     assert _stream(log, failOnDataLoss="false").pieces(start, end) == pieces
     [warning] = caplog.messages
     assert "offset 10 was to be read next, but the log holds 1 to 4" in warning
-    assert "The query goes on at offset 1 (failOnDataLoss=false)" in warning
+    assert "The query continues at offset 1 (failOnDataLoss=false)" in warning
 
 
 def test_what_a_task_finds_cut_names_no_place_that_is_not_read() -> None:
     """Where the query goes on in a new log is for the plan of the next batch to say."""
     assert Loss(P0, 2, 48, 0, 5)._next == "This batch ends without them"
-    assert Loss(P0, 2, 48, 60, 90)._next == "The query goes on at offset 60"
+    assert Loss(P0, 2, 48, 60, 90)._next == "The query continues at offset 60"
 
 
 def test_partitions_that_are_gone_are_named(log: FakeLog, caplog: pytest.LogCaptureFixture) -> None:

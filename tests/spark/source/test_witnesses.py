@@ -74,8 +74,8 @@ def test_a_restart_tells_the_topic_and_the_record(nameless: FakeLog) -> None:
     with pytest.raises(
         OffsetGapError,
         match=r"topic 'readings' holds other records \(in readings\[0\]: the record at 28 was of 1970-01-01T"
-        r"00:00:01\.028.* and is of 1970-01-02T.* now, and so in 1 more partition\)\. .*deleted and made "
-        r"again under its name.*set failOnDataLoss=false",
+        r"00:00:01\.028.* and is of 1970-01-02T.* now, and so in 1 more partition\)\. .*deleted and "
+        r"recreated under its name.*set failOnDataLoss=false",
     ):
         stream_of(nameless).latest(end, None)
 

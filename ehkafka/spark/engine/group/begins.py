@@ -129,6 +129,6 @@ def _settle_gone(gone: Sequence[TopicPartition], action: OutOfRange) -> None:
 def _step(*, has_checkpoint: bool) -> str:
     anew = ", and start with new_checkpoint=True or --new-checkpoint" if has_checkpoint else ""
     return (
-        "Nothing was skipped. To go on, move the group to where you want to resume (ehkafka offsets reset)"
+        "Nothing was skipped. To continue, move the group to where you want to resume (ehkafka offsets reset)"
         f"{anew}, start a new group, or choose on_out_of_range='earliest'."
     )

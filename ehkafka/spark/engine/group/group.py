@@ -114,7 +114,7 @@ class Group:
             properties,
             on_error=lambda _consumer, _error: self._is_open,
             on_commit=self._context.committer.on_commit,
-            throttle_cb=self._context.throttle.heard,
+            throttle_cb=self._context.throttle.on_throttle,
         )
         self._context.positions.first_counts.begin(self._reach.partitions)
         self._credential.start(self._consumer)

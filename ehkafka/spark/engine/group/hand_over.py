@@ -93,9 +93,9 @@ def _described(whose: Whose, standing: Standing, moved: Mapping[TopicPartition, 
     more = f" and {len(moved) - _NAMED} more" if len(moved) > _NAMED else ""
     return (
         f"The checkpoint in {whose.where} and the group {whose.group!r} stand at different offsets "
-        f"({shown}{more}): {ended(_why(whose, standing, moved))} To go on where the group stands, start with "
-        "a new checkpoint: new_checkpoint=True, or --new-checkpoint. To go on where the checkpoint stands, "
-        "move the group there: ehkafka offsets reset."
+        f"({shown}{more}): {ended(_why(whose, standing, moved))} To continue where the group stands, start "
+        "with a new checkpoint: new_checkpoint=True, or --new-checkpoint. To continue where the checkpoint "
+        "stands, move the group there: ehkafka offsets reset."
     )
 
 

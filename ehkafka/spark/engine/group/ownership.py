@@ -143,8 +143,8 @@ class GroupWatch:
     def _report(self, ownership: Ownership, ours: Mapping[TopicPartition, int]) -> None:
         if ownership.challenger is not None:
             _LOG.warning(
-                "%s: another run on Spark, %s, has begun with it, while this one, %s, runs. This one goes "
-                "on, and the other one is refused.",
+                "%s: another run on Spark, %s, has begun with it, while this one, %s, runs. This one "
+                "continues, and the other one is refused.",
                 self._group,
                 ownership.challenger,
                 self.mark.run,
@@ -168,7 +168,7 @@ class GroupWatch:
         return GroupInUseError(
             f"{self._group} was moved by somebody else while Spark had it ({shown}): by a consumer "
             "that has joined it, by ehkafka offsets reset or another tool. The run ends and commits nothing "
-            "over it. Start again to go on where the group stands now; over a checkpoint, with "
+            "over it. Start again to continue where the group stands now; over a checkpoint, with "
             "new_checkpoint=True or --new-checkpoint."
         )
 
@@ -184,7 +184,7 @@ class GroupWatch:
         return GroupInUseError(
             f"{self._group} was moved while this run, {self.mark.run}, began ({shown}): by {who}. Nothing "
             "was started, and nothing is committed over it. See that nobody else has the group, and start "
-            "again to go on where it stands then."
+            "again to continue where it stands then."
         )
 
 

@@ -38,7 +38,7 @@ def await_tasks(query: StreamingQuery, wait: Callable[[float], None], timeout_s:
         if time.monotonic() > ends_s:
             _LOG.warning(
                 "%d tasks of the query still run %.0f s after it was stopped. Wait until they have ended, as "
-                "Spark's own page tells, before something else handles this group's records.",
+                "Spark's own page shows, before something else handles this group's records.",
                 running,
                 timeout_s,
             )

@@ -41,9 +41,9 @@ if TYPE_CHECKING:
 
 
 _GAP_ADVICE = GapAdvice(
-    "To go on without them, give the app on_out_of_range='earliest'; to begin elsewhere, move the group"
+    "To continue without them, give the app on_out_of_range='earliest'; to begin elsewhere, move the group"
     " (ehkafka offsets reset), and start with new_checkpoint=True if there is a checkpoint.",
-    "To go on without, start with new_checkpoint=True, or --new-checkpoint.",
+    "To continue without, start with new_checkpoint=True, or --new-checkpoint.",
     "To read the new log from its beginning, give the app on_out_of_range='earliest'; to begin elsewhere,"
     " move the group (ehkafka offsets reset), and start with new_checkpoint=True if there is a checkpoint.",
 )

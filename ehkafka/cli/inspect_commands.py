@@ -20,7 +20,6 @@ from ehkafka.cli.options import (
     Timeout,
     topic_names,
 )
-from ehkafka.cli.settings.given import Given
 
 CHECK_HELP = """Check the way to a broker step by step: name, port, TLS, credential, topic, group, offsets.
 
@@ -132,6 +131,7 @@ def show_config(
     """Show every setting in effect, where it came from and what it decides."""
     from ehkafka.cli.config import effective  # noqa: PLC0415 - `run` needs none of it
     from ehkafka.cli.config_view import show  # noqa: PLC0415
+    from ehkafka.cli.settings.given import Given  # noqa: PLC0415
 
     with reported(debug=debug):
         show(effective(app, Given.read(config, assignments or ())), as_json=as_json)

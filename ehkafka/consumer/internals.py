@@ -1,6 +1,6 @@
 """What one drop-in consumer is made of, and in which order its parts come up and end.
 
-`Members` is made before librdkafka's client exists, because its callbacks go into the client's properties;
+`Internals` is made before librdkafka's client exists, because its callbacks go into the client's properties;
 `join` brings both together. Constructed and closed by the consumer, on its program's thread.
 """
 
@@ -62,7 +62,7 @@ class BareConsumer:
             setattr(self, name, getattr(kind, name).__get__(consumer))
 
 
-class Members:
+class Internals:
     """What one consumer is made of."""
 
     def __init__(
@@ -229,7 +229,7 @@ class Members:
                     result[name] = self.callbacks.guard(result[name])
         # Beside a program's own alone: to set one takes librdkafka's own log line away.
         if self.log_guard.is_on and callable(result.get("error_cb")):
-            result["error_cb"] = _overheard(self.log_guard.hears, result["error_cb"])
+            result["error_cb"] = _overheard(self.log_guard.note_error, result["error_cb"])
         return result
 
     def _on_answer(self, error: KafkaError | None, partitions: list[Any]) -> None:

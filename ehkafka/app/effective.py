@@ -1,0 +1,139 @@
+"""Every value in effect, of the endpoint, the app and its consumer: what it is, who decided it, and why.
+
+Called by `Configuration.explain` alone, and loaded then: an app that runs explains nothing. Shows no secret.
+Opens no client; asking an endpoint for its properties may start an embedded broker or read a key, as the
+start of the app would.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Literal
+
+from ehkafka.app.configuration import CODE, OF_ENDPOINT
+from ehkafka.endpoint.properties.advice import consumer_advice
+from ehkafka.endpoint.properties.known_names import KNOWN
+from ehkafka.endpoint.properties.layers import explain_consumer
+from ehkafka.endpoint.properties.names import shown
+from ehkafka.progress.pacing import commit_pacing
+from ehkafka.progress.saving import metadata_bytes_max
+from ehkafka.run.options import properties_of
+from ehkafka.settings import MEANINGS, Settings
+from ehkafka.wording import seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from ehkafka.endpoint import Endpoint
+    from ehkafka.endpoint.properties.layers import Explained
+
+DEFAULT = "default"
+# Why less is used than a setting asks for.
+_BOUNDS = {
+    "commit_interval_s": "Event Hubs takes few commits a second of a partition",
+    "commit_metadata_bytes_max": "the broker takes no longer metadata",
+    "drain_s": "a revoke that takes half of max.poll.interval.ms already risks the membership",
+}
+# librdkafka's properties are a section of their own.
+_SCALARS = tuple(field.name for field in dataclasses.fields(Settings) if field.name != "consumer")
+
+
+@dataclass(frozen=True, slots=True)
+class Effective:
+    """One value in effect, safe to show: `***` stands for a secret.
+
+    `origin` names the place that decided it (a variable, `file: key`, a flag, `code`, `default`, `engine`
+    for what only the engine sets, `endpoint`); `reason` is one line, `advice` what speaks against it.
+    """
+
+    section: Literal["endpoint", "app", "consumer"]
+    name: str
+    value: str | float | bool | None
+    origin: str
+    reason: str
+    advice: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What explains one app's values. `origins` has what was given by whom."""
+
+    endpoint: Endpoint
+    settings: Settings
+    origins: Mapping[str, str]
+
+    def of_all(self) -> tuple[Effective, ...]:
+        """Return all values in effect. Raises `ConfigurationError` for what the start would refuse."""
+        return (*self._of_endpoint(), *self._of_settings(), *self._of_consumer())
+
+    def _of_endpoint(self) -> Iterator[Effective]:
+        endpoint = self.endpoint
+        origin = self.origins["endpoint"]
+        yield Effective("endpoint", "kind", endpoint.kind, origin, "decides whose limits apply")
+        yield Effective("endpoint", "name", endpoint.name, origin, "the broker, in logs and pages")
+        yield Effective(
+            "endpoint", "default_topic", endpoint.default_topic, origin, "of handlers that name no topic"
+        )
+
+    def _of_settings(self) -> Iterator[Effective]:
+        bounded = self._bounded()
+        for name in _SCALARS:
+            yield Effective(
+                "app",
+                name,
+                _plain(name, getattr(self.settings, name)),
+                self.origins.get(name, DEFAULT),
+                MEANINGS[name],
+                bounded.get(name, ""),
+            )
+
+    def _bounded(self) -> dict[str, str]:
+        """Return what is used instead of settings that ask for more than the engine gives."""
+        settings, is_event_hubs = self.settings, self.endpoint.is_event_hubs
+        poll_ms = properties_of(self.endpoint, self.settings)["max.poll.interval.ms"]
+        used = {
+            "commit_interval_s": commit_pacing(settings, is_event_hubs=is_event_hubs).interval_s,
+            "commit_metadata_bytes_max": metadata_bytes_max(settings, is_event_hubs=is_event_hubs),
+            "drain_s": settings.drain_used_s(poll_ms),
+        }
+        return {
+            name: f"{value:g} is used, for {_BOUNDS[name]}"
+            for name, value in used.items()
+            if getattr(settings, name) not in (None, value)
+        }
+
+    def _of_consumer(self) -> Iterator[Effective]:
+        settings = self.settings
+        membership: dict[str, Any] = {"assignor": settings.assignor, "instance_id": settings.instance_id}
+        asked = (self.endpoint, settings.group, settings.consumer)
+        advice = {
+            each.property: f"{each.advice} ({each.source})"
+            for each in consumer_advice(self.endpoint, properties_of(self.endpoint, self.settings))
+        }
+        for each in explain_consumer(*asked, **membership):
+            # Until librdkafka has refused an unknown name nobody knows what its value is.
+            value = _plain(each.name, each.value) if each.name in KNOWN else "***"
+            yield Effective(
+                "consumer", each.name, value, self._origin_of(each), each.reason, advice.get(each.name, "")
+            )
+
+    def _origin_of(self, explained: Explained) -> str:
+        if explained.layer == "app":
+            return self.origins.get(f"consumer.{explained.name}", CODE)
+        if explained.layer == "endpoint":
+            return self.origins.get(OF_ENDPOINT + explained.name, explained.layer)
+        return explained.layer
+
+
+def _plain(name: str, value: object) -> str | float | bool | None:
+    """Return a value as it may be shown and written as JSON."""
+    text = shown(name, value)
+    if text == "***" or value is None or isinstance(value, bool | int | float):
+        return text if text == "***" else value  # type: ignore[return-value]
+    if isinstance(value, timedelta):
+        return f"{seconds(value.total_seconds())}"
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return str(getattr(value, "__name__", value))

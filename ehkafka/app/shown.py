@@ -1,0 +1,74 @@
+"""What an app shows of itself: the part of `App` that only reads its run, or asks its members. Any thread."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ehkafka.app.configuration import Configuration
+    from ehkafka.members.supervisor import Supervisor
+    from ehkafka.run.runtime import Runtime
+    from ehkafka.settings import Settings
+    from ehkafka.telemetry.snapshot import Health, Snapshot
+
+
+class Shown:
+    """Snapshot, health and liveness of one app."""
+
+    _configuration: Configuration
+    _runtime: Runtime | None
+    _supervisor: Supervisor | None
+
+    @property
+    def settings(self) -> Settings:
+        """The settings in effect."""
+        raise NotImplementedError
+
+    @property
+    def state(self) -> str:
+        """Where the app is in its life."""
+        raise NotImplementedError
+
+    def snapshot(self) -> Snapshot:
+        """Return an immutable picture of the app as it is now. Takes microseconds per live lane.
+
+        With members it is the sum over them, and has each; one that does not answer within a second is shown
+        as it answered last.
+        """
+        if self._supervisor is not None:
+            return self._supervisor.snapshot()
+        runtime = self._runtime
+        if runtime is None:
+            from ehkafka.telemetry.snapshot import Snapshot  # noqa: PLC0415 - few ask an app that never ran
+
+            endpoint = self._configuration.endpoint_name
+            return Snapshot.empty(self.settings.group, endpoint, self.state, time.time())
+        from ehkafka.run.observation import snapshot_of  # noqa: PLC0415 - not every program asks
+
+        return snapshot_of(runtime, self.state)
+
+    def health(self) -> Health:
+        """Return whether all is well, else the reasons: each names where and what it waits for."""
+        if self._supervisor is not None:
+            return self._supervisor.health()
+        runtime = self._runtime
+        snapshot = self.snapshot()
+        if runtime is None:
+            from ehkafka.telemetry.snapshot import Health  # noqa: PLC0415 - as above
+
+            return Health((f"The app is {snapshot.state}.",))
+        from ehkafka.run.observation import health_of_run  # noqa: PLC0415 - as above
+
+        return health_of_run(runtime, snapshot)
+
+    def not_live(self) -> tuple[str, ...]:
+        """Return what is wrong with the app that only a restart of its process cures; mostly nothing."""
+        if self._runtime is None:
+            return ()
+        from ehkafka.run.liveness import not_live  # noqa: PLC0415 - few ask
+
+        return not_live(self._runtime)
+
+    def _is_live(self) -> bool:
+        return self.state in ("running", "stopping") and not self.not_live()

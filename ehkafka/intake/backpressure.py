@@ -1,0 +1,191 @@
+"""Back-pressure: how many records the next `consume()` takes, and which partitions pause and resume.
+
+The poll thread's. Withholds records while every handler has enough at hand: nobody asks for any, so they
+stay in librdkafka's queue, which is full and fetches nothing, and the client is only kept in touch with. A
+pause would throw that queue away; it is for partitions that are stuck while a handler lacks work.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from confluent_kafka.cimpl import TopicPartition as KafkaPartition
+
+from ehkafka.events import PartitionPaused, PartitionResumed
+from ehkafka.intake.demand import Demand
+from ehkafka.intake.flow import Amounts, Stuck, largest_lane
+from ehkafka.intake.pace import Counts, PartitionPaces
+from ehkafka.intake.resume import resume
+from ehkafka.lanes.order import describe_key
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from confluent_kafka import Consumer
+
+    from ehkafka.intake.context import IntakeContext
+    from ehkafka.intake.route import Route
+    from ehkafka.lanes.assignment import Assignment
+    from ehkafka.records import TopicPartition
+
+# While records are withheld the client is called so often: rebalances, errors and statistics come within it,
+# and librdkafka counts as polled.
+TOUCH_S: Final = 0.25
+# The answer to a commit comes within it too. Until it is there no other one is sent, and what ends meanwhile
+# is repeated after a kill.
+COMMIT_TOUCH_S: Final = 0.02
+# Between two looks at what is stuck.
+STUCK_CHECK_S: Final = 2e-3
+
+
+class Backpressure:
+    """Decides how much is taken. `halts` tells of partitions that another part keeps from going on."""
+
+    def __init__(
+        self, context: IntakeContext, routes: Sequence[Route], halts: Callable[[TopicPartition], bool]
+    ) -> None:
+        self._context = context
+        self._demands = [(route, Demand()) for route in routes]
+        self._halts = halts
+        self._paces = PartitionPaces()
+        self._paused_since_s: dict[TopicPartition, float] = {}
+        self._touched_s = self._stuck_checked_s = float("-inf")
+
+    def wanted(self, consumer: Consumer) -> int:
+        """Return how many records to take now; 0: withhold them. Pauses what is stuck where others gain."""
+        flow, amounts = self._context.flow, self.amounts()
+        self._paces.sample(map(_counts, self._context.owned.assignments()), self._context.clock())
+        if flow.is_half_full(amounts):
+            return self._wanted_when_half_full(consumer, amounts)
+        missing = max(self._missing(route, demand) for route, demand in self._demands)
+        return min(flow.batch_size(amounts), missing)
+
+    def touch_due_s(self) -> float:
+        """Return when the client must be called next though nothing is wanted of it."""
+        is_committing = self._context.ledger.in_flight is not None
+        return self._touched_s + (COMMIT_TOUCH_S if is_committing else TOUCH_S)
+
+    def touched(self) -> None:
+        """Note that the client was called."""
+        self._touched_s = self._context.clock()
+
+    def make_room(self, consumer: Consumer) -> None:
+        """See to it that a call of the client brings no record too many: what is full is paused."""
+        if self._context.flow.room(self.amounts()) == 0:
+            self.pause(consumer, self._context.flow.to_pause_all(self._context.owned.assignments()))
+
+    def pause(self, consumer: Consumer, partitions: Iterable[TopicPartition]) -> None:
+        """Pause partitions, and tell which key has most of what each holds."""
+        partitions = list(partitions)
+        if not partitions:
+            return
+        consumer.pause([KafkaPartition(*partition) for partition in partitions])
+        now_s = self._context.clock()
+        for partition in partitions:
+            self._paused_since_s[partition] = now_s
+            route, assignment = self._context.owned[partition]
+            with route.exchange.locked():
+                longest = largest_lane(assignment)
+            # Put into words after the lock is let go: a key's `repr` may be the user's code.
+            key = None if longest is None else describe_key(longest.key)
+            self._context.emit(
+                PartitionPaused(partition, assignment.backlog_records, assignment.backlog_bytes, key)
+            )
+
+    def resume(self, consumer: Consumer) -> None:
+        """Resume the partitions that may go on."""
+        context = self._context
+        if not context.flow.paused:
+            return
+        # Backlog and parked count together: an attempt at a parked head turns its whole lane into backlog,
+        # and parked alone would let the partition go on at every retry.
+        going = context.flow.to_resume(context.owned.assignments(), self.amounts(), context.clock())
+        partitions = [partition for partition in going if not self._halts(partition)]
+        if not partitions:
+            return
+        resume(consumer, (context.owned[partition].assignment for partition in partitions))
+        now_s = context.clock()
+        for partition in partitions:
+            context.emit(PartitionResumed(partition, now_s - self._paused_since_s.pop(partition, now_s)))
+
+    def amounts(self) -> Amounts:
+        """Return what backlog and parked hold, over all handlers."""
+        # Plain numbers that workers change meanwhile: a little old is good enough for a bound that one batch
+        # may overrun anyway, and no lock is worth it.
+        dispatchers = [route.dispatcher for route, _ in self._demands]
+        return Amounts(
+            sum(d.backlog_records for d in dispatchers),
+            sum(d.backlog_bytes for d in dispatchers),
+            sum(d.parked_records for d in dispatchers),
+            sum(d.parked_bytes for d in dispatchers),
+        )
+
+    def _missing(self, route: Route, demand: Demand) -> int:
+        """Return how many records to take for a handler; 0 where it has enough at hand."""
+        exchange = route.exchange
+        if exchange.takes_all:
+            return self._context.flow.limits.consume_records_max
+        demand.note(route.dispatcher.outcomes, self._context.clock())
+        if exchange.has_chunks_to_spread:
+            return 0
+        # Lanes for all workers, and for the time until the next look; each lane feeds one of them.
+        lanes, wanted = 2 * route.workers.size, demand.wanted_records()
+        missing = max(0, lanes - len(route.dispatcher.ready))
+        at_hand = exchange.ready_records(wanted)
+        return max(missing, 2 * wanted - at_hand if at_hand < wanted else 0)
+
+    def _wanted_when_half_full(self, consumer: Consumer, amounts: Amounts) -> int:
+        """Look for what is stuck, if a handler lacks work."""
+        context, flow = self._context, self._context.flow
+        now_s = context.clock()
+        if now_s < self._stuck_checked_s + STUCK_CHECK_S or flow.room(amounts) == 0:
+            return 0
+        self._stuck_checked_s = now_s
+        lacking = [route for route, _ in self._demands if _is_short(route)]
+        if not lacking:
+            return 0
+        stuck = [self._stuck(*owned, now_s) for owned in context.owned.values()]
+        lacking = [route for route in lacking if self._lacks(route, stuck, amounts)]
+        if not lacking:
+            return 0
+        # Of a handler that has enough, all its partitions hold counts: it may wait.
+        names = {route.name for route in lacking}
+        for place, owned in enumerate(context.owned.values()):
+            if owned.route.name not in names:
+                stuck[place] = Stuck(owned.assignment, owned.assignment.backlog_records)
+        over = flow.to_pause(stuck, amounts, now_s)
+        if over is None:
+            return 0
+        self.pause(consumer, over)
+        return flow.batch_size(amounts, 2 * (len(context.owned) - len(flow.paused)))
+
+    def _stuck(self, route: Route, assignment: Assignment, now_s: float) -> Stuck:
+        return Stuck(assignment, self._paces.stuck_records(_counts(assignment), route.exchange.mean_s, now_s))
+
+    def _lacks(self, route: Route, stuck: Sequence[Stuck], amounts: Amounts) -> bool:
+        """Tell whether a handler whose workers are short of lanes lacks work: it may have chunks."""
+        if not route.exchange.takes_all or route.exchange.waits_for_more:
+            return True
+        owned = self._context.owned.values()
+        moving = [
+            one.load.backlog_records - (one.records or 0)
+            for one, each in zip(stuck, owned, strict=True)
+            if each.route is route
+        ]
+        return self._context.flow.lacks(sum(moving), amounts)
+
+
+def _is_short(route: Route) -> bool:
+    """Tell whether a handler's workers will soon find nothing, in the upper half of the backlog.
+
+    Not by how many records are ready: those of few keys are never many, however many are taken.
+    """
+    exchange = route.exchange
+    if exchange.has_chunks_to_spread:
+        return False
+    return exchange.takes_all or 2 * len(route.dispatcher.ready) < route.workers.size
+
+
+def _counts(assignment: Assignment) -> Counts:
+    backlog_records = assignment.backlog_records
+    return Counts(assignment.partition, backlog_records, assignment.received_records - backlog_records)

@@ -1,0 +1,79 @@
+"""Turns start positions into offsets, and asks the broker for those that are a time or the log's end.
+
+Called on the poll thread, and by what reads or moves a group from outside.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END
+from confluent_kafka.cimpl import TopicPartition as KafkaPartition
+
+from ehkafka.errors import EndpointError
+from ehkafka.positions.start import fixed
+from ehkafka.records import TopicPartition
+from ehkafka.wording import ended
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from confluent_kafka import Consumer
+
+    from ehkafka.positions.start import FixedStart, Start
+
+
+def start_offsets(
+    consumer: Consumer, start: Start, partitions: Iterable[TopicPartition], timeout_s: float
+) -> dict[TopicPartition, int]:
+    """Return the offset to begin at for each partition; `OFFSET_BEGINNING` stays symbolic.
+
+    `latest` and times are looked up and become numbers: the caller commits them at once, so that a
+    rebalance before the first commit does not skip what arrived in between. Poll thread only; may wait
+    for the broker up to `timeout_s` seconds, and for a callable as long as it takes: the group waits for
+    it, and drops this member after `max.poll.interval.ms`. Raises `ConfigurationError`, `EndpointError`,
+    `KafkaException`.
+    """
+    offsets: dict[TopicPartition, int] = {}
+    lookups: dict[TopicPartition, int] = {}
+    for partition in partitions:
+        position = fixed(start, partition)
+        if isinstance(position, int):
+            offsets[partition] = position
+        elif position == "earliest":
+            offsets[partition] = OFFSET_BEGINNING
+        else:
+            lookups[partition] = OFFSET_END if position == "latest" else _milliseconds(position)
+    if lookups:
+        offsets |= _find(consumer, lookups, timeout_s)
+    return offsets
+
+
+def _milliseconds(position: FixedStart) -> int:
+    try:
+        moment = datetime.now(UTC) - position if isinstance(position, timedelta) else position
+    except OverflowError:  # before the year 1
+        return 0
+    assert isinstance(moment, datetime)
+    return max(0, int(moment.timestamp() * 1000))
+
+
+def _find(
+    consumer: Consumer, lookups: dict[TopicPartition, int], timeout_s: float
+) -> dict[TopicPartition, int]:
+    asked = [KafkaPartition(*partition, offset) for partition, offset in lookups.items()]
+    found: dict[TopicPartition, int] = {}
+    for answer in consumer.offsets_for_times(asked, timeout=timeout_s):
+        partition = TopicPartition(answer.topic, answer.partition)
+        if answer.error is not None:
+            raise EndpointError(
+                f"The start offset of {partition} could not be looked up: {ended(str(answer.error))}"
+            )
+        # A time after the last record has no offset: that is the end.
+        found[partition] = answer.offset
+    past_end = [p for p, offset in found.items() if offset < 0]
+    for partition in past_end:
+        _, high = consumer.get_watermark_offsets(KafkaPartition(*partition), timeout=timeout_s)
+        found[partition] = high
+    return found

@@ -1,0 +1,39 @@
+"""W16: two members of a group on one machine, started by `--members`, against one."""
+
+from __future__ import annotations
+
+from _bench_row import Row, Side, Topic
+
+TOPIC, RECORDS, PARTITIONS = "members8", 3_000_000, 8
+# Enough for two members that parse JSON, while they come together and are watched.
+MEMBERS_TOPICS = {TOPIC: Topic(10_000, RECORDS, partitions=PARTITIONS, json=True)}
+MEMBERS = 2
+# What it is called, the handler, whether in chunks.
+WORK = [
+    ("JSON", "json", None),
+    ("20 µs of Python", "compute 20 µs", None),
+    ("1 ms of Python", "compute 1 ms", None),
+    ("no-op, plain lanes", 0.0, False),
+]
+
+
+def members_rows() -> list[Row]:
+    """Return W16's rows."""
+    return [_row(*work) for work in WORK]
+
+
+def _row(name: str, work: str | float, express: bool | None) -> Row:
+    options = {"records": RECORDS, "partitions": PARTITIONS, "seconds": 3.0, "work": work, "express": express}
+    ours = {**options, "kind": "ehkafka"}
+    bare = {**options, "kind": "bare"}
+    return Row(
+        f"W16 {name}, {MEMBERS} members against one",
+        Side("members", TOPIC, {**ours, "members": MEMBERS}),
+        Side("members", TOPIC, {**ours, "members": 1}),
+        goal="≥ 1.8, or what two bare processes reach",
+        warm_up=False,
+        beside=Side("members", TOPIC, {**bare, "members": MEMBERS}),
+        beside_limit=Side("members", TOPIC, {**bare, "members": 1}),
+        beside_name="two bare processes",
+        remarks=(("window_s", "over {:.1f} s"),),
+    )

@@ -1,0 +1,41 @@
+"""W11: the Spark source beside the JVM connector, as it is and tuned."""
+
+from __future__ import annotations
+
+from _bench_row import FILLED_RECORDS, Row, Side, Topic
+
+TOPIC = "homes"
+SPARK_TOPICS = {TOPIC: Topic(10_000, json=True)}
+# What it is called, the figure's name, whose it is, and the goals beside the defaults and tuned.
+WORK = [
+    ("into noop, one batch", "one_batch", "ehkafka", "≥ 0.95"),
+    ("into noop, five batches", "batches", "ehkafka", ""),
+    ("`from_json`, count by home", "count", "ehkafka", "≥ 0.85"),
+    ("Python handler, both in `mapInArrow`", "handler", "ehkafka", "≥ 1.0"),
+    ("Python handler, `run_on_spark` beside `mapInArrow`", "handler", "engine", "≥ 1.0"),
+]
+
+
+def spark_rows() -> list[Row]:
+    """Return W11's rows."""
+    all_of_it = Side("spark_sources", TOPIC, {"records": FILLED_RECORDS})
+
+    def row(name: str, work: str, reader: str, rival: str, goal: str) -> Row:
+        return Row(
+            f"W11 Spark, {name}, JVM connector {'tuned' if rival == 'jvm_tuned' else 'as it is'}",
+            all_of_it,
+            None,
+            figure=f"{work}_{reader}",
+            limit_figure=f"{work}_{rival}",
+            cpu=f"{work}_{reader}_cpu_s",
+            limit_cpu=f"{work}_{rival}_cpu_s",
+            goal=goal,
+            warm_up=False,
+            shared=True,
+        )
+
+    return [
+        row(name, work, reader, rival, goal)
+        for name, work, reader, tuned in WORK
+        for rival, goal in (("jvm", "≥ 1.4"), ("jvm_tuned", tuned))
+    ]

@@ -1,0 +1,222 @@
+"""Back-pressure over a real dispatcher: when records are withheld, and what is paused."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ehkafka.events import PartitionPaused, PartitionResumed
+from ehkafka.intake.backpressure import COMMIT_TOUCH_S, TOUCH_S, Backpressure
+from ehkafka.intake.flow import FlowControl, FlowLimits
+from ehkafka.intake.owned import OwnedPartition
+from ehkafka.lanes.dispatcher import Dispatcher
+from ehkafka.records import TopicPartition
+from ehkafka.workers.exchange import Exchange
+from tests.kit.simulated.message import SimulatedMessage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ehkafka.lanes.assignment import Assignment
+
+
+class Client:
+    """Notes what is paused and resumed."""
+
+    def __init__(self) -> None:
+        self.paused: list[int] = []
+        self.resumed: list[int] = []
+
+    def pause(self, partitions: list[Any]) -> None:
+        """Note a pause."""
+        self.paused += [each.partition for each in partitions]
+
+    def resume(self, partitions: list[Any]) -> None:
+        """Note a resume."""
+        self.resumed += [each.partition for each in partitions]
+
+    def position(self, partitions: list[Any]) -> list[Any]:
+        """Return where each stands: where it was asked."""
+        return partitions
+
+
+class Owned(dict[TopicPartition, OwnedPartition]):
+    """What is ours."""
+
+    def assignments(self) -> Iterator[Assignment]:
+        """Yield the assignments."""
+        return (owned.assignment for owned in self.values())
+
+
+class Bench:
+    """Handlers over one client, with a clock that is moved by hand. Topics are named after their handler."""
+
+    def __init__(self, *names: str, partitions: int = 4, workers: int = 2, records_max: int = 1_000) -> None:
+        self.now_s = 100.0
+        self.events: list[object] = []
+        self.client: Any = Client()
+        flow = FlowControl(FlowLimits(records_max, consume_records_max=100))
+        flow.note_batch(2_000_000)
+        for _ in range(32):
+            flow.note_batch(10)
+        self.owned = Owned()
+        self.context: Any = SimpleNamespace(
+            flow=flow,
+            owned=self.owned,
+            ledger=SimpleNamespace(in_flight=None),
+            clock=lambda: self.now_s,
+            emit=self.events.append,
+        )
+        self.routes: dict[str, Any] = {}
+        for name in names or ("a",):
+            exchange = Exchange(Dispatcher(), lambda: self.now_s)
+            route: Any = SimpleNamespace(
+                name=name,
+                dispatcher=exchange.dispatcher,
+                exchange=exchange,
+                workers=SimpleNamespace(size=workers),
+            )
+            self.routes[name] = route
+            for number in range(partitions):
+                partition = TopicPartition(name, number)
+                self.owned[partition] = OwnedPartition(route, exchange.dispatcher.assign(partition, 1))
+        self.pressure = Backpressure(self.context, list(self.routes.values()), lambda _partition: False)
+
+    def receive(self, records: int, partition: int = 0, name: str = "a", keys: int = 1) -> None:
+        """Give a partition records of so many keys."""
+        owned = self.owned[TopicPartition(name, partition)]
+        begin = owned.assignment.received_records
+        messages: list[Any] = [
+            SimulatedMessage(name, partition, begin + number, b"%d" % (number % keys))
+            for number in range(records)
+        ]
+        keys_read = [message.key() for message in messages]
+        owned.route.dispatcher.receive(owned.assignment, messages, keys_read, self.now_s)
+
+    def run(self, records: int, name: str = "a") -> None:
+        """Let workers end so many records of ready lanes."""
+        dispatcher = self.routes[name].dispatcher
+        for _ in range(records):
+            lane = dispatcher.begin()
+            assert lane is not None
+            lane.advance()
+            dispatcher.settle([lane], self.now_s)
+
+    def lend_all(self, name: str = "a") -> list[Any]:
+        """Let every ready lane be with a worker that does not end; return the lanes."""
+        return list(iter(self.routes[name].dispatcher.begin, None))
+
+    def wanted(self, after_s: float = 0.003) -> int:
+        """Return what the next turn takes."""
+        self.now_s += after_s
+        return self.pressure.wanted(self.client)
+
+
+@pytest.fixture
+def bench() -> Bench:
+    """One handler with two workers, over four partitions."""
+    return Bench()
+
+
+def test_an_idle_handler_gets_what_it_should_have_at_hand(bench: Bench) -> None:
+    """Twice what it wants, in batches."""
+    assert bench.wanted() == 100
+
+
+def test_records_are_withheld_while_the_handler_has_enough(bench: Bench) -> None:
+    """Nothing is paused for that, and it goes on as soon as there is less."""
+    bench.receive(130, keys=130)
+    assert bench.wanted() == 0
+    bench.run(31)
+    assert bench.wanted() > 0
+    assert not bench.client.paused
+
+
+def test_lanes_for_all_workers_count_as_well_as_records(bench: Bench) -> None:
+    """A thousand records of one key keep one worker busy: others want theirs."""
+    bench.receive(300, keys=1)
+    assert bench.wanted() == 3  # of four lanes
+
+
+def test_what_is_stuck_is_paused_at_half_and_the_others_get_the_rest(bench: Bench) -> None:
+    """One key holds half of the backlog and does not move."""
+    bench.receive(500, partition=1)
+    bench.lend_all()
+    assert bench.wanted() == 0  # it may still be running
+    assert not bench.client.paused
+    assert bench.wanted(after_s=0.02) > 0
+    assert bench.client.paused == [1]
+    (paused,) = bench.events
+    assert isinstance(paused, PartitionPaused)
+    assert paused.backlog_records == 500
+    assert paused.largest_key == "0"
+
+
+def test_nothing_is_paused_that_moves(bench: Bench) -> None:
+    """It holds half of the backlog, too, but that ends within a second."""
+    bench.receive(600, partition=1, keys=2)
+    for _ in range(20):
+        bench.wanted(after_s=0.02)
+        bench.run(1)
+        bench.run(14)
+        bench.receive(15, partition=1, keys=2)
+    assert not bench.client.paused
+
+
+def test_nothing_is_paused_and_nothing_taken_where_all_are_stuck(bench: Bench) -> None:
+    """No partition would gain, so what the client has fetched is kept."""
+    for partition in range(4):
+        bench.receive(150, partition=partition)
+    bench.lend_all()
+    assert [bench.wanted(after_s=0.02) for _ in range(50)] == [0] * 50
+    assert not bench.client.paused
+
+
+def test_a_resumed_partition_is_reported(bench: Bench) -> None:
+    """Once it has worked off what it held."""
+    bench.receive(500, partition=1)
+    (lane,) = bench.lend_all()
+    bench.wanted()
+    bench.wanted(after_s=0.02)
+    assert bench.client.paused == [1]
+    bench.routes["a"].dispatcher.settle([lane], bench.now_s)
+    bench.run(468)
+    bench.pressure.resume(bench.client)
+    assert not bench.client.resumed
+    bench.run(1)
+    bench.pressure.resume(bench.client)
+    assert bench.client.resumed == [1]
+    assert isinstance(bench.events[-1], PartitionResumed)
+
+
+def test_a_busy_handler_gives_way_to_an_idle_one() -> None:
+    """All that the busy one holds counts, though it moves: its partitions are paused for the other's."""
+    bench = Bench("a", "b")
+    bench.receive(200, name="a", keys=200)
+    assert bench.wanted() > 0  # for b
+    bench.receive(300, name="a", partition=1, keys=200)
+    assert bench.wanted() > 0
+    assert bench.client.paused == [0, 1]
+
+
+def test_the_client_is_called_four_times_a_second_and_more_often_for_a_commit(bench: Bench) -> None:
+    """Rebalances and answers come inside such a call alone."""
+    bench.pressure.touched()
+    assert bench.pressure.touch_due_s() == bench.now_s + TOUCH_S
+    bench.context.ledger.in_flight = {}
+    assert bench.pressure.touch_due_s() == bench.now_s + COMMIT_TOUCH_S
+
+
+def test_a_full_backlog_is_paused_before_the_client_is_called(bench: Bench) -> None:
+    """A call that only keeps the client in touch may bring a record: there must be room for it."""
+    for partition in range(4):
+        bench.receive(249, partition=partition)
+    bench.pressure.make_room(bench.client)
+    assert not bench.client.paused
+    bench.receive(4)
+    bench.pressure.make_room(bench.client)
+    assert bench.client.paused == [0, 1, 2, 3]
+    bench.pressure.resume(bench.client)
+    assert not bench.client.resumed
