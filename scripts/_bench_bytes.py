@@ -34,7 +34,7 @@ _READ_AHEAD = re.compile(r'"fetchq_cnt": ?(\d+)')
 _CLOCK = re.compile(r'"ts": ?(\d+)')
 
 
-class Look(NamedTuple):
+class Sample(NamedTuple):
     """One text of statistics: when, and what had come by then."""
 
     # Of the monotonic clock.
@@ -49,7 +49,7 @@ class SocketBytes:
 
     def __init__(self) -> None:
         # Written by the thread that polls.
-        self.looks: list[Look] = []
+        self.samples: list[Sample] = []
         # How many records the client has handed out; set before it polls.
         self.count_received: Callable[[], int] = lambda: 0
         self._last = ""
@@ -65,16 +65,16 @@ class SocketBytes:
         received = sum(map(int, _RECEIVED.findall(text[: text.find('"topics":')])))
         # All partitions hand out by one queue, and each tells the length of that.
         kept = self.count_received() + max(map(int, _READ_AHEAD.findall(text)), default=0)
-        self.looks.append(Look(int(clock[1]) / 1e6, received, kept))
+        self.samples.append(Sample(int(clock[1]) / 1e6, received, kept))
         self._last = text
 
-    def has_look_after(self, at_s: float) -> bool:
+    def has_sample_after(self, at_s: float) -> bool:
         """Tell whether the last look is of that time or later."""
-        return bool(self.looks) and self.looks[-1].at_s >= at_s
+        return bool(self.samples) and self.samples[-1].at_s >= at_s
 
     def ratio(self, window: Window, log_bytes_per_record: float) -> dict[str, Any]:
-        """Return bytes received ÷ bytes of the log that was handled, between two looks in the window."""
-        within = [look for look in self.looks if window.at_s[0] <= look.at_s <= window.at_s[-1]]
+        """Return bytes received ÷ bytes of the log that was handled, between two samples in the window."""
+        within = [one for one in self.samples if window.at_s[0] <= one.at_s <= window.at_s[-1]]
         if len(within) < 2:
             raise TimeoutError("The client gave its statistics less than twice in the window.")
         first, last = within[0], within[-1]
@@ -145,11 +145,11 @@ def engine_bytes_whole(
     app.start()
     took_s = time_until(app, records)
     ends_s = time.monotonic()
-    while not received.has_look_after(ends_s):
+    while not received.has_sample_after(ends_s):
         time.sleep(0.05)
     pauses = app.snapshot().counters["PartitionPaused"]
     stop_now(app)
-    return _whole(received.looks[-1].received_bytes, records, took_s, log_bytes_per_record) | {
+    return _whole(received.samples[-1].received_bytes, records, took_s, log_bytes_per_record) | {
         "pauses": pauses
     }
 
@@ -173,10 +173,10 @@ def bare_bytes_whole(
     took_s = time.perf_counter() - (started_s or 0.0)
     mark(END)
     ends_s = time.monotonic()
-    while not received.has_look_after(ends_s):
+    while not received.has_sample_after(ends_s):
         consumer.poll(0.05)
     consumer.close()
-    return _whole(received.looks[-1].received_bytes, seen, took_s, log_bytes_per_record)
+    return _whole(received.samples[-1].received_bytes, seen, took_s, log_bytes_per_record)
 
 
 def _whole(received: int, records: int, took_s: float, log_bytes_per_record: float) -> dict[str, Any]:

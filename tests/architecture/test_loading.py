@@ -26,7 +26,7 @@ app = ehkafka.App(group="g", endpoint=ehkafka.Endpoint.kafka({address!r}), start
 @app.handler("t")
 def handle(record: ehkafka.Record) -> None: ...
 """
-TELL_MODULES = """
+LIST_MODULES = """
 print(json.dumps(sorted(set(sys.modules) - before)))
 """
 # Idle with its partitions. What it has for itself are the pages that no other process shares.
@@ -119,7 +119,7 @@ def loaded(modules: list[str], forbidden: tuple[str, ...]) -> list[str]:
 
 def test_an_app_that_is_made_loads_no_engine_and_no_client() -> None:
     """Commands, tests and worker processes import programs whose app they never start."""
-    modules = ran(MAKE.format(address="localhost:9092", settings={}) + TELL_MODULES)
+    modules = ran(MAKE.format(address="localhost:9092", settings={}) + LIST_MODULES)
     forbidden = (*NO_STANDARD, *NO_THIRD_PARTY, *(f"ehkafka.{room}" for room in NO_ROOMS))
     assert loaded(modules, forbidden) == []
     assert len(modules) <= MODULES_MAX, modules
@@ -135,7 +135,7 @@ def test_an_app_that_is_made_loads_no_engine_and_no_client() -> None:
 )
 def test_what_is_asked_for_is_loaded_then(make: str, part: str) -> None:
     """And brings no third party's SDK: that is opened with the connection."""
-    modules = ran(MAKE.format(address="localhost:9092", settings={}) + make + TELL_MODULES)
+    modules = ran(MAKE.format(address="localhost:9092", settings={}) + make + LIST_MODULES)
     assert part in modules
     assert loaded(modules, ("azure", "multiprocessing")) == []
 
@@ -159,7 +159,7 @@ def test_an_idle_member_loads_and_keeps_little(broker: EmbeddedBroker) -> None:
 
 def test_the_commands_help_loads_no_engine() -> None:
     """Whoever asks what a command takes waits for none of it."""
-    program = "import json, sys; before = set(sys.modules)\nimport ehkafka.cli.commands" + TELL_MODULES
+    program = "import json, sys; before = set(sys.modules)\nimport ehkafka.cli.commands" + LIST_MODULES
     parts = ("app", "endpoint", "events", "run", "checks", "spark", "testing", "cli.settings")
     rooms = tuple(f"ehkafka.{part}" for part in parts)
     assert loaded(ran(program), ("confluent_kafka", "pydantic_settings", "rich", *rooms)) == []
