@@ -81,7 +81,7 @@ class SocketBytes:
         received = last.received_bytes - first.received_bytes
         records = window.finished_at(last.at_s) - window.finished_at(first.at_s)
         return {
-            "bytes_ratio": received / (records * log_bytes_per_record),
+            "bytes_ratio": received / (max(1.0, records) * log_bytes_per_record),
             # Nearer to the truth where the window is short: what is held has grown or shrunk in it.
             "kept_ratio": received / ((last.kept_records - first.kept_records or 1) * log_bytes_per_record),
             "looks_apart_s": last.at_s - first.at_s,

@@ -38,8 +38,8 @@ PART_MAX = 0.85
 def members(
     bootstrap: str,
     topic: str,
-    records: int,
     *,
+    topic_records: int,
     partitions: int,
     seconds: float,
     members: int,
@@ -63,7 +63,7 @@ def members(
             time.sleep(WARM_S)
             mark(BEGIN)
             begun_s = time.monotonic()
-            while time.monotonic() < begun_s + seconds and group.finished() < records * PART_MAX:
+            while time.monotonic() < begun_s + seconds and group.finished() < topic_records * PART_MAX:
                 time.sleep(SAMPLE_S)
             ended_s = time.monotonic()
             mark(END)

@@ -26,6 +26,8 @@ class Topic:
     json: bool = False
     # The one partition that has records; None: as their keys say.
     only_partition: int | None = None
+    # Whether it has fewer records where the benchmark itself is tried.
+    may_be_smaller: bool = True
 
 
 @dataclass(frozen=True)

@@ -281,5 +281,7 @@ def _sized_side(side: Side | None, size: float) -> Side | None:
 
 
 def _sized_topic(topic: Topic, size: float) -> Topic:
+    if not topic.may_be_smaller:
+        return topic
     records = max(200, math.ceil(topic.records * size))
     return dataclasses.replace(topic, records=records, keys=min(topic.keys, records))

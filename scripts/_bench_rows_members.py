@@ -5,8 +5,8 @@ from __future__ import annotations
 from _bench_row import Row, Side, Topic
 
 TOPIC, RECORDS, PARTITIONS = "members8", 3_000_000, 8
-# Enough for two members that parse JSON, while they come together and are watched.
-MEMBERS_TOPICS = {TOPIC: Topic(10_000, RECORDS, partitions=PARTITIONS, json=True)}
+# Enough for two members that parse JSON, while they come together and are watched: never less.
+MEMBERS_TOPICS = {TOPIC: Topic(10_000, RECORDS, partitions=PARTITIONS, json=True, may_be_smaller=False)}
 MEMBERS = 2
 # What it is called, the handler, whether in chunks.
 WORK = [
@@ -23,7 +23,13 @@ def members_rows() -> list[Row]:
 
 
 def _row(name: str, work: str | float, express: bool | None) -> Row:
-    options = {"records": RECORDS, "partitions": PARTITIONS, "seconds": 3.0, "work": work, "express": express}
+    options = {
+        "topic_records": RECORDS,
+        "partitions": PARTITIONS,
+        "seconds": 3.0,
+        "work": work,
+        "express": express,
+    }
     ours = {**options, "kind": "ehkafka"}
     bare = {**options, "kind": "bare"}
     return Row(

@@ -110,7 +110,7 @@ def test_a_second_signal_leaves_at_once(start: Callable) -> None:
     wait_until_gone(*members.values())
 
 
-def test_ctrl_c_counts_once(start: Callable) -> None:
+def test_ctrl_c_reaches_all_processes_and_is_taken_once(start: Callable) -> None:
     """A terminal sends it to the whole group: what runs is finished all the same."""
     program = start(parts=(SLOW, PRODUCING, MAIN))
     program.wait_until_ready()
