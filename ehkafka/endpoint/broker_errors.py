@@ -59,7 +59,9 @@ def ends_app(consumer: Consumer, error: KafkaError, topics: set[str]) -> Ehkafka
     May ask the broker and wait a few seconds.
     """
     code = error.code()
-    if code in _FENCED or (error.fatal() and "fenced" in error.str().lower()):
+    # What the error callback is given for a fatal error does not call itself fatal.
+    is_fatal = error.fatal() or code == KafkaError._FATAL  # noqa: SLF001
+    if code in _FENCED or (is_fatal and "fenced" in error.str().lower()):
         return FencedError(
             f"The group fenced this process: {describe_error(error)} "
             "Another process uses the same group.instance.id; give each process its own."
@@ -68,7 +70,7 @@ def ends_app(consumer: Consumer, error: KafkaError, topics: set[str]) -> Ehkafka
         return missing_topics(consumer, topics)
     if code in _DENIED:
         return EndpointError(f"The broker refuses access: {describe_error(error)}")
-    if error.fatal():
+    if is_fatal:
         return EndpointError(f"The client cannot recover: {describe_error(error)}")
     return None
 

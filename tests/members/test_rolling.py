@@ -69,3 +69,28 @@ def held(crew: Supervised, pid: int) -> set[TopicPartition]:
     for event in moves(crew, pid):
         (found.add if isinstance(event, Assigned) else found.discard)(event.partition)
     return found
+
+
+@pytest.mark.timeout(200)
+def test_of_two_supervisors_with_one_id_the_older_ends(stage: Any) -> None:
+    """Its members are fenced by the group; all end with the code for that, and the message says why."""
+    crews = [
+        Supervised(
+            stage,
+            2,
+            name=name,
+            settings={"instance_id": "shop", "stop_s": 5},
+            consumer={"session.timeout.ms": 6_000, "heartbeat.interval.ms": 300},
+        )
+        for name in ("older", "newer")
+    ]
+    crews[0].start()
+    crews[0].wait_until_ready()
+    crews[1].start()
+    assert crews[0].wait(60.0) == 5, crews[0].log_tail()
+    last = crews[0].text().splitlines()[-1]
+    assert last.startswith("ehkafka: Member ")
+    assert "group.instance.id" in last or "instance_id" in last
+    crews[1].wait_until_ready()
+    crews[1].signal(signal.SIGTERM)
+    assert crews[1].wait(30.0) == 0, crews[1].log_tail()
