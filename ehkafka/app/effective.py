@@ -19,7 +19,7 @@ from ehkafka.endpoint.properties.layers import explain_consumer
 from ehkafka.endpoint.properties.names import shown
 from ehkafka.progress.pacing import commit_pacing
 from ehkafka.progress.saving import metadata_bytes_max
-from ehkafka.run.options import properties_of
+from ehkafka.run.options import ahead_of, properties_of
 from ehkafka.settings import MEANINGS, Settings
 from ehkafka.wording import seconds
 
@@ -112,7 +112,7 @@ class Explanation:
             each.property: f"{each.advice} ({each.source})"
             for each in consumer_advice(self.endpoint, properties_of(self.endpoint, self.settings))
         }
-        for each in explain_consumer(*asked, **membership):
+        for each in explain_consumer(*asked, **membership, ahead=ahead_of(settings)):
             # Until librdkafka has refused an unknown name nobody knows what its value is.
             value = _plain(each.name, each.value) if each.name in KNOWN else "***"
             yield Effective(

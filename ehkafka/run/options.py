@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from ehkafka.endpoint.properties.ahead import Ahead
 from ehkafka.endpoint.properties.layers import consumer_properties
 from ehkafka.intake.context import PartitionHooks
 
@@ -46,17 +47,23 @@ class AppOptions:
         """The topics of all handlers, sorted."""
         return tuple(sorted({topic for spec in self.specs for topic in spec.topics}))
 
-    def consumer_properties(self) -> dict[str, Any]:
-        """Return librdkafka's for the run's consumer, with the key of this moment."""
-        return properties_of(self.endpoint, self.settings)
+    def consumer_properties(self, apps: int = 1) -> dict[str, Any]:
+        """Return librdkafka's for the run's consumer, one of so many apps, with the key of this moment."""
+        return properties_of(self.endpoint, self.settings, apps)
 
 
-def properties_of(endpoint: Endpoint, settings: Settings) -> dict[str, Any]:
-    """Return librdkafka's for the consumer of an app with these settings."""
+def ahead_of(settings: Settings, apps: int = 1) -> Ahead:
+    """Return how much each of so many apps with these settings fetches ahead."""
+    return Ahead.of(settings.backlog_records_max, settings.backlog_bytes_max, apps)
+
+
+def properties_of(endpoint: Endpoint, settings: Settings, apps: int = 1) -> dict[str, Any]:
+    """Return librdkafka's for the consumer of one of so many apps with these settings."""
     return consumer_properties(
         endpoint,
         settings.group,
         settings.consumer,
         assignor=settings.assignor,
         instance_id=settings.instance_id,
+        ahead=ahead_of(settings, apps),
     )

@@ -45,9 +45,12 @@ class Reach:
         # How many partitions each of the topics had when the broker answered.
         self.partitions: dict[str, int] = {}
 
-    def properties(self) -> dict[str, Any]:
-        """Return the consumer's, having reported what speaks against them. Raises `ConfigurationError`."""
-        properties = self._app.consumer_properties()
+    def properties(self, apps: int = 1) -> dict[str, Any]:
+        """Return the consumer's, having reported what speaks against them. Raises `ConfigurationError`.
+
+        `apps` are in this process, this one included.
+        """
+        properties = self._app.consumer_properties(apps)
         for advice in consumer_advice(self._endpoint, properties):
             self._emit(advice)
         return properties

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+import weakref
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.endpoint.broker_errors import ALL_BROKERS_DOWN
@@ -42,6 +43,10 @@ if TYPE_CHECKING:
 
 # Letters that are not acknowledged by then belong to records that are redelivered.
 LETTERS_S = 0.5
+
+
+# All runs of this process that are not forgotten yet: those that go on share what is fetched ahead.
+_started: weakref.WeakSet[Runtime] = weakref.WeakSet()
 
 
 class Runtime:
@@ -213,7 +218,8 @@ class Runtime:
         return sum(route.dispatcher.handled_bytes for route in self._routes)
 
     def _open(self) -> Consumer:
-        properties = self._reach.properties()
+        _started.add(self)
+        properties = self._reach.properties(sum(not runtime.is_done for runtime in tuple(_started)))
         self._logs.use(properties)
         take_statistics = self.context.contact.with_statistics(properties)
         return self._reach.open(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ehkafka.endpoint.client_name import client_name
 from ehkafka.endpoint.producer_id import STATISTICS_MS
 from ehkafka.endpoint.properties import limits, refusals
+from ehkafka.endpoint.properties.ahead import AHEAD, Ahead
 from ehkafka.endpoint.properties.names import in_one_spelling
 from ehkafka.endpoint.properties.refusals import Owned, whole_number
 
@@ -59,10 +60,10 @@ class _Default:
 _CONSUMER_DEFAULTS = (
     # At its default of 1000 a full queue makes any reader wait a second: half the throughput or worse.
     _Default("fetch.queue.backoff.ms", 5, "at librdkafka's 1000 a full queue makes reading wait a second"),
-    # A fetch is asked for while fewer than so many records wait in the one queue of all partitions: enough
-    # for a handler that does nothing (5 000 cost it a sixth), few for a quiet partition to wait behind.
-    _Default("queued.min.messages", 10_000, "records fetched ahead, over all partitions"),
-    _Default("queued.max.messages.kbytes", 65_536, "memory of the prefetch, over all partitions"),
+    # Replaced by what the app's backlog and the number of apps leave, see `ahead`. A fetch is asked for while
+    # less waits in the one queue of all partitions, so a quiet partition waits behind that.
+    _Default("queued.min.messages", AHEAD.records, "records fetched ahead, over all partitions"),
+    _Default("queued.max.messages.kbytes", AHEAD.kilobytes, "memory of the prefetch, over all partitions"),
     # What one answer brings, and of one partition. A broker fills an answer partition by partition and cuts
     # the last batch of each, which is then fetched again: small parts serve more partitions, but 128 KiB cost
     # a fifth of the bytes where producers send batches of 100 kB.
@@ -140,6 +141,7 @@ def consumer_properties(
     *,
     assignor: Assignor,
     instance_id: str | None,
+    ahead: Ahead = AHEAD,
 ) -> dict[str, Any]:
     """Return the properties of the app's consumer, secrets in the clear.
 
@@ -153,7 +155,7 @@ def consumer_properties(
     if "group.instance.id" in asked:
         refusals.check_instance_id(asked["group.instance.id"])
     defaults = {"client.id": client_name()} | {each.name: each.value for each in _CONSUMER_DEFAULTS}
-    result = {**defaults, **asked, **{rule.name: rule.value for rule in owned}}
+    result = {**defaults, **ahead.properties, **asked, **{rule.name: rule.value for rule in owned}}
     if "fetch.max.bytes" not in asked and LETTER_BYTES in asked:
         # librdkafka wants room for the largest record in an answer.
         largest_bytes = whole_number(LETTER_BYTES, asked[LETTER_BYTES])
@@ -173,12 +175,14 @@ def explain_consumer(
     *,
     assignor: Assignor,
     instance_id: str | None,
+    ahead: Ahead = AHEAD,
 ) -> tuple[Explained, ...]:
     """Return what `consumer_properties` returns, by name, each with its layer and reason.
 
     Secrets are in the clear here too. Raises `ConfigurationError` for the same.
     """
-    result = consumer_properties(endpoint, group, overrides, assignor=assignor, instance_id=instance_id)
+    membership: dict[str, Any] = {"assignor": assignor, "instance_id": instance_id}
+    result = consumer_properties(endpoint, group, overrides, **membership, ahead=ahead)
     reasons = {"client.id": _CLIENT_ID_REASON} | {each.name: each.reason for each in _CONSUMER_DEFAULTS}
     by_layer: dict[Layer, dict[str, str]] = {
         "engine": {rule.name: rule.reason for rule in _consumer_owned(group, assignor, instance_id)},
