@@ -1,12 +1,12 @@
 """Measures a group of processes on one machine: so many members by `--members`, or bare consumers.
 
-What counts begins when each member has its part of the partitions, and is the sum of what they finish.
+Each has its part of the partitions before any works at its full speed; what counts is the sum of what they
+finish then.
 """
 
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import json
 import os
 import subprocess
@@ -27,9 +27,11 @@ if TYPE_CHECKING:
 SCRIPTS = Path(__file__).resolve().parent
 # What a member does, a JSON object in its environment.
 OPTIONS_NAME = "BENCH_MEMBER"
+# The file that opens the members' gates.
+GO = "go"
 Kind = Literal["ehkafka", "bare"]
 COME_TOGETHER_S_MAX = 60.0
-WARM_S = 0.5
+WARM_S = 1.0
 STOP_S_MAX = 30.0
 # Of all records: when so many are finished, a partition may run dry.
 PART_MAX = 0.85
@@ -60,6 +62,7 @@ def members(
         with _started(_commands(kind, members), options) as processes:
             group = _Group(Path(folder), processes)
             group.wait_until_shared(members, partitions)
+            (Path(folder) / GO).touch()
             time.sleep(WARM_S)
             mark(BEGIN)
             begun_s = time.monotonic()
@@ -67,7 +70,7 @@ def members(
                 time.sleep(SAMPLE_S)
             ended_s = time.monotonic()
             mark(END)
-            time.sleep(5 * SAMPLE_S)  # until each has written that it came so far
+            group.wait_until_written(ended_s)
             return {**group.figures(begun_s, ended_s), "rss_mib": group.peak_memory_kib() // 1024}
 
 
@@ -76,11 +79,7 @@ def _commands(kind: Kind, number: int) -> list[list[str]]:
     if kind == "bare":
         return [[sys.executable, str(SCRIPTS / "_bench_members_app.py")]] * number
     run = [sys.executable, "-m", "ehkafka", "run", "_bench_members_app:app", "--log-level", "error"]
-    if number == 1:
-        return [run]
-    if importlib.util.find_spec("ehkafka.members") is None:
-        return [run] * number
-    return [[*run, "--members", str(number)]]
+    return [run if number == 1 else [*run, "--members", str(number)]]
 
 
 @contextlib.contextmanager
@@ -115,10 +114,18 @@ class _Group:
         waits_until_s = time.monotonic() + COME_TOGETHER_S_MAX
         wanted = [partitions // members] * members
         while [one[2] for one in self._last() if one[1]] != wanted:
-            if any(process.poll() is not None for process in self._processes):
-                raise RuntimeError("A member ended before it was measured; see its error above.")
+            self._must_run()
             if time.monotonic() > waits_until_s:
                 raise TimeoutError(f"{members} members did not share the partitions: {self._last()}")
+            time.sleep(SAMPLE_S)
+
+    def wait_until_written(self, at_s: float) -> None:
+        """Wait until each member has written where it was at that time."""
+        waits_until_s = time.monotonic() + STOP_S_MAX
+        while min(written_s for written_s, _, _ in self._last()) < at_s:
+            self._must_run()
+            if time.monotonic() > waits_until_s:
+                raise TimeoutError(f"A member has not written for {STOP_S_MAX:g} s what it has finished.")
             time.sleep(SAMPLE_S)
 
     def finished(self) -> int:
@@ -133,8 +140,11 @@ class _Group:
             "records": records,
             "records_per_s": records / (ended_s - begun_s),
             "window_s": ended_s - begun_s,
-            "commands": len(self._processes),
         }
+
+    def _must_run(self) -> None:
+        if any(process.poll() is not None for process in self._processes):
+            raise RuntimeError("A member ended before it was measured; see its error above.")
 
     def peak_memory_kib(self) -> int:
         """Return the most memory that each member had at once, together."""
