@@ -79,7 +79,7 @@ def _options(description: str) -> argparse.Namespace:
         "--repeats",
         type=int,
         help="how often a measurement is repeated at most while others take more than "
-        f"{OTHERS_SHARE_MAX:.0%} of the CPU ({REPEATS}; with --quick {QUICK_REPEATS})",
+        f"{100 * OTHERS_SHARE_MAX:.0f} %% of the CPU ({REPEATS}; with --quick {QUICK_REPEATS})",
     )
     parser.add_argument(
         "--only",

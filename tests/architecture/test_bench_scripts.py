@@ -25,6 +25,17 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Any:
     return lambda name: importlib.import_module(f"_bench_{name}")
 
 
+def test_its_help_can_be_shown(
+    bench: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A percent sign in an option's help ends argparse."""
+    monkeypatch.setattr(sys, "argv", ["bench", "--help"])
+    with pytest.raises(SystemExit) as ended:
+        bench("run").main("Measures.")
+    assert ended.value.code == 0
+    assert "10 %" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("quick", [True, False])
 def test_each_row_calls_a_measurement_with_what_it_takes(bench: Any, quick: bool) -> None:
     """A wrong option would show after half an hour only; each topic is one that is filled, or live."""

@@ -171,7 +171,7 @@ def test_debug_adds_the_traceback(tmp_path: Path, ehkafka_command: Command) -> N
 def test_a_demo_without_a_broker_is_explained(ehkafka_command: Command, free_port: int) -> None:
     """Nobody listens where --endpoint points: said with the address, and nothing on stdout."""
     ended = ehkafka_command("demo", "--endpoint", f"127.0.0.1:{free_port}", "--json")
-    assert_explained(ended, 3, [f"127.0.0.1:{free_port}", "Check host, port"])
+    assert_explained(ended, 3, [f"127.0.0.1:{free_port}", "Check the address and its port"])
     assert ended.stdout == ""
 
 
