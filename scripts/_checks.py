@@ -54,6 +54,29 @@ def lint() -> int:
     return next((code for code in codes if code), 0)
 
 
+class LintBeside:
+    """The linters in a process of their own, whose output is shown once it is asked for."""
+
+    def __init__(self, *, wanted: bool) -> None:
+        code = "import sys, _checks; sys.exit(_checks.lint())"
+        command = [str(PYTHON), "-c", code]
+        self._process = (
+            subprocess.Popen(
+                command, cwd=ROOT / "scripts", stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            )
+            if wanted
+            else None
+        )
+
+    def code(self) -> int:
+        """Wait for the linters, show what they said, and return the first bad code."""
+        if self._process is None:
+            return 0
+        output, _ = self._process.communicate()
+        print(output, flush=True)
+        return self._process.returncode
+
+
 def pytest(*arguments: str, **environment: str) -> int:
     """Run the tests, in twice as many processes as there are cores (`-n 0`: in one); return pytest's code.
 

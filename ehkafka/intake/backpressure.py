@@ -7,6 +7,7 @@ pause would throw that queue away; it is for partitions that are stuck while a h
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
@@ -36,6 +37,8 @@ TOUCH_S: Final = 0.25
 COMMIT_TOUCH_S: Final = 0.02
 # Between two looks at what is stuck.
 STUCK_CHECK_S: Final = 2e-3
+# Between two counts of what waits for an answer, each of which goes through all of it.
+AWAITED_CHECK_S: Final = 0.1
 
 
 class Backpressure:
@@ -48,6 +51,9 @@ class Backpressure:
         self._demands = [(route, Demand()) for route in routes]
         self._halts = halts
         self._paces = PartitionPaces()
+        # Records behind awaited heads, by assignment, and when they were counted.
+        self._awaited: Counter[Assignment] = Counter()
+        self._awaited_s = float("-inf")
         self._paused_since_s: dict[TopicPartition, float] = {}
         self._touched_s = self._stuck_checked_s = float("-inf")
 
@@ -144,6 +150,7 @@ class Backpressure:
         lacking = [route for route, _ in self._demands if _is_short(route)]
         if not lacking:
             return 0
+        self._count_awaited(now_s)
         stuck = [self._stuck(*owned, now_s) for owned in context.owned.values()]
         lacking = [route for route in lacking if self._lacks(route, stuck, amounts)]
         if not lacking:
@@ -160,7 +167,22 @@ class Backpressure:
         return flow.batch_size(amounts, 2 * (len(context.owned) - len(flow.paused)))
 
     def _stuck(self, route: Route, assignment: Assignment, now_s: float) -> Stuck:
-        return Stuck(assignment, self._paces.stuck_records(_counts(assignment), route.exchange.mean_s, now_s))
+        records = self._paces.stuck_records(_counts(assignment), route.exchange.mean_s, now_s)
+        awaited = min(self._awaited.get(assignment, 0), assignment.backlog_records)
+        if records is None:
+            return Stuck(assignment, awaited or None)
+        return Stuck(assignment, max(records, awaited))
+
+    def _count_awaited(self, now_s: float) -> None:
+        """Count what waits for somebody's answer: however fast other records of the partition end."""
+        if now_s < self._awaited_s + AWAITED_CHECK_S:
+            return
+        self._awaited_s = now_s
+        self._awaited = Counter()
+        for route, _ in self._demands:
+            with route.exchange.locked() as dispatcher:
+                for lane in dispatcher.decisions.awaited:
+                    self._awaited[lane.assignment] += len(lane)
 
     def _lacks(self, route: Route, stuck: Sequence[Stuck], amounts: Amounts) -> bool:
         """Tell whether a handler whose workers are short of lanes lacks work: it may have chunks."""

@@ -70,7 +70,8 @@ def test_row_15_one_stuck_worker_is_named_and_takes_one_workers_share(
     twin.start()
     everything = RECORDS * scale + 1
     for one in (app, twin):
-        eventually(lambda one=one: one.snapshot().received_records == everything, "the records")
+        # More than run: the others stand behind them.
+        eventually(lambda one=one: one.snapshot().received_records >= 2 * WORKERS, "the records")
     go.set()
     eventually(lambda: began_s, "the stuck record")
     eventually(lambda: twin.snapshot().finished_records >= everything - WORKERS, "the twin's end")

@@ -11,6 +11,7 @@ from ehkafka.events import PartitionPaused, PartitionResumed
 from ehkafka.intake.backpressure import COMMIT_TOUCH_S, TOUCH_S, Backpressure
 from ehkafka.intake.flow import FlowControl, FlowLimits
 from ehkafka.intake.owned import OwnedPartition
+from ehkafka.lanes.decision import AwaitHead
 from ehkafka.lanes.dispatcher import Dispatcher
 from ehkafka.records import TopicPartition
 from ehkafka.workers.exchange import Exchange
@@ -89,7 +90,7 @@ class Bench:
         owned = self.owned[TopicPartition(name, partition)]
         begin = owned.assignment.received_records
         messages: list[Any] = [
-            SimulatedMessage(name, partition, begin + number, b"%d" % (number % keys))
+            SimulatedMessage(name, partition, begin + number, b"%d" % ((begin + number) % keys))
             for number in range(records)
         ]
         keys_read = [message.key() for message in messages]
@@ -163,6 +164,23 @@ def test_nothing_is_paused_that_moves(bench: Bench) -> None:
         bench.run(14)
         bench.receive(15, partition=1, keys=2)
     assert not bench.client.paused
+
+
+def test_what_waits_for_an_answer_is_stuck_however_fast_other_records_end(bench: Bench) -> None:
+    """Letters that nobody acknowledges fill the backlog, though most records of the partition end at once."""
+    dispatcher = bench.routes["a"].dispatcher
+    for _ in range(26):
+        bench.receive(100, partition=1, keys=1_000)
+        for lane in bench.lend_all():
+            if lane.head.offset() % 5 == 0:
+                lane.decision = AwaitHead("its dead letter is on its way", lambda _ticket: None)
+            else:
+                lane.advance()
+            dispatcher.settle([lane], bench.now_s)
+        bench.wanted(after_s=0.01)
+    assert dispatcher.backlog_records >= 500
+    assert bench.wanted(after_s=0.11) > 0
+    assert bench.client.paused == [1]
 
 
 def test_nothing_is_paused_and_nothing_taken_where_all_are_stuck(bench: Bench) -> None:

@@ -97,7 +97,7 @@ def test_a_drop_in_reads_and_commits_on_a_guarded_broker(
         assert [p.offset for p in consumer.commit(found[4], asynchronous=False)] == [5]
         assert [p.offset for p in consumer.committed([partition], timeout=10.0)] == [5]
         consumer.commit(found[6])
-        assert RIGHT_KEY not in repr(consumer) + repr(vars(consumer)) + repr(vars(consumer._members))
+        assert RIGHT_KEY not in repr(consumer) + repr(vars(consumer)) + repr(vars(consumer._internals))
     assert stage.committed() == {0: 7}
 
 
