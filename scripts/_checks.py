@@ -77,12 +77,12 @@ class LintBeside:
         return self._process.returncode
 
 
-def pytest(*arguments: str, **environment: str) -> int:
-    """Run the tests, in twice as many processes as there are cores (`-n 0`: in one); return pytest's code.
+def pytest(*arguments: str, each_core: int = 2, **environment: str) -> int:
+    """Run the tests, in so many processes for each core (`-n 0`: in one); return pytest's code.
 
     They mostly wait: for brokers, for limits of time, for programs that they have started.
     """
-    processes = str(min(2 * (os.cpu_count() or 1), PROCESSES_MAX))
+    processes = str(min(each_core * (os.cpu_count() or 1), PROCESSES_MAX))
     environment |= {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(BYTECODE)}
     return run("pytest", "-n", processes, "--dist", "worksteal", *arguments, **environment)
 

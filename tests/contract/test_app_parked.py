@@ -152,8 +152,8 @@ def test_a_diverted_key_that_comes_quicker_than_its_letters_pauses_its_partition
     wait_for(lambda: paused(app) == [1])
     lab.produce("good " * 50, topic="t4", partition=2)
     wait_for(lambda: handler.count(2) == 50)
-    # Its share of 20, half its share of the backlog, and what a batch or two brought.
-    assert 20 <= app.snapshot().partitions[1].parked_records <= 20 + 25 + 20
+    # Its share of 20, what of the backlog's half parked before that was seen, and a batch or two.
+    assert 20 <= app.snapshot().partitions[1].parked_records <= 20 + 100 + 20
     wait_for(lambda: paused(app) == [1])  # the other one may have filled its share for a moment
     with pytest.raises(ehkafka.errors.UnfinishedError, match="its dead letter is on its way"):
         app.stop(timeout_s=0.2)
