@@ -7,7 +7,6 @@ import statistics
 from typing import TYPE_CHECKING, Any
 
 from _bench_cpu import OTHERS_SHARE_MAX
-from _bench_plot import plot
 from _bench_ratios import cpu_s, figures, median, others, ratios
 from rich.console import Console
 from rich.table import Table
@@ -36,6 +35,9 @@ SHOWN = ("work", "ehkafka", "limit", "ratio (least–most)", "goal", HEAD[7], HE
 
 def write_report(measured: list[tuple[Row, dict[str, Any]]], facts: dict[str, Any], folder: Path) -> None:
     """Print the table and write bench.md, bench.json and bench.svg into `folder`."""
+    # Needs matplotlib, which the help and the tests of the rows do without.
+    from _bench_plot import plot  # noqa: PLC0415
+
     folder.mkdir(parents=True, exist_ok=True)
     lines = [dict(zip(HEAD, _cells(row, sides), strict=True)) for row, sides in measured]
     shown = ", ".join(f"{name} {value}" for name, value in facts.items())

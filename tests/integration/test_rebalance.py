@@ -22,7 +22,7 @@ pytestmark = pytest.mark.broker
 def test_a_revoke_in_good_time_repeats_nothing(stage: Any, eventually: Callable[..., None]) -> None:
     """What a revoke finds started is finished and committed in it; the next owner repeats nothing."""
     load = stage.load()
-    load.produce(4000)
+    load.produce(20_000)
     # No commit but the ones of revokes and stops: a revoke that does not commit shows.
     first, second = (
         stage.app(lambda _record: time.sleep(0.005), drain_s=10.0, commit_interval_s=60.0) for _ in range(2)
