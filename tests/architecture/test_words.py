@@ -83,6 +83,7 @@ JUDGES = (
 )
 
 
+@cache
 def _sources() -> list[Path]:
     """Return what is read; not the list of words itself."""
     found = [path for room in ROOMS for path in (ROOT / room).rglob("*")]
@@ -101,11 +102,17 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
             yield number, line
 
 
+@cache
+def _text(path: Path) -> str:
+    return "\n".join(line for _number, line in _lines(path))
+
+
 def _found(words: str, sources: list[Path]) -> list[str]:
     pattern = re.compile(words, re.IGNORECASE)
     return [
         f"{path.relative_to(ROOT)}:{number}: {line.strip()[:80]}"
         for path in sources
+        if pattern.search(_text(path))
         for number, line in _lines(path)
         if pattern.search(line)
     ]

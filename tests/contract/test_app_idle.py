@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 # A slow look comes twice a second; a loop that goes round each millisecond has 500 turns in between.
 TURNS_PER_CHECK_MAX = 60
-CHECKS = 3
+CHECKS = 1
 RECORDS = 60
 KINDS = ("threads", "asyncio", "batches", "processes")
 

@@ -208,7 +208,7 @@ def _write_until_killed(path: str, ready: Any) -> None:
 
 
 def test_kill_loses_nothing_and_two_processes_share_a_file(tmp_path: Path) -> None:
-    """Two writers of one file are killed with SIGKILL at work; but for their last lines, each line is whole."""
+    """Two writers of one file are killed with SIGKILL at work; each line but their last ones is whole."""
     path, context = tmp_path / "run.jsonl", multiprocessing.get_context("spawn")
     witness = JsonLinesHistory(path)
     workers, flags = [], [context.Event(), context.Event()]
