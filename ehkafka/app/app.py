@@ -135,6 +135,10 @@ class App(Registration, Configurable, Shown, Supervised):
                 while not runtime.wait(0.5):
                     pass
         self._finish()
+        # Another thread's `stop` may have been quicker, and raised it there: a program that ends by what
+        # `run` does must not take a failure for a good end.
+        if runtime.failure is not None:
+            raise runtime.failure
 
     def _stop_on_signal(self, name: str, drain: Drain | None = None, timeout_s: float | None = None) -> None:
         # In the main thread, between two of its bytecodes. Until the start is over the runtime may be the

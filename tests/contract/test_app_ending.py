@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pytest
 from confluent_kafka import KafkaError
 
 import ehkafka
@@ -14,9 +15,6 @@ from ehkafka.events import AppStopped
 from ehkafka.records import TopicPartition
 from ehkafka.run.observation import commit_problem
 from ehkafka.testing import ApiKey
-
-if TYPE_CHECKING:
-    import pytest
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -31,6 +29,41 @@ def ended(app: Any, events: Any) -> tuple[int, int]:
     (stopped,) = events.of(AppStopped)
     assert events[-1] is stopped, "FACT: nothing is reported after the end"
     return raised, stopped.exit_code
+
+
+def test_run_raises_what_ended_it_though_another_threads_stop_was_quicker(
+    lab: Any, recorder: Any, wait_for: Any
+) -> None:
+    """Else a program whose handler failed would end with code 0."""
+    recorder.fail_at(0)
+    app = lab.app(recorder)
+    stopping = threading.Event()
+
+    @app.on_stop
+    def wait_in_the_stop() -> None:
+        # The thread of `run` comes to its own end only now, and finds that nothing is left to do.
+        stopping.set()
+        time.sleep(1.0)
+
+    raised: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            app.run()
+        except ehkafka.EhkafkaError as error:
+            raised.append(error)
+
+    running = threading.Thread(target=run)
+    running.start()
+    wait_for(lambda: app.state == "running")
+    # Holds the lock that both need at the end, so that `stop` is not late.
+    with pytest.raises(ehkafka.errors.HandlerFailedError), app._lock:
+        lab.produce("a")
+        assert app._runtime.wait(15.0)
+        app.stop()
+    assert stopping.is_set()
+    running.join(15.0)
+    assert [type(error) for error in raised] == [ehkafka.errors.HandlerFailedError]
 
 
 def test_a_handler_that_fails_in_the_drain_of_a_stop_is_the_runs_error(
