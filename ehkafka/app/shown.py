@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ehkafka.app.configuration import Configuration
+    from ehkafka.app.keys import Keys
     from ehkafka.members.supervisor import Supervisor
     from ehkafka.run.runtime import Runtime
+    from ehkafka.run.steer.action import ActionResult
+    from ehkafka.run.steer.keys import KeyState
     from ehkafka.settings import Settings
     from ehkafka.telemetry.snapshot import Health, Snapshot
 
@@ -61,6 +66,32 @@ class Shown:
         from ehkafka.run.observation import health_of_run  # noqa: PLC0415 - as above
 
         return health_of_run(runtime, snapshot)
+
+    @property
+    def keys(self) -> Keys:
+        """The keys that hold a commit, and actions on them; see `Keys`."""
+        from ehkafka.app.keys import Keys  # noqa: PLC0415 - as above
+
+        return Keys(self._listed_keys, self._act)
+
+    def _listed_keys(self, *, values: bool = False) -> list[KeyState]:
+        if self._supervisor is not None:
+            return self._supervisor.keys(values=values)
+        runtime = self._runtime
+        return [] if runtime is None or runtime.is_done else runtime.steering.keys(values=values)
+
+    def _act(self, asked: Mapping[str, Any]) -> ActionResult:
+        """Carry out an action that is given as plain values. Raises `ActionRefusedError`."""
+        from ehkafka.app.keys import not_running  # noqa: PLC0415 - as above
+        from ehkafka.run.steer.action import Action  # noqa: PLC0415 - as above
+
+        action = Action.of(asked)
+        if self._supervisor is not None:
+            return self._supervisor.act(action)
+        runtime = self._runtime
+        if runtime is None or runtime.is_done or runtime.is_polling is not True:
+            raise not_running(self.state)
+        return runtime.steering.act(action)
 
     def not_live(self) -> tuple[str, ...]:
         """Return what is wrong with the app that only a restart of its process cures; mostly nothing."""

@@ -120,4 +120,4 @@ def _may_go(dispatcher: Dispatcher, lane: Lane) -> bool:
         return False
     # Somebody paused it to have it later, or no broker takes its letter.
     refused = isinstance(hold.decision, HoldHead) and hold.decision.letter_refused
-    return lane.key not in dispatcher.holds.paused_keys and not refused
+    return not dispatcher.holds.is_paused(lane) and not refused

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 # Keys that are remembered to be held or diverted, in one assignment. Past it a dead-lettered record stays
 # on hold in its lane, so that its key cannot go on as if nothing had happened.
 AFTER_LETTER_MAX = 10_000
+FULL = HoldHead(f"{AFTER_LETTER_MAX} dead-lettered keys wait already")
 # Keys of one record each: no later one could follow it, so nothing is remembered of them.
 _ONCE = (Apart, KeyFailure)
 
@@ -39,6 +40,8 @@ class Decisions:
         self.outbox: deque[Ticket] = deque()
         # Heads of lanes on hold whose dead letter is on its way: see `divert_key`.
         self.diverting: dict[Lane, Ticket] = {}
+        # How many records of such a lane are to go, and why, where somebody sends them by hand.
+        self._sent_by_hand: dict[Lane, tuple[int, str]] = {}
         # Makes the decision for a head whose key is to follow an earlier one to the dead letters. Set by
         # the runtime where a policy can divert; runs under the lock, so it only builds a value.
         self.divert: Callable[..., Decision] | None = None
@@ -79,9 +82,7 @@ class Decisions:
             self._dispatcher.settle_stale(lane)
         elif isinstance(answer, Outcome):
             if answer is Outcome.DEAD_LETTERED and not self._set_after_letter(lane, ticket.decision):
-                self._dispatcher.holds.hold(
-                    lane, HoldHead(f"{AFTER_LETTER_MAX} dead-lettered keys wait already")
-                )
+                self._dispatcher.holds.hold(lane, FULL)
             else:
                 self.give(lane, answer)
         else:
@@ -136,6 +137,19 @@ class Decisions:
             after_letter[lane.key] = "divert_key"
         self._divert_head(lane, reason)
 
+    def send_by_hand(self, lane: Lane, reason: str, records: int) -> None:
+        """Send the first records of a lane on hold to the dead letters, one after another.
+
+        The lane stays on hold meanwhile. Then the key's next records do what the policy says for them.
+        """
+        self._sent_by_hand[lane] = records, reason
+        self._divert_head(lane, reason)
+
+    def forget_letter(self, lane: Lane) -> None:
+        """Let the answer to a held lane's letter count for nothing."""
+        self.diverting.pop(lane, None)
+        self._sent_by_hand.pop(lane, None)
+
     def _divert_head(self, lane: Lane, *reason: str) -> None:
         assert self.divert is not None
         decision = self.divert(lane, *reason)
@@ -147,17 +161,32 @@ class Decisions:
     def _complete_held(self, lane: Lane, answer: Answer) -> None:
         """Go on with a held lane whose head's letter is safe; a letter that nobody takes leaves it held."""
         holds = self._dispatcher.holds
-        del self.diverting[lane]
+        ticket = self.diverting.pop(lane)
+        left, reason = self._sent_by_hand.pop(lane, (0, ""))
         if answer is Outcome.DEAD_LETTERED:
+            if left == 1:
+                self._end_by_hand(lane, ticket.decision)
+                return
             holds.give_up_head(lane)
             if lane not in holds.held:
                 return
             if lane.assignment.halted and not lane.assignment.may_start(lane.head):
                 holds.keep(lane, HoldHead("its key is diverted to the dead letters"))
+            elif left:
+                self.send_by_hand(lane, reason, left - 1)
             else:
                 self._divert_head(lane)
         elif isinstance(answer, HoldHead):
             holds.keep(lane, answer)
+
+    def _end_by_hand(self, lane: Lane, decision: AwaitHead) -> None:
+        holds = self._dispatcher.holds
+        if not self._set_after_letter(lane, decision):
+            holds.keep(lane, FULL)
+            return
+        holds.give_up_head(lane)
+        if lane in holds.held:
+            holds.release(lane)
 
     def _set_after_letter(self, lane: Lane, decision: AwaitHead) -> bool:
         """Remember what the key's next records do; False where there is no room for one key more."""

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ehkafka.endpoint import Endpoint
 from ehkafka.endpoint.recipe import Recipe
-from ehkafka.errors import ConfigurationError, EhkafkaError, EngineError, describe
+from ehkafka.errors import ActionRefusedError, ConfigurationError, EhkafkaError, EngineError, describe
 from ehkafka.members.orders import INTERRUPTED, Orders
 from ehkafka.members.reference import MAIN, explained, imported
 from ehkafka.members.serving import ORPHANED, Serving
@@ -154,4 +154,13 @@ def _serve(app: Any, serving: Serving) -> None:
             "snapshot": app.snapshot().as_dict(),
         }
 
-    serving.actions = {"status": status}
+    def keys(*, values: bool) -> list[dict[str, Any]]:
+        return [one.as_dict() for one in app.keys.waiting(values=values)]
+
+    def act(action: dict[str, Any]) -> dict[str, Any]:
+        try:
+            return {"result": app.keys.act(action).as_dict()}
+        except ActionRefusedError as error:
+            return {"refused": [error.reason, str(error), list(error.names)]}
+
+    serving.actions = {"status": status, "keys": keys, "act": act}

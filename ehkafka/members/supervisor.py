@@ -33,6 +33,7 @@ from ehkafka.members.process import MemberProcess
 from ehkafka.members.reaping import must_reap, reap
 from ehkafka.members.restarts import LOOP_ENDS, ends_all
 from ehkafka.members.rollover import Rollover
+from ehkafka.members.steering import act, keys_of
 from ehkafka.members.summary import counts_of, joined, summed
 from ehkafka.settings import drain_of
 
@@ -41,6 +42,9 @@ if TYPE_CHECKING:
 
     from ehkafka.errors import EhkafkaError
     from ehkafka.members.plan import Plan
+    from ehkafka.records import TopicPartition
+    from ehkafka.run.steer.action import Action, ActionResult
+    from ehkafka.run.steer.keys import KeyState
     from ehkafka.settings import Drain
     from ehkafka.telemetry.bus import EventBus
     from ehkafka.telemetry.snapshot import Health, Snapshot
@@ -125,7 +129,7 @@ class Supervisor:
         now_s = self._now_s()
         return joined(member.health(now_s) for member in self._members)
 
-    def ask(self, number: int, action: str, timeout_s: float, **arguments: Any) -> Any:
+    def ask(self, number: int, action: str, timeout_s: float, /, **arguments: Any) -> Any:
         """Ask one member for something, and return what it answers.
 
         Raises `TimeoutError` when it does not in time, `LookupError` when it cannot.
@@ -139,6 +143,22 @@ class Supervisor:
         if answer.error is not None:
             raise LookupError(f"Member {number}: {answer.error}.")
         return answer.value
+
+    def keys(self, *, values: bool = False) -> list[KeyState]:
+        """Return the keys of all members that hold a commit, or wait by themselves."""
+        return keys_of(self, values=values)
+
+    def act(self, action: Action) -> ActionResult:
+        """Have a member carry an action out. Raises `ActionRefusedError`."""
+        return act(self, action)
+
+    def running(self) -> list[int]:
+        """Return the numbers of the members that run."""
+        return [member.number for member in self._members if member.process is not None]
+
+    def member_with(self, partition: TopicPartition) -> int | None:
+        """Return which member has a partition, as it answered last."""
+        return next((one.number for one in self._members if one.has(partition)), None)
 
     def request_stop(self, reason: str, drain: Drain | None = None, timeout_s: float | None = None) -> None:
         """Ask all members to stop; returns at once."""

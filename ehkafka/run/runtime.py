@@ -28,6 +28,7 @@ from ehkafka.run.mirroring import Mirroring
 from ehkafka.run.reach import Reach
 from ehkafka.run.resizing import named_route, resize
 from ehkafka.run.shutdown import Shutdown, StopRequest
+from ehkafka.run.steer.steering import Steering
 from ehkafka.settings import drain_of
 from ehkafka.telemetry.bus import EventBus
 
@@ -85,6 +86,9 @@ class Runtime:
         self._stop_token_events: Callable[[], None] = lambda: None
         self.loop = PollLoop(
             self.context, by_topic, on_error=self._on_connection_error, slow_check=self._check_slowly
+        )
+        self.steering = Steering(
+            self.context, self._routes, self.loop.by_hand, emit=self.bus.emit, history=app.history
         )
         self.shutdown = Shutdown(self.context, self.loop, self._routes)
         self._reach = Reach(app, letters=self._letters.topics, emit=self.bus.emit)
@@ -188,7 +192,7 @@ class Runtime:
 
     def resize(self, handler: str, workers: int) -> None:
         """Change how many workers a handler has. Raises `ConfigurationError`, or what a set-up raises."""
-        route = named_route(self._routes, handler)
+        route = named_route(self._routes, handler, f"resize({handler!r})")
         before = resize(route, workers)
         self.bus.emit(HandlerResized(handler, before, workers))
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ehkafka.lanes.decision import HoldHead, RetryHead
+from ehkafka.lanes.holds import PAUSED
 from ehkafka.lanes.lane import Lane
 from ehkafka.lanes.order import describe_key
 from ehkafka.telemetry.snapshot import PartitionSnapshot, Unfinished
@@ -176,11 +177,16 @@ def _oldest(
         lane, offset = _first_of(assignment.chunks[0], dispatcher), first
     if lane is None:
         return None, None
+    return unfinished_of(route, assignment, lane, offset, now_s), lane.key
+
+
+def unfinished_of(route: Route, assignment: Assignment, lane: Lane, offset: int, now_s: float) -> Unfinished:
+    """Return a picture of the record at a lane's head, its key yet to be described. Caller has the lock."""
+    dispatcher = route.dispatcher
     mark = assignment.mark_at(offset)
-    ticket = dispatcher.decisions.awaited.get(lane)
-    hold = dispatcher.holds.held.get(lane) or ticket
+    hold = dispatcher.holds.held.get(lane) or dispatcher.decisions.awaited.get(lane)
     state = "running" if lane.running else "queued"
-    oldest = Unfinished(
+    return Unfinished(
         offset=offset,
         key="",
         age_s=max(0.0, now_s - mark.received_at_s) if mark else 0.0,
@@ -189,8 +195,24 @@ def _oldest(
         last_error=lane.last_error if lane.attempts else "",
         is_on_hold=hold is not None and isinstance(hold.decision, HoldHead),
         deadline_s=route.deadline_s if lane.running else 0.0,
+        status=status_of(dispatcher, lane),
+        handler=route.handler,
+        lane_records=len(lane),
     )
-    return oldest, lane.key
+
+
+def status_of(dispatcher: Dispatcher, lane: Lane) -> str:
+    """Return what a lane does, in one word of `Unfinished.status`. Caller has the lock."""
+    if lane in dispatcher.decisions.diverting:
+        return "sending"
+    hold = dispatcher.holds.held.get(lane)
+    if hold is None:
+        if lane in dispatcher.decisions.awaited:
+            return "deferred"
+        return "running" if lane.running else "queued"
+    if isinstance(hold.decision, RetryHead):
+        return "waiting"
+    return "paused" if hold.decision is PAUSED else "held"
 
 
 def _first_of(chunk: Chunk, dispatcher: Dispatcher) -> Lane:

@@ -33,6 +33,12 @@ class Unfinished:
     is_on_hold: bool = False
     # How long its handler may take for it, where it runs and has a deadline.
     deadline_s: float = 0.0
+    # `queued`, `running`, `deferred` (it waits for an answer), `waiting` (for its next attempt), `sending`
+    # (its dead letter is on its way), `held` or `paused`; and its handler's name.
+    status: str = "queued"
+    handler: str = ""
+    # How many records its key has here, itself included; one that runs in a chunk counts alone.
+    lane_records: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -120,7 +120,7 @@ OWNERS = {
         "spark.sink",
         "testing",
     ),
-    "orjson": ("records", "checkpoints", "checks", "members.wire", "spark.sink", "testing", "cli"),
+    "orjson": ("records", "checkpoints", "checks", "members.wire", "run.steer", "spark.sink", "testing", "cli"),
     "pyspark": ("spark",),
     "pyarrow": ("spark",),
     "numpy": ("spark",),
