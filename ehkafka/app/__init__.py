@@ -2,8 +2,8 @@
 
 `app` is the façade's `App`, over `registration` (what comes before the start), `configuration` (settings and
 endpoint), which `effective` explains without secrets, `shown` (what it shows of its run), `keys` (a hand on
-each key) and `supervised` (a run in several processes). `lifespan` starts it from an event loop. One run,
-from start to stop, is `run`'s.
+each key), `web` (its HTTP side), `on_spark` and `supervised` (a run in several processes). `lifespan` starts
+it from an event loop. One run, from start to stop, is `run`'s.
 """
 
 from __future__ import annotations

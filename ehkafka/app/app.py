@@ -12,9 +12,11 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Literal
 
 from ehkafka.app.configuration import Configurable, Configuration
+from ehkafka.app.on_spark import OnSpark
 from ehkafka.app.registration import Registration
 from ehkafka.app.shown import Shown
 from ehkafka.app.supervised import Supervised
+from ehkafka.app.web import Web
 from ehkafka.errors import ConfigurationError, EngineError
 from ehkafka.run.collector import collector_set
 from ehkafka.run.importing import refuse_while_importing
@@ -23,19 +25,16 @@ from ehkafka.settings import check_timeout, drain_of
 from ehkafka.wording.calling import plainly
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from types import TracebackType
     from typing import Self
-
-    from pyspark.sql import SparkSession
 
     from ehkafka.checkpoints.store_mirror import MirrorChoice
     from ehkafka.endpoint import Endpoint
     from ehkafka.events.history import History
+    from ehkafka.http.options import Http
     from ehkafka.run.options import AppOptions
     from ehkafka.run.runtime import Runtime
     from ehkafka.settings import Drain
-    from ehkafka.spark.engine.run import SparkRun
 
 State = Literal["new", "starting", "running", "stopping", "stopped"]
 
@@ -43,7 +42,7 @@ State = Literal["new", "starting", "running", "stopping", "stopped"]
 STOP_SLACK_S = 5.0
 
 
-class App(Registration, Configurable, Shown, Supervised):
+class App(Registration, Configurable, Shown, Supervised, OnSpark, Web):
     """A consumer group's member: handlers, and one consumer that feeds them.
 
     - `group` (required): the consumer group.
@@ -55,6 +54,8 @@ class App(Registration, Configurable, Shown, Supervised):
       the configuration.
     - `history` (default `None`): a recorder for the checker of `ehkafka.testing`.
     - `mirror` (default `None`): a copy of the commits elsewhere, such as `BlobMirror`.
+    - `http` (default `None`): where to serve probes, metrics, the page and actions while the app runs: an
+      address such as `"127.0.0.1:8080"`, or `ehkafka.http.Http(…)`. Needs the extra `[web]`.
     - `**settings`: the fields of `ehkafka.settings.Settings`, which has a line for each: commits, limits,
       stop, health, and librdkafka's properties as `consumer={…}`.
 
@@ -70,12 +71,14 @@ class App(Registration, Configurable, Shown, Supervised):
         start: Any = None,
         history: History | None = None,
         mirror: MirrorChoice | None = None,
+        http: str | Http | None = None,
         **settings: Any,
     ) -> None:
         super().__init__()
         self._configuration = Configuration(group, endpoint, start, settings)
         self._history = None if history is None else _checked_history(history)
         self._mirror = None if mirror is None else _checked_mirror(mirror)
+        self._take_http(http)
         # Guards the life cycle, not the data: two threads may start and stop.
         self._lock = threading.RLock()
         self._runtime: Runtime | None = None
@@ -94,7 +97,9 @@ class App(Registration, Configurable, Shown, Supervised):
         *,
         members: int | Literal["auto"] | None = None,
         hung_s: float | None = None,
+        members_min: int | None = None,
         health_file: str | os.PathLike[str] | None = None,
+        http: str | Http | None = None,
         gc_freeze: bool = False,
         gc_threshold: int | None = None,
     ) -> None:
@@ -104,23 +109,43 @@ class App(Registration, Configurable, Shown, Supervised):
         comes during the start lets that end first, and a second one raises `KeyboardInterrupt`; so does the
         first while the broker or a token is waited for.
 
-        `gc_freeze` leaves what exists after the start out of Python's garbage collections, `gc_threshold` is
-        how many new objects make one (Python's own: 700). Both are for the whole process, until this returns.
+        Several processes (`docs/members.md` has the rules)
 
-        `members` starts that many processes, each with the app and a member of the group, or `"auto"` one for
-        each core; this one then consumes nothing and looks after them. A member that is not live for `hung_s`
-        is killed and started again. `health_file` is touched every few seconds while the app, or each member,
-        is live. `docs/members.md` has the rules.
+        - `members` (default `None`): start so many processes, each with the app and a member of the group, or
+          `"auto"` one for each core; this one then consumes nothing and looks after them.
+        - `hung_s` (seconds, default `None`): a member that is not live for so long is killed and restarted.
+        - `members_min` (default `None`): with fewer that are ready `/ready` fails. `None`: 1.
+
+        Shown
+
+        - `health_file` (default `None`): a file that is touched every few seconds while the app, or each
+          member, is live.
+        - `http` (default `None`): what `App(http=…)` takes, for this run and those after it.
+
+        Python's garbage collector, for the whole process until this returns
+
+        - `gc_freeze` (default `False`): leave out of it what exists after the start.
+        - `gc_threshold` (objects, default `None`): how many new ones make a collection. `None`: Python's 700.
         """
         refuse_while_importing()
+        self._take_http(http)
         collector = collector_set(freeze=gc_freeze, threshold=gc_threshold)
-        if members is not None or hung_s is not None:
+        if members is not None or hung_s is not None or members_min is not None:
             with self._lock:
                 self._check_process()
                 self._must_be_at_rest()
                 self._must_have_handlers()
             run = {"gc_freeze": gc_freeze, "gc_threshold": gc_threshold}
-            self._run_members(members, self._options(), hung_s=hung_s, health_file=health_file, run=run)
+            with self._served() as serving:
+                self._run_members(
+                    members,
+                    self._options(),
+                    serving,
+                    hung_s=hung_s,
+                    members_min=members_min,
+                    health_file=health_file,
+                    run=run,
+                )
             return
         # Before the start: from its last moments on records are handled, and a signal must not cut them off.
         with stops(self._stop_on_signal, self._exit_on_signal), self._shown_live(health_file):
@@ -167,6 +192,9 @@ class App(Registration, Configurable, Shown, Supervised):
             self._state, self._starter = "starting", threading.current_thread()
             try:
                 with ExitStack() as undo:
+                    # Bound before anything starts: a port that is in use ends the start with nothing done.
+                    undo.callback(self._unbind)
+                    serving = self._bind()
                     self._runtime = runtime = self._make_runtime()
                     runtime.start(lambda: self._call_on_start(undo))
                     undo.pop_all()
@@ -176,6 +204,8 @@ class App(Registration, Configurable, Shown, Supervised):
             finally:
                 self._starter = None
             self._state = "running"
+            if serving is not None:
+                runtime.bus.emit(serving)
 
     @plainly
     def stop(self, *, drain: Drain | bool | None = None, timeout_s: float | None = None) -> None:
@@ -247,61 +277,6 @@ class App(Registration, Configurable, Shown, Supervised):
         await asyncio.to_thread(self.stop)
 
     @plainly
-    def run_on_spark(
-        self,
-        spark: SparkSession,
-        *,
-        checkpoint: str | os.PathLike[str] | None = None,
-        new_checkpoint: bool = False,
-        available_now: bool = False,
-        interval_s: float | None = None,
-        max_records_per_batch: int = 200_000,
-        source_options: Mapping[str, str] | None = None,
-        folders: tuple[str, ...] = (),
-    ) -> SparkRun:
-        """Run the handlers inside the tasks of a Spark query, and return at once.
-
-        The same order per key, retries and dead letters; commits to the group and the mirror after each
-        finished batch. Raises `ConfigurationError` for what cannot run there, `GroupInUseError` while a
-        consumer holds the group.
-
-        - `spark` (required): the session.
-
-        Positions
-
-        - `checkpoint` (default `None`): a folder that the driver can write to. `None`: each start begins
-          where the group stands.
-        - `new_checkpoint` (default `False`): begin where the group stands, although the checkpoint stands
-          elsewhere.
-
-        Pace
-
-        - `available_now` (default `False`): end when what is there at the start is handled.
-        - `interval_s` (seconds, default `None`): time from the start of one batch to the next. `None`: 0.2 s.
-        - `max_records_per_batch` (records, default `200_000`): a batch takes no more.
-
-        Source
-
-        - `source_options` (default `None`): options of `format("ehkafka")`, such as the way to the broker.
-        - `folders` (default `()`): where executors on this machine look for modules.
-        """
-        refuse_while_importing()
-        from ehkafka.spark.engine.choices import SparkChoices  # noqa: PLC0415 - not for an app that runs here
-        from ehkafka.spark.engine.start import start_on_spark  # noqa: PLC0415 - likewise
-
-        self._must_be_at_rest()
-        choices = SparkChoices(
-            checkpoint=checkpoint,
-            new_checkpoint=new_checkpoint,
-            available_now=available_now,
-            interval_s=interval_s,
-            max_records_per_batch=max_records_per_batch,
-            source_options=source_options,
-            folders=folders,
-        )
-        return start_on_spark(self._options(), spark, choices)
-
-    @plainly
     def resize(self, handler: str, *, workers: int) -> None:
         """Change how many workers a handler has while the app runs; `handler` is its function's name.
 
@@ -367,7 +342,7 @@ class App(Registration, Configurable, Shown, Supervised):
             on_stop=tuple(self._on_stop),
             worker_set_up=self._worker_set_up,
             worker_tear_down=self._worker_tear_down,
-            event_hooks=tuple(self._event_hooks),
+            event_hooks=(*self._event_hooks, *self._site_hooks()),
             history=self._history,
             mirror=self._mirror,
         )
@@ -382,6 +357,7 @@ class App(Registration, Configurable, Shown, Supervised):
             try:
                 self._call_on_stop()
             finally:
+                self._unbind()
                 if runtime.failure is not None:
                     raise runtime.failure
 

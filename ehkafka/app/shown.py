@@ -95,11 +95,33 @@ class Shown:
 
     def not_live(self) -> tuple[str, ...]:
         """Return what is wrong with the app that only a restart of its process cures; mostly nothing."""
+        if self._supervisor is not None:
+            return self._supervisor.not_live()
         if self._runtime is None:
             return ()
         from ehkafka.run.liveness import not_live  # noqa: PLC0415 - few ask
 
         return not_live(self._runtime)
+
+    def not_started(self) -> tuple[str, ...]:
+        """Return what the app waits for before it is a member of its group; nothing from then on."""
+        if self._supervisor is not None:
+            return self._supervisor.not_ready()
+        if self._runtime is None or self.state in ("new", "stopped"):
+            return (f"The app is {self.state}.",)
+        from ehkafka.run.readiness import not_started  # noqa: PLC0415 - as above
+
+        return not_started(self._runtime)
+
+    def not_ready(self) -> tuple[str, ...]:
+        """Return why the app does not do its work now: no broker, no group, a stop. Records are no reason."""
+        if self._supervisor is not None:
+            return self._supervisor.not_ready()
+        if self._runtime is None or self.state in ("new", "stopped"):
+            return (f"The app is {self.state}.",)
+        from ehkafka.run.readiness import not_ready  # noqa: PLC0415 - as above
+
+        return not_ready(self._runtime)
 
     def _is_live(self) -> bool:
         return self.state in ("running", "stopping") and not self.not_live()

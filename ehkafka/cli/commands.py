@@ -15,11 +15,14 @@ import ehkafka
 from ehkafka.cli.command_line import CommandLine
 from ehkafka.cli.dlq.commands import dlq
 from ehkafka.cli.exits import CODES, reported
+from ehkafka.cli.http_options import HttpGiven
 from ehkafka.cli.inspect_commands import CHECK_HELP, CONFIG_HELP, TAIL_HELP, check, show_config, tail
+from ehkafka.cli.keys.commands import keys
 from ehkafka.cli.lag_commands import LAG_HELP, OWNERS_HELP, lag, owners
 from ehkafka.cli.log_setup import LogLevel, log_to_stderr
-from ehkafka.cli.member_options import HealthFile, HungS, MembersGiven, MembersOption
+from ehkafka.cli.member_options import HealthFile, HungS, MembersGiven, MembersMin, MembersOption
 from ehkafka.cli.offsets.commands import offsets
+from ehkafka.cli.option_groups import grouped
 from ehkafka.cli.options import Assignments, Config, Debug, topic_names
 from ehkafka.cli.spark_options import (
     AvailableNow,
@@ -50,6 +53,7 @@ Examples:
   ehkafka run shop.orders --log-level debug
   ehkafka run shop.orders --config prod.toml --set drain_s=20
   ehkafka run shop.orders --members auto  in a process for each core
+  ehkafka run shop.orders --http 127.0.0.1:8080   with probes, metrics and a page
   ehkafka run shop.orders --engine spark --checkpoint /mnt/orders
 
 """
@@ -71,6 +75,7 @@ HELP = "Consume Kafka-protocol records with strict order per key and commits tha
 cli = CommandLine(help=HELP)
 
 cli.add_typer(dlq, name="dlq")
+cli.add_typer(keys, name="keys")
 cli.add_typer(offsets, name="offsets")
 
 
@@ -92,6 +97,7 @@ def ehkafka_command(
 
 
 @cli.command(help=RUN_HELP)
+@grouped
 def run(
     app: Annotated[str, typer.Argument(metavar="MODULE:APP", help="The ehkafka.App to run.")],
     *,
@@ -115,8 +121,10 @@ def run(
         ),
     ] = True,
     members: MembersOption = None,
+    members_min: MembersMin = None,
     hung_s: HungS = None,
     health_file: HealthFile = None,
+    http: HttpGiven,
     engine: EngineOption = Engine.LOCAL,
     master: Master = None,
     checkpoint: Checkpoint = None,
@@ -145,7 +153,10 @@ def run(
             conf=tuple(spark_conf or ()),
         )
         on_spark.check(engine)
-        in_members = MembersGiven(members=members, hung_s=hung_s, health_file=health_file).arguments(engine)
+        in_members = MembersGiven(
+            members=members, members_min=members_min, hung_s=hung_s, health_file=health_file
+        ).arguments(engine)
+        served = http.options(engine)
         named = () if reset is None else (f"reset={reset}",)
         given = Given.read(config, (*(assignments or ()), *named))
         found = load_app(app)
@@ -157,7 +168,9 @@ def run(
             run_on_spark(found, app, on_spark)
             return
         with members_shown(found, is_wanted=members is not None):
-            found.run(**in_members, gc_freeze=tune_gc, gc_threshold=GC_THRESHOLD if tune_gc else None)
+            found.run(
+                **in_members, http=served, gc_freeze=tune_gc, gc_threshold=GC_THRESHOLD if tune_gc else None
+            )
 
 
 @cli.command(help=DEMO_HELP)

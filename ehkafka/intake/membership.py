@@ -72,6 +72,9 @@ class Membership:
         # Filled and emptied here alone, on the poll thread. It changes size at a rebalance, so another thread
         # may look one partition up but never iterate over it.
         self.owned: OwnedPartitions = context.owned
+        # Whether one of librdkafka's callbacks runs, during which the loop does not come round. Any thread
+        # reads it.
+        self.is_in_callback = False
         # When a drain that goes on is to be cut again.
         self.cut_again_s = 0.0
         # Ended while paused: librdkafka keeps that over the next assign.
@@ -358,6 +361,7 @@ class Membership:
     def _guard(self, change: Callable[[], object]) -> None:
         # An exception in a callback of librdkafka makes `consume()` drop the batch that it was about to
         # return, and the position has moved past it.
+        self.is_in_callback = True
         try:
             change()
         except EhkafkaError as error:
@@ -368,6 +372,8 @@ class Membership:
             )
             failure.__cause__ = error
             self._context.fatal(failure)
+        finally:
+            self.is_in_callback = False
 
 
 def fits_until(route: Route, ends_s: float | None) -> Callable[[Work], bool] | None:

@@ -36,6 +36,7 @@ from ehkafka.members.rollover import Rollover
 from ehkafka.members.steering import act, keys_of
 from ehkafka.members.summary import counts_of, joined, summed
 from ehkafka.settings import drain_of
+from ehkafka.telemetry.health import POLL_SILENCE_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -79,6 +80,7 @@ class Supervisor:
         self._selector = selectors.DefaultSelector()
         self._signals: deque[str] = deque()
         self._rollover = Rollover()
+        self._turned_s = now_s()
         self._rolled_s = 0.0
         self._rolled = 0
         # What processes that have ended had counted. Main thread; replaced as a whole.
@@ -128,6 +130,24 @@ class Supervisor:
         """Return what is wrong with any member."""
         now_s = self._now_s()
         return joined(member.health(now_s) for member in self._members)
+
+    def not_live(self) -> tuple[str, ...]:
+        """Return what only a restart of the supervisor cures: it restarts its members itself."""
+        silence_s = self._now_s() - self._turned_s
+        if self._done.is_set() or silence_s < POLL_SILENCE_S:
+            return ()
+        return (f"The supervisor has not looked after its members for {silence_s:.0f} s.",)
+
+    def not_ready(self) -> tuple[str, ...]:
+        """Return why too few members do their work now."""
+        if self._stopping is not None:
+            return ("The app stops.",)
+        ready = sum(member.is_ready for member in self._members)
+        if ready >= self._plan.members_min:
+            return ()
+        return (
+            f"{ready} of {len(self._members)} members are ready; at least {self._plan.members_min} must be.",
+        )
 
     def ask(self, number: int, action: str, timeout_s: float, /, **arguments: Any) -> Any:
         """Ask one member for something, and return what it answers.
@@ -221,7 +241,7 @@ class Supervisor:
             if key.fileobj is self._waker:
                 self._waker.drain()
         self._take_signals()
-        now_s = self._now_s()
+        self._turned_s = now_s = self._now_s()
         for member in self._members:
             self._check(member, now_s)
         if self._is_reaper:

@@ -34,6 +34,7 @@ CALLABLES: tuple[Callable[..., Any], ...] = (
     ehkafka.App,
     ehkafka.App.handler,
     ehkafka.App.batch_handler,
+    ehkafka.App.run,
     ehkafka.App.run_on_spark,
     ehkafka.BlobMirror,
     ehkafka.Consumer,

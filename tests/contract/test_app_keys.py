@@ -296,6 +296,7 @@ def test_a_kept_pause_is_taken_over_by_the_next_assignment(
     lab: Any, recorder: Any, wait_for: Any, stays: Any
 ) -> None:
     """The one that is not kept ends with the partition."""
+
     def fail(_record: Any) -> None:
         raise ValueError("no")
 

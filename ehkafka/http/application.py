@@ -1,0 +1,216 @@
+"""The ASGI application: all routes of one app, behind `access`."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from http import HTTPStatus
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.responses import FileResponse, Response, StreamingResponse
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from ehkafka.errors import ActionRefusedError, MissingExtraError
+from ehkafka.http.access import SESSION_S, Access, Guarded
+from ehkafka.http.probes import Probes
+from ehkafka.http.stream import Streams, TooManyStreamsError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from starlette.requests import Request
+
+    from ehkafka.http.journal import Journal
+    from ehkafka.http.options import Http
+    from ehkafka.http.served import Served
+    from ehkafka.http.state import State
+    from ehkafka.settings.secret import Secret
+
+PAGE: Final = Path(__file__).parent / "page"
+BODY_BYTES_MAX: Final = 16_384
+BODY_S: Final = 10.0
+STATUS_OF: Final = {
+    "invalid": 400,
+    "unknown": 404,
+    "elsewhere": 404,
+    "busy": 503,
+    "stopped": 503,
+}
+CONFLICT: Final = 409
+
+
+class Json(Response):
+    """JSON by orjson."""
+
+    media_type = "application/json"
+
+    def render(self, content: Any) -> bytes:
+        """Return the body."""
+        return orjson.dumps(content, option=orjson.OPT_NON_STR_KEYS)
+
+
+class Pages:
+    """The answers. Each look at the app is made on one of starlette's threads, never on the loop."""
+
+    def __init__(
+        self,
+        served: Served,
+        state: State,
+        journal: Journal,
+        access: Access,
+        metrics: Callable[[], tuple[bytes, str]],
+    ) -> None:
+        self._served = served
+        self._state = state
+        self._access = access
+        self._probes = Probes(served)
+        self._streams = Streams(state, journal)
+        self._metrics = metrics
+        # One at a time: whoever asks meanwhile waits for the same lock of the interpreter anyway.
+        self._measuring = asyncio.Lock()
+
+    def routes(self) -> list[Route | Mount]:
+        """Return them all."""
+        probes = {"live": self._probes.live, "ready": self._probes.ready}
+        probes |= {"startup": self._probes.startup, "health": self._probes.health}
+        return [
+            *(Route(f"/{name}", functools.partial(_probe, answer)) for name, answer in probes.items()),
+            Route("/metrics", self.metrics),
+            Route("/snapshot", self.snapshot),
+            Route("/state", self.state),
+            Route("/events", self.events),
+            Route("/actions", self.actions, methods=["POST"]),
+            Route("/login", self.login, methods=["POST"]),
+            Route("/logout", self.logout, methods=["POST"]),
+            Route("/", self.page),
+            Route("/favicon.ico", self.no_icon),
+            Mount("/page", StaticFiles(directory=PAGE, check_dir=False)),
+        ]
+
+    async def metrics(self, _request: Request) -> Response:
+        """Prometheus's text."""
+        async with self._measuring:
+            try:
+                body, kind = await run_in_threadpool(self._metrics)
+            except MissingExtraError as error:
+                return Json({"reason": "extra", "text": str(error)}, HTTPStatus.NOT_IMPLEMENTED)
+        return Response(body, media_type=kind)
+
+    async def snapshot(self, _request: Request) -> Response:
+        """`App.snapshot()`."""
+        return Json((await run_in_threadpool(self._served.snapshot)).as_dict())
+
+    async def state(self, request: Request) -> Response:
+        """What the page shows."""
+        state = await run_in_threadpool(self._state.get)
+        return Json(state | {"access": self._access.described(request.headers)})
+
+    async def events(self, request: Request) -> Response:
+        """The same as it changes."""
+        try:
+            queue = self._streams.open()
+        except TooManyStreamsError:
+            text = "As many listen as may; close another page first."
+            return Json({"reason": "streams", "text": text}, HTTPStatus.SERVICE_UNAVAILABLE)
+        lines = self._streams.read(queue, self._access.described(request.headers))
+        return StreamingResponse(lines, media_type="text/event-stream")
+
+    async def actions(self, request: Request) -> Response:
+        """Carry one out."""
+        asked = await _json(request)
+        client = "an unknown address" if request.client is None else request.client.host
+        asked["by"] = f"the token, from {client}"
+        try:
+            result = await run_in_threadpool(self._served.keys.act, asked)
+        except ActionRefusedError as error:
+            status = STATUS_OF.get(error.reason, CONFLICT)
+            body = {"reason": error.reason, "text": str(error), "names": list(error.names)}
+            return Json(body, status)
+        self._state.forget()
+        return Json(result.as_dict())
+
+    async def login(self, request: Request) -> Response:
+        """Trade the token for a cookie."""
+        given = (await _json(request)).get("token")
+        if not isinstance(given, str) or not self._access.is_token(given):
+            return Json({"reason": "token", "text": "That is not the token."}, HTTPStatus.FORBIDDEN)
+        answer = Response(status_code=HTTPStatus.NO_CONTENT)
+        answer.set_cookie(
+            self._access.cookie,
+            self._access.sessions.open(),
+            max_age=int(SESSION_S),
+            httponly=True,
+            samesite="strict",
+            secure=request.url.scheme == "https",
+        )
+        return answer
+
+    async def logout(self, request: Request) -> Response:
+        """End the cookie."""
+        self._access.sessions.close(self._access.session_of(request.headers))
+        answer = Response(status_code=HTTPStatus.NO_CONTENT)
+        answer.delete_cookie(self._access.cookie)
+        return answer
+
+    async def page(self, _request: Request) -> Response:
+        """The page, which has nothing of the app in itself."""
+        return FileResponse(PAGE / "index.html")
+
+    async def no_icon(self, _request: Request) -> Response:
+        """The page names its icon itself."""
+        return Response(status_code=HTTPStatus.NOT_FOUND)
+
+
+async def _probe(answer: Callable[[], tuple[int, dict[str, Any]]], _request: Request) -> Response:
+    status, body = await run_in_threadpool(answer)
+    return Json(body, status)
+
+
+async def _json(request: Request) -> dict[str, Any]:
+    """Return a small JSON object. Raises `HTTPException` for anything else."""
+    body = b""
+    try:
+        async with asyncio.timeout(BODY_S):
+            async for part in request.stream():
+                body += part
+                if len(body) > BODY_BYTES_MAX:
+                    raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "Too long.")
+    except TimeoutError:
+        raise HTTPException(HTTPStatus.REQUEST_TIMEOUT, "Too slow.") from None
+    try:
+        found = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        raise HTTPException(HTTPStatus.BAD_REQUEST, "Send a JSON object.") from None
+    if not isinstance(found, dict):
+        raise HTTPException(HTTPStatus.BAD_REQUEST, "Send a JSON object.")
+    return found
+
+
+async def _refused(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return Json({"reason": "invalid", "text": error.detail}, error.status_code)
+
+
+def application(
+    options: Http,
+    token: Secret | None,
+    served: Served,
+    state: State,
+    journal: Journal,
+    metrics: Callable[[], tuple[bytes, str]],
+) -> Any:
+    """Return the ASGI application of one app."""
+    access = Access(options, token)
+    pages = Pages(served, state, journal, access, metrics)
+    return Starlette(
+        routes=pages.routes(),
+        middleware=[Middleware(Guarded, access=access, page=PAGE / "index.html")],
+        exception_handlers={HTTPException: _refused},
+    )
