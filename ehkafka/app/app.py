@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Literal
 
 from ehkafka.app.configuration import Configurable, Configuration
+from ehkafka.app.on_spark import OnSpark
 from ehkafka.app.registration import Registration
 from ehkafka.app.shown import Shown
 from ehkafka.app.supervised import Supervised
@@ -19,23 +20,21 @@ from ehkafka.errors import ConfigurationError, EngineError
 from ehkafka.run.collector import collector_set
 from ehkafka.run.importing import refuse_while_importing
 from ehkafka.run.signals import stops
+from ehkafka.run.until import checked_until
 from ehkafka.settings import check_timeout, drain_of
 from ehkafka.wording.calling import plainly
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from types import TracebackType
     from typing import Self
-
-    from pyspark.sql import SparkSession
 
     from ehkafka.checkpoints.store_mirror import MirrorChoice
     from ehkafka.endpoint import Endpoint
     from ehkafka.events.history import History
     from ehkafka.run.options import AppOptions
     from ehkafka.run.runtime import Runtime
+    from ehkafka.run.until import Until, UntilWord
     from ehkafka.settings import Drain
-    from ehkafka.spark.engine.run import SparkRun
 
 State = Literal["new", "starting", "running", "stopping", "stopped"]
 
@@ -43,7 +42,7 @@ State = Literal["new", "starting", "running", "stopping", "stopped"]
 STOP_SLACK_S = 5.0
 
 
-class App(Registration, Configurable, Shown, Supervised):
+class App(Registration, Configurable, Shown, Supervised, OnSpark):
     """A consumer group's member: handlers, and one consumer that feeds them.
 
     - `group` (required): the consumer group.
@@ -85,6 +84,8 @@ class App(Registration, Configurable, Shown, Supervised):
         self._starter: threading.Thread | None = None
         # What a signal that came during `run` asks for: its name, the drain, the time. Main thread only.
         self._early_stop: tuple[str, Drain | None, float | None] | None = None
+        # Set by `run` for the start within it.
+        self._until: Until | None = None
 
     # --- life cycle --------------------------------------------------------------------------------
 
@@ -92,6 +93,8 @@ class App(Registration, Configurable, Shown, Supervised):
     def run(
         self,
         *,
+        until: UntilWord | None = None,
+        settle_s: float = 60.0,
         members: int | Literal["auto"] | None = None,
         hung_s: float | None = None,
         health_file: str | os.PathLike[str] | None = None,
@@ -104,28 +107,37 @@ class App(Registration, Configurable, Shown, Supervised):
         comes during the start lets that end first, and a second one raises `KeyboardInterrupt`; so does the
         first while the broker or a token is waited for.
 
-        `gc_freeze` leaves what exists after the start out of Python's garbage collections, `gc_threshold` is
-        how many new objects make one (Python's own: 700). Both are for the whole process, until this returns.
-
-        `members` starts that many processes, each with the app and a member of the group, or `"auto"` one for
-        each core; this one then consumes nothing and looks after them. A member that is not live for `hung_s`
-        is killed and started again. `health_file` is touched every few seconds while the app, or each member,
-        is live. `docs/members.md` has the rules.
+        - `until` (default `None`): `"caught_up"` ends the run when all up to where the logs ended at the
+          start is handled and committed. Raises `UnfinishedError` where records still wait then.
+        - `settle_s` (seconds, default `60.0`): how long such records may wait.
+        - `members` (default `None`): start that many processes, each with the app and a member of the group,
+          or `"auto"` one for each core; this one then consumes nothing and looks after them
+          (`docs/members.md`).
+        - `hung_s` (seconds, default `None`): kill and restart a member that is not live for so long.
+        - `health_file` (default `None`): touched every few seconds while the app, or each member, is live.
+        - `gc_freeze` (default `False`): leave what exists after the start out of Python's garbage
+          collections; like the next one for the whole process, until this returns.
+        - `gc_threshold` (default `None`): how many new objects make a collection; Python's own is 700.
         """
         refuse_while_importing()
         collector = collector_set(freeze=gc_freeze, threshold=gc_threshold)
+        ends = checked_until(until, settle_s)
         if members is not None or hung_s is not None:
             with self._lock:
                 self._check_process()
                 self._must_be_at_rest()
                 self._must_have_handlers()
-            run = {"gc_freeze": gc_freeze, "gc_threshold": gc_threshold}
+            run = {"gc_freeze": gc_freeze, "gc_threshold": gc_threshold, "until": until, "settle_s": settle_s}
             self._run_members(members, self._options(), hung_s=hung_s, health_file=health_file, run=run)
             return
         # Before the start: from its last moments on records are handled, and a signal must not cut them off.
         with stops(self._stop_on_signal, self._exit_on_signal), self._shown_live(health_file):
             self._early_stop = None
-            self.start()
+            self._until = ends
+            try:
+                self.start()
+            finally:
+                self._until = None
             runtime = self._runtime
             assert runtime is not None
             if self._early_stop is not None:
@@ -247,61 +259,6 @@ class App(Registration, Configurable, Shown, Supervised):
         await asyncio.to_thread(self.stop)
 
     @plainly
-    def run_on_spark(
-        self,
-        spark: SparkSession,
-        *,
-        checkpoint: str | os.PathLike[str] | None = None,
-        new_checkpoint: bool = False,
-        available_now: bool = False,
-        interval_s: float | None = None,
-        max_records_per_batch: int = 200_000,
-        source_options: Mapping[str, str] | None = None,
-        folders: tuple[str, ...] = (),
-    ) -> SparkRun:
-        """Run the handlers inside the tasks of a Spark query, and return at once.
-
-        The same order per key, retries and dead letters; commits to the group and the mirror after each
-        finished batch. Raises `ConfigurationError` for what cannot run there, `GroupInUseError` while a
-        consumer holds the group.
-
-        - `spark` (required): the session.
-
-        Positions
-
-        - `checkpoint` (default `None`): a folder that the driver can write to. `None`: each start begins
-          where the group stands.
-        - `new_checkpoint` (default `False`): begin where the group stands, although the checkpoint stands
-          elsewhere.
-
-        Pace
-
-        - `available_now` (default `False`): end when what is there at the start is handled.
-        - `interval_s` (seconds, default `None`): time from the start of one batch to the next. `None`: 0.2 s.
-        - `max_records_per_batch` (records, default `200_000`): a batch takes no more.
-
-        Source
-
-        - `source_options` (default `None`): options of `format("ehkafka")`, such as the way to the broker.
-        - `folders` (default `()`): where executors on this machine look for modules.
-        """
-        refuse_while_importing()
-        from ehkafka.spark.engine.choices import SparkChoices  # noqa: PLC0415 - not for an app that runs here
-        from ehkafka.spark.engine.start import start_on_spark  # noqa: PLC0415 - likewise
-
-        self._must_be_at_rest()
-        choices = SparkChoices(
-            checkpoint=checkpoint,
-            new_checkpoint=new_checkpoint,
-            available_now=available_now,
-            interval_s=interval_s,
-            max_records_per_batch=max_records_per_batch,
-            source_options=source_options,
-            folders=folders,
-        )
-        return start_on_spark(self._options(), spark, choices)
-
-    @plainly
     def resize(self, handler: str, *, workers: int) -> None:
         """Change how many workers a handler has while the app runs; `handler` is its function's name.
 
@@ -370,6 +327,7 @@ class App(Registration, Configurable, Shown, Supervised):
             event_hooks=tuple(self._event_hooks),
             history=self._history,
             mirror=self._mirror,
+            until=self._until,
         )
 
     def _finish(self) -> None:

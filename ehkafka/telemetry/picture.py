@@ -141,6 +141,7 @@ def _picture(
         paused=partition in context.flow.paused,
         oldest=oldest,
         standstill_s=context.standstill.lasts_s(partition, assignment.received_next or 0, now_s),
+        catch_up_end=None if context.catch_up_ends is None else context.catch_up_ends.end(partition),
     )
     return picture, key
 

@@ -66,6 +66,8 @@ class PartitionSnapshot:
     oldest: Unfinished | None
     # Since when the log goes on and nothing of it arrives, though the partition is not paused.
     standstill_s: float = 0.0
+    # Where it is caught up, in a run that ends then; None in any other run, and until that is known.
+    catch_up_end: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ OPTIONS_MANY = 6
 CALLABLES: tuple[Callable[..., Any], ...] = (
     ehkafka.App,
     ehkafka.App.handler,
+    ehkafka.App.run,
     ehkafka.App.batch_handler,
     ehkafka.App.run_on_spark,
     ehkafka.BlobMirror,
