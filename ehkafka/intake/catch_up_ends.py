@@ -40,16 +40,11 @@ class CatchUpEnds:
         clock: Callable[[], float],
     ) -> None:
         """`known` are asked no more."""
-        # Replaced, never changed: the snapshot reads it.
+        # Replaced, never changed: the snapshot reads it, from any thread.
         self.logs: Mapping[TopicPartition, LogBounds] = dict(known)
         self._emit = emit
         self._clock = clock
         self._ask_at_s = float("-inf")
-
-    def end(self, partition: TopicPartition) -> int | None:
-        """Return where a log ended, None where that is not known. From any thread."""
-        log = self.logs.get(partition)
-        return None if log is None else log.end
 
     def ask(self, consumer: Consumer, partitions: Iterable[TopicPartition]) -> None:
         """Ask where those end of which it is not known. Raises nothing."""

@@ -9,24 +9,33 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from confluent_kafka import KafkaException
+
+from ehkafka.endpoint.client import describe_error
+from ehkafka.errors import EndpointError
 from ehkafka.events import MembersAdvice
 from ehkafka.members.boot import boot_of
 from ehkafka.members.cores import usable_cores
 from ehkafka.members.count import members_to_start, usable_members
 from ehkafka.members.plan import Plan, advice
+from ehkafka.positions.log_bounds import log_bounds
+from ehkafka.records import TopicPartition
 from ehkafka.recovery.policy import DeadLetter
 from ehkafka.recovery.wiring import check_recovery
 from ehkafka.run.assembly import start_of
-from ehkafka.run.reach import Reach
+from ehkafka.run.reach import Reach, interruptible
 from ehkafka.run.resetting import reset_group
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from confluent_kafka import Consumer
+
     from ehkafka.endpoint import Endpoint
     from ehkafka.events import Event
     from ehkafka.members.count import Count
     from ehkafka.members.reference import Reference
+    from ehkafka.positions.gap import LogBounds
     from ehkafka.run.health_file import HealthFile
     from ehkafka.run.options import AppOptions
 
@@ -64,7 +73,8 @@ def plan_of(app: AppOptions, wanted: Wanted, emit: Callable[[Event], None]) -> P
         registered=wanted.registered,
         run=wanted.run,
     )
-    partitions, session_s = _asked(app, letters, emit)
+    has_end = wanted.run.get("until") is not None
+    partitions, session_s, ends = _asked(app, letters, emit, wants_ends=has_end)
     usable = usable_members(partitions, settings.assignor)
     count = members_to_start(wanted.count, cores=usable_cores(), usable=usable)
     for one in advice(count, partitions, settings, session_s):
@@ -75,14 +85,17 @@ def plan_of(app: AppOptions, wanted: Wanted, emit: Callable[[Event], None]) -> P
         count=count,
         settings=settings,
         endpoint_name=app.endpoint.name,
-        boot=replace(boot, loan=loan),
+        boot=replace(boot, loan=loan, ends=ends),
+        has_end=has_end,
         hung_s=wanted.hung_s,
         health_file=wanted.health_file,
     )
 
 
-def _asked(app: AppOptions, letters: set[str], emit: Callable[[Event], None]) -> tuple[dict[str, int], float]:
-    """Return how many partitions each topic has, as the broker says, and the session time-out in seconds."""
+def _asked(
+    app: AppOptions, letters: set[str], emit: Callable[[Event], None], *, wants_ends: bool
+) -> tuple[dict[str, int], float, dict[TopicPartition, LogBounds]]:
+    """Return what the broker says: each topic's partitions, the session time-out, where the logs end."""
     reach = Reach(app, letters=letters, emit=emit)
     properties = reach.properties()
     session_s = int(properties["session.timeout.ms"]) / 1000
@@ -93,5 +106,23 @@ def _asked(app: AppOptions, letters: set[str], emit: Callable[[Event], None]) ->
         on_commit=lambda *_answer: None,
         throttle_cb=lambda _event: None,
     )
-    consumer.close()
-    return {topic: count for topic, count in reach.partitions.items() if topic in app.topics}, session_s
+    partitions = {topic: count for topic, count in reach.partitions.items() if topic in app.topics}
+    try:
+        ends = _ends(consumer, partitions, app.settings.connect_s) if wants_ends else {}
+    finally:
+        consumer.close()
+    return partitions, session_s, ends
+
+
+def _ends(
+    consumer: Consumer, partitions: Mapping[str, int], timeout_s: float
+) -> dict[TopicPartition, LogBounds]:
+    """Ask once for all members: a partition that moves to another one of them keeps the end that it had."""
+    every = [TopicPartition(topic, number) for topic, count in partitions.items() for number in range(count)]
+    try:
+        return interruptible(lambda: log_bounds(consumer, every, timeout_s), lambda: None)
+    except KafkaException as error:
+        raise EndpointError(
+            f"Where the logs of {', '.join(sorted(partitions))} end could not be read: "
+            f"{describe_error(error.args[0])}"
+        ) from error

@@ -17,6 +17,10 @@ UntilWord = Literal["caught_up"]
 
 _SETTLE_S_MAX: Final = 366 * 86_400.0
 
+# What the supervisor of this process has asked, for all of its members; nothing where there is none. Set
+# once, before the app runs.
+known_ends: Mapping[TopicPartition, LogBounds] = {}
+
 
 @dataclass(frozen=True, slots=True)
 class Until:
@@ -42,4 +46,4 @@ def checked_until(until: object, settle_s: object) -> Until | None:
         raise ConfigurationError(
             f"until={until!r:.80} is unknown; use 'caught_up', or None to run until a stop."
         )
-    return Until(float(settle_s))  # type: ignore[arg-type]
+    return Until(float(settle_s), known_ends)  # type: ignore[arg-type]

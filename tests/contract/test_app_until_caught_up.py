@@ -195,7 +195,7 @@ def test_no_run_is_caught_up_by_silence_while_the_broker_throttles(
     wait_for(lambda: recorder.started)
     runtime = app._runtime
     ends = runtime.context.catch_up_ends
-    assert ends.end(("t", 0)) == 3
+    assert ends.logs["t", 0].end == 3
     # As if the log had more, of which throttled fetches bring nothing.
     ends.logs = {("t", 0): ends.logs["t", 0]._replace(end=5)}
     runtime.context.throttle.on_throttle(ThrottleEvent("broker", 1, 3.0))

@@ -41,12 +41,10 @@ def test_an_end_stays_as_it_was_when_its_partition_first_came() -> None:
     """A partition that goes and comes back is asked about no more, nor one that was known before."""
     events, logs = Events(), Logs(10)
     ends = CatchUpEnds({P1: LogBounds(0, 4)}, emit=events.append, clock=VirtualClock().now_s)
-    assert ends.end(P0) is None
     ends.ask(logs, [P0, P1])  # type: ignore[arg-type]
     logs.end = 20
     ends.ask(logs, [P0, P1])  # type: ignore[arg-type]
     assert ends.logs == {P0: LogBounds(2, 10), P1: LogBounds(0, 4)}
-    assert (ends.end(P0), ends.end(P1)) == (10, 4)
     assert logs.asked == [(0, ASK_S)] * 2
 
 
@@ -58,10 +56,10 @@ def test_who_gets_no_answer_asks_again_after_a_while() -> None:
     ends.ask(logs, [P0])  # type: ignore[arg-type]
     logs.fails = False
     ends.ask(logs, [P0])  # type: ignore[arg-type]
-    assert ends.end(P0) is None
+    assert P0 not in ends.logs
     clock.advance(ASK_AGAIN_S)
     ends.ask(logs, [P0])  # type: ignore[arg-type]
-    assert ends.end(P0) == 10
+    assert ends.logs[P0].end == 10
     (problem,) = events.of(ConnectionProblem)
     assert "where the logs end is not known yet" in problem.sentence()
     assert not problem.fatal
