@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 EVERY_S: Final = 0.5
 # A rate is the mean over so many looks.
-RATE_LOOKS: Final = 20
+RATE_SAMPLES: Final = 20
 # An app is behind when it has so many seconds of its own rate before it, and this many records at least; it
 # is no more when a tenth of either is left.
 BEHIND_S: Final = 5.0
@@ -49,15 +49,15 @@ class Distance:
     done_records: int = 0
     per_s: float | None = None
     is_behind: bool = False
-    _looks: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=RATE_LOOKS))
+    _samples: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=RATE_SAMPLES))
     # What was finished when the app began to be behind.
     _from_records: int = 0
 
     def take(self, snapshot: Snapshot) -> None:
         """Take one look."""
         ended = snapshot.finished_records + snapshot.skipped_records + snapshot.dead_lettered_records
-        self._looks.append((snapshot.uptime_s, ended))
-        first_s, first = self._looks[0]
+        self._samples.append((snapshot.uptime_s, ended))
+        first_s, first = self._samples[0]
         took_s = snapshot.uptime_s - first_s
         self.per_s = (ended - first) / took_s if took_s > 0 else None
         lefts = [self._left_of(one) for one in snapshot.partitions]

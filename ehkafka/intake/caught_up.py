@@ -31,8 +31,8 @@ class Waiting(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionLook:
-    """One partition at one look.
+class PartitionState:
+    """Where one partition stands.
 
     `end` is where its log ended when it was first ours, None until the broker has said so, `begin` where it
     began. `received_next` and `watermark` are None while the position is the log's begin, whatever that is.
@@ -88,7 +88,7 @@ class Unsettled(NamedTuple):
 
 @dataclass(slots=True)
 class CatchingUp:
-    """Takes one look after the other, and says when the run is over.
+    """Takes where the partitions stand, twice a second, and says when the run is over.
 
     `is_blind` in what it is asked: brokers throttle, or none answers, so that silence proves nothing.
     """
@@ -107,21 +107,22 @@ class CatchingUp:
     _uncommitted_since_s: float | None = None
 
     def judge(
-        self, looks: Sequence[PartitionLook], now_s: float, *, is_settled: bool, is_blind: bool
+        self, states: Sequence[PartitionState], now_s: float, *, is_settled: bool, is_blind: bool
     ) -> CaughtUp | Unsettled | None:
         """Return how the run ends, None while it goes on. `is_settled`: a member of a settled group."""
-        self._note(looks, now_s, is_blind=is_blind)
-        if not looks:
+        self._note(states, now_s, is_blind=is_blind)
+        if not states:
             return self._judge_standby(now_s, is_settled=is_settled)
         self._standby_since_s = None
-        left = [look for look in looks if not self._is_handled(look)]
+        left = [state for state in states if not self._is_handled(state)]
         if left:
             self._uncommitted_since_s = None
             return self._judge_left(left, now_s)
-        if any(not self._is_committed(look) for look in looks):
+        if any(not self._is_committed(state) for state in states):
             # The last commit of the stop says what is wrong, if the broker takes none.
-            since_s = self._uncommitted_since_s = self._uncommitted_since_s or now_s
-            if is_blind or now_s - since_s <= self.settle_s:
+            if self._uncommitted_since_s is None:
+                self._uncommitted_since_s = now_s
+            if is_blind or now_s - self._uncommitted_since_s <= self.settle_s:
                 return None
         return CaughtUp()
 
@@ -130,51 +131,51 @@ class CatchingUp:
         """Whether nothing but a commit is missing."""
         return self._uncommitted_since_s is not None
 
-    def silent(self, looks: Iterable[PartitionLook], now_s: float) -> dict[TopicPartition, tuple[int, int]]:
+    def silent(self, states: Iterable[PartitionState], now_s: float) -> dict[TopicPartition, tuple[int, int]]:
         """Return position and end of partitions that are not at their end and get nothing, though they may.
 
         Perhaps there is no record left: compaction takes away the last ones, too.
         """
         return {
-            look.partition: (look.position, look.end)
-            for look in looks
-            if look.end is not None
-            and not look.is_all_received
-            and not look.is_paused
-            and self._without_tail.get(look.partition) != look.position
-            and now_s - self._same_since_s[look.partition][1] >= SILENT_S
+            state.partition: (state.position, state.end)
+            for state in states
+            if state.end is not None
+            and not state.is_all_received
+            and not state.is_paused
+            and self._without_tail.get(state.partition) != state.position
+            and now_s - self._same_since_s[state.partition][1] >= SILENT_S
         }
 
     def note_empty(self, partition: TopicPartition, position: int) -> None:
         """Hear that a log has no record from this position up to the end."""
         self._without_tail[partition] = position
 
-    def left_records(self, looks: Iterable[PartitionLook]) -> int:
+    def left_records(self, states: Iterable[PartitionState]) -> int:
         """Return how many offsets are left up to the ends, as far as these are known."""
         return sum(
-            max(0, look.end - look.next_offset)
-            for look in looks
-            if look.end is not None and not self._is_handled(look)
+            max(0, state.end - state.next_offset)
+            for state in states
+            if state.end is not None and not self._is_handled(state)
         )
 
-    def _note(self, looks: Sequence[PartitionLook], now_s: float, *, is_blind: bool) -> None:
+    def _note(self, states: Sequence[PartitionState], now_s: float, *, is_blind: bool) -> None:
         """Take down since when things are as they are."""
         # From the first wait on, whatever attempts there are in between: a record that fails for ever must
         # not keep the run for ever.
-        positions = {look.partition: look.next_offset for look in looks}
+        positions = {state.partition: state.next_offset for state in states}
         known = {
             (partition, offset): since_s
             for (partition, offset), since_s in self._waits_since_s.items()
             if offset >= positions.get(partition, offset + 1)
         }
-        waits = ((look.partition, one.offset) for look in looks for one in look.waiting)
+        waits = ((state.partition, one.offset) for state in states for one in state.waiting)
         self._waits_since_s = dict.fromkeys(waits, now_s) | known
         same: dict[TopicPartition, tuple[tuple[int, int, int | None], float]] = {}
-        for look in looks:
-            seen = (look.position, look.next_offset, look.committed)
-            before = self._same_since_s.get(look.partition)
-            is_same = before is not None and before[0] == seen and not (is_blind or look.runs)
-            same[look.partition] = before if is_same and before is not None else (seen, now_s)
+        for state in states:
+            seen = (state.position, state.next_offset, state.committed)
+            before = self._same_since_s.get(state.partition)
+            is_same = before is not None and before[0] == seen and not (is_blind or state.runs)
+            same[state.partition] = before if is_same and before is not None else (seen, now_s)
         self._same_since_s = same
 
     def _judge_standby(self, now_s: float, *, is_settled: bool) -> CaughtUp | None:
@@ -184,37 +185,37 @@ class CatchingUp:
         since_s = self._standby_since_s = now_s if self._standby_since_s is None else self._standby_since_s
         return CaughtUp(is_standby=True) if now_s - since_s >= self.standby_s else None
 
-    def _judge_left(self, left: Sequence[PartitionLook], now_s: float) -> Unsettled | None:
+    def _judge_left(self, left: Sequence[PartitionState], now_s: float) -> Unsettled | None:
         stuck: list[Stuck] = []
-        for look in left:
-            found = list(self._stuck_in(look, now_s))
+        for state in left:
+            found = list(self._stuck_in(state, now_s))
             if not found:
                 return None  # it goes on
             stuck += found
         return Unsettled(tuple(stuck))
 
-    def _stuck_in(self, look: PartitionLook, now_s: float) -> Iterator[Stuck]:
+    def _stuck_in(self, state: PartitionState, now_s: float) -> Iterator[Stuck]:
         """Yield what has kept a partition from its end for too long; nothing while it may go on."""
-        if look.runs or look.end is None:
+        if state.runs or state.end is None:
             return
-        if look.waiting and (look.is_all_received or look.is_paused):
-            since = [self._waits_since_s[look.partition, one.offset] for one in look.waiting]
+        if state.waiting and (state.is_all_received or state.is_paused):
+            since = [self._waits_since_s[state.partition, one.offset] for one in state.waiting]
             if now_s - max(since) > self.settle_s:
-                yield from (Stuck(look.partition, *one) for one in look.waiting)
-        elif now_s - self._same_since_s[look.partition][1] > max(self.settle_s, SILENT_S):
-            why = "the partition is paused" if look.is_paused else f"nothing of it arrives up to {look.end}"
-            yield Stuck(look.partition, None, None, why)
+                yield from (Stuck(state.partition, *one) for one in state.waiting)
+        elif now_s - self._same_since_s[state.partition][1] > max(self.settle_s, SILENT_S):
+            why = "the partition is paused" if state.is_paused else f"nothing of it arrives up to {state.end}"
+            yield Stuck(state.partition, None, None, why)
 
-    def _is_handled(self, look: PartitionLook) -> bool:
-        if look.end is None:
+    def _is_handled(self, state: PartitionState) -> bool:
+        if state.end is None:
             return False
-        if look.next_offset >= look.end:
+        if state.next_offset >= state.end:
             return True
-        is_empty = self._without_tail.get(look.partition) == look.position
-        return is_empty and look.next_offset == look.position
+        is_empty = self._without_tail.get(state.partition) == state.position
+        return is_empty and state.next_offset == state.position
 
     @staticmethod
-    def _is_committed(look: PartitionLook) -> bool:
-        if look.watermark is None or look.end is None:
+    def _is_committed(state: PartitionState) -> bool:
+        if state.watermark is None or state.end is None:
             return True  # nothing was received, so there is no position to commit
-        return look.committed is not None and look.committed >= min(look.end, look.watermark)
+        return state.committed is not None and state.committed >= min(state.end, state.watermark)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from ehkafka.errors import UnfinishedError
 from ehkafka.events import AppCatchingUp, AppCaughtUp
-from ehkafka.intake.caught_up import CatchingUp, CaughtUp, PartitionLook, Stuck, Waiting
+from ehkafka.intake.caught_up import CatchingUp, CaughtUp, PartitionState, Stuck, Waiting
 from ehkafka.intake.returned import NAMED_MAX
 from ehkafka.lanes.order import describe_key
 from ehkafka.recovery.pending import AWAITED
@@ -68,25 +68,25 @@ class UntilCaughtUp:
         context = self._context
         now_s = context.clock()
         self._ends.ask(self._consumer, context.owned)
-        looks = [self._look(*owned) for owned in context.owned.values()]
+        states = [self._state_of(*owned) for owned in context.owned.values()]
         is_blind = context.throttle.is_recent or context.contact.is_cut_off
         self._take_tails(is_blind=is_blind)
         is_settled = context.contact.is_member and context.contact.lost_s is None
-        found = self._catching_up.judge(looks, now_s, is_settled=is_settled, is_blind=is_blind)
+        found = self._catching_up.judge(states, now_s, is_settled=is_settled, is_blind=is_blind)
         if self._catching_up.wants_commit:
             context.ledger.commit_soon()
         if isinstance(found, CaughtUp):
             took_s = now_s - self._began_s
-            context.emit(AppCaughtUp(len(looks), self._outcomes(), took_s, found.is_standby))
+            context.emit(AppCaughtUp(len(states), self._outcomes(), took_s, found.is_standby))
             self._stop("caught up")
             return
-        is_asking = self._asks_for_tails(looks, now_s, is_blind=is_blind)
+        is_asking = self._asks_for_tails(states, now_s, is_blind=is_blind)
         if found is None or is_asking:
-            self._report(looks, now_s)
+            self._report(states, now_s)
         else:
             self._fail(_error(found.stuck, self._catching_up.settle_s))
 
-    def _look(self, route: Route, assignment: Assignment) -> PartitionLook:
+    def _state_of(self, route: Route, assignment: Assignment) -> PartitionState:
         context, partition = self._context, assignment.partition
         log = self._ends.logs.get(partition)
         is_paused = partition in context.flow.paused
@@ -103,7 +103,7 @@ class UntilCaughtUp:
             elif received is not None:
                 watermark = received - assignment.unfinished_records
         committed = context.ledger.acknowledged(partition)
-        return PartitionLook(
+        return PartitionState(
             partition=partition,
             end=None if log is None else log.end,
             begin=0 if log is None else log.start,
@@ -126,32 +126,32 @@ class UntilCaughtUp:
             if partition in question.empty and not is_blind:
                 self._catching_up.note_empty(partition, position)
 
-    def _asks_for_tails(self, looks: list[PartitionLook], now_s: float, *, is_blind: bool) -> bool:
+    def _asks_for_tails(self, states: list[PartitionState], now_s: float, *, is_blind: bool) -> bool:
         """Have a reader see whether there is what does not arrive; True until it has said so once."""
         if self._question is None and not is_blind:
-            silent = self._catching_up.silent(looks, now_s)
+            silent = self._catching_up.silent(states, now_s)
             self._question = self._asker.read_tails(silent) if silent else None
         if self._question is None:
             return False
         return any(self._read.get(partition) != at for partition, (at, _) in self._question.tails.items())
 
-    def _report(self, looks: list[PartitionLook], now_s: float) -> None:
+    def _report(self, states: list[PartitionState], now_s: float) -> None:
         took_s = now_s - self._reported_s
         if took_s < REPORT_S:
             return
         outcomes = self._outcomes()
         per_s = (outcomes - self._reported_records) / took_s
         self._reported_s, self._reported_records = now_s, outcomes
-        left = self._catching_up.left_records(looks)
-        unknown = sum(look.end is None for look in looks)
-        self._context.emit(AppCatchingUp(left, per_s, len(looks), unknown))
+        left = self._catching_up.left_records(states)
+        unknown = sum(state.end is None for state in states)
+        self._context.emit(AppCatchingUp(left, per_s, len(states), unknown))
 
     def _outcomes(self) -> int:
         return sum(route.dispatcher.outcomes for route in self._routes)
 
 
 def _unfinished_below(dispatcher: Dispatcher, assignment: Assignment, end: int) -> tuple[bool, list[Waiting]]:
-    """Return whether any record below an offset will go on by itself, and those that wait. With the lock."""
+    """Return whether any record below an offset needs no help to end, and those that wait. With the lock."""
     runs = any(chunk.first_unfinished().offset() < end for chunk in assignment.chunks)
     waiting: list[Waiting] = []
     for lane in assignment.lanes.values():
@@ -194,7 +194,7 @@ def _error(stuck: tuple[Stuck, ...], settle_s: float) -> UnfinishedError:
 
 
 def _named(stuck: tuple[Stuck, ...]) -> Iterator[str]:
-    # Never under a lock: a user's own key may look at the app when it is put into words.
+    # Never under a lock: a user's own key may state at the app when it is put into words.
     for partition, offset, key, why in stuck[:NAMED_MAX]:
         where = f"{partition}" if offset is None else f"{partition}@{offset} key {describe_key(key)}"
         yield f"{where} ({why})"

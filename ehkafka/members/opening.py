@@ -9,33 +9,27 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import KafkaException
-
-from ehkafka.endpoint.client import describe_error
-from ehkafka.errors import EndpointError
 from ehkafka.events import MembersAdvice
 from ehkafka.members.boot import boot_of
 from ehkafka.members.cores import usable_cores
 from ehkafka.members.count import members_to_start, usable_members
 from ehkafka.members.plan import Plan, advice
-from ehkafka.positions.log_bounds import log_bounds
-from ehkafka.records import TopicPartition
 from ehkafka.recovery.policy import DeadLetter
 from ehkafka.recovery.wiring import check_recovery
 from ehkafka.run.assembly import start_of
-from ehkafka.run.reach import Reach, interruptible
+from ehkafka.run.known_ends import ends_of
+from ehkafka.run.reach import Reach
 from ehkafka.run.resetting import reset_group
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-
-    from confluent_kafka import Consumer
 
     from ehkafka.endpoint import Endpoint
     from ehkafka.events import Event
     from ehkafka.members.count import Count
     from ehkafka.members.reference import Reference
     from ehkafka.positions.gap import LogBounds
+    from ehkafka.records import TopicPartition
     from ehkafka.run.health_file import HealthFile
     from ehkafka.run.options import AppOptions
 
@@ -108,21 +102,7 @@ def _asked(
     )
     partitions = {topic: count for topic, count in reach.partitions.items() if topic in app.topics}
     try:
-        ends = _ends(consumer, partitions, app.settings.connect_s) if wants_ends else {}
+        ends = ends_of(consumer, partitions, app.settings.connect_s) if wants_ends else {}
     finally:
         consumer.close()
     return partitions, session_s, ends
-
-
-def _ends(
-    consumer: Consumer, partitions: Mapping[str, int], timeout_s: float
-) -> dict[TopicPartition, LogBounds]:
-    """Ask once for all members: a partition that moves to another one of them keeps the end that it had."""
-    every = [TopicPartition(topic, number) for topic, count in partitions.items() for number in range(count)]
-    try:
-        return interruptible(lambda: log_bounds(consumer, every, timeout_s), lambda: None)
-    except KafkaException as error:
-        raise EndpointError(
-            f"Where the logs of {', '.join(sorted(partitions))} end could not be read: "
-            f"{describe_error(error.args[0])}"
-        ) from error

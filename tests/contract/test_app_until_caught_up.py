@@ -64,13 +64,13 @@ def test_a_backlog_is_handled_and_committed_before_the_end(lab: Any, recorder: A
     app = lab.app(recorder, "t4", workers=8)
     committed: list[int | None] = []
 
-    class Look:
+    class OnEnd:
         def on_event(self, event: Any) -> None:
             if isinstance(event, AppCaughtUp):
                 committed.extend(lab.committed(number, topic="t4") for number in range(4))
 
     app.add_hook(events)
-    app.add_hook(Look())
+    app.add_hook(OnEnd())
     assert Run(app).end() is None
     assert recorder.count == 200
     assert committed == [50] * 4
