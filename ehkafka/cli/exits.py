@@ -23,8 +23,7 @@ CODES: Final = """\
 1   a handler failed, or the demo's checker found a violation
 2   a setting, an argument or the app's code is wrong; nothing was started
 3   the broker cannot be reached, refuses, or lacks the topic or offset
-4   a stop left started records unfinished, or finished ones unsaved, or --until-caught-up ended
-    with records that wait; they are handled again
+4   records are handled again: unfinished or unsaved at the stop, or --until-caught-up found them waiting
 5   another process runs: with the same group.instance.id, or in a group to be moved
 6   the lag is above --fail-over, or a commit lies outside of its log
 70  a defect in ehkafka, or an error that nobody expected
