@@ -11,6 +11,6 @@ app, `check_target` what to look at instead. `exits` turns errors into one messa
 is output that nobody reads, `columns` aligns it.
 
 What they show: `log_setup` and `stop_notice` while an app runs (`spark_run` on Spark, `members_view` in
-several processes, `progress_view` while it is behind), `check`, `config` by `config_view`, `lag`, `owners`,
-`tail` with `tail_from` and `tail_text`; `demo/` is the demo.
+several processes, `progress_view` while it is behind), `check`, `config` by `config_view`,
+`lag` by `lag_text`, `owners`, `tail` with `tail_from` and `tail_text`; `demo/` is the demo.
 """
