@@ -21,6 +21,7 @@ from ehkafka.errors import ConfigurationError, EngineError
 from ehkafka.run.collector import collector_set
 from ehkafka.run.importing import refuse_while_importing
 from ehkafka.run.signals import stops
+from ehkafka.run.until import checked_until
 from ehkafka.settings import check_timeout, drain_of
 from ehkafka.wording.calling import plainly
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from ehkafka.http.options import Http
     from ehkafka.run.options import AppOptions
     from ehkafka.run.runtime import Runtime
+    from ehkafka.run.until import Until, UntilWord
     from ehkafka.settings import Drain
 
 State = Literal["new", "starting", "running", "stopping", "stopped"]
@@ -88,6 +90,8 @@ class App(Registration, Configurable, Shown, Supervised, OnSpark, Web):
         self._starter: threading.Thread | None = None
         # What a signal that came during `run` asks for: its name, the drain, the time. Main thread only.
         self._early_stop: tuple[str, Drain | None, float | None] | None = None
+        # Set by `run` for the start within it.
+        self._until: Until | None = None
 
     # --- life cycle --------------------------------------------------------------------------------
 
@@ -95,6 +99,8 @@ class App(Registration, Configurable, Shown, Supervised, OnSpark, Web):
     def run(
         self,
         *,
+        until: UntilWord | None = None,
+        settle_s: float = 60.0,
         members: int | Literal["auto"] | None = None,
         hung_s: float | None = None,
         members_min: int | None = None,
@@ -108,6 +114,10 @@ class App(Registration, Configurable, Shown, Supervised, OnSpark, Web):
         In the main thread SIGINT and SIGTERM stop it: the first drains, the second exits at once. One that
         comes during the start lets that end first, and a second one raises `KeyboardInterrupt`; so does the
         first while the broker or a token is waited for.
+
+        - `until` (default `None`): `"caught_up"` ends the run when all up to where the logs ended at the
+          start is handled and committed. Raises `UnfinishedError` where records still wait then.
+        - `settle_s` (seconds, default `60.0`): how long such records may wait.
 
         Several processes (`docs/members.md` has the rules)
 
@@ -130,12 +140,13 @@ class App(Registration, Configurable, Shown, Supervised, OnSpark, Web):
         refuse_while_importing()
         self._take_http(http)
         collector = collector_set(freeze=gc_freeze, threshold=gc_threshold)
+        ends = checked_until(until, settle_s)
         if members is not None or hung_s is not None or members_min is not None:
             with self._lock:
                 self._check_process()
                 self._must_be_at_rest()
                 self._must_have_handlers()
-            run = {"gc_freeze": gc_freeze, "gc_threshold": gc_threshold}
+            run = {"gc_freeze": gc_freeze, "gc_threshold": gc_threshold, "until": until, "settle_s": settle_s}
             with self._served() as serving:
                 self._run_members(
                     members,
@@ -150,7 +161,11 @@ class App(Registration, Configurable, Shown, Supervised, OnSpark, Web):
         # Before the start: from its last moments on records are handled, and a signal must not cut them off.
         with stops(self._stop_on_signal, self._exit_on_signal), self._shown_live(health_file):
             self._early_stop = None
-            self.start()
+            self._until = ends
+            try:
+                self.start()
+            finally:
+                self._until = None
             runtime = self._runtime
             assert runtime is not None
             if self._early_stop is not None:
@@ -345,6 +360,7 @@ class App(Registration, Configurable, Shown, Supervised, OnSpark, Web):
             event_hooks=(*self._event_hooks, *self._site_hooks()),
             history=self._history,
             mirror=self._mirror,
+            until=self._until,
         )
 
     def _finish(self) -> None:

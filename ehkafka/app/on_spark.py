@@ -1,4 +1,4 @@
-"""An app on Spark: the part of `App` that runs its handlers in the tasks of a query."""
+"""An app on Spark: the part of `App` that hands its handlers to a query there. The driver's main thread."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class OnSpark:
-    """What an app does when one machine is not enough."""
+    """What an app does on Spark, where it runs nothing itself."""
 
     def _must_be_at_rest(self) -> None:
         raise NotImplementedError

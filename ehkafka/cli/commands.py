@@ -36,11 +36,12 @@ from ehkafka.cli.spark_options import (
     SparkConf,
     SparkGiven,
 )
+from ehkafka.cli.until_options import SettleForS, UntilCaughtUp, UntilGiven
 
 # New objects between two looks for cycles. A batch of records alone is more than Python's own 700.
 GC_THRESHOLD = 50_000
 
-RUN_HELP = """Run an app until a signal stops it or an error ends it.
+RUN_HELP = """Run an app until a signal stops it, an error ends it, or it has caught up.
 
 The first Ctrl-C (or SIGTERM) stops receiving, finishes the records that have started (with --set drain=all,
 all that were received) and commits. The second stops at once and names what will be handled again.
@@ -54,6 +55,7 @@ Examples:
   ehkafka run shop.orders --config prod.toml --set drain_s=20
   ehkafka run shop.orders --members auto  in a process for each core
   ehkafka run shop.orders --http 127.0.0.1:8080   with probes, metrics and a page
+  ehkafka run shop.orders --until-caught-up
   ehkafka run shop.orders --engine spark --checkpoint /mnt/orders
 
 """
@@ -120,6 +122,8 @@ def run(
             help="Let Python's garbage collector look at new objects only, and less often.",
         ),
     ] = True,
+    until_caught_up: UntilCaughtUp = False,
+    settle_for_s: SettleForS = None,
     members: MembersOption = None,
     members_min: MembersMin = None,
     hung_s: HungS = None,
@@ -135,9 +139,10 @@ def run(
     spark_conf: SparkConf = None,
     debug: Debug = False,
 ) -> None:
-    """Run an app until a signal stops it or an error ends it."""
+    """Run an app until a signal stops it, an error ends it, or it has caught up."""
     from ehkafka.cli.app_path import load_app  # noqa: PLC0415 - help and other commands need no engine
     from ehkafka.cli.members_view import members_shown  # noqa: PLC0415 - likewise
+    from ehkafka.cli.progress_view import progress_shown  # noqa: PLC0415 - likewise
     from ehkafka.cli.settings.given import Given  # noqa: PLC0415 - likewise
     from ehkafka.cli.stop_notice import StopNotice  # noqa: PLC0415 - likewise
 
@@ -153,6 +158,7 @@ def run(
             conf=tuple(spark_conf or ()),
         )
         on_spark.check(engine)
+        to_end = UntilGiven(until_caught_up=until_caught_up, settle_for_s=settle_for_s).arguments(engine)
         in_members = MembersGiven(
             members=members, members_min=members_min, hung_s=hung_s, health_file=health_file
         ).arguments(engine)
@@ -167,10 +173,12 @@ def run(
 
             run_on_spark(found, app, on_spark)
             return
-        with members_shown(found, is_wanted=members is not None):
-            found.run(
-                **in_members, http=served, gc_freeze=tune_gc, gc_threshold=GC_THRESHOLD if tune_gc else None
-            )
+        with (
+            members_shown(found, is_wanted=members is not None),
+            progress_shown(found, is_wanted=members is None, to_end=until_caught_up),
+        ):
+            threshold = GC_THRESHOLD if tune_gc else None
+            found.run(**to_end, **in_members, http=served, gc_freeze=tune_gc, gc_threshold=threshold)
 
 
 @cli.command(help=DEMO_HELP)

@@ -23,7 +23,7 @@ CODES: Final = """\
 1   a handler failed, or the demo's checker found a violation
 2   a setting, an argument or the app's code is wrong; nothing was started
 3   the broker cannot be reached, refuses, or lacks the topic or offset
-4   a stop left started records unfinished, or finished ones unsaved; they are handled again
+4   records are handled again: unfinished or unsaved at the stop, or --until-caught-up found them waiting
 5   another process runs: with the same group.instance.id, or in a group to be moved
 6   the lag is above --fail-over, or a commit lies outside of its log
 7   an action on a key, a partition or a handler was refused; nothing changed

@@ -10,10 +10,14 @@ from ehkafka.cli.exits import reported
 from ehkafka.cli.option_groups import OfGroup, grouped
 from ehkafka.cli.options import ClientId, Credential, Mirror, Topic
 
-LAG_HELP = """Show how far a group is behind: committed, end and lag of each partition, and the sum.
+LAG_HELP = """Show how far a group is behind, what of that is not done, and what each commit waits for.
 
-It reads only commits and log ends, so it works for a group without members, too. A partition without a
-commit counts with its whole log.
+LAG is what lies above the commit. UNFINISHED leaves out what ehkafka's commit says to be done above it; a
+plain client's commit does not say (–), and the sum is then "at least". BLOCKED BY is the record at the
+commit: offset, key and age.
+
+It joins no group and works for one without members, too. A partition without a commit counts with its whole
+log.
 
 \b
 Examples:

@@ -39,7 +39,9 @@ def members_shown(app: App, *, is_wanted: bool) -> Iterator[None]:
     from rich.live import Live  # noqa: PLC0415
 
     ended = threading.Event()
-    live = Live(console=_console(), auto_refresh=False, transient=True, redirect_stdout=sys.stdout.isatty())
+    live = Live(
+        console=log_console(), auto_refresh=False, transient=True, redirect_stdout=sys.stdout.isatty()
+    )
     live.start()
     thread = threading.Thread(target=_draw, args=(app, live, ended), name="ehkafka-view", daemon=True)
     thread.start()
@@ -52,8 +54,8 @@ def members_shown(app: App, *, is_wanted: bool) -> Iterator[None]:
             live.stop()
 
 
-def _console() -> Console:
-    """Return the one that the log writes to, if there is one."""
+def log_console() -> Console:
+    """Return the console that the log writes to, if there is one."""
     from rich.console import Console  # noqa: PLC0415 - as above
     from rich.logging import RichHandler  # noqa: PLC0415 - as above
 

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from ehkafka.settings import Drain
 
 __all__ = [
+    "AppCatchingUp",
+    "AppCaughtUp",
     "AppStarted",
     "AppStopped",
     "AppStopping",
@@ -58,6 +60,50 @@ class HttpServing(Event):
             "to this machine alone" if self.is_loopback else "to whoever reaches it; all but probes by token"
         )
         return f"Serving the page, probes, metrics and actions on {plain(self.url)}, {who}."
+
+
+@dataclass(frozen=True, slots=True)
+class AppCatchingUp(Event):
+    """A run that ends once it has caught up goes on; every 10 s.
+
+    `left_records` are offsets up to where the logs ended at the start, over the partitions that are ours;
+    `unknown_partitions` are those of which the broker has not said yet where they end.
+    """
+
+    left_records: int
+    records_per_s: float
+    partitions: int
+    unknown_partitions: int
+
+    def sentence(self) -> str:
+        if not self.partitions:
+            return "Catching up: the group has given this member no partition yet."
+        left = f"{self.left_records:,} left in {counted(self.partitions, 'partition')}"
+        if self.unknown_partitions:
+            left += f", of {self.unknown_partitions} the end is not known yet"
+        if not self.records_per_s:
+            return f"Catching up: {left}; nothing was finished in the last seconds."
+        time_left = f", about {seconds(self.left_records / self.records_per_s)} to go"
+        return f"Catching up: {left}, {self.records_per_s:,.0f} records/s{time_left}."
+
+
+@dataclass(frozen=True, slots=True)
+class AppCaughtUp(Event):
+    """All up to where the logs ended is finished and committed, so the run ends.
+
+    `is_standby`: the group has given this member no partition for a while, so there is nothing to do.
+    """
+
+    partitions: int
+    finished_records: int
+    took_s: float
+    is_standby: bool
+
+    def sentence(self) -> str:
+        if self.is_standby:
+            return "Nothing to catch up with: the group has given this member no partition."
+        done = f"{records(self.finished_records)} in {seconds(self.took_s)}"
+        return f"Caught up with {counted(self.partitions, 'partition')}: {done}."
 
 
 @dataclass(frozen=True, slots=True)

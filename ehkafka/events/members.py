@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
 __all__ = [
+    "MemberDone",
     "MemberEnded",
     "MemberHung",
     "MemberLoops",
@@ -82,6 +83,16 @@ class MemberEnded(Event):
 
     def subject(self) -> Hashable:
         return self.number
+
+
+@dataclass(frozen=True, slots=True)
+class MemberDone(Event):
+    """A member has caught up, in a run that ends when all have. It is not started again."""
+
+    number: int
+
+    def sentence(self) -> str:
+        return f"Member {self.number} has caught up."
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ which assignment it is, and how long to wait. `backpressure` says how much to ta
 `repair` deals with positions outside of the log, `max_age` with records that are too old, `parked_budget`
 with too many that wait. `client_position` and `log_ends` know what of a log is no record, `throttle` what
 brokers hold back, `contact` whether any answers, `log_watch` over `watched` whose log it is. `watch` looks
-for what is idle and, by `stuck` and `standstill`, for what makes no progress. `hook_threads` run the user's
+for what is idle and, by `stuck` and `standstill`, for what makes no progress. `until_caught_up` ends a run by
+`caught_up` (pure), once it is where its logs ended by `catch_up_ends`. `hook_threads` run the user's
 hooks, `returned` says what a stop returns. Where a partition begins is the business of `positions`.
 """

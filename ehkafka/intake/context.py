@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ehkafka.errors import EhkafkaError
     from ehkafka.events import CounterName, Event
     from ehkafka.events.history import History
+    from ehkafka.intake.catch_up_ends import CatchUpEnds
     from ehkafka.intake.contact import Contact
     from ehkafka.intake.flow import FlowControl
     from ehkafka.intake.hook_threads import HookThreads
@@ -75,6 +76,8 @@ class IntakeContext:
     # Partitions whose share of the parked budget is full, with the key that has most of it. Poll thread
     # writes, the snapshot reads.
     parked_full: dict[TopicPartition, str] = field(default_factory=dict)
+    # None in a run that does not end once it has caught up.
+    catch_up_ends: CatchUpEnds | None = None
     standstill: Standstill = field(default_factory=Standstill)
     owned: OwnedPartitions = field(default_factory=OwnedPartitions)
     epochs: Epochs = field(default_factory=Epochs)

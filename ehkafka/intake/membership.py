@@ -238,6 +238,8 @@ class Membership:
         # epoch has no lane.
         for begin in begins:
             self._begin(begin, restored.get(begin.partition))
+        if self._context.catch_up_ends is not None:
+            self._context.catch_up_ends.ask(consumer, names)
         where = [begin.kafka_partition() for begin in begins]
         # Where each begins is always said: left to librdkafka, `auto.offset.reset` would decide silently,
         # and a partition that nobody has committed could skip what arrives before the first commit.

@@ -7,7 +7,7 @@ What was laid over the app's code goes along; the code itself the member imports
 from __future__ import annotations
 
 import pickle
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.errors import ConfigurationError, describe
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from ehkafka.embedded.shared import Loan
     from ehkafka.endpoint import Endpoint
     from ehkafka.members.reference import Reference
+    from ehkafka.positions.gap import LogBounds
+    from ehkafka.records import TopicPartition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +42,8 @@ class Boot:
     registered: tuple[str, ...]
     run: Mapping[str, Any]
     logs: Logs | None
+    # Where the logs ended at the start, for members that end once they have caught up.
+    ends: Mapping[TopicPartition, LogBounds] = field(default_factory=dict)
 
     def packed(self, number: int, *, is_first: bool) -> bytes:
         """Return the boot of member `number`. A later one may find newer code, with other handlers."""

@@ -24,7 +24,7 @@ from ehkafka.members.orders import INTERRUPTED, Orders
 from ehkafka.members.reference import MAIN, explained, imported
 from ehkafka.members.serving import ORPHANED, Serving
 from ehkafka.members.wire import read_frame
-from ehkafka.run import signals
+from ehkafka.run import signals, until
 from ehkafka.wording import ended
 from ehkafka.wording.error_stack import place_of
 from ehkafka.workers.processes.logs import is_set_up
@@ -96,6 +96,7 @@ def _app(boot: dict[str, Any]) -> Any:
     if logs is not None and not is_set_up():
         logs.set_up()
     _lay_over(app, boot)
+    until.known_ends = boot["ends"]
     if boot["registered"] is not None and app.registered != boot["registered"]:
         _refuse_other(reference, boot["registered"], app.registered)
     return app

@@ -46,6 +46,8 @@ class Member:
     # What it said of its own end.
     farewell: dict[str, Any] | None = None
     last_end: str = ""
+    # It has caught up, and is not started again.
+    is_done: bool = False
 
     def begin(self, process: MemberProcess) -> None:
         """Take a new process."""
@@ -65,7 +67,7 @@ class Member:
         """Where it is in its life."""
         status = self.status
         if self.process is None:
-            return "waiting"
+            return "done" if self.is_done else "waiting"
         said = "starting" if status is None else str(status["state"])
         return "stopping" if self.is_stopping else "starting" if said in {"new", "starting"} else said
 
@@ -147,6 +149,8 @@ class Member:
 
     def health(self, now_s: float) -> Health:
         """Return what is wrong with it, each reason with its number."""
+        if self.is_done:
+            return Health()
         if self.process is None:
             again = f"It is started again in {max(0.0, self.start_at_s - now_s):.1f} s."
             loop = f" It has ended {self.backoff.ends_in_a_row} times in a row." * self.backoff.is_loop

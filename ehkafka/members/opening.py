@@ -17,6 +17,7 @@ from ehkafka.members.plan import Plan, advice
 from ehkafka.recovery.policy import DeadLetter
 from ehkafka.recovery.wiring import check_recovery
 from ehkafka.run.assembly import start_of
+from ehkafka.run.known_ends import ends_of
 from ehkafka.run.reach import Reach
 from ehkafka.run.resetting import reset_group
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from ehkafka.events import Event
     from ehkafka.members.count import Count
     from ehkafka.members.reference import Reference
+    from ehkafka.positions.gap import LogBounds
+    from ehkafka.records import TopicPartition
     from ehkafka.run.health_file import HealthFile
     from ehkafka.run.options import AppOptions
 
@@ -65,7 +68,8 @@ def plan_of(app: AppOptions, wanted: Wanted, emit: Callable[[Event], None]) -> P
         registered=wanted.registered,
         run=wanted.run,
     )
-    partitions, session_s = _asked(app, letters, emit)
+    has_end = wanted.run.get("until") is not None
+    partitions, session_s, ends = _asked(app, letters, emit, wants_ends=has_end)
     usable = usable_members(partitions, settings.assignor)
     count = members_to_start(wanted.count, cores=usable_cores(), usable=usable)
     for one in advice(count, partitions, settings, session_s):
@@ -76,15 +80,18 @@ def plan_of(app: AppOptions, wanted: Wanted, emit: Callable[[Event], None]) -> P
         count=count,
         settings=settings,
         endpoint_name=app.endpoint.name,
-        boot=replace(boot, loan=loan),
+        boot=replace(boot, loan=loan, ends=ends),
+        has_end=has_end,
         hung_s=wanted.hung_s,
         health_file=wanted.health_file,
         members_min=wanted.members_min,
     )
 
 
-def _asked(app: AppOptions, letters: set[str], emit: Callable[[Event], None]) -> tuple[dict[str, int], float]:
-    """Return how many partitions each topic has, as the broker says, and the session time-out in seconds."""
+def _asked(
+    app: AppOptions, letters: set[str], emit: Callable[[Event], None], *, wants_ends: bool
+) -> tuple[dict[str, int], float, dict[TopicPartition, LogBounds]]:
+    """Return what the broker says: each topic's partitions, the session time-out, where the logs end."""
     reach = Reach(app, letters=letters, emit=emit)
     properties = reach.properties()
     session_s = int(properties["session.timeout.ms"]) / 1000
@@ -95,5 +102,9 @@ def _asked(app: AppOptions, letters: set[str], emit: Callable[[Event], None]) ->
         on_commit=lambda *_answer: None,
         throttle_cb=lambda _event: None,
     )
-    consumer.close()
-    return {topic: count for topic, count in reach.partitions.items() if topic in app.topics}, session_s
+    partitions = {topic: count for topic, count in reach.partitions.items() if topic in app.topics}
+    try:
+        ends = ends_of(consumer, partitions, app.settings.connect_s) if wants_ends else {}
+    finally:
+        consumer.close()
+    return partitions, session_s, ends

@@ -30,6 +30,8 @@ class Plan:
     settings: Settings
     endpoint_name: str
     boot: Boot
+    # Members end by themselves, once they have caught up.
+    has_end: bool = False
     # None: who is not live is left alone.
     hung_s: float | None = None
     health_file: HealthFile | None = None

@@ -10,6 +10,7 @@ from ehkafka.errors import (
     EndpointError,
     FencedError,
     HandlerFailedError,
+    UnfinishedError,
 )
 
 # A failed handler whose policy is to stop, a wrong setting, another process with the same id: each member
@@ -30,12 +31,15 @@ RECOVERED_S: Final = 3.0
 LOOP_ENDS: Final = 5
 
 
-def ends_all(exit_code: int, *, has_worked: bool) -> bool:
+def ends_all(exit_code: int, *, has_worked: bool, has_end: bool = False) -> bool:
     """Tell whether all members are to end with this code; `has_worked`: one of them has had an assignment.
 
     Before that a broker that is not there, or refuses, is most likely a mistake in the settings; afterwards
-    it is an outage, which passes.
+    it is an outage, which passes. `has_end`: who has not caught up because records wait says so by its code,
+    and the next owner of its partitions would wait for them as long.
     """
+    if has_end and exit_code == UnfinishedError.exit_code:
+        return True
     return exit_code in ENDING_ALL or (exit_code == EndpointError.exit_code and not has_worked)
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from ehkafka.events import (
     AppStopped,
     AppStopping,
+    MemberDone,
     MemberEnded,
     MemberHung,
     MemberLoops,
@@ -248,9 +249,11 @@ class Supervisor:
             reap({member.process.pid for member in self._members if member.process is not None})
         if self._stopping is not None:
             return any(member.process is not None for member in self._members)
+        if all(member.is_done for member in self._members):
+            return False
         self._roll(now_s)
         for member in self._members:
-            if member.process is None and now_s >= member.start_at_s:
+            if member.process is None and not member.is_done and now_s >= member.start_at_s:
                 self._start(member, output)
         if self._plan.health_file is not None:
             self._plan.health_file.touch_if(self._all_are_live)
@@ -258,7 +261,7 @@ class Supervisor:
 
     def _all_are_live(self) -> bool:
         now_s = self._now_s()
-        return all(member.is_live(now_s) for member in self._members)
+        return all(member.is_done or member.is_live(now_s) for member in self._members)
 
     def _start(self, member: Member, output: Output) -> None:
         boot = self._plan.boot.packed(member.number, is_first=member.starts == 0)
@@ -342,11 +345,15 @@ class Supervisor:
             self._stop_codes.add(exit_code)
             if exit_code not in {0, INTERRUPTED} and self.failure is None:
                 self.failure = failure_of(member.number, exit_code, member.farewell)
-        elif ends_all(exit_code, has_worked=self._has_worked):
+        elif ends_all(exit_code, has_worked=self._has_worked, has_end=self._plan.has_end):
             self.failure = failure_of(member.number, exit_code, member.farewell)
             self._stop_all(f"member {member.number} ended by {member.last_end}")
         elif self._rollover.ended(member.number) and was_asked:
             member.start_at_s = now_s
+        elif exit_code == 0 and self._plan.has_end:
+            member.is_done = True
+            self._stop_codes.add(exit_code)
+            self._bus.emit(MemberDone(member.number))
         else:
             self._ended_unasked(member, member.last_end, now_s)
 
@@ -411,7 +418,7 @@ class Supervisor:
         before = self._rollover.current
         number = self._rollover.next_to_stop(
             lambda one: self._members[one - 1].process is not None,
-            lambda one: self._members[one - 1].is_ready,
+            lambda one: self._members[one - 1].is_ready or self._members[one - 1].is_done,
         )
         if self._rollover.current != before and before is not None:
             self._rolled += 1

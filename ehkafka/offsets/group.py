@@ -20,6 +20,7 @@ from ehkafka.endpoint.client import check_client_version, describe_error, open_a
 from ehkafka.endpoint.client_log import ClientLog
 from ehkafka.endpoint.properties.layers import admin_properties
 from ehkafka.errors import ConfigurationError, EndpointError, GroupInUseError
+from ehkafka.offsets.blocking import READ_S, blocking_records, reading_properties
 from ehkafka.offsets.view import PartitionView
 from ehkafka.positions.log_bounds import log_bounds
 from ehkafka.positions.start_offsets import start_offsets
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
     from ehkafka.checkpoints.checkpoint import Checkpoint
     from ehkafka.checks.target import Target
+    from ehkafka.offsets.blocking import Blocking
     from ehkafka.positions.gap import LogBounds
     from ehkafka.positions.start import Start
 
@@ -97,6 +99,24 @@ class GroupOffsets:
             partition.partition: _view(partition.partition, log, commits[partition.partition])
             for partition, log in logs.items()
         }
+
+    def blocking(self, views: Mapping[int, PartitionView]) -> dict[int, Blocking]:
+        """Return the record that each commit waits for, of partitions with something left to handle."""
+        asked = {
+            TopicPartition(self.topic, number): offset
+            for number, view in views.items()
+            if (offset := view.next_offset) is not None
+        }
+        if not asked:
+            return {}
+        consumer = self._inspection.open(reading_properties(self._inspection.properties))
+        try:
+            found = blocking_records(consumer, asked, min(READ_S, self.timeout_s))
+        except KafkaException as error:
+            raise self._unreadable("which records the commits wait for", error) from None
+        finally:
+            close_within(consumer, CLOSE_S)
+        return {partition.partition: one for partition, one in found.items()}
 
     def commits(self) -> dict[int, tuple[int | None, str]]:
         """Return the group's commits with their metadata, None for a partition without one."""
@@ -236,5 +256,8 @@ def _offset(commit: KafkaPartition) -> int | None:
 def _view(partition: int, log: LogBounds, commit: KafkaPartition) -> PartitionView:
     offset = _offset(commit)
     decoded = decode(commit.metadata or "", commit.offset)
-    finished_above = 0 if isinstance(decoded, Unusable) else count_offsets(decoded.ranges.finished)
-    return PartitionView(partition, log, offset, finished_above)
+    if isinstance(decoded, Unusable):
+        return PartitionView(partition, log, offset)
+    # A log that was cut may end before what was finished of it.
+    finished = tuple((start, min(end, log.end)) for start, end in decoded.ranges.finished if start < log.end)
+    return PartitionView(partition, log, offset, count_offsets(finished), True, decoded.ranges.is_complete)

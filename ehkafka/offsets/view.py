@@ -15,13 +15,33 @@ if TYPE_CHECKING:
 class PartitionView:
     """The log of a partition, and the group's commit in it, None without one.
 
-    `finished_above` are the records above it that the commit says to be finished.
+    `finished_above` are the records above it that the commit says to be finished. Without `says_finished` it
+    is no commit of ehkafka's, which says nothing of that; without `says_all` more may be finished.
     """
 
     partition: int
     log: LogBounds
     committed: int | None
     finished_above: int = 0
+    says_finished: bool = False
+    says_all: bool = True
+
+    @property
+    def unfinished(self) -> int | None:
+        """What is left to handle, as far as is known; None where the commit does not say.
+
+        Without a commit that is the whole log, as for the lag.
+        """
+        if self.lag and self.committed is not None and not self.says_finished:
+            return None
+        return max(0, self.lag - self.finished_above)
+
+    @property
+    def next_offset(self) -> int | None:
+        """Where the next record is to be read; None where nothing is left to handle."""
+        if not self.lag or self.unfinished == 0:
+            return None
+        return self.log.start if self.committed is None else max(self.log.start, self.committed)
 
     @property
     def lag(self) -> int:
@@ -56,6 +76,21 @@ class LagReport:
     def total(self) -> int:
         """The lag of all partitions."""
         return sum(view.lag for view in self.views)
+
+    @property
+    def total_unfinished(self) -> int:
+        """What is left to handle, over the partitions of which it is known."""
+        return sum(view.unfinished or 0 for view in self.views)
+
+    @property
+    def is_at_least(self) -> bool:
+        """Whether more may be left: commits of plain clients do not say."""
+        return any(view.unfinished is None for view in self.views)
+
+    @property
+    def is_at_most(self) -> bool:
+        """Whether less may be left: not everything that was finished had room in a commit."""
+        return any(view.unfinished and not view.says_all for view in self.views)
 
     def fails(self, over: int) -> bool:
         """Return whether the lag is above `over`, or unknown because a commit is outside of its log."""

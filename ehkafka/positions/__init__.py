@@ -4,5 +4,6 @@
 group's commit and the mirror (`without_commit`, `mirror_start`). `restore` says what is not handled again,
 `gap` and `log_bounds` what the log still holds. `first_counts` knows which partitions are new; `same_log` and
 `another_log` (pure) tell logs apart by what `topic_ids` and `witness` say, which `log_asker` asks for on a
-thread. Used by the poll loop, and by checks, offsets, the drop-in and Spark, which know no poll loop.
+thread; `empty_tails` finds logs whose last records are gone.
+Used by the poll loop, and by checks, offsets, the drop-in and Spark, which know no poll loop.
 """

@@ -2,7 +2,7 @@
 
 The thread begins with a question and ends when there was none for a while, or with the run, without being
 waited for: whatever it waits for has a bound. One question at a time. `ask`, `read_commits` and `prove` are
-for the poll thread: only the last one waits for its answer.
+for the poll thread, and so is `read_tails`: `prove` alone waits for its answer.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
 from ehkafka.endpoint.client import describe_error
 from ehkafka.errors import EhkafkaError, EndpointError
+from ehkafka.positions.empty_tails import empty_tails
 from ehkafka.positions.log_bounds import log_bounds
 from ehkafka.positions.same_log import disproof
 from ehkafka.positions.topic_ids import ASK_S
@@ -97,6 +98,18 @@ class CommitsQuestion:
     done: threading.Event = field(default_factory=threading.Event)
 
 
+@dataclass(slots=True)
+class TailQuestion:
+    """Which logs have no record from a position up to an end. The asking thread sets `done` last."""
+
+    tails: Mapping[TopicPartition, tuple[int, int]]
+    empty: Collection[TopicPartition] = ()
+    done: threading.Event = field(default_factory=threading.Event)
+
+
+_Any = Question | CommitsQuestion | TailQuestion | _Proof
+
+
 class LogAsker:
     """Answers questions one after another. `open_consumer` opens one that joins no group."""
 
@@ -110,7 +123,7 @@ class LogAsker:
         self.ids = ids
         self._open_consumer = open_consumer
         self._on_death = on_death
-        self._questions: queue.SimpleQueue[Question | CommitsQuestion | _Proof | None] = queue.SimpleQueue()
+        self._questions: queue.SimpleQueue[_Any | None] = queue.SimpleQueue()
         self._stopping = threading.Event()
         # Nobody puts a question while the thread is about to end.
         self._lock = threading.Lock()
@@ -153,12 +166,18 @@ class LogAsker:
         self._put(question)
         return question
 
+    def read_tails(self, tails: Mapping[TopicPartition, tuple[int, int]]) -> TailQuestion:
+        """Ask which logs have no record from one offset up to another; the answer comes by itself."""
+        question = TailQuestion(tails)
+        self._put(question)
+        return question
+
     def stop(self) -> None:
         """End the thread within a moment. Without waiting for it."""
         self._stopping.set()
         self._questions.put(None)
 
-    def _put(self, question: Question | CommitsQuestion | _Proof) -> None:
+    def _put(self, question: _Any) -> None:
         with self._lock:
             self._questions.put(question)
             if self._thread is None:
@@ -172,13 +191,15 @@ class LogAsker:
                     self._answer(question)
                 elif isinstance(question, CommitsQuestion):
                     self._read_commits(question)
+                elif isinstance(question, TailQuestion):
+                    self._read_tails(question)
                 else:
                     self._prove(question)
         except BaseException as error:  # whoever waits must not wait for a thread that is gone
             self.ids.close()
             self._on_death(error)
 
-    def _next(self) -> Question | CommitsQuestion | _Proof | None:
+    def _next(self) -> _Any | None:
         """Wait for a question; None: it is time to end. The client goes before another thread may begin."""
         try:
             question = self._questions.get(timeout=IDLE_S)
@@ -237,6 +258,18 @@ class LogAsker:
                 consumer.close()
             if answers and not any(answer.error for answer in answers):
                 question.commits = {TopicPartition(a.topic, a.partition): a for a in answers if a.offset >= 0}
+        except (KafkaException, EhkafkaError):
+            pass  # it is not known: whoever asked asks again
+        finally:
+            question.done.set()
+
+    def _read_tails(self, question: TailQuestion) -> None:
+        try:
+            consumer = self._open_consumer()
+            try:
+                question.empty = empty_tails(consumer, question.tails, should_end=self._stopping.is_set)
+            finally:
+                consumer.close()
         except (KafkaException, EhkafkaError):
             pass  # it is not known: whoever asked asks again
         finally:

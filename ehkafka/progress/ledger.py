@@ -137,6 +137,10 @@ class CommitLedger:
         """
         self._wants_proof = True
 
+    def commit_soon(self) -> None:
+        """Let the next commit be due as soon as the pace allows: somebody waits for it."""
+        self._again_at_once = True
+
     def next_due_s(self) -> float:
         """Return the time of the next look that `due` needs, were nothing to finish early."""
         apart_s = max(self.pacing.interval_s, self.pacing.spacing_s)

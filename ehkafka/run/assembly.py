@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
     from ehkafka.errors import EhkafkaError
     from ehkafka.handlers.spec import HandlerSpec
+    from ehkafka.intake.catch_up_ends import CatchUpEnds
     from ehkafka.lanes.assignment import Assignment
     from ehkafka.positions.finder import IsDisproved
     from ehkafka.positions.start import Start
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from ehkafka.run.log_identity import LogIdentity
     from ehkafka.run.mirroring import Mirroring
     from ehkafka.run.options import AppOptions
+    from ehkafka.run.until import Until
     from ehkafka.settings import Drain, Settings
     from ehkafka.telemetry.bus import EventBus
 
@@ -214,6 +216,7 @@ class Assembly:
             idle_s=settings.idle_s,
             cooperative=settings.assignor == "cooperative-sticky",
             history=app.history,
+            catch_up_ends=None if app.until is None else _catch_up_ends(app.until, bus),
             restore=Restore(bus.emit, on_foreign=settings.on_foreign_metadata, sources=mirror.ranges),
             on_epoch_begin=mirror.on_epoch_begin,
             on_epoch_end=mirror.on_epoch_end,
@@ -246,6 +249,12 @@ def _flow_limits(settings: Settings) -> FlowLimits:
         settings.parked_records_max,
         settings.parked_bytes_max,
     )
+
+
+def _catch_up_ends(until: Until, bus: EventBus) -> CatchUpEnds:
+    from ehkafka.intake.catch_up_ends import CatchUpEnds  # noqa: PLC0415 - most runs have no end
+
+    return CatchUpEnds(until.ends, emit=bus.emit, clock=time.monotonic)
 
 
 def _pace(spec: HandlerSpec) -> Pace | None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ehkafka.events import Hook
     from ehkafka.events.history import History
     from ehkafka.handlers.spec import HandlerSpec
+    from ehkafka.run.until import Until
     from ehkafka.settings import Settings
 
 
@@ -41,6 +42,8 @@ class AppOptions:
     event_hooks: tuple[Hook, ...] = ()
     history: History | None = None
     mirror: MirrorChoice | None = None
+    # None: the run goes on until somebody stops it.
+    until: Until | None = None
 
     @property
     def topics(self) -> tuple[str, ...]:

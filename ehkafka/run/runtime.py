@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError
 
     from ehkafka.intake.route import Route
+    from ehkafka.intake.until_caught_up import UntilCaughtUp
     from ehkafka.run.options import AppOptions
     from ehkafka.settings import Drain
     from ehkafka.workers.attempt_clock import OverdueAttempt
@@ -91,6 +92,8 @@ class Runtime:
             self.context, self._routes, self.loop.by_hand, emit=self.bus.emit, history=app.history
         )
         self.shutdown = Shutdown(self.context, self.loop, self._routes)
+        # Set by the poll thread, before its first turn.
+        self._until: UntilCaughtUp | None = None
         self._reach = Reach(app, letters=self._letters.topics, emit=self.bus.emit)
 
     def start(self, on_reached: Callable[[], object] = lambda: None) -> None:
@@ -283,7 +286,23 @@ class Runtime:
         self.bus.emit(AppStarted(self.app.settings.group, tuple(topics)))
         if (bound := pace_bound(self.app.settings, self.context.ledger.pacing)) is not None:
             self.bus.emit(bound)
+        self._until = self._until_caught_up(consumer)
         self.loop.run(consumer, lambda: self._request is not None)
+
+    def _until_caught_up(self, consumer: Consumer) -> UntilCaughtUp | None:
+        if (until := self.app.until) is None:
+            return None
+        from ehkafka.intake.until_caught_up import UntilCaughtUp  # noqa: PLC0415 - most runs have no end
+
+        return UntilCaughtUp(
+            self.context,
+            self._routes,
+            self._logs.asker,
+            consumer,
+            settle_s=until.settle_s,
+            stop=self.request_stop,
+            fail=self.fail,
+        )
 
     def _finish(self, consumer: Consumer) -> None:
         request = self._request
@@ -326,6 +345,8 @@ class Runtime:
             self.bus.emit(ConnectionProblem("silence", text, fatal=False))
         if self._connection.wants_proof():
             self.context.ledger.ask_for_proof()
+        if self._until is not None and self._request is None:
+            self._until.check()
 
     def _on_connection_error(self, error: KafkaError) -> None:
         if error.name() == "_AUTHENTICATION":

@@ -123,6 +123,7 @@ def _picture(
     partition = assignment.partition
     committed = context.ledger.acknowledged(partition)
     oldest, key = _oldest(route, assignment, seen, now_s)
+    watermark = _watermark(assignment, seen)
     picture = PartitionSnapshot(
         partition=partition,
         epoch=assignment.epoch,
@@ -133,7 +134,7 @@ def _picture(
         parked_bytes=assignment.parked_bytes,
         parked_full_key=context.parked_full.get(partition),
         lanes=seen.lanes,
-        watermark=_watermark(assignment, seen),
+        watermark=watermark,
         committed=committed.next_offset if committed else None,
         received_records=assignment.received_records,
         finished_records=assignment.finished_records,
@@ -142,6 +143,7 @@ def _picture(
         paused=partition in context.flow.paused,
         oldest=oldest,
         standstill_s=context.standstill.lasts_s(partition, assignment.received_next or 0, now_s),
+        catch_up_records=_catch_up_records(context, assignment, watermark),
     )
     return picture, key
 
@@ -166,6 +168,18 @@ def _lag_records(context: IntakeContext, assignment: Assignment) -> int | None:
     if end <= received and context.throttle.is_recent:
         return None  # a throttled answer is empty and without an end: nobody can tell what came meanwhile
     return max(0, end - received) + assignment.unfinished_records
+
+
+def _catch_up_records(context: IntakeContext, assignment: Assignment, watermark: int | None) -> int | None:
+    log = None if context.catch_up_ends is None else context.catch_up_ends.logs.get(assignment.partition)
+    if log is None:
+        return None
+    received = assignment.received_next
+    if received is None or watermark is None:
+        return log.end - log.start
+    # Some of what is unfinished may have come later.
+    unfinished = min(assignment.unfinished_records, max(0, log.end - watermark))
+    return max(0, log.end - received) + unfinished
 
 
 def _oldest(

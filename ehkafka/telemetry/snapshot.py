@@ -72,6 +72,9 @@ class PartitionSnapshot:
     oldest: Unfinished | None
     # Since when the log goes on and nothing of it arrives, though the partition is not paused.
     standstill_s: float = 0.0
+    # Offsets left up to where its log ended at the start, in a run that ends when all are there; None in any
+    # other run, and until that end is known.
+    catch_up_records: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,6 +61,7 @@ NO_NAMES = {"utils", "helpers", "common", "base", "manager", "misc"}
 LOOSE = {"", "__main__", "errors", "facade", "middleware"}
 PURE = (
     "lanes",
+    "intake.caught_up",
     "intake.epochs",
     "intake.flow",
     "positions.another_log",

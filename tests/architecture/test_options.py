@@ -33,6 +33,7 @@ OPTIONS_MANY = 6
 CALLABLES: tuple[Callable[..., Any], ...] = (
     ehkafka.App,
     ehkafka.App.handler,
+    ehkafka.App.run,
     ehkafka.App.batch_handler,
     ehkafka.App.run,
     ehkafka.App.run_on_spark,
@@ -61,7 +62,7 @@ FACES = (
     "embedded",
 )
 # What a program gets and reads, made by us. An `Endpoint` is made by its factories, which have few options.
-GOTTEN = {"CheckResult", "Move", Endpoint.__name__}
+GOTTEN = {"CheckResult", "Move", "PartitionView", Endpoint.__name__}
 
 LINE = re.compile(r"^ *- `(?P<name>\*{0,2}\w+)`(?: \((?P<facts>[^)]*(?:\([^)]*\)[^)]*)*)\))?: ")
 DEFAULT = re.compile(r"(?:^|, )default `(?P<default>.*)`$")

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 ROOT: Any = typer.main.get_command(cli)
 HUB = "Endpoint=sb://h.servicebus.windows.net/;SharedAccessKeyName=n;SharedAccessKey=azE="
-# These go on until Ctrl-C, take minutes, or need Azure, Spark or a running app: they are read by the command's own parser.
+# These go on until Ctrl-C, take minutes, or need Azure, Spark or a running app: they are read by the
+# command's own parser.
 ENDLESS = (
     "--watch",
     "--engine spark",

@@ -20,6 +20,8 @@ ALERTS_0 = TopicPartition("alerts", 0)
 # One of each kind, and what a reader must find in its line.
 EXAMPLES: list[tuple[events.Event, list[str]]] = [
     (events.AppStarted("homes", ("readings", "alerts")), ["readings, alerts", "group homes"]),
+    (events.AppCatchingUp(12_500, 1250.0, 3, 1), ["12,500 left in 3 partitions", "1,250 records/s", "10 s"]),
+    (events.AppCaughtUp(3, 500, 2.0, is_standby=False), ["3 partitions", "500 records in 2 s"]),
     (events.GroupWatched("homes", 65.0), ["group homes", "65 s"]),
     (
         events.GroupReset("homes", ("readings",), 8, None),
@@ -241,6 +243,7 @@ EXAMPLES: list[tuple[events.Event, list[str]]] = [
     (events.MembersStarting(4, "homes"), ["4 members", "group homes"]),
     (events.MembersAdvice("3 of 7 members get no partition."), ["3 of 7 members get no partition."]),
     (events.MemberReady(2, 4711, 1, 0.5), ["Member 2 (process 4711)", "after 0.5 s with 1 partition."]),
+    (events.MemberDone(2), ["Member 2 has caught up"]),
     (events.MemberEnded(2, "signal SIGKILL", 0.4), ["Member 2 ended (signal SIGKILL)", "in 0.4 s"]),
     (events.MemberLoops(2, 5, "exit code 70."), ["Member 2 has ended 5 times", "exit code 70. Look"]),
     (events.MemberHung(2, 4711, 30.0, "no answer"), ["Member 2 (process 4711)", "for 30 s (no answer)"]),

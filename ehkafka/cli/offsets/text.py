@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def report_as_text(report: LagReport) -> str:
     """Return where the group stands, and the sum."""
     rows = [
-        (view.partition, view.log.start, view.log.end, view.committed, view.lag, _note(view))
+        (view.partition, view.log.start, view.log.end, view.committed, view.lag, note_of(view))
         for view in report.views
     ]
     table = columns(("PARTITION", "LOG START", "LOG END", "COMMITTED", "LAG", ""), rows)
@@ -38,6 +38,7 @@ def view_as_dict(view: PartitionView) -> dict[str, Any]:
         "committed": view.committed,
         "lag": view.lag,
         "finished_above": view.finished_above,
+        "unfinished": view.unfinished,
         "problem": view.problem or None,
     }
 
@@ -123,7 +124,8 @@ def compared_as_dict(rows: Sequence[Compared]) -> list[dict[str, Any]]:
     ]
 
 
-def _note(view: PartitionView) -> str:
+def note_of(view: PartitionView) -> str:
+    """Return what is to be known of one partition, in a few words."""
     above = f"{view.finished_above} finished above it" if view.finished_above else ""
     return ", ".join(filter(None, (view.problem, above)))
 

@@ -1,0 +1,221 @@
+"""Whether an app has caught up: all up to where the logs ended has an outcome, and the commits are in.
+
+Pure; time comes in as an argument; the poll thread's. A log's end is the broker's own answer to the question
+where it is, and a partition is caught up when its position has reached that: that nothing arrives proves
+nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable, Iterator, Sequence
+
+    from ehkafka.records import TopicPartition
+
+# How long a settled group has given this member nothing before it is done: a cooperative member's first
+# assignment is empty, and the next one follows within moments.
+STANDBY_S: Final = 30.0
+# A partition that should go on and does not is looked into after so long.
+SILENT_S: Final = 3.0
+
+
+class Waiting(NamedTuple):
+    """A record at the head of its lane that no worker will take before something happens, and why."""
+
+    offset: int
+    key: Hashable
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionState:
+    """Where one partition stands.
+
+    `end` is where its log ended when it was first ours, None until the broker has said so, `begin` where it
+    began. `received_next` and `watermark` are None while the position is the log's begin, whatever that is.
+    `runs`: a record below the end is queued, runs, or its end is awaited. `waiting` are those that wait.
+    """
+
+    partition: TopicPartition
+    end: int | None
+    begin: int = 0
+    received_next: int | None
+    watermark: int | None
+    committed: int | None
+    runs: bool = False
+    waiting: Sequence[Waiting] = ()
+    is_paused: bool = False
+
+    @property
+    def next_offset(self) -> int:
+        """Up to where everything has an outcome."""
+        return self.begin if self.watermark is None else self.watermark
+
+    @property
+    def position(self) -> int:
+        """Up to where everything was received."""
+        return self.begin if self.received_next is None else self.received_next
+
+    @property
+    def is_all_received(self) -> bool:
+        """Whether all up to the end was received."""
+        return self.end is not None and self.position >= self.end
+
+
+class Stuck(NamedTuple):
+    """What keeps a partition from its end: a record that waits, or (without an offset) the partition."""
+
+    partition: TopicPartition
+    offset: int | None
+    key: Hashable
+    why: str
+
+
+class CaughtUp(NamedTuple):
+    """All is done; `is_standby`: there was nothing to do for this member."""
+
+    is_standby: bool = False
+
+
+class Unsettled(NamedTuple):
+    """All is done but for what has waited for too long."""
+
+    stuck: tuple[Stuck, ...]
+
+
+@dataclass(slots=True)
+class CatchingUp:
+    """Takes where the partitions stand, twice a second, and says when the run is over.
+
+    `is_blind` in what it is asked: brokers throttle, or none answers, so that silence proves nothing.
+    """
+
+    settle_s: float
+    standby_s: float = STANDBY_S
+    # Partitions whose logs have no record from their position to their end, by that position.
+    _without_tail: dict[TopicPartition, int] = field(default_factory=dict)
+    # Since when a record waits, by partition and offset; since when a partition is as it is.
+    _waits_since_s: dict[tuple[TopicPartition, int], float] = field(default_factory=dict)
+    _same_since_s: dict[TopicPartition, tuple[tuple[int, int, int | None], float]] = field(
+        default_factory=dict
+    )
+    # Since when the group is settled and has given nothing; since when only commits are missing.
+    _standby_since_s: float | None = None
+    _uncommitted_since_s: float | None = None
+
+    def judge(
+        self, states: Sequence[PartitionState], now_s: float, *, is_settled: bool, is_blind: bool
+    ) -> CaughtUp | Unsettled | None:
+        """Return how the run ends, None while it goes on. `is_settled`: a member of a settled group."""
+        self._note(states, now_s, is_blind=is_blind)
+        if not states:
+            return self._judge_standby(now_s, is_settled=is_settled)
+        self._standby_since_s = None
+        left = [state for state in states if not self._is_handled(state)]
+        if left:
+            self._uncommitted_since_s = None
+            return self._judge_left(left, now_s)
+        if any(not self._is_committed(state) for state in states):
+            # The last commit of the stop says what is wrong, if the broker takes none.
+            if self._uncommitted_since_s is None:
+                self._uncommitted_since_s = now_s
+            if is_blind or now_s - self._uncommitted_since_s <= self.settle_s:
+                return None
+        return CaughtUp()
+
+    @property
+    def wants_commit(self) -> bool:
+        """Whether nothing but a commit is missing."""
+        return self._uncommitted_since_s is not None
+
+    def silent(self, states: Iterable[PartitionState], now_s: float) -> dict[TopicPartition, tuple[int, int]]:
+        """Return position and end of partitions that are not at their end and get nothing, though they may.
+
+        Perhaps there is no record left: compaction takes away the last ones, too.
+        """
+        return {
+            state.partition: (state.position, state.end)
+            for state in states
+            if state.end is not None
+            and not state.is_all_received
+            and not state.is_paused
+            and self._without_tail.get(state.partition) != state.position
+            and now_s - self._same_since_s[state.partition][1] >= SILENT_S
+        }
+
+    def note_empty(self, partition: TopicPartition, position: int) -> None:
+        """Hear that a log has no record from this position up to the end."""
+        self._without_tail[partition] = position
+
+    def left_records(self, states: Iterable[PartitionState]) -> int:
+        """Return how many offsets are left up to the ends, as far as these are known."""
+        return sum(
+            max(0, state.end - state.next_offset)
+            for state in states
+            if state.end is not None and not self._is_handled(state)
+        )
+
+    def _note(self, states: Sequence[PartitionState], now_s: float, *, is_blind: bool) -> None:
+        """Take down since when things are as they are."""
+        # From the first wait on, whatever attempts there are in between: a record that fails for ever must
+        # not keep the run for ever.
+        positions = {state.partition: state.next_offset for state in states}
+        known = {
+            (partition, offset): since_s
+            for (partition, offset), since_s in self._waits_since_s.items()
+            if offset >= positions.get(partition, offset + 1)
+        }
+        waits = ((state.partition, one.offset) for state in states for one in state.waiting)
+        self._waits_since_s = dict.fromkeys(waits, now_s) | known
+        same: dict[TopicPartition, tuple[tuple[int, int, int | None], float]] = {}
+        for state in states:
+            seen = (state.position, state.next_offset, state.committed)
+            before = self._same_since_s.get(state.partition)
+            is_same = before is not None and before[0] == seen and not (is_blind or state.runs)
+            same[state.partition] = before if is_same and before is not None else (seen, now_s)
+        self._same_since_s = same
+
+    def _judge_standby(self, now_s: float, *, is_settled: bool) -> CaughtUp | None:
+        if not is_settled:
+            self._standby_since_s = None
+            return None
+        since_s = self._standby_since_s = now_s if self._standby_since_s is None else self._standby_since_s
+        return CaughtUp(is_standby=True) if now_s - since_s >= self.standby_s else None
+
+    def _judge_left(self, left: Sequence[PartitionState], now_s: float) -> Unsettled | None:
+        stuck: list[Stuck] = []
+        for state in left:
+            found = list(self._stuck_in(state, now_s))
+            if not found:
+                return None  # it goes on
+            stuck += found
+        return Unsettled(tuple(stuck))
+
+    def _stuck_in(self, state: PartitionState, now_s: float) -> Iterator[Stuck]:
+        """Yield what has kept a partition from its end for too long; nothing while it may go on."""
+        if state.runs or state.end is None:
+            return
+        if state.waiting and (state.is_all_received or state.is_paused):
+            since = [self._waits_since_s[state.partition, one.offset] for one in state.waiting]
+            if now_s - max(since) > self.settle_s:
+                yield from (Stuck(state.partition, *one) for one in state.waiting)
+        elif now_s - self._same_since_s[state.partition][1] > max(self.settle_s, SILENT_S):
+            why = "the partition is paused" if state.is_paused else f"nothing of it arrives up to {state.end}"
+            yield Stuck(state.partition, None, None, why)
+
+    def _is_handled(self, state: PartitionState) -> bool:
+        if state.end is None:
+            return False
+        if state.next_offset >= state.end:
+            return True
+        is_empty = self._without_tail.get(state.partition) == state.position
+        return is_empty and state.next_offset == state.position
+
+    @staticmethod
+    def _is_committed(state: PartitionState) -> bool:
+        if state.watermark is None or state.end is None:
+            return True  # nothing was received, so there is no position to commit
+        return state.committed is not None and state.committed >= min(state.end, state.watermark)

@@ -1,0 +1,200 @@
+"""Feeds `caught_up` from a run, and carries out what it says. On the poll thread, at the slow check.
+
+Where the logs end says `catch_up_ends`; a run without these has no `UntilCaughtUp`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ehkafka.errors import UnfinishedError
+from ehkafka.events import AppCatchingUp, AppCaughtUp
+from ehkafka.intake.caught_up import CatchingUp, CaughtUp, PartitionState, Stuck, Waiting
+from ehkafka.intake.returned import NAMED_MAX
+from ehkafka.lanes.order import describe_key
+from ehkafka.recovery.pending import AWAITED
+from ehkafka.wording import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from confluent_kafka import Consumer
+
+    from ehkafka.errors import EhkafkaError
+    from ehkafka.intake.context import IntakeContext
+    from ehkafka.intake.route import Route
+    from ehkafka.lanes.assignment import Assignment
+    from ehkafka.lanes.dispatcher import Dispatcher
+    from ehkafka.lanes.lane import Lane
+    from ehkafka.positions.log_asker import LogAsker, TailQuestion
+    from ehkafka.records import TopicPartition
+
+# Between two lines of the log.
+REPORT_S: Final = 10.0
+
+
+class UntilCaughtUp:
+    """Ends a run that has caught up: by `stop`, or by `fail` where records wait for too long."""
+
+    def __init__(
+        self,
+        context: IntakeContext,
+        routes: Iterable[Route],
+        asker: LogAsker,
+        consumer: Consumer,
+        *,
+        settle_s: float,
+        stop: Callable[[str], object],
+        fail: Callable[[EhkafkaError], object],
+    ) -> None:
+        assert context.catch_up_ends is not None
+        self._ends = context.catch_up_ends
+        self._context = context
+        self._routes = list(routes)
+        self._asker = asker
+        self._consumer = consumer
+        self._stop = stop
+        self._fail = fail
+        self._catching_up = CatchingUp(settle_s)
+        # About logs whose last records may be gone, with what was known when it was put.
+        self._question: TailQuestion | None = None
+        # What was answered, by position.
+        self._read: dict[TopicPartition, int] = {}
+        self._began_s = self._reported_s = context.clock()
+        self._reported_records = 0
+
+    def check(self) -> None:
+        """Look where the run stands, and end it if it is over."""
+        context = self._context
+        now_s = context.clock()
+        self._ends.ask(self._consumer, context.owned)
+        states = [self._state_of(*owned) for owned in context.owned.values()]
+        is_blind = context.throttle.is_recent or context.contact.is_cut_off
+        self._take_tails(is_blind=is_blind)
+        is_settled = context.contact.is_member and context.contact.lost_s is None
+        found = self._catching_up.judge(states, now_s, is_settled=is_settled, is_blind=is_blind)
+        if self._catching_up.wants_commit:
+            context.ledger.commit_soon()
+        if isinstance(found, CaughtUp):
+            took_s = now_s - self._began_s
+            context.emit(AppCaughtUp(len(states), self._outcomes(), took_s, found.is_standby))
+            self._stop("caught up")
+            return
+        is_asking = self._asks_for_tails(states, now_s, is_blind=is_blind)
+        if found is None or is_asking:
+            self._report(states, now_s)
+        else:
+            self._fail(_error(found.stuck, self._catching_up.settle_s))
+
+    def _state_of(self, route: Route, assignment: Assignment) -> PartitionState:
+        context, partition = self._context, assignment.partition
+        log = self._ends.logs.get(partition)
+        is_paused = partition in context.flow.paused
+        received = assignment.received_next
+        is_received = log is not None and received is not None and received >= log.end
+        runs, waiting = assignment.backlog_records > 0, list[Waiting]()
+        watermark = received
+        with route.exchange.locked() as dispatcher:
+            if is_received or is_paused or not assignment.backlog_records:
+                # O(lanes): only for what is nearly done, or may not go on.
+                watermark = assignment.watermark()
+                below = received if log is None else log.end
+                runs, waiting = _unfinished_below(dispatcher, assignment, below or 0)
+            elif received is not None:
+                watermark = received - assignment.unfinished_records
+        committed = context.ledger.acknowledged(partition)
+        return PartitionState(
+            partition=partition,
+            end=None if log is None else log.end,
+            begin=0 if log is None else log.start,
+            received_next=received,
+            watermark=watermark,
+            committed=None if committed is None else committed.next_offset,
+            runs=runs,
+            waiting=waiting,
+            is_paused=is_paused,
+        )
+
+    def _take_tails(self, *, is_blind: bool) -> None:
+        """Take what a reader has found of logs that did not go on."""
+        question = self._question
+        if question is None or not question.done.is_set():
+            return
+        self._question = None
+        for partition, (position, _end) in question.tails.items():
+            self._read[partition] = position
+            if partition in question.empty and not is_blind:
+                self._catching_up.note_empty(partition, position)
+
+    def _asks_for_tails(self, states: list[PartitionState], now_s: float, *, is_blind: bool) -> bool:
+        """Have a reader see whether there is what does not arrive; True until it has said so once."""
+        if self._question is None and not is_blind:
+            silent = self._catching_up.silent(states, now_s)
+            self._question = self._asker.read_tails(silent) if silent else None
+        if self._question is None:
+            return False
+        return any(self._read.get(partition) != at for partition, (at, _) in self._question.tails.items())
+
+    def _report(self, states: list[PartitionState], now_s: float) -> None:
+        took_s = now_s - self._reported_s
+        if took_s < REPORT_S:
+            return
+        outcomes = self._outcomes()
+        per_s = (outcomes - self._reported_records) / took_s
+        self._reported_s, self._reported_records = now_s, outcomes
+        left = self._catching_up.left_records(states)
+        unknown = sum(state.end is None for state in states)
+        self._context.emit(AppCatchingUp(left, per_s, len(states), unknown))
+
+    def _outcomes(self) -> int:
+        return sum(route.dispatcher.outcomes for route in self._routes)
+
+
+def _unfinished_below(dispatcher: Dispatcher, assignment: Assignment, end: int) -> tuple[bool, list[Waiting]]:
+    """Return whether any record below an offset needs no help to end, and those that wait. With the lock."""
+    runs = any(chunk.first_unfinished().offset() < end for chunk in assignment.chunks)
+    waiting: list[Waiting] = []
+    for lane in assignment.lanes.values():
+        offset = _first_of(lane, assignment)
+        if offset is None or offset >= end:
+            continue
+        if (why := _waits_for(dispatcher, lane)) is None:
+            return True, []  # what waits beside it is not asked for yet
+        waiting.append(Waiting(offset, lane.key, why))
+    return runs, waiting
+
+
+def _first_of(lane: Lane, assignment: Assignment) -> int | None:
+    """Return the lowest offset that a lane has of this partition."""
+    if assignment.shared:
+        return min((message.offset() for message in lane.messages_of(assignment)), default=None)  # type: ignore[attr-defined]
+    head = lane.head if lane.head is not None else lane.rest[0] if lane.rest else None
+    return None if head is None else head.offset()
+
+
+def _waits_for(dispatcher: Dispatcher, lane: Lane) -> str | None:
+    """Return what a lane waits for; None where its head runs, may run, or is with whoever deferred it."""
+    ticket = dispatcher.decisions.ticket_of(lane)
+    if ticket is not None:
+        return None if ticket.decision.reason == AWAITED else ticket.decision.reason
+    hold = dispatcher.holds.held.get(lane)
+    if hold is None:
+        return None
+    how = "waits for its retry" if hold.due_s is not None else "is held"
+    return f"{how}: {hold.decision.reason}"
+
+
+def _error(stuck: tuple[Stuck, ...], settle_s: float) -> UnfinishedError:
+    named = ", ".join(_named(stuck)) + (" …" if len(stuck) > NAMED_MAX else "")
+    return UnfinishedError(
+        f"Not caught up: all else is done, and for more than settle_s={settle_s:g} "
+        f"{counted(len(stuck), 'record waits', 'records wait')}: {named}. They are not committed, so they "
+        "are handled again. Fix what they wait for, or give settle_s (--settle-for) more time."
+    )
+
+
+def _named(stuck: tuple[Stuck, ...]) -> Iterator[str]:
+    # Never under a lock: a user's own key may state at the app when it is put into words.
+    for partition, offset, key, why in stuck[:NAMED_MAX]:
+        where = f"{partition}" if offset is None else f"{partition}@{offset} key {describe_key(key)}"
+        yield f"{where} ({why})"

@@ -1,0 +1,59 @@
+"""Which logs have no record from an offset up to their end: compaction takes away the last ones, too.
+
+No client tells of such a hole: its position stays before it, and nothing arrives. So somebody reads there
+with a consumer of its own, which joins no group and commits nothing. A log's tail is empty when a fetch from
+there was answered, which the client shows by knowing where the log ends, and brought nothing for a while.
+Never on the poll thread.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from confluent_kafka.cimpl import TopicPartition as KafkaPartition
+
+from ehkafka.records import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from confluent_kafka import Consumer
+
+READ_S: Final = 5.0
+_POLL_S: Final = 0.1
+# A record stands in the same answer as the end; so much later it has long been handed out.
+_QUIET_S: Final = 1.0
+
+
+def empty_tails(
+    consumer: Consumer,
+    tails: Mapping[TopicPartition, tuple[int, int]],
+    timeout_s: float = READ_S,
+    *,
+    should_end: Callable[[], bool] = lambda: False,
+) -> set[TopicPartition]:
+    """Return the partitions without a record between these two offsets. Assigns the consumer.
+
+    What is not known in time is left out.
+    """
+    ends_s = time.monotonic() + timeout_s
+    left = dict(tails)
+    # Since when a log's end is known, which no record has followed.
+    answered_s: dict[TopicPartition, float] = {}
+    consumer.assign([KafkaPartition(*partition, begin) for partition, (begin, _end) in tails.items()])
+    empty: set[TopicPartition] = set()
+    while left and time.monotonic() < ends_s and not should_end():
+        for message in consumer.consume(len(left), _POLL_S):
+            # An error is no record; the end of a log, which this client tells as one, is what we ask about.
+            if message.error() is None:
+                left.pop(TopicPartition(message.topic(), message.partition()), None)  # type: ignore[arg-type]
+        now_s = time.monotonic()
+        for partition, (_begin, end) in list(left.items()):
+            bounds: Any = consumer.get_watermark_offsets(KafkaPartition(*partition), cached=True)
+            if bounds is None or bounds[1] < end:
+                continue
+            if now_s - answered_s.setdefault(partition, now_s) >= _QUIET_S:
+                empty.add(partition)
+                del left[partition]
+    return empty

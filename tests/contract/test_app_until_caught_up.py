@@ -1,0 +1,261 @@
+"""`run(until="caught_up")`: what it waits for, what it does not wait for, and how it ends."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import pytest
+from confluent_kafka import ThrottleEvent
+
+import ehkafka
+from ehkafka.events import AppCaughtUp, AppStopped
+from ehkafka.intake import until_caught_up
+from ehkafka.testing import ApiKey
+from tests.contract.letters import TO_DEAD, rejecting
+
+UNTIL = {"until": "caught_up", "settle_s": 5.0}
+
+
+class Run:
+    """A run on a thread of its own, which ends by itself; what it raised is kept."""
+
+    def __init__(self, app: Any, **how: Any) -> None:
+        self.error: BaseException | None = None
+        self.took_s = 0.0
+        self._thread = threading.Thread(target=self._run, args=(app, UNTIL | how), daemon=True)
+        self._thread.start()
+
+    def _run(self, app: Any, how: dict[str, Any]) -> None:
+        began_s = time.monotonic()
+        try:
+            app.run(**how)
+        except BaseException as error:
+            self.error = error
+        self.took_s = time.monotonic() - began_s
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it is over."""
+        return not self._thread.is_alive()
+
+    def end(self, timeout_s: float = 30.0) -> BaseException | None:
+        """Wait for its end; return what it raised."""
+        self._thread.join(timeout_s)
+        assert self.has_ended, f"it goes on after {timeout_s:g} s"
+        return self.error
+
+
+def test_an_empty_topic_is_caught_up_at_once(lab: Any, recorder: Any, events: Any) -> None:
+    """Its end is its begin: no record, no commit, no error."""
+    app = lab.app(recorder, "t", "t4")
+    app.add_hook(events)
+    assert Run(app).end() is None
+    assert [(e.partitions, e.finished_records) for e in events.of(AppCaughtUp)] == [(5, 0)]
+    assert [e.exit_code for e in events.of(AppStopped)] == [0]
+    assert lab.committed() is None
+
+
+def test_a_backlog_is_handled_and_committed_before_the_end(lab: Any, recorder: Any, events: Any) -> None:
+    """The commits are acknowledged when the run says so; its stop has nothing left to do."""
+    for partition in range(4):
+        lab.produce(" ".join(f"k{n}" for n in range(50)), topic="t4", partition=partition)
+    app = lab.app(recorder, "t4", workers=8)
+    committed: list[int | None] = []
+
+    class OnEnd:
+        def on_event(self, event: Any) -> None:
+            if isinstance(event, AppCaughtUp):
+                committed.extend(lab.committed(number, topic="t4") for number in range(4))
+
+    app.add_hook(events)
+    app.add_hook(OnEnd())
+    assert Run(app).end() is None
+    assert recorder.count == 200
+    assert committed == [50] * 4
+    (done,) = events.of(AppCaughtUp)
+    assert (done.partitions, done.finished_records, done.is_standby) == (4, 200, False)
+
+
+def test_the_commit_is_not_waited_for_longer_than_it_takes(lab: Any, recorder: Any) -> None:
+    """Whatever the interval: nothing but the commit is missing, so it is due."""
+    lab.produce("a b c")
+    assert Run(lab.app(recorder, commit_interval_s=600.0), settle_s=600.0).end(20.0) is None
+    assert lab.committed() == 3
+
+
+def test_records_produced_meanwhile_do_not_keep_the_run(lab: Any, recorder: Any) -> None:
+    """The end is where the log ended when the partition came: who goes on producing is not followed."""
+    lab.produce(" ".join("abcdefgh"))
+    recorder.work = lambda record: lab.produce("another")
+    app = lab.app(recorder, workers=4)
+    assert Run(app).end() is None
+    assert recorder.finished_offsets()[:8]
+    assert set(range(8)) <= set(recorder.finished_offsets())
+    assert lab.committed() >= 8
+
+
+def test_a_held_key_fails_the_run_and_is_named(lab: Any, recorder: Any) -> None:
+    """All else is done and committed by then; the error says which record, and why it waits."""
+    recorder.fail_at(2)
+    lab.produce("a b poison c poison")
+    run = Run(lab.app(recorder, on_failure=ehkafka.Hold()), settle_s=1.0)
+    error = run.end()
+    assert isinstance(error, ehkafka.errors.UnfinishedError)
+    assert error.exit_code == 4
+    assert "t[0]@2 key poison (is held: ValueError: no luck with 2)" in str(error)
+    assert 1.0 <= run.took_s < 15.0
+    assert sorted(recorder.finished_offsets()) == [0, 1, 3]
+    assert lab.committed() == 2
+
+
+def test_a_held_key_above_the_end_is_nobodys_business(lab: Any, recorder: Any) -> None:
+    """It came after the start: it is left to the next run, as every record that came then."""
+
+    def work(record: Any) -> None:
+        if record.offset() == 0:
+            lab.produce("late")
+        elif record.key() == b"late":
+            raise ValueError("too late")
+
+    recorder.work = work
+    lab.produce("a b")
+    assert Run(lab.app(recorder, on_failure=ehkafka.Hold()), settle_s=1.0).end() is None
+    assert lab.committed() == 2
+
+
+def test_a_retry_that_waits_for_less_is_waited_for(lab: Any, recorder: Any) -> None:
+    """The run ends when the second attempt has succeeded."""
+    attempts: list[int] = []
+
+    def work(record: Any) -> None:
+        attempts.append(record.offset())
+        if attempts.count(1) == 1 and record.offset() == 1:
+            raise ValueError("once")
+
+    recorder.work = work
+    lab.produce("a b c")
+    app = lab.app(recorder, retry=ehkafka.Retry(attempts=3, first_s=1.5, max_s=1.5, jitter=0.0))
+    assert Run(app).end() is None
+    assert attempts.count(1) == 2
+    assert lab.committed() == 3
+
+
+def test_a_dead_letter_is_acknowledged_first(dead: Any, read_topic: Any) -> None:
+    """The broker holds the answer back: nothing is caught up before it has come."""
+    dead.produce("x bad y")
+    dead.broker.delay_next(ApiKey.PRODUCE, 2.0)
+    run = Run(dead.app(rejecting(b"bad"), on_failure=TO_DEAD))
+    assert run.end() is None
+    assert run.took_s > 2.0
+    assert dead.committed() == 3
+    assert len(read_topic("dead", 1)) == 1
+
+
+def test_a_handler_that_takes_long_is_waited_for(lab: Any, recorder: Any, wait_for: Any, stays: Any) -> None:
+    """`settle_s` is for what waits, not for what runs."""
+    gate = recorder.block(b"slow")
+    lab.produce("a slow b")
+    run = Run(lab.app(recorder, workers=2), settle_s=0.5)
+    wait_for(lambda: recorder.count == 2)
+    stays(lambda: not run.has_ended, for_s=1.5)
+    gate.set()
+    assert run.end() is None
+    assert lab.committed() == 3
+
+
+@pytest.mark.parametrize("assignor", ["default", "cooperative-sticky"])
+def test_a_standby_ends_after_a_while(
+    lab: Any, recorder: Any, wait_for: Any, events: Any, monkeypatch: pytest.MonkeyPatch, assignor: str
+) -> None:
+    """The only partition is another member's; the group stands still, and gives this one nothing."""
+    owner = lab.app(recorder, assignor=assignor, unreachable_s=1.0)
+    owner.start()
+    wait_for(lambda: owner.snapshot().partitions)
+    standby = lab.app(recorder, assignor=assignor, unreachable_s=1.0)
+    standby.add_hook(events)
+    made = until_caught_up.CatchingUp
+    monkeypatch.setattr(until_caught_up, "CatchingUp", lambda settle_s: made(settle_s, standby_s=2.0))
+    run = Run(standby)
+    assert run.end() is None
+    assert run.took_s >= 2.0
+    assert [e.is_standby for e in events.of(AppCaughtUp)] == [True]
+    assert owner.state == "running"
+
+
+def test_no_run_is_caught_up_by_silence_while_the_broker_throttles(
+    lab: Any, recorder: Any, wait_for: Any, stays: Any
+) -> None:
+    """Fetches come back empty from a log that goes on: it is not at its end, nor does anything wait."""
+    lab.produce("a b c")
+    app = lab.app(recorder)
+    gate = recorder.block(b"a")
+    run = Run(app, settle_s=0.5)
+    wait_for(lambda: recorder.started)
+    runtime = app._runtime
+    ends = runtime.context.catch_up_ends
+    assert ends.logs["t", 0].end == 3
+    # As if the log had more, of which throttled fetches bring nothing.
+    ends.logs = {("t", 0): ends.logs["t", 0]._replace(end=5)}
+    runtime.context.throttle.on_throttle(ThrottleEvent("broker", 1, 3.0))
+    gate.set()
+    wait_for(lambda: recorder.count == 3)
+    stays(lambda: not run.has_ended, for_s=2.0)
+    lab.produce("d e")
+    assert run.end() is None
+    assert lab.committed() == 5
+
+
+@pytest.mark.parametrize("is_empty", [True, False])
+def test_a_log_that_ends_without_a_record_is_read_by_another_client(
+    lab: Any, recorder: Any, wait_for: Any, monkeypatch: pytest.MonkeyPatch, is_empty: bool
+) -> None:
+    """What it says decides: there is none, so all is done; or what is missing is named, and fails the run."""
+    asked: list[Any] = []
+
+    def tails(_consumer: Any, wanted: Any, **_how: Any) -> Any:
+        asked.append(dict(wanted))
+        return set(wanted) if is_empty else set()
+
+    monkeypatch.setattr("ehkafka.positions.log_asker.empty_tails", tails)
+    monkeypatch.setattr("ehkafka.intake.caught_up.SILENT_S", 0.5)
+    lab.produce("a b c")
+    app = lab.app(recorder)
+    gate = recorder.block(b"a")
+    run = Run(app, settle_s=60.0 if is_empty else 1.0)
+    wait_for(lambda: recorder.started)
+    # As if compaction had taken away the last two of five.
+    ends = app._runtime.context.catch_up_ends
+    ends.logs = {("t", 0): ends.logs["t", 0]._replace(end=5)}
+    gate.set()
+    error = run.end()
+    assert asked[0] == {("t", 0): (3, 5)}
+    assert lab.committed() == 3
+    if is_empty:
+        assert error is None
+    else:
+        assert "t[0] (nothing of it arrives up to 5)" in str(error)
+
+
+def test_a_stop_from_outside_ends_it_as_any_run(lab: Any, recorder: Any, wait_for: Any) -> None:
+    """And the next start of the same app has no end of its own."""
+    recorder.fail_at(0)
+    lab.produce("a")
+    app = lab.app(recorder, on_failure=ehkafka.Hold())
+    run = Run(app, settle_s=600.0)
+    wait_for(lambda: recorder.started)
+    app.stop()
+    assert run.end() is None
+    app.start()
+    wait_for(lambda: app.snapshot().partitions)
+    assert app._runtime.app.until is None
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"until": "now"}, {"until": True}, {"settle_s": 0}, {"settle_s": "60"}, {"settle_s": True}]
+)
+def test_what_is_no_end_is_refused(lab: Any, recorder: Any, wrong: dict[str, Any]) -> None:
+    """Before anything is started."""
+    with pytest.raises(ehkafka.errors.ConfigurationError, match=next(iter(wrong))):
+        lab.app(recorder).run(**({"until": "caught_up"} | wrong))

@@ -1,0 +1,194 @@
+"""When a run has caught up: by positions and the broker's own ends, never by silence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ehkafka.intake.caught_up import (
+    SILENT_S,
+    STANDBY_S,
+    CatchingUp,
+    CaughtUp,
+    PartitionState,
+    Stuck,
+    Unsettled,
+    Waiting,
+)
+from ehkafka.records import TopicPartition
+
+P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
+HELD = Waiting(3, b"k", "is held: no luck")
+
+
+def at(partition: TopicPartition = P0, **changes: Any) -> PartitionState:
+    """Return a partition that is done at 10."""
+    done: dict[str, Any] = {"end": 10, "received_next": 10, "watermark": 10, "committed": 10}
+    return PartitionState(partition=partition, **done | changes)
+
+
+def judged(*states: PartitionState, run: CatchingUp | None = None, now_s: float = 0.0, **how: bool) -> Any:
+    """Return how a run ends that stands so."""
+    how = {"is_settled": True, "is_blind": False} | how
+    return (run or CatchingUp(60.0)).judge(states, now_s, **how)
+
+
+HELD_STATE = at(watermark=3, committed=3, waiting=[HELD])
+
+
+@pytest.mark.parametrize(
+    "done",
+    [
+        at(),
+        at(received_next=15, watermark=12, committed=11, runs=False),
+        at(end=0, received_next=None, watermark=None, committed=None),
+        at(end=5, begin=5, received_next=None, watermark=None, committed=None),
+        at(end=5, received_next=5, watermark=5, committed=5, is_paused=True),
+    ],
+    ids=["at its end", "beyond it", "empty", "emptied by retention", "paused at its end"],
+)
+def test_a_partition_whose_position_has_passed_its_end_is_done(done: PartitionState) -> None:
+    """What came since the start does not count, and an empty log has nothing to commit."""
+    assert judged(done) == CaughtUp()
+    assert judged(done, is_blind=True) == CaughtUp()
+
+
+@pytest.mark.parametrize(
+    "left",
+    [
+        at(end=None),
+        at(received_next=9, watermark=9, committed=9),
+        at(watermark=9, committed=9, runs=True),
+        at(end=10, received_next=None, watermark=None, committed=None),
+        at(committed=9),
+        at(committed=None),
+        HELD_STATE,
+    ],
+    ids=["end unknown", "not received", "runs", "nothing yet", "not committed", "no commit", "held"],
+)
+def test_a_partition_that_is_short_of_its_end_keeps_the_run(left: PartitionState) -> None:
+    """Though all others are done, and whether brokers throttle or not."""
+    assert judged(at(P1), left) is None
+    assert judged(at(P1), left, is_blind=True) is None
+
+
+def test_only_a_commit_is_missing() -> None:
+    """It is asked for; when none is acknowledged for long, the stop's own last commit says what is wrong."""
+    run = CatchingUp(60.0)
+    assert judged(at(runs=True, watermark=9), run=run) is None
+    assert not run.wants_commit
+    assert judged(at(committed=9), run=run, now_s=1.0) is None
+    assert run.wants_commit
+    assert judged(at(committed=9), run=run, now_s=61.0) is None
+    assert judged(at(committed=9), run=run, now_s=62.0) == CaughtUp()
+
+
+def test_a_record_that_waits_is_named_when_its_time_is_over_and_all_else_is_done() -> None:
+    """Not before: what else there is to do is done first, however long the record has waited."""
+    run = CatchingUp(5.0)
+    busy = at(P1, received_next=7, watermark=6, runs=True)
+    assert judged(HELD_STATE, busy, run=run) is None
+    assert judged(HELD_STATE, busy, run=run, now_s=100.0) is None
+    assert judged(HELD_STATE, at(P1), run=run, now_s=100.5) == Unsettled((Stuck(P0, *HELD),))
+
+
+def test_a_retry_that_comes_in_time_is_waited_for() -> None:
+    """While it runs the partition goes on, and a first wait counts from its own beginning."""
+    run = CatchingUp(5.0)
+    other = HELD_STATE.waiting[0]._replace(offset=4)
+    for now_s in (0.0, 4.0, 5.0):
+        assert judged(HELD_STATE, run=run, now_s=now_s) is None
+    both = at(watermark=3, waiting=[HELD, other])
+    assert judged(both, run=run, now_s=6.0) is None
+    assert judged(at(watermark=3, runs=True), run=run, now_s=11.5) is None
+    assert judged(both, run=run, now_s=12.0) == Unsettled((Stuck(P0, *HELD), Stuck(P0, *other)))
+    assert judged(at(), run=CatchingUp(5.0), now_s=12.0) == CaughtUp()
+
+
+def test_a_record_that_fails_for_ever_does_not_keep_the_run_for_ever() -> None:
+    """Each of its waits is short: the first one counts, until the record has an outcome."""
+    run = CatchingUp(5.0)
+    for now_s in range(6):
+        waits = HELD_STATE if now_s % 2 == 0 else at(watermark=3, runs=True)
+        assert judged(waits, run=run, now_s=float(now_s)) is None
+    assert isinstance(judged(HELD_STATE, run=run, now_s=6.0), Unsettled)
+
+
+def test_a_record_that_waits_again_later_counts_anew() -> None:
+    """Another one at the same offset, once the first is done, has a time of its own."""
+    run = CatchingUp(5.0)
+    judged(HELD_STATE, run=run)
+    judged(at(watermark=4, runs=True), run=run, now_s=1.0)
+    assert judged(HELD_STATE, run=run, now_s=6.0) is None
+
+
+@pytest.mark.parametrize("is_paused", [True, False])
+def test_a_partition_of_which_nothing_comes_is_named(is_paused: bool) -> None:
+    """Whoever paused it, and whatever its leader does; the time begins anew with each record."""
+    run = CatchingUp(5.0)
+    silent = at(received_next=4, watermark=4, committed=4, is_paused=is_paused)
+    for now_s in (0.0, 5.0):
+        assert judged(silent, run=run, now_s=now_s) is None
+    moved = at(received_next=5, watermark=5, committed=5, is_paused=is_paused)
+    assert judged(moved, run=run, now_s=5.5) is None
+    assert judged(moved, run=run, now_s=10.0) is None
+    why = "the partition is paused" if is_paused else "nothing of it arrives up to 10"
+    assert judged(moved, run=run, now_s=10.6) == Unsettled((Stuck(P0, None, None, why),))
+
+
+def test_silence_proves_nothing_while_brokers_throttle() -> None:
+    """Neither that nothing comes any more, nor that nothing is there; the time begins when they do not."""
+    run = CatchingUp(5.0)
+    silent = at(received_next=4, watermark=4, committed=4)
+    for now_s in (0.0, 50.0, 100.0):
+        assert judged(silent, run=run, now_s=now_s, is_blind=True) is None
+        assert run.silent([silent], now_s) == {}
+    assert judged(silent, run=run, now_s=105.0) is None
+    assert judged(silent, run=run, now_s=105.1) is not None
+
+
+def test_a_log_without_a_last_record_is_done_at_its_position() -> None:
+    """Compaction may take it away: whoever was asked has read there, and found nothing."""
+    run = CatchingUp(60.0)
+    before = at(received_next=7, watermark=7, committed=7)
+    assert judged(before, run=run) is None
+    assert run.silent([before], SILENT_S - 0.1) == {}
+    assert run.silent([before], SILENT_S) == {P0: (7, 10)}
+    run.note_empty(P0, 7)
+    assert judged(at(received_next=8, watermark=8, committed=8), run=run, now_s=4.0) is None
+    assert judged(at(received_next=7, watermark=6, committed=6, runs=True), run=run, now_s=4.0) is None
+    assert judged(before, run=run, now_s=4.0) == CaughtUp()
+    assert run.silent([before], 100.0) == {}
+
+
+def test_nobody_is_asked_about_a_log_that_goes_on() -> None:
+    """A paused partition, one at its end, one whose records still run."""
+    run = CatchingUp(60.0)
+    states = [
+        at(received_next=7, is_paused=True),
+        at(P1),
+        at(TopicPartition("t", 2), received_next=7, watermark=5, runs=True),
+    ]
+    for now_s in (0.0, 10.0):
+        judged(*states, run=run, now_s=now_s)
+    assert run.silent(states, 10.0) == {}
+
+
+def test_a_standby_ends_after_a_while_of_a_settled_group() -> None:
+    """A first assignment may be empty, and a group that forms anew begins the wait anew."""
+    run = CatchingUp(60.0)
+    assert judged(run=run) is None
+    assert judged(run=run, now_s=STANDBY_S - 1, is_settled=True) is None
+    assert judged(run=run, now_s=STANDBY_S, is_settled=False) is None
+    assert judged(run=run, now_s=STANDBY_S + 1) is None
+    assert judged(at(runs=True, watermark=1), run=run, now_s=STANDBY_S + 2) is None
+    assert judged(run=run, now_s=STANDBY_S + 3) is None
+    assert judged(run=run, now_s=2 * STANDBY_S + 2) is None
+    assert judged(run=run, now_s=2 * STANDBY_S + 3) == CaughtUp(is_standby=True)
+
+
+def test_what_is_left_counts_up_to_the_ends() -> None:
+    """Of what is not done, as far as the ends are known."""
+    states = [at(watermark=4), at(P1, end=None), at(TopicPartition("t", 2))]
+    assert CatchingUp(60.0).left_records(states) == 6
