@@ -39,6 +39,7 @@ ROOMS = (
     "intake",
     "handlers",
     "telemetry",
+    "metrics",
     "checks",
     "offsets",
     "redrive",
@@ -63,6 +64,7 @@ PURE = (
     "lanes",
     "intake.epochs",
     "intake.flow",
+    "intake.poll_gap",
     "positions.another_log",
     "positions.first_counts",
     "positions.gap",
@@ -121,6 +123,7 @@ OWNERS = {
         "testing",
     ),
     "orjson": ("records", "checkpoints", "checks", "members.wire", "spark.sink", "testing", "cli"),
+    "prometheus_client": ("telemetry.prometheus",),
     "pyspark": ("spark",),
     "pyarrow": ("spark",),
     "numpy": ("spark",),
@@ -142,6 +145,7 @@ PUBLIC = (
     "",
     "errors",
     "telemetry",
+    "metrics",
     "cli",
     "testing",
     "events",
@@ -278,8 +282,8 @@ def test_the_core_does_not_need_the_extras() -> None:
 
     code = (
         "import sys, ehkafka, ehkafka.spark; ehkafka.App, ehkafka.BlobMirror, ehkafka.Consumer; "
-        "print([m for m in ('typer', 'rich', 'pytest', 'pydantic', 'pyspark', 'pyarrow', 'ehkafka.testing', "
-        "'ehkafka.cli') "
+        "print([m for m in ('typer', 'rich', 'pytest', 'pydantic', 'pyspark', 'pyarrow', "
+        "'prometheus_client', 'ehkafka.testing', 'ehkafka.cli') "
         "if m in sys.modules])"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
