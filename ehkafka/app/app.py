@@ -340,7 +340,7 @@ class App(Registration, Configurable, Shown, Supervised, OnSpark, Web):
         # use for it.
         from ehkafka.run.runtime import Runtime  # noqa: PLC0415
 
-        return Runtime(self._options())
+        return self._measured(Runtime(self._options()))
 
     def _options(self) -> AppOptions:
         from ehkafka.intake.context import PartitionHooks  # noqa: PLC0415 - with the engine

@@ -24,6 +24,8 @@ class Shown:
     _configuration: Configuration
     _runtime: Runtime | None
     _supervisor: Supervisor | None
+    # Whether this run and those to come count how long calls take. Set once, by any thread.
+    _measures = False
 
     @property
     def settings(self) -> Settings:
@@ -52,6 +54,22 @@ class Shown:
         from ehkafka.run.observation import snapshot_of  # noqa: PLC0415 - not every program asks
 
         return snapshot_of(runtime, self.state)
+
+    def measure(self) -> None:
+        """Have it counted from now on how long handlers take: `snapshot().handlers` has it, for metrics.
+
+        `ehkafka.metrics` calls this. It costs quick handlers a few percent, and cannot be taken back.
+        """
+        self._measures = True
+        if self._supervisor is not None:
+            self._supervisor.measures = True
+        elif self._runtime is not None:
+            self._runtime.measure()
+
+    def _measured(self, runtime: Runtime) -> Runtime:
+        if self._measures:
+            runtime.measure()
+        return runtime
 
     def health(self) -> Health:
         """Return whether all is well, else the reasons: each names where and what it waits for."""

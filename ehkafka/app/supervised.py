@@ -30,6 +30,8 @@ class Supervised:
     _configuration: Configuration
     # Of the last run with members; then this process runs nothing itself. Main thread, read by any.
     _supervisor: Supervisor | None = None
+    # See `App.measure`.
+    _measures: bool = False
 
     @property
     def registered(self) -> tuple[str, ...]:
@@ -95,6 +97,7 @@ class Supervised:
             with signals.stop_signals(_interrupt, _interrupt):
                 plan = plan_of(options, wanted, bus.emit)
             self._supervisor = Supervisor(plan, bus)
+            self._supervisor.measures = self._measures
             self._supervisor.run()
         finally:
             bus.close(2.0)

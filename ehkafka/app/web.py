@@ -10,7 +10,7 @@ from ehkafka.errors import ConfigurationError, MissingExtraError
 from ehkafka.run import signals
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from ehkafka.events import Event, Hook
     from ehkafka.http.options import Http
@@ -45,11 +45,18 @@ class Web:
                     "'ehkafka[web]'. Without it --health-file says whether the app is live."
                 ) from None
             version: str = sys.modules["ehkafka"].__version__  # the root lies above
-            self._site = Site(options, self, version=version, metrics=self._metrics)  # type: ignore[arg-type]
+            self._site = Site(options, self, version=version, metrics=self._metrics_of())  # type: ignore[arg-type]
         return self._site
 
-    def _metrics(self) -> tuple[bytes, str]:
-        raise MissingExtraError("There are no metrics yet.")
+    def _metrics_of(self) -> Callable[[str], tuple[bytes, str]]:
+        """Return what answers a scrape. Raises `MissingExtraError`."""
+        from ehkafka.telemetry.prometheus.collector import (  # noqa: PLC0415 - it needs the extra
+            Collector,
+            exposition,
+        )
+
+        collector = Collector(self)  # type: ignore[arg-type]
+        return lambda accept: exposition(collector, accept)
 
     def _site_hooks(self) -> tuple[Hook, ...]:
         return () if self._site is None else (self._site.journal,)

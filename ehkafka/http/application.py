@@ -17,7 +17,7 @@ from starlette.responses import FileResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from ehkafka.errors import ActionRefusedError, MissingExtraError
+from ehkafka.errors import ActionRefusedError
 from ehkafka.http.access import SESSION_S, Access, Guarded
 from ehkafka.http.probes import Probes
 from ehkafka.http.stream import Streams, TooManyStreamsError
@@ -65,7 +65,7 @@ class Pages:
         state: State,
         journal: Journal,
         access: Access,
-        metrics: Callable[[], tuple[bytes, str]],
+        metrics: Callable[[str], tuple[bytes, str]],
     ) -> None:
         self._served = served
         self._state = state
@@ -94,14 +94,11 @@ class Pages:
             Mount("/page", StaticFiles(directory=PAGE, check_dir=False)),
         ]
 
-    async def metrics(self, _request: Request) -> Response:
-        """Prometheus's text."""
+    async def metrics(self, request: Request) -> Response:
+        """Prometheus's text, or OpenMetrics for whoever asks for that."""
         async with self._measuring:
-            try:
-                body, kind = await run_in_threadpool(self._metrics)
-            except MissingExtraError as error:
-                return Json({"reason": "extra", "text": str(error)}, HTTPStatus.NOT_IMPLEMENTED)
-        return Response(body, media_type=kind)
+            body, kind = await run_in_threadpool(self._metrics, request.headers.get("accept", ""))
+        return Response(body, headers={"content-type": kind})
 
     async def snapshot(self, _request: Request) -> Response:
         """`App.snapshot()`."""
@@ -204,7 +201,7 @@ def application(
     served: Served,
     state: State,
     journal: Journal,
-    metrics: Callable[[], tuple[bytes, str]],
+    metrics: Callable[[str], tuple[bytes, str]],
 ) -> Any:
     """Return the ASGI application of one app."""
     access = Access(options, token)

@@ -22,7 +22,7 @@ class Site:
     """Made once for an app; its server is made for each run."""
 
     def __init__(
-        self, options: Http, served: Served, *, version: str, metrics: Callable[[], tuple[bytes, str]]
+        self, options: Http, served: Served, *, version: str, metrics: Callable[[str], tuple[bytes, str]]
     ) -> None:
         """Raises `ConfigurationError` for a token that cannot be read."""
         self._options = options

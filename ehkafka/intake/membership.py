@@ -82,15 +82,18 @@ class Membership:
 
     def on_assign(self, consumer: Consumer, partitions: list[KafkaPartition]) -> None:
         """Begin an epoch for each new partition, at the group's commit or at the start position."""
+        self._context.count("rebalances_assigned", 1)
         self._guard(lambda: self._assign(consumer, partitions))
 
     def on_revoke(self, consumer: Consumer, partitions: list[KafkaPartition]) -> None:
         """Drain within the budget, commit, and end the epochs. librdkafka unassigns afterwards."""
+        self._context.count("rebalances_revoked", 1)
         names = [TopicPartition(p.topic, p.partition) for p in partitions]
         self._guard(lambda: self.release(consumer, names, reason="revoked", drain_s=self._context.drain_s))
 
     def on_lost(self, _consumer: Consumer, partitions: list[KafkaPartition]) -> None:
         """End the epochs at once: another member may own the partitions already, so commit nothing."""
+        self._context.count("rebalances_lost", 1)
         names = [TopicPartition(p.topic, p.partition) for p in partitions]
         self._guard(lambda: self._end_lost(names))
 

@@ -23,6 +23,7 @@ from ehkafka.intake.by_hand import ByHand
 from ehkafka.intake.log_ends import LogEnds
 from ehkafka.intake.membership import Membership
 from ehkafka.intake.parked_budget import ParkedBudget
+from ehkafka.intake.poll_gap import PollGap
 from ehkafka.intake.poll_wait import BUSY_POLL_S, PollWait
 from ehkafka.intake.repair import GapRepair
 from ehkafka.records import TopicPartition
@@ -69,6 +70,8 @@ class PollLoop:
         self._wait = PollWait()
         # When the loop last came round; read by `App.health` from any thread.
         self.last_turn_s = context.clock()
+        # How long it was between two turns of late. For metrics.
+        self.gap = PollGap(self.last_turn_s)
         self._log_ends = LogEnds(context)
         # Whether all that the client has handed out is received.
         self._is_all_received = True
@@ -87,8 +90,7 @@ class PollLoop:
 
     def turn(self, consumer: Consumer) -> None:
         """Take one batch, hand it on, and do what is due."""
-        context = self._context
-        self.last_turn_s = context.clock()
+        self._note_turn()
         messages = self._consume(consumer)
         # Before its records are handed on: what is paused in a new epoch, too, must not start.
         self.by_hand.run(consumer)
@@ -106,6 +108,11 @@ class PollLoop:
         self._pressure.resume(consumer)
         self._commit_if_due(consumer)
         self._check_slowly(consumer)
+
+    def _note_turn(self) -> None:
+        now_s = self._context.clock()
+        gap_s, self.last_turn_s = now_s - self.last_turn_s, now_s
+        self.gap.note(gap_s, now_s)
 
     def _consume(self, consumer: Consumer) -> Sequence[Message]:
         wanted = self._pressure.wanted(consumer)
@@ -134,7 +141,7 @@ class PollLoop:
 
     def turn_without_intake(self, consumer: Consumer) -> None:
         """Stay a member while a stop drains: what still arrives was never received and is redelivered."""
-        self.last_turn_s = self._context.clock()
+        self._note_turn()
         self._is_all_received = False
         self._without_errors(consumer, consumer.consume(1, BUSY_POLL_S))  # type: ignore[arg-type]
         self.by_hand.run(consumer)

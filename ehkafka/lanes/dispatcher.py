@@ -68,6 +68,8 @@ class Dispatcher:
         self.stale_records = 0
         # Of the finished ones, those that ran in chunks to their end.
         self.chunk_records = 0
+        # Of the finished ones, those that an earlier epoch had finished: no handler was called for them here.
+        self.restored_records = 0
         # Late results of ended epochs, as (assignment, records), for the poll thread to tell: whoever settles
         # has the lock, under which no event is emitted.
         self.stale: deque[tuple[Assignment, int]] = deque()
@@ -241,6 +243,7 @@ class Dispatcher:
             return list(messages), None if keys is None else list(keys)
         done = len(messages) - len(kept)
         assignment.restored_records += done
+        self.restored_records += done
         assignment.finished_records += done
         self.finished_records += done
         return [messages[n] for n in kept], None if keys is None else [keys[n] for n in kept]

@@ -147,7 +147,9 @@ def _refuse_other(reference: Any, theirs: tuple[str, ...], ours: tuple[str, ...]
 
 
 def _serve(app: Any, serving: Serving) -> None:
-    def status() -> dict[str, Any]:
+    def status(*, measure: bool = False) -> dict[str, Any]:
+        if measure:
+            app.measure()
         return {
             "state": app.state,
             "not_live": list(app.not_live()),

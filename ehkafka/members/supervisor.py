@@ -99,6 +99,8 @@ class Supervisor:
         self._has_run = False
         self._done = threading.Event()
         self._is_reaper = must_reap()
+        # Whether members are to count how long calls take. Set once, by any thread.
+        self.measures = False
 
     # --- asked by any thread -----------------------------------------------------------------------
 
@@ -201,7 +203,7 @@ class Supervisor:
             process = member.process
             # Who has missed a question already is not waited for.
             if process is not None and member.silence_s(self._now_s()) < 2 * FRESH_S:
-                asked.append((member, process, process.channel.ask("status")))
+                asked.append((member, process, process.channel.ask("status", measure=self.measures)))
         for member, process, answer in asked:
             if answer.wait(ends_s - time.monotonic()) and member.process is process:
                 member.take(answer, self._now_s())
@@ -305,7 +307,7 @@ class Supervisor:
         elif asked is None and member.silence_s(now_s) >= (
             STATUS_AT_START_S if member.ready_at_s is None else STATUS_EVERY_S
         ):
-            member.asked = process.channel.ask("status")
+            member.asked = process.channel.ask("status", measure=self.measures)
         self._has_run |= member.state == "running"
         if member.is_ready and member.ready_at_s is None:
             member.ready_at_s, self._has_worked = now_s, True

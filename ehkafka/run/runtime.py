@@ -31,9 +31,10 @@ from ehkafka.run.shutdown import Shutdown, StopRequest
 from ehkafka.run.steer.steering import Steering
 from ehkafka.settings import drain_of
 from ehkafka.telemetry.bus import EventBus
+from ehkafka.workers.call_times import CallTimes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from confluent_kafka import Consumer, KafkaError
 
@@ -187,6 +188,23 @@ class Runtime:
             if self.failure is None and not self._has_ended:
                 self.failure = error
         self.request_stop(f"{type(error).__name__}", drain="running")
+
+    def measure(self) -> None:
+        """Have workers count from now on how long their calls take."""
+        for route in self._routes:
+            if route.exchange.call_times is None:
+                route.exchange.call_times = CallTimes()
+
+    @property
+    def routes(self) -> Sequence[Route]:
+        """The handlers, with their lanes and workers."""
+        return self._routes
+
+    @property
+    def poll_gap_s(self) -> float:
+        """The longest time between two turns of the poll loop, of late."""
+        open_s = time.monotonic() - self.loop.last_turn_s if self.is_polling else 0.0
+        return self.loop.gap.longest_s(open_s)
 
     def overdue(self) -> tuple[OverdueAttempt, ...]:
         """Return the calls on threads that run for longer than their handler's deadline."""

@@ -39,6 +39,7 @@ ROOMS = (
     "intake",
     "handlers",
     "telemetry",
+    "metrics",
     "checks",
     "offsets",
     "redrive",
@@ -64,6 +65,7 @@ PURE = (
     "intake.caught_up",
     "intake.epochs",
     "intake.flow",
+    "intake.poll_gap",
     "positions.another_log",
     "positions.first_counts",
     "positions.gap",
@@ -132,6 +134,7 @@ OWNERS = {
         "testing",
         "cli",
     ),
+    "prometheus_client": ("telemetry.prometheus",),
     "pyspark": ("spark",),
     "pyarrow": ("spark",),
     "numpy": ("spark",),
@@ -155,6 +158,7 @@ PUBLIC = (
     "",
     "errors",
     "telemetry",
+    "metrics",
     "cli",
     "testing",
     "events",
@@ -292,8 +296,8 @@ def test_the_core_does_not_need_the_extras() -> None:
 
     code = (
         "import sys, ehkafka, ehkafka.spark; ehkafka.App, ehkafka.BlobMirror, ehkafka.Consumer; "
-        "print([m for m in ('typer', 'rich', 'pytest', 'pydantic', 'pyspark', 'pyarrow', 'ehkafka.testing', "
-        "'ehkafka.cli') "
+        "print([m for m in ('typer', 'rich', 'pytest', 'pydantic', 'pyspark', 'pyarrow', "
+        "'prometheus_client', 'ehkafka.testing', 'ehkafka.cli') "
         "if m in sys.modules])"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

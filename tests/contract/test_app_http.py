@@ -29,6 +29,15 @@ class Site:
     def __init__(self, app: Any) -> None:
         self.app = app
 
+    def text(self, path: str) -> str:
+        """Return what is there."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.app._site._server.port, timeout=10.0)
+        try:
+            connection.request("GET", path)
+            return connection.getresponse().read().decode()
+        finally:
+            connection.close()
+
     def ask(self, path: str, body: Any = None, token: str | None = None) -> tuple[int, Any]:
         """Return status and JSON."""
         connection = http.client.HTTPConnection("127.0.0.1", self.app._site._server.port, timeout=10.0)
@@ -232,3 +241,15 @@ def test_a_port_in_use_starts_nothing(lab: Any, recorder: Any, site: Any, events
     with pytest.raises(ehkafka.errors.ConfigurationError, match="cannot listen"):
         second.start()
     assert (second.state, list(events)) == ("stopped", [])
+
+
+def test_metrics_are_served_and_name_no_key(site: Any, lab: Any, recorder: Any, wait_for: Any) -> None:
+    """For Prometheus, with what is blocked; a key is no label."""
+    recorder.fail_at(0)
+    one = site(recorder, on_failure=ehkafka.Hold())
+    one.app.start()
+    lab.produce("a-key-of-mine a-key-of-mine b")
+    wait_for(lambda: one.app.keys.blocking() and one.app.keys.blocking()[0].status == "held")
+    text = one.text("/metrics")
+    assert 'ehkafka_blocked_lanes{group="g",partition="0",topic="t"} 1.0' in text
+    assert "a-key-of-mine" not in text

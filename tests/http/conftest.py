@@ -127,7 +127,7 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Client]]:
                 monkeypatch.setenv("EHKAFKA_HTTP_TOKEN", token)
             served = served or Double()
             given = Http(**{"address": "127.0.0.1:0", **options})
-            site = Site(given, served, version="1", metrics=lambda: (b"up 1\n", "text/plain"))
+            site = Site(given, served, version="1", metrics=lambda _accept: (b"up 1\n", "text/plain"))
             site.bind()
             running.callback(site.stop)
             site.start()
