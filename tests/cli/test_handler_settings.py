@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ehkafka import App, Batch, Endpoint, Processes
-from ehkafka.app.handler_options import OPTIONS
+from ehkafka.app.handler_options import OPTIONS, Tunable
 from ehkafka.app.registration import Registration
 from ehkafka.cli.config import effective
 from ehkafka.cli.settings.given import Given
+from ehkafka.cli.settings.handlers import from_variable, resolved
 from ehkafka.cli.settings.model import OPTION_TYPES
 from ehkafka.errors import ConfigurationError
 from ehkafka.spark.engine.tasks.shipment import Shipment
@@ -150,6 +151,13 @@ def test_the_longest_name_that_fits_has_the_variable(monkeypatch: pytest.MonkeyP
     app = configured()
     assert (spec_of(app, "readings").workers, spec_of(app, "readings_late").workers) == (8, 3)
     assert spec_of(app, "readings").max_age == timedelta(hours=1)
+
+
+def test_a_longer_name_goes_before_an_option_that_ends_alike() -> None:
+    """No two options end alike today; a new one must not take a variable from a handler."""
+    handlers = [Tunable("a", ("t",), ("late_workers", "workers")), Tunable("a_late", ("t",), ("workers",))]
+    value = from_variable("EHKAFKA_HANDLER_A_LATE_WORKERS", "3")
+    assert resolved([value], handlers).options == {"a_late": {"workers": 3}}
 
 
 def named(name: str, topic: str, app: App) -> None:
