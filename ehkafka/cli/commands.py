@@ -6,6 +6,7 @@ As those it holds options and help texts with runnable examples, and nothing of 
 
 from __future__ import annotations
 
+import sys
 from textwrap import indent
 from typing import Annotated
 
@@ -21,6 +22,7 @@ from ehkafka.cli.log_setup import LogLevel, log_to_stderr
 from ehkafka.cli.member_options import HealthFile, HungS, MembersGiven, MembersOption
 from ehkafka.cli.offsets.commands import offsets
 from ehkafka.cli.options import Assignments, Config, Debug, topic_names
+from ehkafka.cli.reload.options import ReloadDirs, ReloadGiven, ReloadOption
 from ehkafka.cli.spark_options import (
     AvailableNow,
     BatchRecords,
@@ -50,6 +52,7 @@ Examples:
   ehkafka run shop.orders --log-level debug
   ehkafka run shop.orders --config prod.toml --set drain_s=20
   ehkafka run shop.orders --members auto  in a process for each core
+  ehkafka run shop.orders --reload        again when a Python file changes
   ehkafka run shop.orders --engine spark --checkpoint /mnt/orders
 
 """
@@ -117,6 +120,8 @@ def run(
     members: MembersOption = None,
     hung_s: HungS = None,
     health_file: HealthFile = None,
+    reload: ReloadOption = False,
+    reload_dirs: ReloadDirs = None,
     engine: EngineOption = Engine.LOCAL,
     master: Master = None,
     checkpoint: Checkpoint = None,
@@ -145,6 +150,12 @@ def run(
             conf=tuple(spark_conf or ()),
         )
         on_spark.check(engine)
+        on_change = ReloadGiven(is_wanted=reload, folders=tuple(reload_dirs or ()))
+        on_change.check(engine, members)
+        if reload:
+            from ehkafka.cli.reload.reloading import run_reloading  # noqa: PLC0415 - likewise
+
+            raise typer.Exit(run_reloading(on_change.watched(app), sys.argv))
         in_members = MembersGiven(members=members, hung_s=hung_s, health_file=health_file).arguments(engine)
         named = () if reset is None else (f"reset={reset}",)
         given = Given.read(config, (*(assignments or ()), *named))

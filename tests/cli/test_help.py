@@ -31,6 +31,7 @@ ENDLESS = (
     "--watch",
     "--engine spark",
     "--members",
+    "--reload",
     "ehkafka demo",
     "https://",
     "tail orders --app",
