@@ -70,7 +70,7 @@ def from_flag(name: str, text: str) -> HandlerValue | None:
 def names_like(name: str) -> tuple[str, ...]:
     """Return what `--set` takes, for a guess at what a wrong name meant."""
     handler, dot, _ = name.rpartition(".")
-    return (*NAMES, *(f"{handler}.{option}" for option in OPTIONS if dot))
+    return (*NAMES, *(f"{handler}.{option}" for option in OPTIONS if dot and handler))
 
 
 def hint(name: str, *, of: str) -> str:
