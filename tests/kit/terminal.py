@@ -1,4 +1,4 @@
-"""The command in a terminal of its own: what it shows there, and keys that are pressed."""
+"""The command as a person runs it: in a terminal of its own, and what that has shown."""
 
 from __future__ import annotations
 
