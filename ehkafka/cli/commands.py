@@ -6,6 +6,7 @@ As those it holds options and help texts with runnable examples, and nothing of 
 
 from __future__ import annotations
 
+import sys
 from textwrap import indent
 from typing import Annotated
 
@@ -24,6 +25,7 @@ from ehkafka.cli.member_options import HealthFile, HungS, MembersGiven, MembersM
 from ehkafka.cli.offsets.commands import offsets
 from ehkafka.cli.option_groups import grouped
 from ehkafka.cli.options import Assignments, Config, Debug, topic_names
+from ehkafka.cli.reload.options import ReloadDirs, ReloadGiven, ReloadOption
 from ehkafka.cli.spark_options import (
     AvailableNow,
     BatchRecords,
@@ -56,6 +58,7 @@ Examples:
   ehkafka run shop.orders --members auto  in a process for each core
   ehkafka run shop.orders --http 127.0.0.1:8080   with probes, metrics and a page
   ehkafka run shop.orders --until-caught-up
+  ehkafka run shop.orders --reload        again when a Python file changes
   ehkafka run shop.orders --engine spark --checkpoint /mnt/orders
 
 """
@@ -129,6 +132,8 @@ def run(
     hung_s: HungS = None,
     health_file: HealthFile = None,
     http: HttpGiven,
+    reload: ReloadOption = False,
+    reload_dirs: ReloadDirs = None,
     engine: EngineOption = Engine.LOCAL,
     master: Master = None,
     checkpoint: Checkpoint = None,
@@ -158,6 +163,12 @@ def run(
             conf=tuple(spark_conf or ()),
         )
         on_spark.check(engine)
+        on_change = ReloadGiven(is_wanted=reload, folders=tuple(reload_dirs or ()))
+        on_change.check(engine, members)
+        if reload:
+            from ehkafka.cli.reload.reloading import run_reloading  # noqa: PLC0415 - likewise
+
+            raise typer.Exit(run_reloading(on_change.watched(app), sys.argv))
         to_end = UntilGiven(until_caught_up=until_caught_up, settle_for_s=settle_for_s).arguments(engine)
         in_members = MembersGiven(
             members=members, members_min=members_min, hung_s=hung_s, health_file=health_file

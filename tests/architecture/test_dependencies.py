@@ -146,6 +146,7 @@ OWNERS = {
     "click": ("cli",),
     "pydantic": ("cli",),
     "pydantic_settings": ("cli",),
+    "watchfiles": ("cli.reload",),
     "pytest": ("testing.plugin",),
     "cryptography": ("testing",),
     "trustme": ("testing",),

@@ -32,6 +32,7 @@ ENDLESS = (
     "--watch",
     "--engine spark",
     "--members",
+    "--reload",
     "ehkafka demo",
     "ehkafka keys",
     "https://",

@@ -312,8 +312,8 @@ def test_a_kept_pause_is_taken_over_by_the_next_assignment(
     with lab.app(lab.recorder(fail), on_failure=ehkafka.Hold()) as second:
         wait_for(lambda: second.snapshot().partitions or second.snapshot().is_standby)
     wait_for(lambda: app.snapshot().partitions and app.snapshot().partitions[0].epoch > before)
+    wait_for(lambda: [one.status for one in app.keys.waiting()] == ["paused"])
     wait_for(lambda: 1 in recorder.finished_offsets())
     stays(lambda: 0 not in recorder.finished_offsets(), for_s=0.5)
-    assert [one.status for one in app.keys.waiting()] == ["paused"]
     app.keys.resume("kept")
     wait_for(lambda: lab.committed() == 2)
