@@ -46,9 +46,6 @@ VERSIONS = ("1.30", kubernetes_validate.latest_version())
 HTTP = "--http"
 PATHS = {"startupProbe": "/startup", "readinessProbe": "/ready", "livenessProbe": "/live"}
 METRICS = "/metrics"
-# Options that `ehkafka run` does not have yet. Empty this as soon as it has `--http`: then the arguments are
-# parsed as a whole, and a process answers the probes.
-NOT_YET = (HTTP,)
 # To commit a last time and to leave the group, when `stop_s` is over.
 LEAVE_S = 5
 LIMIT_S = 30.0
@@ -123,7 +120,7 @@ def test_the_command_takes_the_arguments(name: str) -> None:
     program, *words = json.loads(instructions()["ENTRYPOINT"])
     assert program == "ehkafka"
     for arguments in (container_of(name)["args"], json.loads(instructions()["CMD"])):
-        parse([*words, *without(arguments, NOT_YET)])
+        parse([*words, *arguments])
         assert arguments[0] == "app:app"
         assert (FOLDER / "app.py").is_file()
 
@@ -284,7 +281,6 @@ def test_the_images_command_runs_and_stops_as_a_pod(tmp_path: Path, broker: Embe
         pod.close()
 
 
-@pytest.mark.skipif(HTTP in NOT_YET, reason=f"the command has no {HTTP} yet")
 def test_the_process_answers_the_probes(tmp_path: Path, broker: EmbeddedBroker) -> None:
     """All of them with 200 once the app is ready, and Prometheus, too."""
     (port,) = free_ports(1)
