@@ -20,7 +20,7 @@ class ActionTaken(Event):
     # `partition` or a `handler`, and to which.
     action: str
     target: str
-    name: str
+    what: str
     # Who asked, and from where.
     by: str
     changed: bool
@@ -38,7 +38,7 @@ class ActionRefused(Event):
 
     action: str
     target: str
-    name: str
+    what: str
     by: str
     reason: str
     text: str
@@ -47,6 +47,6 @@ class ActionRefused(Event):
 
     def sentence(self) -> str:
         return (
-            f"Refused: {plain(self.action)} of {self.target} {plain(self.name)}, asked for by "
+            f"Refused: {plain(self.action)} of {self.target} {plain(self.what)}, asked for by "
             f"{plain(self.by)}: {ending(self.text)}"
         )
