@@ -36,9 +36,12 @@ SHOP = """
     endpoint = ehkafka.Endpoint.embedded({"orders": 1})
     app = ehkafka.App(group="shop", endpoint=endpoint, start="earliest")
 
+    def say(text):
+        print(f"{text}\\n", end="", flush=True)  # in one piece: the log is written by another thread
+
     @app.on_start
     def begin():
-        print("BEGAN", VERSION, os.getpid(), flush=True)
+        say(f"BEGAN {VERSION} {os.getpid()}")
         producer = Producer(endpoint.client_properties())
         producer.produce("orders", value=b"{}")
         producer.flush(10)
@@ -51,10 +54,10 @@ SHOP = """
 
     @app.handler("orders")
     def handle(record):
-        print("HANDLING", VERSION, flush=True)
+        say(f"HANDLING {VERSION}")
         while not pathlib.Path("go").exists():
             time.sleep(0.01)
-        print("HANDLED", VERSION, flush=True)
+        say(f"HANDLED {VERSION}")
 """
 
 
@@ -134,7 +137,7 @@ def test_an_app_that_cannot_be_imported_waits_for_its_correction(
     running.wait_for("HANDLED 3")
     change(shop, "VERSION = 3", "VERSION = 4")
     running.wait_for("HANDLED 4")
-    change(shop, 'print("HANDLING", VERSION, flush=True)', 'raise ValueError("wrong")')
+    change(shop, 'say(f"HANDLING {VERSION}")', 'raise ValueError("wrong")')
     running.wait_for("the app has ended with exit code 1.")
     running.process.send_signal(signal.SIGINT)
     assert running.end() == 0
