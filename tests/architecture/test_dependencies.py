@@ -127,6 +127,7 @@ OWNERS = {
     "pandas": (),
     "typer": ("cli",),
     "rich": ("cli",),
+    "textual": ("cli.top",),
     "click": ("cli",),
     "pydantic": ("cli",),
     "pydantic_settings": ("cli",),

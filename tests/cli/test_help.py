@@ -31,6 +31,7 @@ ENDLESS = (
     "--watch",
     "--engine spark",
     "--members",
+    "ehkafka top",
     "ehkafka demo",
     "https://",
     "tail orders --app",

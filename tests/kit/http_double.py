@@ -58,6 +58,8 @@ class HttpDouble:
         self.every_s = 0.1
         # False: no answer to anything but the page's files.
         self.answers = True
+        # How long an answer to `GET /state` takes.
+        self.delay_s = 0.0
         # The next actions are refused with this: status and body.
         self.refusal: tuple[int, dict[str, Any]] | None = None
         # Said in previews and results, by action.
@@ -115,6 +117,7 @@ class HttpDouble:
 
     async def _state(self, request: Request) -> Response:
         self.authorizations.append(request.headers.get("authorization"))
+        await asyncio.sleep(self.delay_s)
         if not self.answers:
             return JSONResponse({"reason": "stopped", "text": "The app is stopped."}, 500)
         if not self._may_read(request):
