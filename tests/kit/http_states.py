@@ -45,7 +45,7 @@ def partition(
         "dead_lettered_records": 0,
         "paused": False,
         "oldest": Unfinished(
-            91_000 + number, "'home-1'", 0.04, 1, "running", status="running", handler="handle"
+            91_000 + number, "'home-1'", 0.04, 1, "running", status="running", handler="store_reading"
         ),
     }
     return PartitionSnapshot(TopicPartition(topic, number), lag_records=lag, **usual | given)
@@ -55,7 +55,7 @@ def key(offset: int = 91_003, *, of: int = 3, topic: str = "readings", **given: 
     """Return a poison key that is held, but for what is given."""
     usual: dict[str, Any] = {
         "key": "home-4711",
-        "handler": "handle",
+        "handler": "store_reading",
         "status": "held",
         "state": "held until a command, a restart or a rebalance",
         "age_s": 252.4,
@@ -84,14 +84,14 @@ def history(*, lag: int = 9_000, points: int = 720, falls: int = 0, oldest_s: fl
     """Return the last hour: waves, and a lag that grew or falls by so much with each point at its end."""
     now_s = time.time()
     waves = [math.sin(n / 40) for n in range(points)]
-    handled = [1950 + 260 * wave + 60 * math.sin(n * 1.7) for n, wave in enumerate(waves)]
+    handled = [1950 + 260 * wave + 40 * math.sin(n / 6) for n, wave in enumerate(waves)]
     left = [max(0, points - 1 - n) for n in range(points)]
     return {
         "at_s": [now_s - 5 * n for n in left],
         "handled_per_s": handled,
-        "received_per_s": [value + 45 * math.sin(n * 0.9) for n, value in enumerate(handled)],
+        "received_per_s": [value + 70 * math.sin(n / 9) for n, value in enumerate(handled)],
         "lag_records": [max(0, lag + falls * min(n, FALLS_POINTS)) for n in left],
-        "backlog_records": [int(900 + 500 * wave + 40 * math.sin(n)) for n, wave in enumerate(waves)],
+        "backlog_records": [int(900 + 500 * wave + 60 * math.sin(n / 5)) for n, wave in enumerate(waves)],
         "oldest_s": [max(0.03, oldest_s - 5 * n) for n in left],
     }
 
@@ -155,7 +155,7 @@ def state(
         "access": {"needs_token": not may_act, "may_act": may_act, "why_not": "" if may_act else why_not},
         "letters": {"topics": ["readings.dead"]},
         "members_elsewhere": [],
-        "handlers": [{"name": "handle", "topics": ["readings"], "is_stopped": False, "workers": 16}],
+        "handlers": [{"name": "store_reading", "topics": ["readings"], "is_stopped": False, "workers": 16}],
         "paused_by_hand": [],
     }
     return usual | given

@@ -17,15 +17,14 @@ if TYPE_CHECKING:
 def tiles(state: dict[str, Any], rates: Rates) -> list[tuple[str, str, str]]:
     """Return the numbers that stand above all: heading, number, note."""
     snapshot, history = state["snapshot"], state.get("history") or {}
-    handled = rates.handled_per_s
-    if handled is None and history.get("handled_per_s"):
-        handled = float(history["handled_per_s"][-1])
+    handled = _or_last(rates.handled_per_s, history.get("handled_per_s"))
+    received = _or_last(rates.received_per_s, history.get("received_per_s"))
     oldest = max((one["oldest"]["age_s"] for one in snapshot["partitions"] if one["oldest"]), default=None)
     waiting = [one for one in state["keys"] if one["status"] not in ON_THEIR_WAY]
     blocking = sum(1 for one in waiting if one["is_blocking"])
     parked = snapshot["parked_records"]
     return [
-        ("Handled/s", number(handled), f"received {number(rates.received_per_s)}/s"),
+        ("Handled/s", number(handled), f"received {number(received)}/s"),
         ("Lag", number(snapshot["lag_records"]), _lag_note(snapshot, history, handled)),
         (
             "Backlog",
@@ -39,6 +38,11 @@ def tiles(state: dict[str, Any], rates: Rates) -> list[tuple[str, str, str]]:
             f"{blocking} hold a commit" if blocking else "no commit held up",
         ),
     ]
+
+
+def _or_last(rate: float | None, history: list[float | None] | None) -> float | None:
+    # Before there are two states to take a difference of.
+    return history[-1] if rate is None and history else rate
 
 
 def _lag_note(snapshot: dict[str, Any], history: dict[str, Any], handled_per_s: float | None) -> str:

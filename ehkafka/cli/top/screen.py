@@ -67,7 +67,7 @@ class Top(App[None]):
         self._state = state
         self._rates = Rates()
         self._order = ORDERS[0]
-        self._heard_s = time.monotonic()
+        self._answered_s = time.monotonic()
         self._is_asking = False
         # Why the last question had no answer.
         self._problem = ""
@@ -149,12 +149,12 @@ class Top(App[None]):
         if not self._is_whole:
             return
         if state is not None:
-            self._heard_s = time.monotonic()
+            self._answered_s = time.monotonic()
             self._take(state)
         self._show_age()
 
     def _show_age(self) -> None:
-        age_s = time.monotonic() - self._heard_s
+        age_s = time.monotonic() - self._answered_s
         is_old = bool(self._problem) or age_s > OLD_S
         broken = self.query_one("#broken", Static)
         broken.display = is_old

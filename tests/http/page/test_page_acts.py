@@ -98,7 +98,7 @@ def test_partitions_and_handlers_are_paused_and_stopped(shown: Shown, browser_pa
     browser_page.get_by_role("button", name="Resume partition readings/1").click()
     browser_page.click("#dialog-confirm:not([disabled])")
     browser_page.wait_for_selector("#dialog", state="hidden")
-    browser_page.get_by_role("button", name="Stop handler handle").click()
+    browser_page.get_by_role("button", name="Stop handler store_reading").click()
     browser_page.click("#dialog-confirm:not([disabled])")
     browser_page.wait_for_selector("#dialog", state="hidden")
     assert [
@@ -106,7 +106,7 @@ def test_partitions_and_handlers_are_paused_and_stopped(shown: Shown, browser_pa
     ] == [
         ("pause", "partition", "readings/2", 300),
         ("resume", "partition", "readings/1", None),
-        ("stop", "handler", "handle", None),
+        ("stop", "handler", "store_reading", None),
     ]
 
 

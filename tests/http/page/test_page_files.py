@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
+import zipfile
 from pathlib import Path
 
 from tests.kit.http_double import PAGE
@@ -45,6 +48,19 @@ def test_nothing_comes_from_elsewhere_and_nothing_is_inline() -> None:
     assert found == []
     html = (PAGE / "index.html").read_text()
     assert not re.search(r"<style|\sstyle=|\son\w+=|<script(?![^>]*\ssrc=)", html)
+
+
+def test_the_wheel_has_all_files_of_the_page_and_of_top(tmp_path: Path) -> None:
+    """Without them both would fail only where they are installed."""
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    subprocess.run(command, cwd=PAGE.parents[2], check=True, capture_output=True)
+    [wheel] = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+    files = [path for path in PAGE.rglob("*") if path.is_file()]
+    assert len(files) > len(OWN)
+    wanted = {f"ehkafka/http/page/{path.relative_to(PAGE).as_posix()}" for path in files}
+    assert (wanted | {"ehkafka/cli/top/top.tcss"}) - names == set()
 
 
 def test_files_of_the_page_stay_small() -> None:
