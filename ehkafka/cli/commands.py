@@ -38,6 +38,7 @@ from ehkafka.cli.spark_options import (
     SparkConf,
     SparkGiven,
 )
+from ehkafka.cli.top_commands import TOP_HELP, top
 from ehkafka.cli.until_options import SettleForS, UntilCaughtUp, UntilGiven
 
 # New objects between two looks for cycles. A batch of records alone is more than Python's own 700.
@@ -227,3 +228,4 @@ cli.command("config", help=CONFIG_HELP)(show_config)
 cli.command(help=TAIL_HELP)(tail)
 cli.command(help=LAG_HELP)(lag)
 cli.command(help=OWNERS_HELP)(owners)
+cli.command(help=TOP_HELP)(top)

@@ -143,6 +143,7 @@ OWNERS = {
     "uvicorn": ("http",),
     "typer": ("cli",),
     "rich": ("cli",),
+    "textual": ("cli.top",),
     "click": ("cli",),
     "pydantic": ("cli",),
     "pydantic_settings": ("cli",),

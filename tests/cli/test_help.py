@@ -33,6 +33,7 @@ ENDLESS = (
     "--engine spark",
     "--members",
     "--reload",
+    "ehkafka top",
     "ehkafka demo",
     "ehkafka keys",
     "https://",
