@@ -61,7 +61,7 @@ FACES = (
     "embedded",
 )
 # What a program gets and reads, made by us. An `Endpoint` is made by its factories, which have few options.
-GOTTEN = {"CheckResult", "Move", Endpoint.__name__}
+GOTTEN = {"CheckResult", "Move", "PartitionView", Endpoint.__name__}
 
 LINE = re.compile(r"^ *- `(?P<name>\*{0,2}\w+)`(?: \((?P<facts>[^)]*(?:\([^)]*\)[^)]*)*)\))?: ")
 DEFAULT = re.compile(r"(?:^|, )default `(?P<default>.*)`$")
