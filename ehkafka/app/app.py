@@ -20,7 +20,7 @@ from ehkafka.app.web import Web
 from ehkafka.errors import ConfigurationError, EngineError
 from ehkafka.run.collector import collector_set
 from ehkafka.run.importing import refuse_while_importing
-from ehkafka.run.signals import stops
+from ehkafka.run.signals import reports_asked, stops
 from ehkafka.run.until import checked_until
 from ehkafka.settings import check_timeout, drain_of
 from ehkafka.wording.calling import plainly
@@ -113,7 +113,7 @@ class App(Registration, Configurable, Shown, Supervised, OnSpark, Web):
 
         In the main thread SIGINT and SIGTERM stop it: the first drains, the second exits at once. One that
         comes during the start lets that end first, and a second one raises `KeyboardInterrupt`; so does the
-        first while the broker or a token is waited for.
+        first while the broker or a token is waited for. SIGUSR1 logs the snapshot and where workers are.
 
         - `until` (default `None`): `"caught_up"` ends the run when all up to where the logs ended at the
           start is handled and committed. Raises `UnfinishedError` where records still wait then.
@@ -159,7 +159,11 @@ class App(Registration, Configurable, Shown, Supervised, OnSpark, Web):
                 )
             return
         # Before the start: from its last moments on records are handled, and a signal must not cut them off.
-        with stops(self._stop_on_signal, self._exit_on_signal), self._shown_live(health_file):
+        with (
+            stops(self._stop_on_signal, self._exit_on_signal),
+            reports_asked() as is_asked,
+            self._shown_live(health_file),
+        ):
             self._early_stop = None
             self._until = ends
             try:
@@ -173,7 +177,8 @@ class App(Registration, Configurable, Shown, Supervised, OnSpark, Web):
             with collector:
                 # In slices: a wait without end would keep signals from being handled on some platforms.
                 while not runtime.wait(0.5):
-                    pass
+                    if is_asked():
+                        self.log_state("SIGUSR1")
         self._finish()
         # Another thread's `stop` may have been quicker, and raised it there: a program that ends by what
         # `run` does must not take a failure for a good end.

@@ -111,6 +111,18 @@ class Shown:
             raise not_running(self.state)
         return runtime.steering.act(action)
 
+    def log_state(self, why: str = "log_state() was called") -> None:
+        """Log the snapshot and where each busy worker is (`StateReport`); of an app that runs.
+
+        In the supervisor of members each of them does, in its own process.
+        """
+        if self._supervisor is not None:
+            self._supervisor.request_reports(why)
+        elif self._runtime is not None:
+            from ehkafka.run.reports import report_state  # noqa: PLC0415 - few ask
+
+            report_state(self._runtime, self.state, why)
+
     def not_live(self) -> tuple[str, ...]:
         """Return what is wrong with the app that only a restart of its process cures; mostly nothing."""
         if self._supervisor is not None:

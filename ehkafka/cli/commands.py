@@ -20,7 +20,7 @@ from ehkafka.cli.http_options import HttpGiven
 from ehkafka.cli.inspect_commands import CHECK_HELP, CONFIG_HELP, TAIL_HELP, check, show_config, tail
 from ehkafka.cli.keys.commands import keys
 from ehkafka.cli.lag_commands import LAG_HELP, OWNERS_HELP, lag, owners
-from ehkafka.cli.log_setup import LogLevel, log_to_stderr
+from ehkafka.cli.log_setup import LogFormat, LogFormatOption, LogLevel, LogLevelOption, log_to_stderr
 from ehkafka.cli.member_options import HealthFile, HungS, MembersGiven, MembersMin, MembersOption
 from ehkafka.cli.offsets.commands import offsets
 from ehkafka.cli.option_groups import grouped
@@ -107,9 +107,8 @@ def ehkafka_command(
 def run(
     app: Annotated[str, typer.Argument(metavar="MODULE:APP", help="The ehkafka.App to run.")],
     *,
-    log_level: Annotated[
-        LogLevel, typer.Option(help="The lowest level of log lines, which go to stderr.")
-    ] = LogLevel.INFO,
+    log_level: LogLevelOption = LogLevel.INFO,
+    log_format: LogFormatOption = LogFormat.TEXT,
     config: Config = None,
     assignments: Assignments = None,
     reset: Annotated[
@@ -153,7 +152,7 @@ def run(
     from ehkafka.cli.stop_notice import StopNotice  # noqa: PLC0415 - likewise
 
     with reported(debug=debug):
-        log_to_stderr(log_level)
+        log_to_stderr(log_level, log_format)
         on_spark = SparkGiven(
             master=master,
             checkpoint=checkpoint,
@@ -179,15 +178,17 @@ def run(
         given = Given.read(config, (*(assignments or ()), *named))
         found = load_app(app)
         given.apply(found)
-        found.add_hook(StopNotice(log_level.number))
+        for_eyes = log_format is LogFormat.TEXT
+        if for_eyes:
+            found.add_hook(StopNotice(log_level.number))
         if engine is Engine.SPARK:
             from ehkafka.cli.spark_run import run_on_spark  # noqa: PLC0415 - likewise
 
             run_on_spark(found, app, on_spark)
             return
         with (
-            members_shown(found, is_wanted=members is not None),
-            progress_shown(found, is_wanted=members is None, to_end=until_caught_up),
+            members_shown(found, is_wanted=for_eyes and members is not None),
+            progress_shown(found, is_wanted=for_eyes and members is None, to_end=until_caught_up),
         ):
             threshold = GC_THRESHOLD if tune_gc else None
             found.run(**to_end, **in_members, http=served, gc_freeze=tune_gc, gc_threshold=threshold)

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Final
 import typer
 
 import ehkafka
+from ehkafka.cli.log_setup import logged_as_json
+from ehkafka.members.logs import writes_json
 from ehkafka.wording.error_stack import place_of
 
 if TYPE_CHECKING:
@@ -50,8 +52,9 @@ def reported(*, debug: bool) -> Iterator[None]:
     except (typer.Exit, typer.Abort, typer.BadParameter):
         raise
     except Exception as error:
-        traceback.print_exception(error)
-        say("ended by the error above, which it did not expect.")
+        if not logged_as_json("ended by an error that it did not expect.", error):
+            traceback.print_exception(error)
+            say("ended by the error above, which it did not expect.")
         raise typer.Exit(UNEXPECTED) from None
 
 
@@ -61,7 +64,7 @@ def say_error(error: ehkafka.EhkafkaError) -> None:
     (say_line if isinstance(error, ehkafka.errors.ConfigurationError) else say)(str(error))
     if isinstance(error, ehkafka.errors.HandlerFailedError) and error.__cause__ is not None:
         where = place_of(error.__cause__)
-        if where:
+        if where and not writes_json():
             typer.echo(f"  raised in {where}", err=True)
 
 
@@ -74,6 +77,8 @@ def say_line(text: str) -> None:
 
 def say(text: str) -> None:
     """Write one message to stderr, marked as ours."""
+    if logged_as_json(_clean(text)):
+        return
     typer.secho("ehkafka: ", fg=typer.colors.RED, bold=True, nl=False, err=True)
     typer.echo(_clean(text), err=True)
 

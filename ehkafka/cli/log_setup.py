@@ -1,5 +1,7 @@
 """Where log lines go while a command runs: stderr, coloured on a terminal, one plain line each elsewhere.
 
+Or one JSON object to a line, wherever they go: then a command's last words, too, are a line of the log.
+
 The demo keeps its warnings, for the picture has the terminal to itself.
 
 Set before the user's module is imported, so that its own `logging` configuration, if any, has the last
@@ -13,14 +15,18 @@ import logging
 import sys
 from collections import deque
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
-from ehkafka.members.logs import LOGS_FIRST
+import typer
+
+from ehkafka.members.logs import LOGS_FIRST, writes_json
+from ehkafka.telemetry.json_lines import JsonLines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 WARNINGS_KEPT: Final = 20
+LEVEL_VARIABLE: Final = "EHKAFKA_LOG_LEVEL"
 PLAIN = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 
 
@@ -38,10 +44,35 @@ class LogLevel(enum.StrEnum):
         return logging.getLevelNamesMapping()[self.upper()]
 
 
-def log_to_stderr(level: LogLevel) -> None:
+class LogFormat(enum.StrEnum):
+    """What `--log-format` takes."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+LogLevelOption = Annotated[
+    LogLevel,
+    typer.Option(
+        "--log-level",
+        help="The lowest level of log lines, which go to stderr.",
+        envvar=LEVEL_VARIABLE,
+        case_sensitive=False,
+    ),
+]
+LogFormatOption = Annotated[
+    LogFormat,
+    typer.Option("--log-format", help="Lines for eyes, or one JSON object to a line, for programs."),
+]
+
+
+def log_to_stderr(level: LogLevel, form: LogFormat = LogFormat.TEXT) -> None:
     """Send every logger's lines from this level on to stderr."""
     handler: logging.Handler
-    if sys.stderr.isatty():
+    if form is LogFormat.JSON:
+        handler = logging.StreamHandler(sys.stderr)
+        handler.setFormatter(JsonLines())
+    elif sys.stderr.isatty():
         # A container's log needs none of it.
         from rich.console import Console  # noqa: PLC0415
         from rich.logging import RichHandler  # noqa: PLC0415
@@ -49,6 +80,8 @@ def log_to_stderr(level: LogLevel) -> None:
         # No markup: a key or an error text may contain brackets.
         console = Console(stderr=True)
         handler = RichHandler(console=console, show_path=False, markup=False, log_time_format="[%X]")
+        # Time and level have columns of their own.
+        handler.setFormatter(logging.Formatter("%(name)s: %(message)s"))
     else:
         handler = logging.StreamHandler(sys.stderr)
         handler.setFormatter(logging.Formatter(PLAIN))
@@ -59,6 +92,14 @@ def log_to_stderr(level: LogLevel) -> None:
         # One line per HTTP request otherwise, and one per call between Spark's driver and its JVM.
         for name in ("azure", "py4j"):
             logging.getLogger(name).setLevel(logging.WARNING)
+
+
+def logged_as_json(text: str, error: BaseException | None = None) -> bool:
+    """Log a command's last words where its log is JSON; tell whether it is."""
+    if not writes_json():
+        return False
+    logging.getLogger("ehkafka").error("%s", text, exc_info=error)
+    return True
 
 
 @contextmanager

@@ -28,6 +28,7 @@ __all__ = [
     "HttpServing",
     "RecordsLeft",
     "SettingAdvice",
+    "StateReport",
 ]
 
 _FINISHED = {
@@ -158,6 +159,37 @@ class SettingAdvice(Event):
 
     def subject(self) -> Hashable:
         return self.property
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateReport(Event):
+    """Somebody has asked what the app does: its snapshot in `lines`, and the stacks of its busy workers."""
+
+    # Who asks wants to see it, whatever the level.
+    level: ClassVar[int] = logging.WARNING
+    why: str
+    state: str
+    partitions: int
+    lag_records: int | None
+    backlog_records: int
+    parked_records: int
+    busy_workers: int
+    lines: str
+    stacks: str
+
+    def sentence(self) -> str:
+        lag = "unknown" if self.lag_records is None else self.lag_records
+        return (
+            f"State ({clause(self.why)}): {self.state}, {counted(self.partitions, 'partition')}, lag {lag}, "
+            f"backlog {self.backlog_records}, parked {self.parked_records}; "
+            f"{counted(self.busy_workers, 'busy worker')}."
+        )
+
+    def subject(self) -> Hashable:
+        return id(self)  # asked twice, it is answered twice
+
+    def attachment(self) -> str:
+        return f"{self.lines}\n{self.stacks}".rstrip()
 
 
 @dataclass(frozen=True, slots=True)

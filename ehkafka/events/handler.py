@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 from ehkafka.errors import describe
 from ehkafka.events.event import Event, Failure, raised
-from ehkafka.wording import seconds
+from ehkafka.wording import counted, seconds
 from ehkafka.wording.line import clause, names, plain
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AttemptOverdue",
+    "HandlerReport",
     "HandlerResized",
     "StuckReport",
     "UserCodeFailed",
@@ -38,6 +39,38 @@ class HandlerResized(Event):
 
     def sentence(self) -> str:
         return f"Handler {plain(self.handler)} has {self.workers} workers now, {self.workers_before} before."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandlerReport(Event):
+    """What a handler does, every `report_interval_s`, also while it has nothing to do.
+
+    `records_per_s` is the mean since the last one. `lag_records` is None where it is not known of each
+    partition, `oldest_s` where no record waits for its outcome. `waiting_keys` wait for a retry, or are held.
+    """
+
+    handler: str
+    topics: tuple[str, ...]
+    partitions: int
+    records_per_s: float
+    lag_records: int | None
+    oldest_s: float | None
+    waiting_keys: int
+
+    def sentence(self) -> str:
+        if not self.partitions:
+            return f"{names(self.topics)} ({plain(self.handler)}): no partition."
+        lag = "unknown" if self.lag_records is None else f"{self.lag_records:,}"
+        said = [f"{_rate(self.records_per_s)} records/s", f"lag {lag}"]
+        if self.oldest_s is not None:
+            said.append(f"oldest {seconds(self.oldest_s)}")
+        if self.waiting_keys:
+            said.append(f"{counted(self.waiting_keys, 'key')} waiting")
+        return f"{names(self.topics)} ({plain(self.handler)}): {', '.join(said)}."
+
+
+def _rate(per_s: float) -> str:
+    return f"{per_s:.2g}" if 0 < per_s < 10 else f"{per_s:,.0f}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,12 +89,12 @@ def _app(boot: dict[str, Any]) -> Any:
     """Import the app and lay over it what the supervisor's has. Raises `ConfigurationError`."""
     logs: Logs | None = boot["logs"]
     if logs is not None and logs.is_first:
-        logs.set_up()
+        logs.set_up(boot["number"])
     reference = boot["reference"]
     _become_like(boot["main"], reference.module)
     app = imported(reference)
     if logs is not None and not is_set_up():
-        logs.set_up()
+        logs.set_up(boot["number"])
     _lay_over(app, boot)
     until.known_ends = boot["ends"]
     if boot["registered"] is not None and app.registered != boot["registered"]:
@@ -166,4 +166,4 @@ def _serve(app: Any, serving: Serving) -> None:
         except ActionRefusedError as error:
             return {"refused": [error.reason, str(error), list(error.names)]}
 
-    serving.actions = {"status": status, "keys": keys, "act": act}
+    serving.actions = {"status": status, "report": app.log_state, "keys": keys, "act": act}

@@ -1,5 +1,7 @@
 """The supervisor's signals: the first stops all members, the second at once, SIGHUP replaces them.
 
+SIGUSR1 has each of them log what it does.
+
 Handlers run in the main thread between two of its bytecodes. They only put down what came and wake the loop.
 """
 
@@ -35,7 +37,9 @@ def caught(signals: deque[str], wake: Callable[[], None]) -> Iterator[None]:
     """
     # Asked now: when the signal comes, the terminal is gone.
     in_terminal = has_terminal()
-    numbers = [*STOP_SIGNALS, signal.SIGHUP]
+    numbers = [*STOP_SIGNALS, signal.SIGHUP, signal.SIGUSR1]
+    if signal.getsignal(signal.SIGUSR1) is not signal.SIG_DFL:
+        numbers.remove(signal.SIGUSR1)  # the program has a use of its own for it
     if in_terminal and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
         numbers.remove(signal.SIGHUP)
 

@@ -10,6 +10,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from ehkafka.telemetry.json_lines import JsonLines
 from ehkafka.workers.processes.logs import is_set_up
 
 if TYPE_CHECKING:
@@ -26,10 +27,13 @@ class Logs:
 
     levels: Mapping[str, int]
     is_first: bool
+    is_json: bool = False
 
-    def set_up(self) -> None:
-        """Log to standard error as here, in a member."""
-        logging.basicConfig(level=self.levels[""], format=LINES)
+    def set_up(self, number: int) -> None:
+        """Log to standard error as here, in member `number`."""
+        handler = logging.StreamHandler()
+        handler.setFormatter(JsonLines(number) if self.is_json else logging.Formatter(LINES))
+        logging.basicConfig(level=self.levels[""], handlers=[handler])
         for name, level in self.levels.items():
             if name:
                 logging.getLogger(name).setLevel(level)
@@ -43,4 +47,9 @@ def logs_here() -> Logs | None:
     known = list(logging.Logger.manager.loggerDict.items())
     levels = {name: one.level for name, one in known if isinstance(one, logging.Logger) and one.level}
     first = any(handler.get_name() == LOGS_FIRST for handler in root.handlers)
-    return Logs(levels={"": root.level, **levels}, is_first=first)
+    return Logs(levels={"": root.level, **levels}, is_first=first, is_json=writes_json())
+
+
+def writes_json() -> bool:
+    """Tell whether the root logger writes lines of JSON, as `JsonLines` makes them."""
+    return any(isinstance(handler.formatter, JsonLines) for handler in logging.getLogger().handlers)

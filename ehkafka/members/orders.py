@@ -14,6 +14,8 @@ from collections import deque
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from ehkafka.run import signals
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import FrameType
@@ -35,8 +37,9 @@ class Orders:
         self._phase: Literal["before", "running", "after"] = "before"
         self._main = threading.main_thread().ident or 0
         # Handlers and not SIG_IGN: what a member executes must not inherit that it ignores them.
-        for number in (signal.SIGINT, signal.SIGHUP):
+        for number in (signal.SIGINT, signal.SIGHUP, signal.SIGUSR1):
             signal.signal(number, _ignore)
+        signals.FREE.append(_ignore)
         signal.signal(signal.SIGTERM, lambda _number, _frame: self._obey_outside("stop"))
         signal.pthread_sigmask(signal.SIG_UNBLOCK, HELD)
 

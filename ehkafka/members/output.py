@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from ehkafka.members.commands import Waker
+from ehkafka.telemetry.json_lines import BEGIN
 
 CHUNK_BYTES: Final = 1 << 16
 # A line that is longer comes in several.
@@ -90,8 +91,13 @@ class Output:
 
 def _write(pipe: _Pipe, lines: list[bytearray]) -> None:
     stream = getattr(sys, pipe.stream)
-    text = "".join(f"[{pipe.number}] {line.decode(errors='replace')}\n" for line in lines)
+    text = "".join(f"{_numbered(pipe.number, line.decode(errors='replace'))}\n" for line in lines)
     # Nobody reads any more, or there never was a stream: members go on.
     with suppress(OSError, ValueError, AttributeError):
         stream.write(text)
         stream.flush()
+
+
+def _numbered(number: int, line: str) -> str:
+    """Return a line with its member's number; a line of JSON has it among its fields."""
+    return line if line.startswith(BEGIN) else f"[{number}] {line}"

@@ -188,6 +188,12 @@ class Supervisor:
         self._asked_to_stop.append((reason, drain, timeout_s))
         self._waker.wake()
 
+    def request_reports(self, why: str) -> None:
+        """Have each member log what it does; returns at once."""
+        for member in self._members:
+            if (process := member.process) is not None:
+                process.channel.ask("report", why=why)
+
     def owns(self, thread: threading.Thread) -> bool:
         """Tell whether a thread is one whose end `run` waits for."""
         return self._bus.owns(thread)
@@ -374,6 +380,8 @@ class Supervisor:
             name = self._signals.popleft()
             if name == "SIGHUP":
                 self._begin_rolling(name)
+            elif name == "SIGUSR1":
+                self.request_reports(name)
             elif self._stopping is None:
                 self._stop_all(name)
             elif not self._leaving:

@@ -26,6 +26,7 @@ from ehkafka.run.endings import death_of, fatal_in_user_code
 from ehkafka.run.log_identity import LogIdentity
 from ehkafka.run.mirroring import Mirroring
 from ehkafka.run.reach import Reach
+from ehkafka.run.reports import HandlerReports
 from ehkafka.run.resizing import named_route, resize
 from ehkafka.run.shutdown import Shutdown, StopRequest
 from ehkafka.run.steer.steering import Steering
@@ -82,6 +83,9 @@ class Runtime:
         self.mirroring = Mirroring(app, self.bus)
         self.context = assembly.context(self._logs, self.mirroring)
         self._watch = ProgressWatch(self.context, self._routes, app.settings.stuck_s)
+        self._reports = HandlerReports(
+            self.context, self._routes, app.settings.report_interval_s, self.bus.emit
+        )
         by_topic = {topic: route for route in self._routes for topic in route.topics}
         self._credential = CredentialWatch(app.endpoint.credential, self.bus.emit)
         self._connection = ConnectionErrors(time.monotonic, self._report_connection_error)
@@ -217,6 +221,10 @@ class Runtime:
         before = resize(route, workers)
         self.bus.emit(HandlerResized(handler, before, workers))
 
+    def stacks(self) -> dict[str, str]:
+        """Return where each busy worker is, by name."""
+        return {name: stack for route in self._routes for name, stack in route.workers.stacks().items()}
+
     def problems(self) -> Iterator[str]:
         """Yield what is wrong with the connection and with the credential, while it lasts."""
         if self.is_done:
@@ -349,6 +357,7 @@ class Runtime:
 
     def _check_slowly(self) -> None:
         self._watch.check()
+        self._reports.check()
         self._letters.check()
         self._credential.apply()
         received = sum(route.dispatcher.received_records for route in self._routes)

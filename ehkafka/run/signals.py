@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from types import FrameType
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+# What nobody has a use for yet: the system's own way, and a member's that does not run yet.
+FREE: list[object] = [signal.SIG_DFL]
 
 # What a member's supervisor orders, in the shape of `stop_signals`; None where there is none. Set once,
 # before the user's code is imported.
@@ -26,6 +28,32 @@ orders: Callable[[Callable[..., object], Callable[[], None]], AbstractContextMan
 def stops(stop: Callable[..., object], leave: Callable[[], None]) -> AbstractContextManager[None]:
     """Call `stop` when a stop is asked for and `leave` when it is to be at once, until the block ends."""
     return (orders or stop_signals)(stop, leave)
+
+
+@contextmanager
+def reports_asked() -> Iterator[Callable[[], bool]]:
+    """Yield what tells whether SIGUSR1 has come since it was asked last, until the block ends.
+
+    The handler puts a note down and no more: whoever waits in the main thread looks for it. Where the program
+    has a handler of its own, outside of the main thread, and on systems without that signal, it never comes.
+    """
+    number = getattr(signal, "SIGUSR1", None)
+    is_main = threading.current_thread() is threading.main_thread()
+    if number is None or not is_main or signal.getsignal(number) not in FREE:
+        yield lambda: False
+        return
+    came: list[int] = []
+
+    def is_asked() -> bool:
+        asked = bool(came)
+        came.clear()
+        return asked
+
+    before = signal.signal(number, lambda number, _frame: came.append(number))
+    try:
+        yield is_asked
+    finally:
+        signal.signal(number, before)
 
 
 @contextmanager

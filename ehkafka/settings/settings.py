@@ -99,6 +99,8 @@ class Settings:
     - `unreachable_s` (seconds, default `15.0`): time without an answer of any broker, or without any of our
       partitions after they were lost, at which health turns red.
     - `idle_s` (seconds, default `5.0`): silence of a partition after which `on_idle` is called.
+    - `report_interval_s` (seconds, default `60.0`): time between two lines of the log that say what each
+      handler does (`HandlerReport`); 0 for none.
 
     Client
 
@@ -131,6 +133,7 @@ class Settings:
     stuck_s: float = 300.0
     unreachable_s: float = 15.0
     idle_s: float = 5.0
+    report_interval_s: float = 60.0
     # Shown in no form, nor pickled: a password may be among them. Any mapping may be given.
     consumer: Mapping[str, Any] = field(default_factory=dict)
 
@@ -145,7 +148,7 @@ class Settings:
         )  # fmt: skip
         for name in positive:
             _require(self, name, least=0, strictly=True)
-        for name in ("drain_s", "stop_s"):
+        for name in ("drain_s", "stop_s", "report_interval_s"):
             _require(self, name, least=0, strictly=False)
         for name in ("commit_interval_s", "commit_every_records", "commit_idle_s"):
             if getattr(self, name) is not None:
@@ -217,6 +220,7 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
         "stuck_s": "age of an unfinished record, or of lag without progress, at which health turns red",
         "unreachable_s": "time without an answer of any broker at which health turns red",
         "idle_s": "silence of a partition until on_idle is called",
+        "report_interval_s": "between two lines of the log on what each handler does; 0 for none",
         "consumer": "librdkafka's properties, see the section of their own",
     }
 )

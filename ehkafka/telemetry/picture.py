@@ -187,8 +187,11 @@ def _watermark(assignment: Assignment, seen: _Seen) -> int | None:
 def _lag_records(context: IntakeContext, assignment: Assignment) -> int | None:
     end = context.owned.log_ends.get(assignment.partition)
     received = assignment.received_next
-    if end is None or received is None or context.contact.is_cut_off:
+    if end is None or context.contact.is_cut_off:
         return None
+    if received is None:
+        # It begins with its log, wherever that is; one that ends at 0 has nothing.
+        return 0 if end == 0 and not context.throttle.is_recent else None
     if end <= received and context.throttle.is_recent:
         return None  # a throttled answer is empty and without an end: nobody can tell what came meanwhile
     return max(0, end - received) + assignment.unfinished_records

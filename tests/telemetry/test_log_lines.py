@@ -21,7 +21,44 @@ ALERTS_0 = TopicPartition("alerts", 0)
 EXAMPLES: list[tuple[events.Event, list[str]]] = [
     (events.AppStarted("homes", ("readings", "alerts")), ["readings, alerts", "group homes"]),
     (events.AppCatchingUp(12_500, 1250.0, 3, 1), ["12,500 left in 3 partitions", "1,250 records/s", "10 s"]),
+    (
+        events.ActionTaken(
+            "skip", "key", "readings/3@7", "the token, from ::1", True, "readings/3@7 skipped."
+        ),
+        ["By hand: readings/3@7 skipped.", "Asked for by the token, from ::1."],
+    ),
+    (
+        events.ActionRefused("skip", "key", "home-7", "the token", "running", "Nothing was done: it runs."),
+        ["skip of key home-7", "the token", "Nothing was done: it runs."],
+    ),
+    (events.HttpServing("http://127.0.0.1:8080", is_loopback=True), ["http://127.0.0.1:8080", "alone"]),
     (events.AppCaughtUp(3, 500, 2.0, is_standby=False), ["3 partitions", "500 records in 2 s"]),
+    (
+        events.HandlerReport(
+            handler="store",
+            topics=("readings",),
+            partitions=4,
+            records_per_s=4811.6,
+            lag_records=310,
+            oldest_s=0.4,
+            waiting_keys=2,
+        ),
+        ["readings (store): 4,812 records/s, lag 310, oldest 0.4 s, 2 keys waiting."],
+    ),
+    (
+        events.StateReport(
+            why="SIGUSR1",
+            state="running",
+            partitions=4,
+            lag_records=None,
+            backlog_records=12,
+            parked_records=3,
+            busy_workers=1,
+            lines="t[0]: lag unknown",
+            stacks="worker\nwhere it is",
+        ),
+        ["State (SIGUSR1): running, 4 partitions, lag unknown, backlog 12, parked 3; 1 busy worker"],
+    ),
     (events.GroupWatched("homes", 65.0), ["group homes", "65 s"]),
     (
         events.GroupReset("homes", ("readings",), 8, None),

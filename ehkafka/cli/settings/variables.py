@@ -53,6 +53,8 @@ _OTHERS = {
         "STORM_RECORDS",
     )
 }
+# Of `ehkafka run` itself.
+_COMMAND = {f"{PREFIX}LOG_LEVEL"}
 # Of `BlobMirror.from_env`.
 _MIRROR = {
     f"{PREFIX}MIRROR_{name}"
@@ -156,7 +158,12 @@ def _named(name: str) -> str:
 
 
 def _check_names(environ: Mapping[str, str]) -> None:
-    known = {CONFIG_VARIABLE, *_MIRROR, *(PREFIX + name.upper() for name in (*NAMES, *ENDPOINT_KEYS))}
+    known = {
+        CONFIG_VARIABLE,
+        *_COMMAND,
+        *_MIRROR,
+        *(PREFIX + name.upper() for name in (*NAMES, *ENDPOINT_KEYS)),
+    }
     for name in sorted(environ):
         if not name.startswith(PREFIX) or name in known | _OTHERS or _KUBERNETES.search(name):
             continue
