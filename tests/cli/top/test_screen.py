@@ -279,11 +279,15 @@ def test_letters_are_read_and_redriven() -> None:
             True,
             False,
         ]
+        await seen.pilot.press("n")
+        assert seen.text("#letters-note") == "l reads the letters of orders.dead."
+        assert seen.rows("letters") == []
+        await seen.pilot.press("n")
         seen.double.letters = None
         await seen.pilot.press("l")
         await seen.until(lambda: "ehkafka dlq redrive readings.dead" in seen.text("#letters-note"))
 
-    used(story, states.healthy())
+    used(story, states.healthy() | {"letters": {"topics": ["readings.dead", "orders.dead"]}})
 
 
 def test_members_events_and_the_process_have_their_tabs() -> None:
