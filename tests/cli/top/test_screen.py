@@ -295,6 +295,7 @@ def test_members_events_and_the_process_have_their_tabs() -> None:
 
     async def story(seen: Seen) -> None:
         await seen.pilot.press("6")
+        assert seen.rows("members")[0][4] == "48"
         assert seen.rows("members")[1][7] == "it was killed by signal 9"
         assert seen.rows("members")[2][0] == "shop-2: http://10.0.0.7:8080/"
         await seen.pilot.press("5", "7", "t")
