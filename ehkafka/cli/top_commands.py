@@ -19,7 +19,8 @@ Keys:
   1 to 7   what holds it up, partitions, errors, dead letters, events, members, process
   r s d    retry, skip, dead letter           p u      pause, resume
   x b      stop, start a handler              l g      read, redrive dead letters
-  o        partitions by name, lag or age     t q      light or dark, quit
+  o        partitions by name, lag or age     n        dead letters of the next topic
+  t        light or dark                      q        quit
 
 \b
 Examples:

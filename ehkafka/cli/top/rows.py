@@ -177,7 +177,7 @@ def members(state: dict[str, Any]) -> list[Row]:
             cut(one["state"]) + (", ready" if one["is_ready"] else ", not ready"),
             str(one["pid"] or NONE),
             number(len(its["partitions"])) if its else NONE,
-            number(its.get("lag_records")),
+            number(_lag_of(its)),
             number(its.get("finished_records")),
             number(one["restarts"]),
             cut(one["last_end"] or NONE, 120),
@@ -185,6 +185,12 @@ def members(state: dict[str, Any]) -> list[Row]:
         rows.append(Row(str(one["number"]), cells, not is_well))
     elsewhere = [f"{one['name']}: {one['url']}" for one in state.get("members_elsewhere", ())]
     return rows + [Row(text, (cut(text, 120), "elsewhere", *("",) * 6)) for text in elsewhere[:ROWS_MAX]]
+
+
+def _lag_of(snapshot: dict[str, Any]) -> int | None:
+    """Return the sum over partitions; None where that of one is unknown."""
+    lags = [one["lag_records"] for one in snapshot.get("partitions", ())]
+    return None if not snapshot or None in lags else sum(lags)
 
 
 def handlers(state: dict[str, Any]) -> list[Row]:

@@ -56,6 +56,7 @@ class Top(App[None]):
         ("o", "order", "Order"),
         ("l", "letters", "Read"),
         ("g", "redrive", "Redrive"),
+        ("n", "topic", "Next topic"),
         ("t", "colours", "Light or dark"),
         ("q", "quit", "Quit"),
         *((str(n), f"tab({n})", "") for n in range(1, 8)),
@@ -68,6 +69,8 @@ class Top(App[None]):
         self._rates = Rates()
         self._order = ORDERS[0]
         self._answered_s = time.monotonic()
+        # Of the topics of letters, the one that is shown.
+        self._topic_number = 0
         self._is_asking = False
         # Why the last question had no answer.
         self._problem = ""
@@ -111,10 +114,7 @@ class Top(App[None]):
         for theme in (DARK, LIGHT):
             self.register_theme(theme)
         self.theme = DARK.name
-        topics = self._topics()
-        self._note_letters(
-            f"l reads the letters of {rows.cut(topics[0])}." if topics else "No handler writes dead letters."
-        )
+        self._offer_letters()
         self._take(self._state)
         self.set_interval(EVERY_S, self._ask)
         self.query_one("#keys-rows").focus()
@@ -215,6 +215,15 @@ class Top(App[None]):
         name = self._table("keys").chosen
         return next((one for one in self._state["keys"] if one["name"] == name), None)
 
+    def _offer_letters(self) -> None:
+        has = f"l reads the letters of {rows.cut(self._topic, 256)}."
+        self._note_letters(has if self._topic else "No handler writes dead letters.", [])
+
+    @property
+    def _topic(self) -> str:
+        topics = self._topics()
+        return topics[self._topic_number % len(topics)] if topics else ""
+
     def _topics(self) -> list[str]:
         return list((self._state.get("letters") or {}).get("topics") or [])
 
@@ -228,14 +237,15 @@ class Top(App[None]):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer what the tab that is open can do."""
-        if action in ("act", "order", "letters", "redrive") and not self.is_running:
+        if action in ("act", "order", "letters", "redrive", "topic") and not self.is_running:
             return False
         if action == "act":
             return parameters[0] in DO_ON.get(self._tab, ())
         if action == "order":
             return self._tab == "partitions"
-        if action in ("letters", "redrive"):
-            return self._tab == "letters" and bool(self._topics())
+        if action in ("letters", "redrive", "topic"):
+            least = 2 if action == "topic" else 1
+            return self._tab == "letters" and len(self._topics()) >= least
         return True
 
     def action_tab(self, number: int) -> None:
@@ -264,7 +274,7 @@ class Top(App[None]):
 
     def action_redrive(self) -> None:
         """Ask about sending letters home."""
-        topic, door = self._topics()[0], self._door
+        topic, door = self._topic, self._door
 
         def send(request: dict[str, Any]) -> Answer:
             return door.redrive(topic, preview=request["preview"])
@@ -284,7 +294,12 @@ class Top(App[None]):
     def action_letters(self) -> None:
         """Read the letters."""
         self._note_letters("Reading …")
-        self._read_letters(self._topics()[0])
+        self._read_letters(self._topic)
+
+    def action_topic(self) -> None:
+        """Go to the letters of the next topic."""
+        self._topic_number += 1
+        self._offer_letters()
 
     @work(thread=True, group="letters", exclusive=True)
     def _read_letters(self, topic: str) -> None:

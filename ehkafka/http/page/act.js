@@ -47,7 +47,7 @@ function allOfKey(options, preview, records) {
   box.type = "checkbox";
   box.addEventListener("change", preview);
   options.push((request) => { request.all = box.checked; });
-  return element("label", "option", box, `All ${counted(records, "record")} of the key`);
+  return element("label", "option", box, element("span", "", `All ${counted(records, "record")} of the key`));
 }
 
 function pauseOptions(options, preview, target) {
@@ -63,7 +63,7 @@ function pauseOptions(options, preview, target) {
   });
   return [
     element("label", "option", "How long ", time),
-    element("label", "option", keep, "Also after this process gets the partition again"),
+    element("label", "option", keep, element("span", "", "Also after this process gets the partition again")),
   ];
 }
 

@@ -6,7 +6,7 @@ import { KEY_CHARACTERS_MAX, VALUE_CHARACTERS_MAX, counted, number, span, visibl
 
 // Every busy partition has an oldest record; one that is younger, and on its way, holds nothing up.
 const YOUNG_S = 2;
-const CARDS_MAX = 20;
+const CARDS_MAX = 8;
 const ROWS_MAX = 200;
 const ON_THEIR_WAY = ["running", "queued"];
 

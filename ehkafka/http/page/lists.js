@@ -82,12 +82,18 @@ const members = new Kept(at("member-rows"), (member) => {
     fill(now) {
       const words = [visible(now.state, 20), now.is_ready ? "ready" : "not ready", ...(now.is_live ? [] : ["not live"])];
       const its = now.snapshot;
-      [words.join(", "), now.pid ?? NONE, number(its?.partitions.length), number(its?.lag_records), number(its?.finished_records), number(now.restarts),
+      [words.join(", "), now.pid ?? NONE, number(its?.partitions.length), number(its && lagOf(its)), number(its?.finished_records), number(now.restarts),
         now.silence_s === null ? NONE : `${span(now.silence_s)} ago`, visible(now.last_end || NONE, 200)].forEach((text, n) => write(cells[n + 1], String(text)));
       node.classList.toggle("attention", !now.is_live || !now.is_ready);
     },
   };
 });
+
+// Unknown where that of one partition is.
+function lagOf(snapshot) {
+  const lags = snapshot.partitions.map((one) => one.lag_records);
+  return lags.includes(null) ? null : lags.reduce((sum, lag) => sum + lag, 0);
+}
 
 export function showMembers({ snapshot, members_elsewhere: elsewhere = [] }) {
   at("members").hidden = !snapshot.members?.length && !elsewhere.length;

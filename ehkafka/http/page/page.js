@@ -20,8 +20,13 @@ function takeState(state) {
   rates.note(state.snapshot);
   // Not one that somebody fills in to act.
   if (isLocked) at("token-form").hidden = true;
-  isLocked = false;
+  setLocked(false);
   if (!document.hidden) show(state);
+}
+
+function setLocked(now) {
+  isLocked = now;
+  document.body.classList.toggle("locked", now);
 }
 
 function show(state) {
@@ -99,9 +104,11 @@ const stream = follow({
     if (latest) noteEvent(event, latest.snapshot.taken_at_s);
   },
   locked(text) {
-    isLocked = true;
+    setLocked(true);
     at("content").hidden = true;
     at("broken").hidden = true;
+    at("state").hidden = true;
+    write(at("fresh"), "");
     write(at("group"), "ehkafka");
     askForToken(text);
   },

@@ -279,11 +279,15 @@ def test_letters_are_read_and_redriven() -> None:
             True,
             False,
         ]
+        await seen.pilot.press("n")
+        assert seen.text("#letters-note") == "l reads the letters of orders.dead."
+        assert seen.rows("letters") == []
+        await seen.pilot.press("n")
         seen.double.letters = None
         await seen.pilot.press("l")
         await seen.until(lambda: "ehkafka dlq redrive readings.dead" in seen.text("#letters-note"))
 
-    used(story, states.healthy())
+    used(story, states.healthy() | {"letters": {"topics": ["readings.dead", "orders.dead"]}})
 
 
 def test_members_events_and_the_process_have_their_tabs() -> None:
@@ -291,6 +295,7 @@ def test_members_events_and_the_process_have_their_tabs() -> None:
 
     async def story(seen: Seen) -> None:
         await seen.pilot.press("6")
+        assert seen.rows("members")[0][4] == "48"
         assert seen.rows("members")[1][7] == "it was killed by signal 9"
         assert seen.rows("members")[2][0] == "shop-2: http://10.0.0.7:8080/"
         await seen.pilot.press("5", "7", "t")
