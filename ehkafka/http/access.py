@@ -126,7 +126,7 @@ class Access:
         why_not = (
             "" if may_act else "Actions need the token." if self._token else f"No token is set. {HOW_TO}"
         )
-        return {"needs_token": not self._is_loopback, "may_act": may_act, "why_not": why_not}
+        return {"needs_token": self._token is not None, "may_act": may_act, "why_not": why_not}
 
     def refusal(self, method: str, path: str, headers: Headers) -> tuple[int, str, str] | None:
         """Return status, reason and text of why a request is refused; None where it may go on."""

@@ -14,9 +14,12 @@ from typing import TYPE_CHECKING, Any, Final
 import uvicorn
 
 from ehkafka.errors import ConfigurationError
+from ehkafka.http.past import EVERY_S
 from ehkafka.http.protocol import PatientProtocol
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ehkafka.http.options import Http
 
 # Connections at a time; each further one is answered with 503.
@@ -37,8 +40,8 @@ class HttpServer:
         self._server: uvicorn.Server | None = None
         self._thread: threading.Thread | None = None
 
-    def start(self, application: Any) -> None:
-        """Serve an ASGI application."""
+    def start(self, application: Any, sample: Callable[[], object] = lambda: None) -> None:
+        """Serve an ASGI application; `sample` is called every few seconds, whoever asks for anything."""
         config = uvicorn.Config(
             application,
             http=PatientProtocol,
@@ -58,7 +61,7 @@ class HttpServer:
 
         def serve() -> None:
             try:
-                asyncio.run(server.serve(sockets=[self._socket]))
+                asyncio.run(_served(server, self._socket, sample))
             except (
                 BaseException
             ):  # an app without its page goes on; who asks for the page sees that it is gone
@@ -78,6 +81,22 @@ class HttpServer:
     def owns(self, thread: threading.Thread) -> bool:
         """Tell whether a thread is this server's."""
         return thread is self._thread
+
+
+async def _served(server: uvicorn.Server, at: socket.socket, sample: Callable[[], object]) -> None:
+    async def go_on() -> None:
+        while True:
+            try:
+                await asyncio.to_thread(sample)
+            except Exception:  # the plots have a gap, and the next sample is tried
+                _LOG.exception("The app could not be looked at for the page's plots.")
+            await asyncio.sleep(EVERY_S)
+
+    sampling = asyncio.create_task(go_on())
+    try:
+        await server.serve(sockets=[at])
+    finally:
+        sampling.cancel()
 
 
 def _bound(options: Http) -> socket.socket:

@@ -29,7 +29,7 @@ class Site:
         token = options.read_token()
         # A hook of the app's.
         self.journal = Journal()
-        state = State(served, self.journal, version=version, shows_values=options.shows_values)
+        self._state = state = State(served, self.journal, version=version, shows_values=options.shows_values)
         self.application: Any = application(
             options, None if token is None else Secret(token), served, state, self.journal, metrics
         )
@@ -43,7 +43,7 @@ class Site:
     def start(self) -> None:
         """Serve."""
         assert self._server is not None
-        self._server.start(self.application)
+        self._server.start(self.application, self._state.sample)
 
     def stop(self) -> None:
         """Serve no more, and let go of the address."""

@@ -14,6 +14,7 @@ from ehkafka.http.past import EVERY_S, Past
 if TYPE_CHECKING:
     from ehkafka.http.journal import Journal
     from ehkafka.http.served import Served
+    from ehkafka.telemetry.snapshot import Snapshot
 
 # However many ask, the app is looked at so often at most.
 FRESH_S: Final = 0.5
@@ -44,6 +45,13 @@ class State:
                 self._made_s = now_s
             return self._last
 
+    def sample(self) -> None:
+        """Take a point of the plots, if one is due."""
+        with self._lock:
+            now_s = time.monotonic()
+            if now_s >= self._past_s + EVERY_S - FRESH_S:
+                self._take_point(now_s, self._served.snapshot())
+
     def forget(self) -> None:
         """Make it anew for whoever asks next: something was just changed."""
         self._made_s = float("-inf")
@@ -51,8 +59,7 @@ class State:
     def _make(self, now_s: float) -> dict[str, Any]:
         snapshot = self._served.snapshot()
         if now_s >= self._past_s + EVERY_S:
-            self._past.add(snapshot)
-            self._past_s = now_s
+            self._take_point(now_s, snapshot)
         return {
             "snapshot": snapshot.as_dict(),
             "health": self._served.health().as_dict(),
@@ -73,6 +80,10 @@ class State:
             "letters": {"topics": []},
             "members_elsewhere": [],
         }
+
+    def _take_point(self, now_s: float, snapshot: Snapshot) -> None:
+        self._past.add(snapshot)
+        self._past_s = now_s
 
 
 def _rss_bytes() -> int | None:

@@ -93,7 +93,7 @@ function showTiles({ snapshot, keys, history }) {
 function lagNote(snapshot, history, handledPerS) {
   if (snapshot.lag_records === null) return snapshot.is_cut_off ? "unknown: no broker answers" : "not known yet";
   const left = untilCaughtUp(snapshot.lag_records, history, handledPerS);
-  if (left === 0) return "caught up";
+  if (left === 0) return snapshot.lag_records ? "keeps up" : "caught up";
   if (left === null) return "";
   return Number.isFinite(left) ? `caught up in about ${span(left)}` : "not catching up";
 }
