@@ -21,7 +21,7 @@ def test_a_healthy_app_is_a_calm_page(shown: Shown, browser_page: Any) -> None:
     assert browser_page.locator("#nothing-holds").is_visible()
     assert browser_page.locator("#cards .card").count() == 0
     assert text(browser_page, '[data-number="lag"]') == "108"
-    assert text(browser_page, "#lag-note") == "caught up"
+    assert text(browser_page, "#lag-note") == "keeps up"
     browser_page.wait_for_selector(".plot canvas >> nth=3")
     browser_page.wait_for_selector('tr[data-name="readings/3"] td:nth-child(2):text-matches("^2[0-9]{2}$")')
     assert "84 MiB" in text(browser_page, "#process")
