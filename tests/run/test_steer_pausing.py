@@ -1,4 +1,4 @@
-"""What is paused, over the ends of epochs: what is kept is taken over, the rest is forgotten with its time."""
+"""What is paused, over the ends of epochs: what is kept is taken over, the rest is forgotten in time."""
 
 from __future__ import annotations
 
