@@ -21,7 +21,7 @@ def test_a_healthy_app_is_a_calm_page(shown: Shown, browser_page: Any) -> None:
     assert browser_page.locator("#nothing-holds").is_visible()
     assert browser_page.locator("#cards .card").count() == 0
     assert text(browser_page, '[data-number="lag"]') == "108"
-    assert text(browser_page, "#lag-note") == "caught up"
+    assert text(browser_page, "#lag-note") == "keeps up"
     browser_page.wait_for_selector(".plot canvas >> nth=3")
     browser_page.wait_for_selector('tr[data-name="readings/3"] td:nth-child(2):text-matches("^2[0-9]{2}$")')
     assert "84 MiB" in text(browser_page, "#process")
@@ -54,7 +54,7 @@ def test_a_poison_key_is_what_holds_it_up(shown: Shown, browser_page: Any, tmp_p
     browser_page.click("#error-list li:first-child summary")
     assert 'File "shop/readings.py", line 41' in text(browser_page, "#error-list li:first-child pre")
     browser_page.click("#other-keys summary")
-    assert "home-99" in text(browser_page, "#other-rows tr:has-text('paused by hand')")
+    assert "home-99" in text(browser_page, "#other-rows tr:has-text('the key is paused')")
     browser_page.click("#other-keys summary")
     picture(browser_page, tmp_path / "page.png")
 
