@@ -17,8 +17,9 @@ from starlette.responses import FileResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from ehkafka.errors import ActionRefusedError
+from ehkafka.errors import ActionRefusedError, EhkafkaError
 from ehkafka.http.access import SESSION_S, Access, Guarded
+from ehkafka.http.letters import LettersPage
 from ehkafka.http.probes import Probes
 from ehkafka.http.stream import Streams, TooManyStreamsError
 
@@ -72,6 +73,7 @@ class Pages:
         self._access = access
         self._probes = Probes(served)
         self._streams = Streams(state, journal)
+        self._letters = LettersPage(served)
         self._metrics = metrics
         # One at a time: whoever asks meanwhile waits for the same lock of the interpreter anyway.
         self._measuring = asyncio.Lock()
@@ -87,6 +89,8 @@ class Pages:
             Route("/state", self.state),
             Route("/events", self.events),
             Route("/actions", self.actions, methods=["POST"]),
+            Route("/letters", self.letters),
+            Route("/letters/redrive", self.redrive, methods=["POST"]),
             Route("/login", self.login, methods=["POST"]),
             Route("/logout", self.logout, methods=["POST"]),
             Route("/", self.page),
@@ -124,14 +128,25 @@ class Pages:
         asked = await _json(request)
         client = "an unknown address" if request.client is None else request.client.host
         asked["by"] = f"the token, from {client}"
-        try:
-            result = await run_in_threadpool(self._served.keys.act, asked)
-        except ActionRefusedError as error:
-            status = STATUS_OF.get(error.reason, CONFLICT)
-            body = {"reason": error.reason, "text": str(error), "names": list(error.names)}
-            return Json(body, status)
+        answer = await _answered(lambda: self._served.keys.act(asked).as_dict())
         self._state.forget()
-        return Json(result.as_dict())
+        return answer
+
+    async def letters(self, request: Request) -> Response:
+        """The newest dead letters of a topic."""
+        given = request.query_params
+        limit = given.get("limit", "50")
+        if not limit.isascii() or not limit.isdigit() or len(limit) > 6:
+            raise HTTPException(HTTPStatus.BAD_REQUEST, "limit is a number.")
+        return await _answered(functools.partial(self._letters.newest, given.get("topic", ""), int(limit)))
+
+    async def redrive(self, request: Request) -> Response:
+        """Bring dead letters back to where they came from."""
+        asked = await _json(request)
+        topic, preview = asked.get("topic"), asked.get("preview", True)
+        if not isinstance(topic, str) or not isinstance(preview, bool):
+            raise HTTPException(HTTPStatus.BAD_REQUEST, "Give a topic, and preview as true or false.")
+        return await _answered(functools.partial(self._letters.redrive, topic, preview=preview))
 
     async def login(self, request: Request) -> Response:
         """Trade the token for a cookie."""
@@ -168,6 +183,17 @@ class Pages:
 async def _probe(answer: Callable[[], tuple[int, dict[str, Any]]], _request: Request) -> Response:
     status, body = await run_in_threadpool(answer)
     return Json(body, status)
+
+
+async def _answered(function: Callable[[], dict[str, Any]]) -> Response:
+    """Return what a function does on a thread, or why it does not."""
+    try:
+        return Json(await run_in_threadpool(function))
+    except ActionRefusedError as error:
+        status = STATUS_OF.get(error.reason, CONFLICT)
+        return Json({"reason": error.reason, "text": str(error), "names": list(error.names)}, status)
+    except EhkafkaError as error:
+        return Json({"reason": "failed", "text": str(error), "names": []}, HTTPStatus.BAD_GATEWAY)
 
 
 async def _json(request: Request) -> dict[str, Any]:

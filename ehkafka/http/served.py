@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from ehkafka.checks.target import AnApp
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
@@ -23,7 +25,7 @@ class ServedKeys(Protocol):
         """Carry out an action. Raises `ActionRefusedError`."""
 
 
-class Served(Protocol):
+class Served(AnApp, Protocol):
     """All methods may be called from any thread, and may take a while: never from an event loop."""
 
     @property
@@ -33,6 +35,10 @@ class Served(Protocol):
     @property
     def keys(self) -> ServedKeys:
         """Its keys."""
+
+    @property
+    def letter_topics(self) -> tuple[str, ...]:
+        """The topics of its dead letters."""
 
     def snapshot(self) -> Snapshot:
         """Return its picture."""

@@ -77,7 +77,7 @@ class State:
                 "threads": threading.active_count(),
                 "host": socket.gethostname(),
             },
-            "letters": {"topics": []},
+            "letters": {"topics": list(self._served.letter_topics)},
             "members_elsewhere": [],
         }
 

@@ -253,3 +253,26 @@ def test_metrics_are_served_and_name_no_key(site: Any, lab: Any, recorder: Any, 
     text = one.text("/metrics")
     assert 'ehkafka_blocked_lanes{group="g",partition="0",topic="t"} 1.0' in text
     assert "a-key-of-mine" not in text
+
+
+def test_dead_letters_are_shown_and_redriven(site: Any, lab: Any, recorder: Any, wait_for: Any) -> None:
+    """The newest ones, with where they came from; only with the token they go back."""
+    recorder.fail_at(0)
+    one = site(recorder, on_failure=ehkafka.DeadLetter("u"))
+    one.app.start()
+    lab.produce("a b")
+    wait_for(lambda: lab.committed() == 2)
+    recorder.work = None
+    assert one.ask("/state")[1]["letters"]["topics"] == ["u"]
+    status, answer = one.ask("/letters?topic=u&limit=5")
+    [letter] = answer["letters"]
+    assert (status, letter["key"], letter["origin"], answer["more"]) == (200, "a", "t/0@0", False)
+    assert "ValueError: no luck with 0" in letter["error"]
+    assert one.ask("/letters?topic=t")[0] == 404
+    assert one.ask("/letters?topic=u&limit=-1")[0] == 400
+    asked = {"topic": "u", "preview": True}
+    assert one.ask("/letters/redrive", asked)[0] == 401
+    assert one.ask("/letters/redrive", asked, TOKEN)[1]["text"] == "1 letter of u goes back to t."
+    assert one.ask("/letters/redrive", {**asked, "preview": False}, TOKEN)[1]["records"] == 1
+    wait_for(lambda: lab.committed() == 3)
+    assert recorder.finished_offsets() == [1, 2]
