@@ -57,7 +57,7 @@ def key(offset: int = 91_003, *, of: int = 3, topic: str = "readings", **given: 
         "key": "home-4711",
         "handler": "store_reading",
         "status": "held",
-        "state": "held until a command, a restart or a rebalance",
+        "state": "ReadingError: a reading without a sensor",
         "age_s": 252.4,
         "attempts": 5,
         "last_error": "ReadingError: a reading without a sensor",
@@ -169,7 +169,16 @@ def healthy() -> dict[str, Any]:
 
 def poisoned(**given: Any) -> dict[str, Any]:
     """Return an app where one key is held, and another waits for its next attempt, since minutes."""
-    held = Unfinished(91_003, "'home-4711'", 252.4, 5, "held", "ReadingError", is_on_hold=True, status="held")
+    held = Unfinished(
+        91_003,
+        "'home-4711'",
+        252.4,
+        5,
+        "ReadingError: a reading without a sensor",
+        "ReadingError",
+        is_on_hold=True,
+        status="held",
+    )
     stuck: dict[str, Any] = {"lag": 5_210, "parked_records": 132, "committed": 91_003, "oldest": held}
     partitions = [partition(n, lag=9 + 3 * n) if n != 3 else partition(3, **stuck) for n in range(8)]
     waiting = key(
@@ -177,7 +186,7 @@ def poisoned(**given: Any) -> dict[str, Any]:
         of=5,
         key="home-12",
         status="waiting",
-        state="waits 14 s for attempt 4",
+        state="waiting 14 s for its next attempt",
         age_s=31.0,
         attempts=3,
         last_error="TimeoutError: the store did not answer within 5 s",
@@ -185,7 +194,7 @@ def poisoned(**given: Any) -> dict[str, Any]:
         value='{"home": 12, "sensor": "door", "value": 1}',
     )
     other = key(
-        91_400, of=6, key="home-99", status="paused", state="paused by hand", records=2, is_blocking=False
+        91_400, of=6, key="home-99", status="paused", state="the key is paused", records=2, is_blocking=False
     )
     now_s = time.time()
     reason = (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -11,7 +10,7 @@ import typer
 from ehkafka.cli.command_line import CommandLine
 from ehkafka.cli.exits import reported
 from ehkafka.cli.option_groups import Yes, grouped
-from ehkafka.cli.options import Debug, Json, Timeout
+from ehkafka.cli.options import Debug, Json, Timeout, TokenFile
 
 LIST_HELP = """List the keys that hold up a commit, the oldest first, then others that wait by themselves.
 
@@ -54,7 +53,6 @@ Urls = Annotated[
         metavar="URL", help="A running app; may be given several times. Default: http://127.0.0.1:8080."
     ),
 ]
-TokenFile = Annotated[Path | None, typer.Option(metavar="FILE", help="The file with the token.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ import typer
 
 from ehkafka.checks import printable
 from ehkafka.cli.columns import columns
-from ehkafka.cli.keys.door import Door
+from ehkafka.cli.door import Door
 from ehkafka.errors import ActionRefusedError, EndpointError
 from ehkafka.http import Http
 from ehkafka.wording import seconds

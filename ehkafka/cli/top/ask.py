@@ -11,8 +11,9 @@ from textual.containers import Horizontal, Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Button, Checkbox, Select, Static
 
-from ehkafka.cli.top.door import Answer, UnansweredError
+from ehkafka.cli.door import Answer
 from ehkafka.cli.top.rows import LINE_CHARACTERS_MAX, cut
+from ehkafka.errors import EndpointError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -141,7 +142,7 @@ class Ask(ModalScreen[Answer | None]):
     def _send(self, request: dict[str, Any], number: int) -> None:
         try:
             answer = self._question.send(request)
-        except UnansweredError as error:
+        except EndpointError as error:
             text = str(error) if request["preview"] else f"{error} Whether anything was done is not known."
             answer = Answer(0, {"text": text})
         # The app may end between the two: textual then says so, and has no other way to ask.

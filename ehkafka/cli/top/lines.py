@@ -52,7 +52,7 @@ def _lag_note(snapshot: dict[str, Any], history: dict[str, Any], handled_per_s: 
     if left_s is None:
         return ""
     if left_s == 0:
-        return "caught up"
+        return "keeps up" if snapshot["lag_records"] else "caught up"
     return f"caught up in about {span(left_s)}" if math.isfinite(left_s) else "not catching up"
 
 
@@ -75,10 +75,8 @@ def process(state: dict[str, Any]) -> list[tuple[str, str]]:
         ("Up for", span(found.get("uptime_s", snapshot["uptime_s"]))),
         ("Version", f"ehkafka {cut(found.get('version', NONE))}, Python {cut(found.get('python', NONE))}"),
         ("Process", f"{found.get('pid', NONE)} on {cut(found.get('host', NONE))}"),
-        (
-            "Handled",
-            f"{number(snapshot['finished_records'])}, {number(snapshot['skipped_records'])} of them skipped",
-        ),
+        ("Finished", number(snapshot["finished_records"])),
+        ("Skipped", number(snapshot["skipped_records"])),
         ("Dead-lettered", number(snapshot["dead_lettered_records"])),
     ]
 

@@ -16,10 +16,16 @@ NONE: Final = "–"
 
 class _Seen(NamedTuple):
     at_s: float
-    finished: int
+    handled: int
     received: int
-    # By name: epoch and finished records.
+    # By name: epoch and handled records.
     partitions: dict[str, tuple[int, int]]
+
+
+def _handled(counted: dict[str, Any]) -> int:
+    """Return the records that have an outcome, whichever."""
+    names = ("finished_records", "skipped_records", "dead_lettered_records")
+    return sum(int(counted[name]) for name in names)
 
 
 class Rates:
@@ -32,10 +38,9 @@ class Rates:
         """Take the next snapshot."""
         at_s = snapshot["taken_at_s"]
         partitions = {
-            partition_name(one["partition"]): (one["epoch"], one["finished_records"])
-            for one in snapshot["partitions"]
+            partition_name(one["partition"]): (one["epoch"], _handled(one)) for one in snapshot["partitions"]
         }
-        seen = _Seen(at_s, snapshot["finished_records"], snapshot["received_records"], partitions)
+        seen = _Seen(at_s, _handled(snapshot), snapshot["received_records"], partitions)
         if self._seen and (at_s < self._seen[-1].at_s - OVER_S or seen.received < self._seen[-1].received):
             # Another process answers by now.
             self._seen.clear()
@@ -48,7 +53,7 @@ class Rates:
     @property
     def handled_per_s(self) -> float | None:
         """Of all partitions; None before there is a difference."""
-        return self._rate(self._seen[0].finished, self._seen[-1].finished) if self._seen else None
+        return self._rate(self._seen[0].handled, self._seen[-1].handled) if self._seen else None
 
     @property
     def received_per_s(self) -> float | None:

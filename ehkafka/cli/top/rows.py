@@ -72,7 +72,7 @@ def keys(state: dict[str, Any]) -> list[Row]:
                 "●" if is_stuck(one) else "",
                 cut(one["key"], 40),
                 cut(one["name"]),
-                cut(one["state"], 34),
+                _state_of(one),
                 span(one["age_s"]),
                 number(one["attempts"]),
                 number(one["records"]),
@@ -82,6 +82,11 @@ def keys(state: dict[str, Any]) -> list[Row]:
         )
         for one in found[:ROWS_MAX]
     ]
+
+
+def _state_of(key: dict[str, Any]) -> str:
+    # A key that is held waits for what its error says; that stands elsewhere.
+    return cut(key["status"] if key["state"] == key["last_error"] else key["state"], 40)
 
 
 def partitions(state: dict[str, Any], rates: Rates, order: str = "name") -> list[Row]:
@@ -215,7 +220,7 @@ def detail(key: dict[str, Any]) -> str:
     line = f"{counted(key['attempts'], 'attempt')}, {counted(key['records'], 'record')} of the key in line"
     lines = [
         f"Key {cut(key['key'], 200)}   {cut(key['name'], 200)}   handler {cut(key['handler'])}",
-        f"{cut(key['state'], 100)}, received {span(key['age_s'])} ago, {line}",
+        f"{_state_of(key)}, received {span(key['age_s'])} ago, {line}",
     ]
     if key["last_error"]:
         lines.append(f"Error: {cut(key['last_error'], LINE_CHARACTERS_MAX)}")

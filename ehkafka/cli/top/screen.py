@@ -14,9 +14,9 @@ from textual.widgets import DataTable, Footer, Static, TabbedContent, TabPane
 from ehkafka.cli.top import lines, rows
 from ehkafka.cli.top.ask import DO_ON, Ask, Question, question_of
 from ehkafka.cli.top.colours import DARK, LIGHT
-from ehkafka.cli.top.door import UnansweredError
 from ehkafka.cli.top.measures import Rates, span
 from ehkafka.cli.top.panes import Rows, Spark, Tile
+from ehkafka.errors import EndpointError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
     from textual.binding import BindingType
 
-    from ehkafka.cli.top.door import Answer, Door
+    from ehkafka.cli.door import Answer
+    from ehkafka.cli.top.asked import Asked
 
 EVERY_S: Final = 1.0
 OLD_S: Final = 4.0
@@ -62,9 +63,9 @@ class Top(App[None]):
         *((str(n), f"tab({n})", "") for n in range(1, 8)),
     ]
 
-    def __init__(self, door: Door, state: dict[str, Any]) -> None:
+    def __init__(self, asked: Asked, state: dict[str, Any]) -> None:
         super().__init__()
-        self._door = door
+        self._asked = asked
         self._state = state
         self._rates = Rates()
         self._order = ORDERS[0]
@@ -129,10 +130,10 @@ class Top(App[None]):
     def _fetch(self) -> None:
         problem, state = "", None
         try:
-            answer = self._door.state()
+            answer = self._asked.state()
             state = answer.body if answer.is_ok else None
             problem = "" if answer.is_ok else answer.text
-        except UnansweredError as error:
+        except EndpointError as error:
             problem = str(error)
         self._back(self._fetched, state, problem)
 
@@ -216,8 +217,9 @@ class Top(App[None]):
         return next((one for one in self._state["keys"] if one["name"] == name), None)
 
     def _offer_letters(self) -> None:
+        none = "No topic of dead letters is known here: ehkafka dlq list TOPIC lists one."
         has = f"l reads the letters of {rows.cut(self._topic, 256)}."
-        self._note_letters(has if self._topic else "No handler writes dead letters.", [])
+        self._note_letters(has if self._topic else none, [])
 
     @property
     def _topic(self) -> str:
@@ -270,14 +272,14 @@ class Top(App[None]):
         if name is None:
             return
         key = self._key() if self._tab == "keys" else None
-        self._open(question_of(do, self._tab, name, key, self._door.act))
+        self._open(question_of(do, self._tab, name, key, self._asked.act))
 
     def action_redrive(self) -> None:
         """Ask about sending letters home."""
-        topic, door = self._topic, self._door
+        topic, asked = self._topic, self._asked
 
         def send(request: dict[str, Any]) -> Answer:
-            return door.redrive(topic, preview=request["preview"])
+            return asked.redrive(topic, preview=request["preview"])
 
         self._open(Question("Redrive", topic, {}, send))
 
@@ -305,10 +307,10 @@ class Top(App[None]):
     def _read_letters(self, topic: str) -> None:
         found: list[dict[str, Any]] = []
         try:
-            answer = self._door.letters(topic)
+            answer = self._asked.letters(topic)
             note = lines.letters_note(topic, answer.status, answer.body, answer.text)
             found = list(answer.body.get("letters") or ()) if answer.is_ok else []
-        except UnansweredError as error:
+        except EndpointError as error:
             note = rows.cut(error, 300)
         self._back(self._note_letters, note, found)
 

@@ -2,7 +2,7 @@
 import { askToAct, word } from "./act.js";
 import { applyAccess } from "./access.js";
 import { Kept, at, button, element, fold, foreign, row, write } from "./dom.js";
-import { KEY_CHARACTERS_MAX, VALUE_CHARACTERS_MAX, counted, number, span, visible, visibleLines } from "./words.js";
+import { KEY_CHARACTERS_MAX, VALUE_CHARACTERS_MAX, counted, number, span, stateOf, visible, visibleLines } from "./words.js";
 
 // Every busy partition has an oldest record; one that is younger, and on its way, holds nothing up.
 const YOUNG_S = 2;
@@ -83,7 +83,7 @@ function makeCard(key) {
 function factsOf(key) {
   const facts = [
     `Handler ${visible(key.handler, 80)}`,
-    visible(key.state, 120),
+    ...(stateOf(key) === key.status ? [] : [stateOf(key)]),
     `received ${span(key.age_s)} ago`,
     counted(key.attempts, "attempt"),
     key.records > 1 ? `${number(key.records)} records of the key in line` : "no other record of the key in line",
@@ -122,7 +122,7 @@ function makeRow(key) {
       current = now;
       write(keyText, visible(now.key, KEY_CHARACTERS_MAX));
       write(cells[1], visible(now.name, 300));
-      write(cells[2], visible(now.state, 120));
+      write(cells[2], stateOf(now));
       cells[2].title = visible(now.last_error);
       write(cells[3], span(now.age_s));
       write(cells[4], number(now.attempts));

@@ -67,7 +67,7 @@ export function showProcess({ process, snapshot }) {
     ["Version", `ehkafka ${visible(process?.version, 40)}`],
     ["Python", visible(process?.python, 40)],
     ["Process", `${process?.pid ?? NONE} on ${visible(process?.host, 80)}`],
-    ["Handled in all", number(snapshot.finished_records)],
+    ["Finished", number(snapshot.finished_records)],
     ["Skipped", number(snapshot.skipped_records)],
     ["Dead-lettered", number(snapshot.dead_lettered_records)],
   ];

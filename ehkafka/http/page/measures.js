@@ -7,6 +7,9 @@ const FALLS_OVER_S = 60;
 // With less than two seconds' worth of records behind the end, an app is at it.
 const AT_THE_END_S = 2;
 
+// A record is handled with whichever outcome: the counts are of one each.
+const handled = (counted) => counted.finished_records + counted.skipped_records + counted.dead_lettered_records;
+
 // A rate is a difference over the last ten seconds; one over a second would jump about.
 export class Rates {
   constructor() {
@@ -21,9 +24,9 @@ export class Rates {
       else return;
     }
     if (last && snapshot.received_records < last.received_records) this.seen = [];
-    const { taken_at_s: atS, received_records, finished_records } = snapshot;
-    const partitions = new Map(snapshot.partitions.map((one) => [partitionName(one.partition), [one.epoch, one.finished_records]]));
-    this.seen.push({ atS, received_records, finished_records, partitions });
+    const { taken_at_s: atS, received_records } = snapshot;
+    const partitions = new Map(snapshot.partitions.map((one) => [partitionName(one.partition), [one.epoch, handled(one)]]));
+    this.seen.push({ atS, received_records, handled_records: handled(snapshot), partitions });
     while (this.seen.length > 2 && atS - this.seen[1].atS >= OVER_S) this.seen.shift();
   }
 

@@ -73,7 +73,7 @@ function sentences(list, texts) {
 function showTiles({ snapshot, keys, history }) {
   const set = (name, text) => write(document.querySelector(`[data-number="${name}"]`), text);
   const note = (name, text) => write(at(`${name}-note`), text || " ");
-  const handledPerS = rates.total("finished_records") ?? history?.handled_per_s?.at(-1);
+  const handledPerS = rates.total("handled_records") ?? history?.handled_per_s?.at(-1);
   set("rate", rate(handledPerS));
   note("rate", `received ${rate(rates.total("received_records") ?? history?.received_per_s?.at(-1))} a second`);
   set("lag", number(snapshot.lag_records));
@@ -82,7 +82,7 @@ function showTiles({ snapshot, keys, history }) {
   note("backlog", snapshot.parked_records ? `and ${number(snapshot.parked_records)} parked` : "received, not handled");
   const oldest = snapshot.partitions.filter((one) => one.oldest).sort((a, b) => b.oldest.age_s - a.oldest.age_s)[0];
   set("oldest", oldest ? span(oldest.oldest.age_s) : NONE);
-  note("oldest", oldest ? `${visible(oldest.partition.topic, 40)}/${oldest.partition.partition}, ${visible(oldest.oldest.state, 60)}` : "all is handled");
+  note("oldest", oldest ? `${visible(oldest.partition.topic, 40)}/${oldest.partition.partition}, ${visible(oldest.oldest.status, 20)}` : "all is handled");
   const waiting = keys.filter((key) => !["running", "queued"].includes(key.status));
   const blocking = waiting.filter((key) => key.is_blocking).length;
   set("waiting", number(waiting.length));

@@ -1,8 +1,16 @@
 // The server's state, once a second: by its event stream, or by asking where there is none.
 
+import { visible } from "./words.js";
+
 const SILENCE_MS = 5000;
 const ASK_AGAIN_MS = [1000, 2000, 5000];
 const ANSWER_MS = 8000;
+
+class Refused extends Error {
+  constructor(status, text) {
+    super(`it answered ${status}${text ? ` (${visible(text, 300)})` : ""}`);
+  }
+}
 
 // `on.state`, `on.event`, `on.locked(text)` (a token is needed), `on.age(ms, problem)` about once a second.
 export function follow(on) {
@@ -51,14 +59,14 @@ export function follow(on) {
         on.locked((await answer.json()).text);
         return;
       }
-      if (!answer.ok) throw new Error(`it answered ${answer.status}`);
+      if (!answer.ok) throw new Refused(answer.status, (await content(answer)).text);
       const failed = failures;
       take(await answer.text());
       // A server without room for one more stream is asked every few seconds.
       failures = failed;
       open();
     } catch (error) {
-      problem = error instanceof Error && error.message.startsWith("it answered") ? error.message : "it does not answer";
+      problem = error instanceof Refused ? error.message : "it does not answer";
       leave();
     }
   }

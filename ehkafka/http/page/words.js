@@ -65,4 +65,7 @@ function cut(given, charactersMax) {
   return `${text.slice(0, end)}…`;
 }
 
+// A key that is held waits for what its error says; that stands elsewhere.
+export const stateOf = ({ state, status, last_error: error }) => visible(state === error ? status : state, 120);
+
 export const partitionName = (partition) => `${partition.topic}/${partition.partition}`;

@@ -8,74 +8,32 @@ import re
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from textual.widgets import Checkbox, DataTable, Select, Static
+from textual.widgets import Checkbox, Select
 
+from ehkafka.cli.door import Door
 from ehkafka.cli.top.ask import Ask
-from ehkafka.cli.top.door import Door
+from ehkafka.cli.top.asked import Asked
 from ehkafka.cli.top.screen import LIGHT, Top
-from ehkafka.settings.secret import Secret
 from tests.kit import http_states as states
 from tests.kit.http_double import TOKEN, HttpDouble, served
+from tests.kit.top_seen import Seen
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
 SIZE = (132, 40)
-WAIT_S = 15.0
 
 
-class Seen:
-    """The screen, and what is on it as text."""
-
-    def __init__(self, app: Top, pilot: Any, double: HttpDouble) -> None:
-        self.app = app
-        self.pilot = pilot
-        self.double = double
-
-    def text(self, selector: str) -> str:
-        """Return what a widget says."""
-        return str(self.app.screen.query_one(selector, Static).content)
-
-    def rows(self, name: str) -> list[list[str]]:
-        """Return a table's cells."""
-        table = self.app.query_one(f"#{name}-rows", DataTable)
-        return [[str(cell) for cell in table.get_row_at(n)] for n in range(table.row_count)]
-
-    async def until(self, true: Callable[[], Any]) -> None:
-        """Let the app go on until that is so."""
-        ends_s = asyncio.get_running_loop().time() + WAIT_S
-        while not true():
-            assert asyncio.get_running_loop().time() < ends_s, self.app.screen
-            await self.pilot.pause(0.02)
-
-    async def asked(self, *keys: str) -> None:
-        """Press keys and wait until the dialog has its answer."""
-        await self.pilot.press(*keys)
-        await self.until(lambda: isinstance(self.app.screen, Ask))
-        await self.until(
-            lambda: not self.text("#dialog-text").startswith(("Asking", "\n")) and self.text("#dialog-text")
-        )
-
-    async def confirmed(self) -> None:
-        """Press the dialog's button and wait until it is gone."""
-        await self.pilot.click("#dialog-confirm")
-        await self.until(lambda: not isinstance(self.app.screen, Ask))
-
-    def notices(self) -> str:
-        """Return what was notified."""
-        return " ".join(one.message for one in self.app._notifications)
-
-
-def used(story: Any, state: dict[str, Any], *, token: Secret | None = None) -> None:
+def used(story: Any, state: dict[str, Any], *, token: str | None = None) -> None:
     """Run a story on the screen over a state."""
 
     @asynccontextmanager
     async def opened() -> AsyncIterator[Seen]:
         double = HttpDouble(state)
         with served(double) as url:
-            door = Door.at(url, token)
-            app = Top(door, door.state().body)
+            asked = Asked(Door(url, token, 5.0))
+            app = Top(asked, asked.state().body)
             async with app.run_test(size=SIZE) as pilot:
                 await pilot.pause()
                 yield Seen(app, pilot, double)
@@ -215,7 +173,7 @@ def test_without_the_token_nothing_can_be_done() -> None:
         assert len(seen.double.actions(preview=False)) == 1
 
     used(refused, state)
-    used(done, state, token=Secret(TOKEN))
+    used(done, state, token=TOKEN)
 
 
 def test_what_comes_from_the_wire_is_text() -> None:

@@ -54,7 +54,7 @@ def test_a_poison_key_is_what_holds_it_up(shown: Shown, browser_page: Any, tmp_p
     browser_page.click("#error-list li:first-child summary")
     assert 'File "shop/readings.py", line 41' in text(browser_page, "#error-list li:first-child pre")
     browser_page.click("#other-keys summary")
-    assert "home-99" in text(browser_page, "#other-rows tr:has-text('paused by hand')")
+    assert "home-99" in text(browser_page, "#other-rows tr:has-text('the key is paused')")
     browser_page.click("#other-keys summary")
     picture(browser_page, tmp_path / "page.png")
 

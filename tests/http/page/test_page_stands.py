@@ -57,9 +57,8 @@ def test_a_broken_stream_is_a_notice_with_the_age(shown: Shown, browser_page: An
     double.answers = False
     browser_page.wait_for_selector("#broken", state="visible", timeout=15_000)
     notice = text(browser_page, "#broken")
-    assert re.search(
-        r"No connection to the app: it answered 500\. What is shown is \d+(\.\d)? s old\.", notice
-    )
+    assert notice.startswith("No connection to the app: it answered 500 (The app is stopped.).")
+    assert re.search(r"What is shown is \d+(\.\d)? s old\.", notice)
     double.answers = True
     browser_page.wait_for_selector("#broken", state="hidden", timeout=15_000)
 
