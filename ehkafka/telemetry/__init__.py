@@ -3,7 +3,8 @@
 `bus` takes events from every thread and reports them on `ehkafka-telemetry`; `log_lines` writes what each
 event says of itself, `thinning` leaves out repetitions, `rebalance_lines` makes one line of a whole
 assignment. `picture` takes the `snapshot`, `health` reads health from it; `snapshot_json` brings one back
-that another process took. `prometheus/` are the metrics, whose face is `ehkafka.metrics`.
+that another process took. `prometheus/` are the metrics, whose face is `ehkafka.metrics`, `otel/` the
+traces of `ehkafka.otel`.
 
 A program reads the names below; `App.snapshot()` and `App.health()` return them.
 """
