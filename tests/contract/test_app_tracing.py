@@ -284,6 +284,25 @@ def test_an_async_attempt_is_current_in_its_own_task_alone(lab: Any, wait_for: A
     assert all(span.parent is None for span in spans.of("process t"))
 
 
+def test_a_span_is_over_when_its_attempt_is(lab: Any, recorder: Any, wait_for: Any, spans: Spans) -> None:
+    """Whatever goes around it, and the worker's next record, stand in no span of ours."""
+    outside: list[Any] = []
+
+    def around(record: Any, call_next: Any) -> Any:
+        result = call_next(record)
+        outside.append(trace.get_current_span().get_span_context().is_valid)
+        return result
+
+    lab.produce("a b")
+    app = lab.app(recorder, workers=1)
+    app.use(around)
+    Tracing(app, spans.provider)
+    app.start()
+    wait_for(lambda: len(outside) == 2)
+    app.stop()
+    assert outside == [False, False]
+
+
 def test_older_names_stand_beside_the_new_ones_on_request(
     lab: Any, recorder: Any, wait_for: Any, spans: Spans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
