@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from ehkafka import App
     from ehkafka.telemetry import PartitionSnapshot, Snapshot
 
-EVERY_S: Final = 0.5
+EVERY_S: Final = 1.0
 # A rate is the mean over so many looks.
-RATE_SAMPLES: Final = 20
+RATE_SAMPLES: Final = 10
 # An app is behind when it has so many seconds of its own rate before it, and this many records at least; it
 # is no more when a tenth of either is left.
 BEHIND_S: Final = 5.0

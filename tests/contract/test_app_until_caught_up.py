@@ -7,10 +7,10 @@ import time
 from typing import Any
 
 import pytest
-from confluent_kafka import ThrottleEvent
+from confluent_kafka import Consumer, ThrottleEvent, TopicPartition
 
 import ehkafka
-from ehkafka.events import AppCaughtUp, AppStopped
+from ehkafka.events import AppCatchingUp, AppCaughtUp, AppStopped
 from ehkafka.intake import until_caught_up
 from ehkafka.testing import ApiKey
 from tests.contract.letters import TO_DEAD, rejecting
@@ -236,6 +236,38 @@ def test_a_log_that_ends_without_a_record_is_read_by_another_client(
         assert error is None
     else:
         assert "t[0] (nothing of it arrives up to 5)" in str(error)
+
+
+@pytest.mark.parametrize("policy", ["stop", "earliest"])
+def test_a_commit_beyond_its_log_is_not_caught_up(lab: Any, recorder: Any, policy: str) -> None:
+    """It belongs to another log: what is to be done then is done, and its records are handled."""
+    lab.produce("a b c")
+    committing = Consumer({"bootstrap.servers": lab.broker.bootstrap, "group.id": "g"})
+    committing.commit(offsets=[TopicPartition("t", 0, 25)], asynchronous=False)
+    committing.close()
+    lab.broker.delay_next(ApiKey.FETCH, 1.5)  # its answer says so
+    error = Run(lab.app(recorder, on_out_of_range=policy)).end()
+    if policy == "stop":
+        assert isinstance(error, ehkafka.errors.OffsetGapError)
+    else:
+        assert error is None
+        assert recorder.finished_offsets() == [0, 1, 2]
+
+
+def test_the_log_says_how_far_it_is(
+    lab: Any, recorder: Any, events: Any, wait_for: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every so many seconds: what is left, at which rate."""
+    monkeypatch.setattr(until_caught_up, "REPORT_S", 0.4)
+    gate = recorder.block(b"slow")
+    lab.produce("a b slow c")
+    app = lab.app(recorder, workers=1)
+    app.add_hook(events)
+    run = Run(app)
+    wait_for(lambda: any(one.left_records == 2 for one in events.of(AppCatchingUp)))
+    assert any(one.records_per_s > 0 for one in events.of(AppCatchingUp))
+    gate.set()
+    assert run.end() is None
 
 
 def test_a_stop_from_outside_ends_it_as_any_run(lab: Any, recorder: Any, wait_for: Any) -> None:
