@@ -12,6 +12,7 @@ EhkafkaError
 ├── UnfinishedError          a stop left started records unfinished or unsaved       exit 4
 ├── FencedError             another process runs with the same instance id          exit 5
 ├── GroupInUseError         stop the group's consumers, then move its offsets        exit 5
+├── ActionRefusedError      see what it names: an action on a key changed nothing    exit 7
 └── EngineError             a defect in ehkafka, or a dead thread; please report    exit 70
 ```
 
@@ -82,6 +83,24 @@ class FencedError(EhkafkaError):
     """The group fenced this member: another process uses the same `group.instance.id`."""
 
     exit_code: ClassVar[int] = 5
+
+
+class ActionRefusedError(EhkafkaError):
+    """An action on a key, a partition or a handler was refused, and nothing changed; the message says why.
+
+    `reason` is one word for programs: `invalid`, `unknown`, `ambiguous`, `elsewhere`, `moved`, `running`,
+    `queued`, `sending`, `paused`, `no_dead_letter`, `busy` or `stopped`. `names` are what was meant, perhaps.
+    """
+
+    exit_code: ClassVar[int] = 7
+
+    def __init__(self, reason: str, text: str, names: tuple[str, ...] = ()) -> None:
+        super().__init__(text)
+        self.reason = reason
+        self.names = names
+
+    def __reduce__(self) -> tuple[type[ActionRefusedError], tuple[str, str, tuple[str, ...]]]:
+        return type(self), (self.reason, self.args[0], self.names)
 
 
 class GroupInUseError(EhkafkaError):

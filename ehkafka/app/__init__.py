@@ -1,9 +1,9 @@
 """The app: what a program holds and tells, and the settings with the origin of each.
 
 `app` is the façade's `App`, over `registration` (what comes before the start), `configuration` (settings and
-endpoint), which `effective` explains without secrets, `shown` (what it shows of its run), `supervised` (a
-run in several processes) and `on_spark` (a run there). `lifespan` starts it from an event loop.
-One run, from start to stop, is `run`'s.
+endpoint, and by `handler_options` those of handlers), which `effective` explains without secrets, `shown`
+(what it shows of its run), `keys` (a hand on each key), `web` (its HTTP side), `on_spark` and `supervised` (a
+run in several processes). `lifespan` starts it from an event loop. One run, from start to stop, is `run`'s.
 """
 
 from __future__ import annotations

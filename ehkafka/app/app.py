@@ -16,6 +16,7 @@ from ehkafka.app.on_spark import OnSpark
 from ehkafka.app.registration import Registration
 from ehkafka.app.shown import Shown
 from ehkafka.app.supervised import Supervised
+from ehkafka.app.web import Web
 from ehkafka.errors import ConfigurationError, EngineError
 from ehkafka.run.collector import collector_set
 from ehkafka.run.importing import refuse_while_importing
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from ehkafka.checkpoints.store_mirror import MirrorChoice
     from ehkafka.endpoint import Endpoint
     from ehkafka.events.history import History
+    from ehkafka.http.options import Http
     from ehkafka.run.options import AppOptions
     from ehkafka.run.runtime import Runtime
     from ehkafka.run.until import Until, UntilWord
@@ -42,7 +44,7 @@ State = Literal["new", "starting", "running", "stopping", "stopped"]
 STOP_SLACK_S = 5.0
 
 
-class App(Registration, Configurable, Shown, Supervised, OnSpark):
+class App(Registration, Configurable, Shown, Supervised, OnSpark, Web):
     """A consumer group's member: handlers, and one consumer that feeds them.
 
     - `group` (required): the consumer group.
@@ -54,6 +56,8 @@ class App(Registration, Configurable, Shown, Supervised, OnSpark):
       the configuration.
     - `history` (default `None`): a recorder for the checker of `ehkafka.testing`.
     - `mirror` (default `None`): a copy of the commits elsewhere, such as `BlobMirror`.
+    - `http` (default `None`): where to serve probes, metrics, the page and actions while the app runs: an
+      address such as `"127.0.0.1:8080"`, or `ehkafka.http.Http(…)`. Needs the extra `[web]`.
     - `**settings`: the fields of `ehkafka.settings.Settings`, which has a line for each: commits, limits,
       stop, health, and librdkafka's properties as `consumer={…}`.
 
@@ -69,12 +73,14 @@ class App(Registration, Configurable, Shown, Supervised, OnSpark):
         start: Any = None,
         history: History | None = None,
         mirror: MirrorChoice | None = None,
+        http: str | Http | None = None,
         **settings: Any,
     ) -> None:
         super().__init__()
         self._configuration = Configuration(group, endpoint, start, settings)
         self._history = None if history is None else _checked_history(history)
         self._mirror = None if mirror is None else _checked_mirror(mirror)
+        self._take_http(http)
         # Guards the life cycle, not the data: two threads may start and stop.
         self._lock = threading.RLock()
         self._runtime: Runtime | None = None
@@ -97,7 +103,9 @@ class App(Registration, Configurable, Shown, Supervised, OnSpark):
         settle_s: float = 60.0,
         members: int | Literal["auto"] | None = None,
         hung_s: float | None = None,
+        members_min: int | None = None,
         health_file: str | os.PathLike[str] | None = None,
+        http: str | Http | None = None,
         gc_freeze: bool = False,
         gc_threshold: int | None = None,
     ) -> None:
@@ -110,25 +118,45 @@ class App(Registration, Configurable, Shown, Supervised, OnSpark):
         - `until` (default `None`): `"caught_up"` ends the run when all up to where the logs ended at the
           start is handled and committed. Raises `UnfinishedError` where records still wait then.
         - `settle_s` (seconds, default `60.0`): how long such records may wait.
-        - `members` (default `None`): start that many processes, each with the app and a member of the group,
-          or `"auto"` one for each core; this one then consumes nothing and looks after them
-          (`docs/members.md`).
-        - `hung_s` (seconds, default `None`): kill and restart a member that is not live for so long.
-        - `health_file` (default `None`): touched every few seconds while the app, or each member, is live.
-        - `gc_freeze` (default `False`): leave what exists after the start out of Python's garbage
-          collections; like the next one for the whole process, until this returns.
-        - `gc_threshold` (default `None`): how many new objects make a collection; Python's own is 700.
+
+        Several processes (`docs/members.md` has the rules)
+
+        - `members` (default `None`): start so many processes, each with the app and a member of the group, or
+          `"auto"` one for each core; this one then consumes nothing and looks after them.
+        - `hung_s` (seconds, default `None`): a member that is not live for so long is killed and restarted.
+        - `members_min` (default `None`): with fewer that are ready `/ready` fails. `None`: 1.
+
+        Shown
+
+        - `health_file` (default `None`): a file that is touched every few seconds while the app, or each
+          member, is live.
+        - `http` (default `None`): what `App(http=…)` takes, for this run and those after it.
+
+        Python's garbage collector, for the whole process until this returns
+
+        - `gc_freeze` (default `False`): leave out of it what exists after the start.
+        - `gc_threshold` (objects, default `None`): how many new ones make a collection. `None`: Python's 700.
         """
         refuse_while_importing()
+        self._take_http(http)
         collector = collector_set(freeze=gc_freeze, threshold=gc_threshold)
         ends = checked_until(until, settle_s)
-        if members is not None or hung_s is not None:
+        if members is not None or hung_s is not None or members_min is not None:
             with self._lock:
                 self._check_process()
                 self._must_be_at_rest()
                 self._must_have_handlers()
             run = {"gc_freeze": gc_freeze, "gc_threshold": gc_threshold, "until": until, "settle_s": settle_s}
-            self._run_members(members, self._options(), hung_s=hung_s, health_file=health_file, run=run)
+            with self._served() as serving:
+                self._run_members(
+                    members,
+                    self._options(),
+                    serving,
+                    hung_s=hung_s,
+                    members_min=members_min,
+                    health_file=health_file,
+                    run=run,
+                )
             return
         # Before the start: from its last moments on records are handled, and a signal must not cut them off.
         with (
@@ -184,6 +212,9 @@ class App(Registration, Configurable, Shown, Supervised, OnSpark):
             self._state, self._starter = "starting", threading.current_thread()
             try:
                 with ExitStack() as undo:
+                    # Bound before anything starts: a port that is in use ends the start with nothing done.
+                    undo.callback(self._unbind)
+                    serving = self._bind()
                     self._runtime = runtime = self._make_runtime()
                     runtime.start(lambda: self._call_on_start(undo))
                     undo.pop_all()
@@ -193,6 +224,8 @@ class App(Registration, Configurable, Shown, Supervised, OnSpark):
             finally:
                 self._starter = None
             self._state = "running"
+            if serving is not None:
+                runtime.bus.emit(serving)
 
     @plainly
     def stop(self, *, drain: Drain | bool | None = None, timeout_s: float | None = None) -> None:
@@ -312,7 +345,7 @@ class App(Registration, Configurable, Shown, Supervised, OnSpark):
         # use for it.
         from ehkafka.run.runtime import Runtime  # noqa: PLC0415
 
-        return Runtime(self._options())
+        return self._measured(Runtime(self._options()))
 
     def _options(self) -> AppOptions:
         from ehkafka.intake.context import PartitionHooks  # noqa: PLC0415 - with the engine
@@ -329,7 +362,7 @@ class App(Registration, Configurable, Shown, Supervised, OnSpark):
             on_stop=tuple(self._on_stop),
             worker_set_up=self._worker_set_up,
             worker_tear_down=self._worker_tear_down,
-            event_hooks=tuple(self._event_hooks),
+            event_hooks=(*self._event_hooks, *self._site_hooks()),
             history=self._history,
             mirror=self._mirror,
             until=self._until,
@@ -345,6 +378,7 @@ class App(Registration, Configurable, Shown, Supervised, OnSpark):
             try:
                 self._call_on_stop()
             finally:
+                self._unbind()
                 if runtime.failure is not None:
                     raise runtime.failure
 

@@ -21,9 +21,11 @@ from ehkafka.settings import Settings
 from ehkafka.wording.calling import close_to, must_be_endpoint
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from ehkafka.app.effective import Effective
+    from ehkafka.app.handler_options import Tunable
+    from ehkafka.handlers.spec import HandlerSpec
 
 # What a reader of files and variables needs beside the two classes; `cli/` imports it from here.
 __all__ = [
@@ -63,6 +65,8 @@ class Configuration:
         # Names of settings that were laid over the code's, and whether an endpoint was.
         self._laid: set[str] = set()
         self._laid_endpoint = False
+        # The same of handlers' options, by the handler's name.
+        self._laid_options: dict[str, dict[str, Any]] = {}
         if endpoint is not None:
             self._origins["endpoint"] = CODE
 
@@ -122,17 +126,28 @@ class Configuration:
                 name: origin for name, origin in origins.items() if name.startswith(OF_ENDPOINT)
             }
 
+    def note_options(
+        self, options: Mapping[str, Mapping[str, Any]], origins: Mapping[str, str], usual: str
+    ) -> None:
+        """Remember what was laid over the handlers' options, and where each comes from."""
+        for handler, given in options.items():
+            self._laid_options.setdefault(handler, {}).update(given)
+            names = [f"handlers.{handler}.{option}" for option in given]
+            self._origins |= {name: origins.get(name, usual) for name in names}
+
     def laid_over(self) -> tuple[Endpoint | None, dict[str, Any]]:
-        """Return what `change` has laid over the code's own, as of now: another process needs it, too."""
+        """Return what `configure` has laid over the code's own, as of now: another process needs it, too."""
         settings = {name: getattr(self.settings, name) for name in sorted(self._laid)}
+        if self._laid_options:
+            settings["handlers"] = self._laid_options
         return self._endpoint if self._laid_endpoint else None, settings
 
-    def explain(self) -> tuple[Effective, ...]:
+    def explain(self, specs: Sequence[HandlerSpec] = ()) -> tuple[Effective, ...]:
         """Return all values in effect. Raises `ConfigurationError` for what the start would refuse."""
         # Only here: an app that runs explains nothing.
         from ehkafka.app.effective import Explanation  # noqa: PLC0415
 
-        return Explanation(self.endpoint, self.settings, self._origins).of_all()
+        return Explanation(self.endpoint, self.settings, self._origins, tuple(specs)).of_all()
 
     def _changed(self, changes: Mapping[str, Any]) -> Settings:
         if "group" in changes:
@@ -152,6 +167,7 @@ class Configurable:
     """What an app can do with its settings; the part of `App` that needs nothing of its life cycle."""
 
     _configuration: Configuration
+    _specs: list[HandlerSpec]
 
     @property
     def settings(self) -> Settings:
@@ -172,25 +188,45 @@ class Configurable:
         self,
         *,
         endpoint: Endpoint | None = None,
+        handlers: Mapping[str, Mapping[str, Any]] | None = None,
         origins: Mapping[str, str] | None = None,
         **settings: Any,
     ) -> None:
         """Lay other settings over the app's own, before the start; `ehkafka run` does so with a file's.
 
         `settings` are those of `ehkafka.settings.Settings`; `consumer` adds to the properties given
-        before. `endpoint` is taken only by an app that was made without one. `origins` names where each
-        comes from, for `configuration()`. Raises `ConfigurationError`, and then nothing has changed.
+        before. `endpoint` is taken only by an app that was made without one. `handlers` has options of
+        registered handlers, such as `{"readings": {"workers": 32}}`: those that `tunable_handlers` names.
+        `origins` names where each comes from, for `configuration()`. Raises `ConfigurationError`, and then
+        nothing has changed.
         """
         self._must_be_new("settings")
-        check_mapping({} if origins is None else origins, "configure: origins")
-        self._configuration.change(endpoint, settings, origins or {}, "configure()")
+        origins = {} if origins is None else origins
+        check_mapping(origins, "configure: origins")
+        if not handlers:
+            self._configuration.change(endpoint, settings, origins, "configure()")
+            return
+        from ehkafka.app.handler_options import changed  # noqa: PLC0415 - few apps are given any
+
+        check_mapping(handlers, "configure: handlers")
+        specs = changed(self._specs, handlers, origins, "configure()")
+        self._configuration.change(endpoint, settings, origins, "configure()")
+        self._specs[:] = specs
+        self._configuration.note_options(handlers, origins, "configure()")
+
+    @property
+    def tunable_handlers(self) -> tuple[Tunable, ...]:
+        """The handlers, each with those of its options that `configure(handlers=…)` takes."""
+        from ehkafka.app.handler_options import tunable  # noqa: PLC0415 - few apps are asked
+
+        return tuple(map(tunable, self._specs))
 
     def configuration(self) -> tuple[Effective, ...]:
         """Return every value in effect, where it came from and why, secrets as `***`.
 
         The librdkafka properties of the consumer are among them. Raises what the start would raise.
         """
-        return self._configuration.explain()
+        return self._configuration.explain(self._specs)
 
     def _must_be_new(self, what: str) -> None:
         """Refuse a change after the start."""

@@ -1,4 +1,4 @@
-"""Every value in effect, of the endpoint, the app and its consumer: what it is, who decided it, and why.
+"""Every value in effect, of endpoint, app, handlers and consumer: what it is, who decided it, and why.
 
 Called by `Configuration.explain` alone, and loaded then: an app that runs explains nothing. Shows no secret.
 Opens no client; asking an endpoint for its properties may start an embedded broker or read a key, as the
@@ -8,26 +8,32 @@ start of the app would.
 from __future__ import annotations
 
 import dataclasses
+import inspect
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
 from ehkafka.app.configuration import CODE, OF_ENDPOINT
+from ehkafka.app.handler_options import OPTIONS, key_of, tunable
+from ehkafka.app.registration import Registration
 from ehkafka.endpoint.properties.advice import consumer_advice
 from ehkafka.endpoint.properties.known_names import KNOWN
 from ehkafka.endpoint.properties.layers import explain_consumer
 from ehkafka.endpoint.properties.names import shown
+from ehkafka.handlers.spec import is_batch
 from ehkafka.progress.pacing import commit_pacing
 from ehkafka.progress.saving import metadata_bytes_max
 from ehkafka.run.options import ahead_of, properties_of
 from ehkafka.settings import MEANINGS, Settings
 from ehkafka.wording import seconds
+from ehkafka.workers.processes.option import Processes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from ehkafka.endpoint import Endpoint
     from ehkafka.endpoint.properties.layers import Explained
+    from ehkafka.handlers.spec import HandlerSpec
 
 DEFAULT = "default"
 # Why less is used than a setting asks for.
@@ -48,7 +54,7 @@ class Effective:
     for what only the engine sets, `endpoint`); `reason` is one line, `advice` what speaks against it.
     """
 
-    section: Literal["endpoint", "app", "consumer"]
+    section: Literal["endpoint", "app", "handlers", "consumer"]
     name: str
     value: str | float | bool | None
     origin: str
@@ -63,10 +69,16 @@ class Explanation:
     endpoint: Endpoint
     settings: Settings
     origins: Mapping[str, str]
+    specs: tuple[HandlerSpec, ...] = ()
 
     def of_all(self) -> tuple[Effective, ...]:
         """Return all values in effect. Raises `ConfigurationError` for what the start would refuse."""
-        return (*self._of_endpoint(), *self._of_settings(), *self._of_consumer())
+        return (
+            *self._of_endpoint(),
+            *self._of_settings(),
+            *(value for spec in self.specs for value in self._of_handler(spec)),
+            *self._of_consumer(),
+        )
 
     def _of_endpoint(self) -> Iterator[Effective]:
         endpoint = self.endpoint
@@ -87,6 +99,21 @@ class Explanation:
                 self.origins.get(name, DEFAULT),
                 MEANINGS[name],
                 bounded.get(name, ""),
+            )
+
+    def _of_handler(self, spec: HandlerSpec) -> Iterator[Effective]:
+        """Yield what of a handler may be decided outside of the code."""
+        register = Registration.batch_handler if is_batch(spec) else Registration.handler
+        usual = inspect.signature(register).parameters
+        for option in tunable(spec).options:
+            value = getattr(spec, option)
+            # What the code has given is not kept: where it gave the default, that decided as well.
+            origin = DEFAULT if value == usual[option].default else CODE
+            origin = self.origins.get(key_of(spec.name, option), origin)
+            if isinstance(value, Processes):
+                value = f"Processes({value.size})"
+            yield Effective(
+                "handlers", f"{spec.name}.{option}", _plain(option, value), origin, OPTIONS[option]
             )
 
     def _bounded(self) -> dict[str, str]:

@@ -17,7 +17,7 @@ from ehkafka.handlers.spec import (
 )
 from ehkafka.lanes.order import NullKey, Scope, by_key
 from ehkafka.positions.start import check_start
-from ehkafka.recovery.policy import FailurePolicy, Stop
+from ehkafka.recovery.policy import DeadLetter, FailurePolicy, Stop
 from ehkafka.recovery.retry import NO_RETRY, Retry, RetryFunction
 from ehkafka.wording.calling import must_take, plainly, renamed
 
@@ -383,6 +383,14 @@ class Registration:
             )
         must_take(hook.on_event, ("event",), "add_hook: on_event")
         self._event_hooks.append(hook)
+
+    @property
+    def letter_topics(self) -> tuple[str, ...]:
+        """The topics to which handlers send dead letters, sorted."""
+        policies = (spec.on_failure for spec in self._specs)
+        return tuple(
+            sorted({one.to for one in policies if isinstance(one, DeadLetter) and isinstance(one.to, str)})
+        )
 
     def _set_partition_hook(self, name: str, function: Function) -> Function:
         self._must_be_new(name)

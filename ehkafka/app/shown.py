@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ehkafka.app.configuration import Configuration
+    from ehkafka.app.keys import Keys
     from ehkafka.members.supervisor import Supervisor
     from ehkafka.run.runtime import Runtime
+    from ehkafka.run.steer.action import ActionResult
+    from ehkafka.run.steer.keys import KeyState
     from ehkafka.settings import Settings
     from ehkafka.telemetry.snapshot import Health, Snapshot
 
@@ -19,6 +24,8 @@ class Shown:
     _configuration: Configuration
     _runtime: Runtime | None
     _supervisor: Supervisor | None
+    # Whether this run and those to come count how long calls take. Set once, by any thread.
+    _measures = False
 
     @property
     def settings(self) -> Settings:
@@ -48,6 +55,22 @@ class Shown:
 
         return snapshot_of(runtime, self.state)
 
+    def measure(self) -> None:
+        """Have it counted from now on how long handlers take: `snapshot().handlers` has it, for metrics.
+
+        `ehkafka.metrics` calls this. It costs quick handlers a few percent, and cannot be taken back.
+        """
+        self._measures = True
+        if self._supervisor is not None:
+            self._supervisor.measures = True
+        elif self._runtime is not None:
+            self._runtime.measure()
+
+    def _measured(self, runtime: Runtime) -> Runtime:
+        if self._measures:
+            runtime.measure()
+        return runtime
+
     def health(self) -> Health:
         """Return whether all is well, else the reasons: each names where and what it waits for."""
         if self._supervisor is not None:
@@ -61,6 +84,32 @@ class Shown:
         from ehkafka.run.observation import health_of_run  # noqa: PLC0415 - as above
 
         return health_of_run(runtime, snapshot)
+
+    @property
+    def keys(self) -> Keys:
+        """The keys that hold a commit, and actions on them; see `Keys`."""
+        from ehkafka.app.keys import Keys  # noqa: PLC0415 - as above
+
+        return Keys(self._listed_keys, self._act)
+
+    def _listed_keys(self, *, values: bool = False) -> list[KeyState]:
+        if self._supervisor is not None:
+            return self._supervisor.keys(values=values)
+        runtime = self._runtime
+        return [] if runtime is None or runtime.is_done else runtime.steering.keys(values=values)
+
+    def _act(self, asked: Mapping[str, Any]) -> ActionResult:
+        """Carry out an action that is given as plain values. Raises `ActionRefusedError`."""
+        from ehkafka.app.keys import not_running  # noqa: PLC0415 - as above
+        from ehkafka.run.steer.action import Action  # noqa: PLC0415 - as above
+
+        action = Action.of(asked)
+        if self._supervisor is not None:
+            return self._supervisor.act(action)
+        runtime = self._runtime
+        if runtime is None or runtime.is_done or runtime.is_polling is not True:
+            raise not_running(self.state)
+        return runtime.steering.act(action)
 
     def log_state(self, why: str = "log_state() was called") -> None:
         """Log the snapshot and where each busy worker is (`StateReport`); of an app that runs.
@@ -76,11 +125,33 @@ class Shown:
 
     def not_live(self) -> tuple[str, ...]:
         """Return what is wrong with the app that only a restart of its process cures; mostly nothing."""
+        if self._supervisor is not None:
+            return self._supervisor.not_live()
         if self._runtime is None:
             return ()
         from ehkafka.run.liveness import not_live  # noqa: PLC0415 - few ask
 
         return not_live(self._runtime)
+
+    def not_started(self) -> tuple[str, ...]:
+        """Return what the app waits for before it is a member of its group; nothing from then on."""
+        if self._supervisor is not None:
+            return self._supervisor.not_ready()
+        if self._runtime is None or self.state in ("new", "stopped"):
+            return (f"The app is {self.state}.",)
+        from ehkafka.run.readiness import not_started  # noqa: PLC0415 - as above
+
+        return not_started(self._runtime)
+
+    def not_ready(self) -> tuple[str, ...]:
+        """Return why the app does not do its work now: no broker, no group, a stop. Records are no reason."""
+        if self._supervisor is not None:
+            return self._supervisor.not_ready()
+        if self._runtime is None or self.state in ("new", "stopped"):
+            return (f"The app is {self.state}.",)
+        from ehkafka.run.readiness import not_ready  # noqa: PLC0415 - as above
+
+        return not_ready(self._runtime)
 
     def _is_live(self) -> bool:
         return self.state in ("running", "stopping") and not self.not_live()

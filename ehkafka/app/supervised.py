@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from ehkafka.app.configuration import Configuration
+    from ehkafka.events import Event
     from ehkafka.members.supervisor import Supervisor
     from ehkafka.run.options import AppOptions
     from ehkafka.settings import Drain
@@ -29,6 +30,8 @@ class Supervised:
     _configuration: Configuration
     # Of the last run with members; then this process runs nothing itself. Main thread, read by any.
     _supervisor: Supervisor | None = None
+    # See `App.measure`.
+    _measures: bool = False
 
     @property
     def registered(self) -> tuple[str, ...]:
@@ -53,8 +56,10 @@ class Supervised:
         self,
         members: object,
         options: AppOptions,
+        serving: Event | None,
         *,
         hung_s: float | None,
+        members_min: int | None,
         health_file: str | os.PathLike[str] | None,
         run: Mapping[str, Any],
     ) -> None:
@@ -62,19 +67,22 @@ class Supervised:
         # Not for an app that runs in one process.
         from ehkafka.members.count import checked_count  # noqa: PLC0415
         from ehkafka.members.opening import Wanted, plan_of  # noqa: PLC0415
-        from ehkafka.members.plan import checked_hung_s  # noqa: PLC0415
+        from ehkafka.members.plan import checked_hung_s, checked_members_min  # noqa: PLC0415
         from ehkafka.members.reference import reference_to  # noqa: PLC0415
         from ehkafka.members.supervisor import Supervisor  # noqa: PLC0415
         from ehkafka.run.health_file import HealthFile  # noqa: PLC0415
         from ehkafka.telemetry.bus import EventBus  # noqa: PLC0415
 
         if members is None:
-            raise ConfigurationError("hung_s is for members: add members=2, or leave it out.")
+            raise ConfigurationError(
+                "hung_s and members_min are for members: add members=2, or leave them out."
+            )
         count, wait_s = checked_count(members), checked_hung_s(hung_s)
         _must_be_supervisor()
         wanted = Wanted(
             count=count,
             hung_s=wait_s,
+            members_min=checked_members_min(members_min, count),
             health_file=None if health_file is None else HealthFile(health_file),
             run=run,
             reference=reference_to(self),
@@ -83,10 +91,13 @@ class Supervised:
         )
         bus = EventBus(options.event_hooks)
         bus.start()
+        if serving is not None:
+            bus.emit(serving)
         try:
             with signals.stop_signals(_interrupt, _interrupt):
                 plan = plan_of(options, wanted, bus.emit)
             self._supervisor = Supervisor(plan, bus)
+            self._supervisor.measures = self._measures
             self._supervisor.run()
         finally:
             bus.close(2.0)

@@ -6,6 +6,7 @@ As those it holds options and help texts with runnable examples, and nothing of 
 
 from __future__ import annotations
 
+import sys
 from textwrap import indent
 from typing import Annotated
 
@@ -15,12 +16,16 @@ import ehkafka
 from ehkafka.cli.command_line import CommandLine
 from ehkafka.cli.dlq.commands import dlq
 from ehkafka.cli.exits import CODES, reported
+from ehkafka.cli.http_options import HttpGiven
 from ehkafka.cli.inspect_commands import CHECK_HELP, CONFIG_HELP, TAIL_HELP, check, show_config, tail
+from ehkafka.cli.keys.commands import keys
 from ehkafka.cli.lag_commands import LAG_HELP, OWNERS_HELP, lag, owners
 from ehkafka.cli.log_setup import LogFormat, LogFormatOption, LogLevel, LogLevelOption, log_to_stderr
-from ehkafka.cli.member_options import HealthFile, HungS, MembersGiven, MembersOption
+from ehkafka.cli.member_options import HealthFile, HungS, MembersGiven, MembersMin, MembersOption
 from ehkafka.cli.offsets.commands import offsets
+from ehkafka.cli.option_groups import grouped
 from ehkafka.cli.options import Assignments, Config, Debug, topic_names
+from ehkafka.cli.reload.options import ReloadDirs, ReloadGiven, ReloadOption
 from ehkafka.cli.spark_options import (
     AvailableNow,
     BatchRecords,
@@ -33,6 +38,7 @@ from ehkafka.cli.spark_options import (
     SparkConf,
     SparkGiven,
 )
+from ehkafka.cli.top_commands import TOP_HELP, top
 from ehkafka.cli.until_options import SettleForS, UntilCaughtUp, UntilGiven
 
 # New objects between two looks for cycles. A batch of records alone is more than Python's own 700.
@@ -51,7 +57,9 @@ Examples:
   ehkafka run shop.orders --log-level debug
   ehkafka run shop.orders --config prod.toml --set drain_s=20
   ehkafka run shop.orders --members auto  in a process for each core
+  ehkafka run shop.orders --http 127.0.0.1:8080   with probes, metrics and a page
   ehkafka run shop.orders --until-caught-up
+  ehkafka run shop.orders --reload        again when a Python file changes
   ehkafka run shop.orders --engine spark --checkpoint /mnt/orders
 
 """
@@ -73,6 +81,7 @@ HELP = "Consume Kafka-protocol records with strict order per key and commits tha
 cli = CommandLine(help=HELP)
 
 cli.add_typer(dlq, name="dlq")
+cli.add_typer(keys, name="keys")
 cli.add_typer(offsets, name="offsets")
 
 
@@ -94,6 +103,7 @@ def ehkafka_command(
 
 
 @cli.command(help=RUN_HELP)
+@grouped
 def run(
     app: Annotated[str, typer.Argument(metavar="MODULE:APP", help="The ehkafka.App to run.")],
     *,
@@ -118,8 +128,12 @@ def run(
     until_caught_up: UntilCaughtUp = False,
     settle_for_s: SettleForS = None,
     members: MembersOption = None,
+    members_min: MembersMin = None,
     hung_s: HungS = None,
     health_file: HealthFile = None,
+    http: HttpGiven,
+    reload: ReloadOption = False,
+    reload_dirs: ReloadDirs = None,
     engine: EngineOption = Engine.LOCAL,
     master: Master = None,
     checkpoint: Checkpoint = None,
@@ -149,8 +163,17 @@ def run(
             conf=tuple(spark_conf or ()),
         )
         on_spark.check(engine)
+        on_change = ReloadGiven(is_wanted=reload, folders=tuple(reload_dirs or ()))
+        on_change.check(engine, members)
+        if reload:
+            from ehkafka.cli.reload.reloading import run_reloading  # noqa: PLC0415 - likewise
+
+            raise typer.Exit(run_reloading(on_change.watched(app), sys.argv))
         to_end = UntilGiven(until_caught_up=until_caught_up, settle_for_s=settle_for_s).arguments(engine)
-        in_members = MembersGiven(members=members, hung_s=hung_s, health_file=health_file).arguments(engine)
+        in_members = MembersGiven(
+            members=members, members_min=members_min, hung_s=hung_s, health_file=health_file
+        ).arguments(engine)
+        served = http.options(engine)
         named = () if reset is None else (f"reset={reset}",)
         given = Given.read(config, (*(assignments or ()), *named))
         found = load_app(app)
@@ -168,7 +191,7 @@ def run(
             progress_shown(found, is_wanted=for_eyes and members is None, to_end=until_caught_up),
         ):
             threshold = GC_THRESHOLD if tune_gc else None
-            found.run(**to_end, **in_members, gc_freeze=tune_gc, gc_threshold=threshold)
+            found.run(**to_end, **in_members, http=served, gc_freeze=tune_gc, gc_threshold=threshold)
 
 
 @cli.command(help=DEMO_HELP)
@@ -206,3 +229,4 @@ cli.command("config", help=CONFIG_HELP)(show_config)
 cli.command(help=TAIL_HELP)(tail)
 cli.command(help=LAG_HELP)(lag)
 cli.command(help=OWNERS_HELP)(owners)
+cli.command(help=TOP_HELP)(top)

@@ -10,13 +10,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ehkafka import App
+from ehkafka.app.configuration import shown
+from ehkafka.app.effective import Effective
 from ehkafka.cli.app_path import load_app
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ehkafka.app.effective import Effective
     from ehkafka.cli.settings.given import Given
+    from ehkafka.cli.settings.layer import HandlerValue
 
 MISSING = "missing"
 # What an app's code has to give, and so stands in for it when there is no app.
@@ -44,10 +46,11 @@ def effective(app: str | None, given: Given) -> Shown:
         with found.endpoint:
             return Shown(found.configuration(), app, given.file)
     stand_in = App(group=MISSING, start="earliest")
-    given.apply(stand_in)
+    replace(given, layer=replace(given.layer, handlers=[])).apply(stand_in)
     with stand_in.endpoint:
-        values = stand_in.configuration()
-    return Shown(tuple(_marked(value, given) for value in values), None, given.file)
+        values = [_marked(value, given) for value in stand_in.configuration()]
+    last = {(value.name, value.option): value for value in given.layer.handlers}
+    return Shown((*values, *map(_of_a_handler, last.values())), None, given.file)
 
 
 def _marked(value: Effective, given: Given) -> Effective:
@@ -56,3 +59,17 @@ def _marked(value: Effective, given: Given) -> Effective:
     if value.name not in _REQUIRED or setting in given.layer.settings:
         return value
     return replace(value, value=None, origin=MISSING, reason=_REQUIRED[value.name])
+
+
+def _of_a_handler(value: HandlerValue) -> Effective:
+    """Return an option of a handler that nobody knows without the app."""
+    name = value.name if value.option is None else f"{value.name}.{value.option}"
+    hidden = shown(value.option or value.name, value.value) == "***"
+    given = value.value if isinstance(value.value, bool | int | float) else f"{value.value}"
+    return Effective(
+        "handlers",
+        name,
+        "***" if hidden else given,
+        value.origin,
+        "of the app's handlers, name the app to see them",
+    )

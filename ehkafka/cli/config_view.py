@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 TITLES: Final = {
     "endpoint": "Endpoint",
     "app": "App",
+    "handlers": "Handlers, what may be set from outside",
     "consumer": "Consumer, properties of librdkafka",
 }
 ORDER: Final = "The first that has a value decides: flag, variable, file, the app's code, ehkafka's default."

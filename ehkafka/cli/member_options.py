@@ -16,6 +16,10 @@ MembersOption = Annotated[
     str | None,
     typer.Option("--members", metavar="N", help="Run the app in N processes; auto: one for each core."),
 ]
+MembersMin = Annotated[
+    int | None,
+    typer.Option("--members-min", metavar="N", help="With fewer members that are ready, /ready fails."),
+]
 HungS = Annotated[
     float | None,
     typer.Option("--hung-s", metavar="SECONDS", help="Kill and restart a member that is not live so long."),
@@ -31,18 +35,27 @@ class MembersGiven:
     """What was given for members."""
 
     members: str | None
+    members_min: int | None
     hung_s: float | None
     health_file: Path | None
 
     def arguments(self, engine: Engine) -> dict[str, Any]:
         """Return what `App.run` is given. Raises `ConfigurationError`."""
-        given = {"--members": self.members, "--hung-s": self.hung_s, "--health-file": self.health_file}
+        given: dict[str, object] = {"--members": self.members, "--members-min": self.members_min}
+        given |= {"--hung-s": self.hung_s, "--health-file": self.health_file}
         if engine is Engine.SPARK and (named := [name for name, value in given.items() if value is not None]):
             raise ConfigurationError(
                 f"{', '.join(named)}: not with --engine spark, where tasks on executors do the work and "
                 "Spark starts them again. Leave it out, or run without --engine spark."
             )
-        if self.hung_s is not None and self.members is None:
-            raise ConfigurationError("--hung-s is for members: add --members 2, or leave it out.")
+        if self.members is None and not (self.hung_s is None and self.members_min is None):
+            raise ConfigurationError(
+                "--hung-s and --members-min are for members: add --members 2, or leave them out."
+            )
         count = None if self.members is None else count_from_text(self.members)
-        return {"members": count, "hung_s": self.hung_s, "health_file": self.health_file}
+        return {
+            "members": count,
+            "members_min": self.members_min,
+            "hung_s": self.hung_s,
+            "health_file": self.health_file,
+        }

@@ -70,4 +70,10 @@ Mirror = Annotated[
 Timeout = Annotated[
     float, typer.Option("--timeout", min=0.1, max=3600.0, help="Seconds that each step may take.")
 ]
+TokenFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--token-file", metavar="FILE", help="A file that holds the token. Default: EHKAFKA_HTTP_TOKEN."
+    ),
+]
 Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic, or event hub.", callback=topic_names)]

@@ -25,6 +25,7 @@ __all__ = [
     "Draining",
     "GroupReset",
     "GroupWatched",
+    "HttpServing",
     "RecordsLeft",
     "SettingAdvice",
     "StateReport",
@@ -46,6 +47,20 @@ class AppStarted(Event):
 
     def sentence(self) -> str:
         return f"Consuming {names(self.topics)} in group {plain(self.group)}."
+
+
+@dataclass(frozen=True, slots=True)
+class HttpServing(Event):
+    """Probes, metrics, the page and actions are served there."""
+
+    url: str
+    is_loopback: bool
+
+    def sentence(self) -> str:
+        who = (
+            "to this machine alone" if self.is_loopback else "to whoever reaches it; all but probes by token"
+        )
+        return f"Serving the page, probes, metrics and actions on {plain(self.url)}, {who}."
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,6 +73,8 @@ class Contact:
         self._seen: tuple[float, ...] = ()
         # The group is settled and this is a member of it.
         self._is_member = False
+        # The group has taken this member at some time, with or without a partition.
+        self.has_joined = False
         # Since when all partitions are lost and the group has given none.
         self._lost_since_s: float | None = None
         self.lost_partitions = 0
@@ -115,6 +117,7 @@ class Contact:
     def _note_group(self, join_state: str) -> None:
         """Take where the group stands: a member that gets no partition learns it from nothing else."""
         self._is_member = join_state == "steady"
+        self.has_joined |= self._is_member
         lost_s = self.lost_s
         if self._is_member and lost_s is not None and lost_s > self.unreachable_s / _CHECKS:
             self._lost_since_s, self.lost_partitions = None, 0
@@ -135,6 +138,7 @@ class Contact:
     def note_assigned(self) -> None:
         """Hear that the group has given partitions, or none."""
         self._lost_since_s, self.lost_partitions = None, 0
+        self.has_joined = True
         self._answered(self._clock())
 
     def note_gone(self, partitions: int, *, left: int, lost: bool) -> None:

@@ -102,6 +102,8 @@ class FlowControl:
     paused: set[TopicPartition] = field(default_factory=set)
     # Those of them whose share of the parked budget was full: only these wait for it to be half empty.
     parked_full: set[TopicPartition] = field(default_factory=set)
+    # Those that somebody has paused: only `resume_by_hand` lets them go on.
+    by_hand: set[TopicPartition] = field(default_factory=set)
     # The whole backlog reached a limit: everything is paused until it is half empty.
     full: bool = False
     # Some turn took nothing though there may have been something. The slow watch, which takes silence for a
@@ -216,6 +218,7 @@ class FlowControl:
             load.partition
             for load in loads
             if load.partition in self.paused
+            and load.partition not in self.by_hand
             and self._may_go_on(load, room, parts, now_s)
             and (load.partition not in self.parked_full or _is_half_parked(load, *parked))
         ]
@@ -278,8 +281,21 @@ class FlowControl:
         records = max(limits.parked_records_max // parts, 2 * limits.consume_records_max)
         return min(records, limits.parked_records_max), max(1, limits.parked_bytes_max // parts)
 
+    def pause_by_hand(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+        """Keep partitions paused until `resume_by_hand`; return which are to pause now."""
+        new = [partition for partition in partitions if partition not in self.by_hand]
+        self.by_hand.update(new)
+        going = [partition for partition in new if partition not in self.paused]
+        self.paused.update(going)
+        return going
+
+    def resume_by_hand(self, partitions: Iterable[TopicPartition]) -> None:
+        """Let partitions go on as far as flow control lets them, which the next look tells."""
+        self.by_hand.difference_update(partitions)
+
     def forget(self, partition: TopicPartition) -> None:
         """Drop a partition that was revoked or lost: a later assignment starts unpaused."""
+        self.by_hand.discard(partition)
         self.paused.discard(partition)
         self.parked_full.discard(partition)
         self._stuck.pop(partition, None)

@@ -72,6 +72,9 @@ class Membership:
         # Filled and emptied here alone, on the poll thread. It changes size at a rebalance, so another thread
         # may look one partition up but never iterate over it.
         self.owned: OwnedPartitions = context.owned
+        # Whether one of librdkafka's callbacks runs, during which the loop does not come round. Any thread
+        # reads it.
+        self.is_in_callback = False
         # When a drain that goes on is to be cut again.
         self.cut_again_s = 0.0
         # Ended while paused: librdkafka keeps that over the next assign.
@@ -79,15 +82,18 @@ class Membership:
 
     def on_assign(self, consumer: Consumer, partitions: list[KafkaPartition]) -> None:
         """Begin an epoch for each new partition, at the group's commit or at the start position."""
+        self._context.count("rebalances_assigned", 1)
         self._guard(lambda: self._assign(consumer, partitions))
 
     def on_revoke(self, consumer: Consumer, partitions: list[KafkaPartition]) -> None:
         """Drain within the budget, commit, and end the epochs. librdkafka unassigns afterwards."""
+        self._context.count("rebalances_revoked", 1)
         names = [TopicPartition(p.topic, p.partition) for p in partitions]
         self._guard(lambda: self.release(consumer, names, reason="revoked", drain_s=self._context.drain_s))
 
     def on_lost(self, _consumer: Consumer, partitions: list[KafkaPartition]) -> None:
         """End the epochs at once: another member may own the partitions already, so commit nothing."""
+        self._context.count("rebalances_lost", 1)
         names = [TopicPartition(p.topic, p.partition) for p in partitions]
         self._guard(lambda: self._end_lost(names))
 
@@ -360,6 +366,7 @@ class Membership:
     def _guard(self, change: Callable[[], object]) -> None:
         # An exception in a callback of librdkafka makes `consume()` drop the batch that it was about to
         # return, and the position has moved past it.
+        self.is_in_callback = True
         try:
             change()
         except EhkafkaError as error:
@@ -370,6 +377,8 @@ class Membership:
             )
             failure.__cause__ = error
             self._context.fatal(failure)
+        finally:
+            self.is_in_callback = False
 
 
 def fits_until(route: Route, ends_s: float | None) -> Callable[[Work], bool] | None:

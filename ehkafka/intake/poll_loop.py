@@ -19,9 +19,11 @@ from ehkafka.errors import EhkafkaError, EngineError
 from ehkafka.events import ConnectionProblem, ProgressIgnored
 from ehkafka.headers.size import sizes_of, total_and_largest
 from ehkafka.intake.backpressure import Backpressure
+from ehkafka.intake.by_hand import ByHand
 from ehkafka.intake.log_ends import LogEnds
 from ehkafka.intake.membership import Membership
 from ehkafka.intake.parked_budget import ParkedBudget
+from ehkafka.intake.poll_gap import PollGap
 from ehkafka.intake.poll_wait import BUSY_POLL_S, PollWait
 from ehkafka.intake.repair import GapRepair
 from ehkafka.records import TopicPartition
@@ -68,10 +70,13 @@ class PollLoop:
         self._wait = PollWait()
         # When the loop last came round; read by `App.health` from any thread.
         self.last_turn_s = context.clock()
+        # How long it was between two turns of late. For metrics.
+        self.gap = PollGap(self.last_turn_s)
         self._log_ends = LogEnds(context)
         # Whether all that the client has handed out is received.
         self._is_all_received = True
-        self.membership = Membership(context, routes, self.watch, on_assigned=self._log_ends.begin)
+        self.by_hand = ByHand(context)
+        self.membership = Membership(context, routes, self.watch, on_assigned=self._on_assigned)
         self._parked = ParkedBudget(context, context.on_parked_full)
         # The amounts at the last look at it, and when the next one is due in any case.
         self._parked_seen: tuple[tuple[int, ...], float] = ((), 0.0)
@@ -85,9 +90,10 @@ class PollLoop:
 
     def turn(self, consumer: Consumer) -> None:
         """Take one batch, hand it on, and do what is due."""
-        context = self._context
-        self.last_turn_s = context.clock()
+        self._note_turn()
         messages = self._consume(consumer)
+        # Before its records are handed on: what is paused in a new epoch, too, must not start.
+        self.by_hand.run(consumer)
         # One `consume()` may end epochs and begin others before it returns: its records take the epoch that
         # is valid now, and those of a partition that is gone are dropped.
         received = self._deliver(consumer, messages) if messages else ()
@@ -102,6 +108,11 @@ class PollLoop:
         self._pressure.resume(consumer)
         self._commit_if_due(consumer)
         self._check_slowly(consumer)
+
+    def _note_turn(self) -> None:
+        now_s = self._context.clock()
+        gap_s, self.last_turn_s = now_s - self.last_turn_s, now_s
+        self.gap.note(gap_s, now_s)
 
     def _consume(self, consumer: Consumer) -> Sequence[Message]:
         wanted = self._pressure.wanted(consumer)
@@ -124,11 +135,16 @@ class PollLoop:
         self._pressure.touched()
         return messages  # type: ignore[return-value]
 
+    def _on_assigned(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
+        self._log_ends.begin(consumer, partitions)
+        self.by_hand.note_assigned()
+
     def turn_without_intake(self, consumer: Consumer) -> None:
         """Stay a member while a stop drains: what still arrives was never received and is redelivered."""
-        self.last_turn_s = self._context.clock()
+        self._note_turn()
         self._is_all_received = False
         self._without_errors(consumer, consumer.consume(1, BUSY_POLL_S))  # type: ignore[arg-type]
+        self.by_hand.run(consumer)
         self.watch()
         self._commit_if_due(consumer)
         # A drain may outlive a key: what is committed at its end needs the new one.
@@ -311,6 +327,8 @@ class PollLoop:
         if self._context.log_watch is not None:
             for partition, reason in self._context.log_watch.check().items():
                 self._gaps.note_another_log(consumer, partition, reason)
+        self.by_hand.then()
+        self.by_hand.apply(consumer)
         self._slow_check()
 
 

@@ -5,11 +5,11 @@ Built by the app before any thread starts, then read by the poll thread.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from ehkafka.lanes.assignment import Assignment
     from ehkafka.lanes.dispatcher import Dispatcher
@@ -43,3 +43,5 @@ class Route:
     close: Callable[[Assignment, str], None] | None = None
     # How long a call may take; 0 without a limit.
     deadline_s: float = 0.0
+    # What became of attempts that failed, see `recovery.failures`.
+    failed_attempts: Mapping[str, int] = field(default_factory=dict)

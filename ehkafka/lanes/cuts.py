@@ -96,6 +96,7 @@ class Cuts:
         assignment.backlog_records = assignment.backlog_bytes = 0
         dispatcher.returned_records += assignment.returned_records
         dispatcher.returned_bytes += assignment.returned_bytes
+        dispatcher.holds.forget_pauses(assignment)
         unopened, assignment.unopened = assignment.unopened, []
         if assignment.shared:
             for lane in unopened:  # what waited behind this partition's records is another partition's

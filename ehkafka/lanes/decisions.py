@@ -20,10 +20,12 @@ if TYPE_CHECKING:
     from ehkafka.lanes.decision import Answer, Decision
     from ehkafka.lanes.dispatcher import Dispatcher
     from ehkafka.lanes.lane import Lane
+    from ehkafka.records import Message
 
 # Keys that are remembered to be held or diverted, in one assignment. Past it a dead-lettered record stays
 # on hold in its lane, so that its key cannot go on as if nothing had happened.
 AFTER_LETTER_MAX = 10_000
+FULL = HoldHead(f"{AFTER_LETTER_MAX} dead-lettered keys wait already")
 # Keys of one record each: no later one could follow it, so nothing is remembered of them.
 _ONCE = (Apart, KeyFailure)
 
@@ -39,6 +41,9 @@ class Decisions:
         self.outbox: deque[Ticket] = deque()
         # Heads of lanes on hold whose dead letter is on its way: see `divert_key`.
         self.diverting: dict[Lane, Ticket] = {}
+        # Which records of such a lane are to go, the head first, and why, where somebody sends them by hand.
+        # By identity, not by number: a cut may take some of them, and others come behind.
+        self._sent_by_hand: dict[Lane, tuple[deque[Message], str]] = {}
         # Makes the decision for a head whose key is to follow an earlier one to the dead letters. Set by
         # the runtime where a policy can divert; runs under the lock, so it only builds a value.
         self.divert: Callable[..., Decision] | None = None
@@ -79,9 +84,7 @@ class Decisions:
             self._dispatcher.settle_stale(lane)
         elif isinstance(answer, Outcome):
             if answer is Outcome.DEAD_LETTERED and not self._set_after_letter(lane, ticket.decision):
-                self._dispatcher.holds.hold(
-                    lane, HoldHead(f"{AFTER_LETTER_MAX} dead-lettered keys wait already")
-                )
+                self._dispatcher.holds.hold(lane, FULL)
             else:
                 self.give(lane, answer)
         else:
@@ -136,6 +139,22 @@ class Decisions:
             after_letter[lane.key] = "divert_key"
         self._divert_head(lane, reason)
 
+    def send_by_hand(self, lane: Lane, reason: str, records: int) -> None:
+        """Send the first records of a lane on hold to the dead letters, one after another.
+
+        The lane stays on hold meanwhile. Then the key's next records do what the policy says for them.
+        """
+        self._send(lane, deque(lane.messages()[:records]), reason)
+
+    def _send(self, lane: Lane, messages: deque[Message], reason: str) -> None:
+        self._sent_by_hand[lane] = messages, reason
+        self._divert_head(lane, reason)
+
+    def forget_letter(self, lane: Lane) -> None:
+        """Let the answer to a held lane's letter count for nothing."""
+        self.diverting.pop(lane, None)
+        self._sent_by_hand.pop(lane, None)
+
     def _divert_head(self, lane: Lane, *reason: str) -> None:
         assert self.divert is not None
         decision = self.divert(lane, *reason)
@@ -147,17 +166,43 @@ class Decisions:
     def _complete_held(self, lane: Lane, answer: Answer) -> None:
         """Go on with a held lane whose head's letter is safe; a letter that nobody takes leaves it held."""
         holds = self._dispatcher.holds
-        del self.diverting[lane]
+        ticket = self.diverting.pop(lane)
+        by_hand = self._sent_by_hand.pop(lane, None)
         if answer is Outcome.DEAD_LETTERED:
+            if by_hand is not None:
+                self._go_on_by_hand(lane, ticket.decision, *by_hand)
+                return
             holds.give_up_head(lane)
             if lane not in holds.held:
                 return
-            if lane.assignment.halted and not lane.assignment.may_start(lane.head):
+            if self._is_above_drain(lane):
                 holds.keep(lane, HoldHead("its key is diverted to the dead letters"))
             else:
                 self._divert_head(lane)
         elif isinstance(answer, HoldHead):
             holds.keep(lane, answer)
+
+    def _go_on_by_hand(self, lane: Lane, decision: AwaitHead, messages: deque[Message], reason: str) -> None:
+        """Send the next record that was to go, or after the last one let the key go on as its policy says."""
+        holds = self._dispatcher.holds
+        left = lane.messages()[1:]
+        # The one that has gone, and what was returned with its partition meanwhile.
+        while messages and not any(message is messages[0] for message in left):
+            messages.popleft()
+        if not messages and not self._set_after_letter(lane, decision):
+            holds.keep(lane, FULL)
+            return
+        holds.give_up_head(lane)
+        if lane not in holds.held:
+            return
+        if messages and not self._is_above_drain(lane):
+            self._send(lane, messages, reason)
+        else:
+            holds.release(lane)
+
+    @staticmethod
+    def _is_above_drain(lane: Lane) -> bool:
+        return lane.assignment.halted and not lane.assignment.may_start(lane.head)
 
     def _set_after_letter(self, lane: Lane, decision: AwaitHead) -> bool:
         """Remember what the key's next records do; False where there is no room for one key more."""

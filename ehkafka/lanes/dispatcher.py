@@ -25,7 +25,7 @@ from ehkafka.lanes.cuts import Cuts
 from ehkafka.lanes.decision import AwaitHead, HoldHead
 from ehkafka.lanes.decisions import Decisions
 from ehkafka.lanes.express import Express
-from ehkafka.lanes.holds import Holds
+from ehkafka.lanes.holds import PAUSED, Holds
 from ehkafka.lanes.lane import Lane, SharedLane
 
 if TYPE_CHECKING:
@@ -68,6 +68,8 @@ class Dispatcher:
         self.stale_records = 0
         # Of the finished ones, those that ran in chunks to their end.
         self.chunk_records = 0
+        # Of the finished ones, those that an earlier epoch had finished: no handler was called for them here.
+        self.restored_records = 0
         # Late results of ended epochs, as (assignment, records), for the poll thread to tell: whoever settles
         # has the lock, under which no event is emitted.
         self.stale: deque[tuple[Assignment, int]] = deque()
@@ -241,6 +243,7 @@ class Dispatcher:
             return list(messages), None if keys is None else list(keys)
         done = len(messages) - len(kept)
         assignment.restored_records += done
+        self.restored_records += done
         assignment.finished_records += done
         self.finished_records += done
         return [messages[n] for n in kept], None if keys is None else [keys[n] for n in kept]
@@ -325,8 +328,8 @@ class Dispatcher:
             self._cuts.return_lane(lane.assignment, lane)
         if lane.head is None:
             self.free(lane)
-        elif lane.key in self.holds.paused_keys:
-            self.holds.hold(lane, HoldHead("the key is paused"))
+        elif self.holds.is_paused(lane):
+            self.holds.hold(lane, PAUSED)
         elif lane.key in lane.assignment.after_letter:
             self.decisions.follow_letter(lane)
         elif not lane.assignment.opened:
@@ -356,6 +359,7 @@ class Dispatcher:
         # Of all partitions, so no one partition's end can take them away; no partition left, no key goes on.
         if self._shared_after_letter is not None and not self.assignments:
             self._shared_after_letter.clear()
+            self.holds.forget_keys()
         return returned
 
     def drained(self, assignment: Assignment) -> bool:

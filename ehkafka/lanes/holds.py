@@ -11,6 +11,7 @@ import heapq
 import itertools
 from typing import TYPE_CHECKING, NamedTuple
 
+from ehkafka.lanes.chunk import Chunk
 from ehkafka.lanes.decision import Decision, HoldHead
 from ehkafka.records import Outcome
 
@@ -26,6 +27,17 @@ if TYPE_CHECKING:
 LEFT_OVER_MAX = 100
 
 
+# Why a lane waits that somebody has paused.
+PAUSED = HoldHead("the key is paused")
+
+
+class _EveryKey:
+    """Equal to no key of a record."""
+
+
+EVERY_KEY: Hashable = _EveryKey()
+
+
 class Hold(NamedTuple):
     """Why a lane waits, and until when; `due_s` is None where only a command or a revoke ends it."""
 
@@ -39,7 +51,9 @@ class Holds:
     def __init__(self, dispatcher: Dispatcher) -> None:
         self._dispatcher = dispatcher
         self.held: dict[Lane, Hold] = {}
-        self.paused_keys: set[Hashable] = set()
+        # By key where it is paused: the assignments, or None for all, those to come included. A pause of one
+        # ends with it; `EVERY_KEY` stands for whatever the handler has.
+        self.paused_keys: dict[Hashable, set[Assignment] | None] = {}
         # (due, tie breaker, lane, hold); an entry whose hold is no longer the lane's is left over.
         self._due: list[tuple[float, int, Lane, Hold]] = []
         self._serial = itertools.count()
@@ -95,40 +109,102 @@ class Holds:
                 counted.backlog_records -= records
                 counted.backlog_bytes -= size
 
-    # Commands on keys. Each acts on the key's lane in every assignment; `key` is a lane's (the record's key
-    # bytes by default).
+    # Commands on keys, as lanes have them (the record's key bytes by default): in one assignment, or in all.
 
-    def pause_key(self, key: Hashable) -> None:
-        """Start nothing more of a key; what runs ends first."""
-        self.paused_keys.add(key)
+    def is_paused(self, lane: Lane) -> bool:
+        """Tell whether nothing of a lane may start."""
+        paused = self.paused_keys
+        if not paused:
+            return False
+        where = paused.get(lane.key, ())
+        return where is None or lane.assignment in where or EVERY_KEY in paused
+
+    def pause_key(self, key: Hashable, assignment: Assignment | None = None) -> bool:
+        """Start nothing more of a key; what runs ends first. False where it was paused already."""
+        where = self.paused_keys.get(key, set())
+        if where is None or assignment in where:
+            return False
+        self.paused_keys[key] = None if assignment is None else {*where, assignment}
         self._dispatcher.dissolve_chunks()
-        for lane in self._lanes_of(key):
+        for lane in self._lanes_of(key, assignment):
             self._pull_from_ready(lane)
+        return True
 
-    def resume_key(self, key: Hashable) -> None:
-        """Let a paused key go on."""
-        self.paused_keys.discard(key)
-        for lane in self._lanes_of(key):
-            if lane in self.held and self.held[lane].decision == _PAUSED:
-                self.release(lane)
+    def resume_key(self, key: Hashable, assignment: Assignment | None = None) -> bool:
+        """Let a paused key go on. False where it was not paused."""
+        where = self.paused_keys.get(key, set())
+        if key not in self.paused_keys or (assignment is not None and assignment not in (where or ())):
+            return False
+        self._unpause(key, assignment)
+        self._release_paused(self._lanes_of(key, assignment))
+        return True
 
-    def retry_key(self, key: Hashable) -> int:
+    def pause_all(self) -> bool:
+        """Start nothing more, whatever its key. False where that was so already."""
+        if EVERY_KEY in self.paused_keys:
+            return False
+        self.paused_keys[EVERY_KEY] = None
+        self._dispatcher.dissolve_chunks()
+        # A worker may take some of them meanwhile: settle puts those on hold.
+        while self._dispatcher.ready:
+            try:
+                lane = self._dispatcher.ready.popleft()
+            except IndexError:  # a worker took the last one
+                break
+            # A chunk was ended before it had begun, and nothing is left of it; nor of a lane that was cut.
+            if not isinstance(lane, Chunk):
+                self._dispatcher.make_ready(lane)
+        for assignment in self._dispatcher.assignments.values():
+            unopened, assignment.unopened = assignment.unopened, []
+            for lane in unopened:
+                self._dispatcher.make_ready(lane)
+        return True
+
+    def resume_all(self) -> bool:
+        """End what `pause_all` began; keys that are paused by themselves stay so. False without it."""
+        if EVERY_KEY not in self.paused_keys:
+            return False
+        del self.paused_keys[EVERY_KEY]
+        self._release_paused(list(self.held))
+        return True
+
+    def forget_pauses(self, assignment: Assignment) -> None:
+        """Drop what was paused in an assignment that has ended."""
+        for key, where in list(self.paused_keys.items()):
+            if where is not None and assignment in where:
+                self._unpause(key, assignment)
+
+    def forget_keys(self) -> None:
+        """Drop all that was paused but the handler itself: none of its partitions is left."""
+        for key in self.paused_keys.keys() - {EVERY_KEY}:
+            del self.paused_keys[key]
+
+    def retry_key(self, key: Hashable, assignment: Assignment | None = None) -> int:
         """Call the handler again for a key's held head, now; return how many lanes that released.
 
         A key that waits because of a dead letter goes on for good.
         """
-        held = [lane for lane in self._lanes_of(key) if lane in self.held]
+        held = [lane for lane in self._lanes_of(key, assignment) if lane in self.held]
         for lane in held:
             lane.assignment.after_letter.pop(key, None)
             self.release(lane)
         return len(held)
 
-    def skip_key(self, key: Hashable) -> int:
-        """Give a key's held head the outcome *skipped* and go on behind it; return how many were skipped."""
-        held = [lane for lane in self._lanes_of(key) if lane in self.held]
+    def skip_key(self, key: Hashable, assignment: Assignment | None = None, records: int = 1) -> int:
+        """Give a key's held head the outcome *skipped* and go on behind it; return how many lanes had one.
+
+        With `records` as many of each lane, as far as it has them.
+        """
+        held = [lane for lane in self._lanes_of(key, assignment) if lane in self.held]
         for lane in held:
             self._let_go(lane)
-            self._dispatcher.decisions.give(lane, Outcome.SKIPPED)
+            self._dispatcher.decisions.end_head(lane, Outcome.SKIPPED)
+            # Before the lane is ready again: a worker may take it without the lock.
+            for _ in range(records - 1):
+                if not lane.refill():
+                    break
+                self._dispatcher.decisions.end_head(lane, Outcome.SKIPPED)
+            self._dispatcher.make_ready(lane)
         return len(held)
 
     def give_up_head(self, lane: Lane) -> None:
@@ -148,7 +224,7 @@ class Holds:
 
     def _let_go(self, lane: Lane) -> None:
         del self.held[lane]
-        self._dispatcher.decisions.diverting.pop(lane, None)
+        self._dispatcher.decisions.forget_letter(lane)
         for assignment, records, size in lane.tally():
             self.park(assignment, -records, -size)
 
@@ -160,17 +236,24 @@ class Holds:
                 queue.remove(lane)
             except ValueError:
                 continue  # a worker took it in between: settle puts it on hold
-            self.hold(lane, _PAUSED)
+            self.hold(lane, PAUSED)
             return
 
-    def _lanes_of(self, key: Hashable) -> list[Lane]:
+    def _unpause(self, key: Hashable, assignment: Assignment | None) -> None:
+        left = (self.paused_keys.pop(key) or set()) - {assignment}
+        if left and assignment is not None:
+            self.paused_keys[key] = left
+
+    def _release_paused(self, lanes: Iterable[Lane]) -> None:
+        for lane in lanes:
+            if lane in self.held and self.held[lane].decision == PAUSED and not self.is_paused(lane):
+                self.release(lane)
+
+    def _lanes_of(self, key: Hashable, only: Assignment | None = None) -> list[Lane]:
         def find() -> Iterator[Lane]:
-            for assignment in self._dispatcher.assignments.values():
+            for assignment in self._dispatcher.assignments.values() if only is None else (only,):
                 lane = assignment.lanes.get(key)
                 if lane is not None:
                     yield lane
 
         return list(dict.fromkeys(find()))
-
-
-_PAUSED = HoldHead("the key is paused")

@@ -73,7 +73,7 @@ class Channel:
         """Whether the socket is to be watched for room."""
         return bool(self._unsent)
 
-    def ask(self, action: str, **arguments: Any) -> Answer:
+    def ask(self, action: str, /, **arguments: Any) -> Answer:
         """Ask for something; returns at once. Any thread."""
         answer = Answer()
         with self._lock:

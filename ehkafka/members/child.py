@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ehkafka.endpoint import Endpoint
 from ehkafka.endpoint.recipe import Recipe
-from ehkafka.errors import ConfigurationError, EhkafkaError, EngineError, describe
+from ehkafka.errors import ActionRefusedError, ConfigurationError, EhkafkaError, EngineError, describe
 from ehkafka.members.logs import writes_json
 from ehkafka.members.orders import INTERRUPTED, Orders
 from ehkafka.members.reference import MAIN, explained, imported
@@ -152,7 +152,9 @@ def _refuse_other(reference: Any, theirs: tuple[str, ...], ours: tuple[str, ...]
 
 
 def _serve(app: Any, serving: Serving) -> None:
-    def status() -> dict[str, Any]:
+    def status(*, measure: bool = False) -> dict[str, Any]:
+        if measure:
+            app.measure()
         return {
             "state": app.state,
             "not_live": list(app.not_live()),
@@ -160,4 +162,13 @@ def _serve(app: Any, serving: Serving) -> None:
             "snapshot": app.snapshot().as_dict(),
         }
 
-    serving.actions = {"status": status, "report": app.log_state}
+    def keys(*, values: bool) -> list[dict[str, Any]]:
+        return [one.as_dict() for one in app.keys.waiting(values=values)]
+
+    def act(action: dict[str, Any]) -> dict[str, Any]:
+        try:
+            return {"result": app.keys.act(action).as_dict()}
+        except ActionRefusedError as error:
+            return {"refused": [error.reason, str(error), list(error.names)]}
+
+    serving.actions = {"status": status, "report": app.log_state, "keys": keys, "act": act}

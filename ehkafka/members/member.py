@@ -16,6 +16,7 @@ from ehkafka.telemetry.snapshot_json import snapshot_from
 if TYPE_CHECKING:
     from ehkafka.members.channel import Answer
     from ehkafka.members.process import MemberProcess
+    from ehkafka.records import TopicPartition
     from ehkafka.telemetry.snapshot import Snapshot
 
 # Who has not answered for so long is not live; who answers does so within milliseconds.
@@ -55,6 +56,11 @@ class Member:
         self.is_stopping, self.kill_at_s = False, None
         self.status, self.answered_s, self.asked = None, None, None
         self.ready_at_s, self.ill_since_s, self.farewell = None, None, None
+
+    def has(self, partition: TopicPartition) -> bool:
+        """Tell whether it had a partition when it answered last."""
+        snapshot = self.snapshot
+        return snapshot is not None and any(one.partition == partition for one in snapshot.partitions)
 
     @property
     def state(self) -> str:

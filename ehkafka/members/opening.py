@@ -40,6 +40,7 @@ class Wanted:
 
     count: Count
     hung_s: float | None
+    members_min: int
     health_file: HealthFile | None
     run: Mapping[str, Any]
     reference: Reference
@@ -83,6 +84,7 @@ def plan_of(app: AppOptions, wanted: Wanted, emit: Callable[[Event], None]) -> P
         has_end=has_end,
         hung_s=wanted.hung_s,
         health_file=wanted.health_file,
+        members_min=wanted.members_min,
     )
 
 

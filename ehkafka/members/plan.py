@@ -35,6 +35,8 @@ class Plan:
     # None: who is not live is left alone.
     hung_s: float | None = None
     health_file: HealthFile | None = None
+    # With fewer that are ready the supervisor is not.
+    members_min: int = 1
 
 
 def checked_hung_s(given: object) -> float | None:
@@ -48,6 +50,16 @@ def checked_hung_s(given: object) -> float | None:
             "members alone that are not live."
         )
     return float(given)  # type: ignore[arg-type]
+
+
+def checked_members_min(given: object, count: object) -> int:
+    """Return how many members must be ready. Raises `ConfigurationError`."""
+    most = count if isinstance(count, int) else 1_000
+    if given is None:
+        return 1
+    if type(given) is not int or not 0 <= given <= most:
+        raise ConfigurationError(f"members_min={given!r:.80}: give a number from 0 to the members, {count}.")
+    return given
 
 
 def advice(count: int, partitions: Mapping[str, int], settings: Settings, session_s: float) -> Iterator[str]:

@@ -34,7 +34,7 @@ class Serving:
         self._orders = orders
         self._asked: SimpleQueue[dict[str, Any]] = SimpleQueue()
         # Replaced as a whole by the main thread, once the app is there.
-        self.actions: Mapping[str, Callable[..., Any]] = {"status": lambda: {"state": "starting"}}
+        self.actions: Mapping[str, Callable[..., Any]] = {"status": lambda **_: {"state": "starting"}}
         # Two threads write: who answers, and the main one with its notices.
         self._write_lock = threading.Lock()
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
+from itertools import zip_longest
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -12,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from ehkafka.checkpoints.checkpoint import MirrorState
-    from ehkafka.telemetry.snapshot import MemberSnapshot
+    from ehkafka.telemetry.snapshot import HandlerSnapshot, MemberSnapshot
 
 _COUNTED = ("received", "finished", "skipped", "dead_lettered", "returned", "stale", "chunk")
 
@@ -58,7 +60,30 @@ def summed(
         lost_partitions=sum(one.lost_partitions for one in running),
         mirror=_worst(one.mirror for one in there),
         members=tuple(members),
+        handlers=_joined_handlers(there),
+        poll_gap_s=max((one.poll_gap_s for one in running), default=0.0),
+        token_valid_s=min((s for one in there if (s := one.token_valid_s) is not None), default=None),
         **totals,
+    )
+
+
+def _joined_handlers(there: Iterable[Snapshot]) -> tuple[HandlerSnapshot, ...]:
+    """Return each handler once, with the sums over the members that run it."""
+    found: dict[str, HandlerSnapshot] = {}
+    for one in (handler for snapshot in there for handler in snapshot.handlers):
+        known = found.get(one.handler)
+        found[one.handler] = one if known is None else _sum_of(known, one)
+    return tuple(found.values())
+
+
+def _sum_of(one: HandlerSnapshot, other: HandlerSnapshot) -> HandlerSnapshot:
+    counts = zip_longest(one.call_counts, other.call_counts, fillvalue=0)
+    return replace(
+        one,
+        workers=one.workers + other.workers,
+        attempts=dict(Counter(one.attempts) + Counter(other.attempts)),
+        call_counts=tuple(map(sum, counts)),
+        calls_s=one.calls_s + other.calls_s,
     )
 
 

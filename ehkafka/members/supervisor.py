@@ -34,14 +34,19 @@ from ehkafka.members.process import MemberProcess
 from ehkafka.members.reaping import must_reap, reap
 from ehkafka.members.restarts import LOOP_ENDS, ends_all
 from ehkafka.members.rollover import Rollover
+from ehkafka.members.steering import act, keys_of
 from ehkafka.members.summary import counts_of, joined, summed
 from ehkafka.settings import drain_of
+from ehkafka.telemetry.health import POLL_SILENCE_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ehkafka.errors import EhkafkaError
     from ehkafka.members.plan import Plan
+    from ehkafka.records import TopicPartition
+    from ehkafka.run.steer.action import Action, ActionResult
+    from ehkafka.run.steer.keys import KeyState
     from ehkafka.settings import Drain
     from ehkafka.telemetry.bus import EventBus
     from ehkafka.telemetry.snapshot import Health, Snapshot
@@ -76,6 +81,7 @@ class Supervisor:
         self._selector = selectors.DefaultSelector()
         self._signals: deque[str] = deque()
         self._rollover = Rollover()
+        self._turned_s = now_s()
         self._rolled_s = 0.0
         self._rolled = 0
         # What processes that have ended had counted. Main thread; replaced as a whole.
@@ -93,6 +99,8 @@ class Supervisor:
         self._has_run = False
         self._done = threading.Event()
         self._is_reaper = must_reap()
+        # Whether members are to count how long calls take. Set once, by any thread.
+        self.measures = False
 
     # --- asked by any thread -----------------------------------------------------------------------
 
@@ -126,7 +134,25 @@ class Supervisor:
         now_s = self._now_s()
         return joined(member.health(now_s) for member in self._members)
 
-    def ask(self, number: int, action: str, timeout_s: float, **arguments: Any) -> Any:
+    def not_live(self) -> tuple[str, ...]:
+        """Return what only a restart of the supervisor cures: it restarts its members itself."""
+        silence_s = self._now_s() - self._turned_s
+        if self._done.is_set() or silence_s < POLL_SILENCE_S:
+            return ()
+        return (f"The supervisor has not looked after its members for {silence_s:.0f} s.",)
+
+    def not_ready(self) -> tuple[str, ...]:
+        """Return why too few members do their work now."""
+        if self._stopping is not None:
+            return ("The app stops.",)
+        ready = sum(member.is_ready for member in self._members)
+        if ready >= self._plan.members_min:
+            return ()
+        return (
+            f"{ready} of {len(self._members)} members are ready; at least {self._plan.members_min} must be.",
+        )
+
+    def ask(self, number: int, action: str, timeout_s: float, /, **arguments: Any) -> Any:
         """Ask one member for something, and return what it answers.
 
         Raises `TimeoutError` when it does not in time, `LookupError` when it cannot.
@@ -140,6 +166,22 @@ class Supervisor:
         if answer.error is not None:
             raise LookupError(f"Member {number}: {answer.error}.")
         return answer.value
+
+    def keys(self, *, values: bool = False) -> list[KeyState]:
+        """Return the keys of all members that hold a commit, or wait by themselves."""
+        return keys_of(self, values=values)
+
+    def act(self, action: Action) -> ActionResult:
+        """Have a member carry an action out. Raises `ActionRefusedError`."""
+        return act(self, action)
+
+    def running(self) -> list[int]:
+        """Return the numbers of the members that run."""
+        return [member.number for member in self._members if member.process is not None]
+
+    def member_with(self, partition: TopicPartition) -> int | None:
+        """Return which member has a partition, as it answered last."""
+        return next((one.number for one in self._members if one.has(partition)), None)
 
     def request_stop(self, reason: str, drain: Drain | None = None, timeout_s: float | None = None) -> None:
         """Ask all members to stop; returns at once."""
@@ -167,7 +209,7 @@ class Supervisor:
             process = member.process
             # Who has missed a question already is not waited for.
             if process is not None and member.silence_s(self._now_s()) < 2 * FRESH_S:
-                asked.append((member, process, process.channel.ask("status")))
+                asked.append((member, process, process.channel.ask("status", measure=self.measures)))
         for member, process, answer in asked:
             if answer.wait(ends_s - time.monotonic()) and member.process is process:
                 member.take(answer, self._now_s())
@@ -208,7 +250,7 @@ class Supervisor:
             if key.fileobj is self._waker:
                 self._waker.drain()
         self._take_signals()
-        now_s = self._now_s()
+        self._turned_s = now_s = self._now_s()
         for member in self._members:
             self._check(member, now_s)
         if self._is_reaper:
@@ -271,7 +313,7 @@ class Supervisor:
         elif asked is None and member.silence_s(now_s) >= (
             STATUS_AT_START_S if member.ready_at_s is None else STATUS_EVERY_S
         ):
-            member.asked = process.channel.ask("status")
+            member.asked = process.channel.ask("status", measure=self.measures)
         self._has_run |= member.state == "running"
         if member.is_ready and member.ready_at_s is None:
             member.ready_at_s, self._has_worked = now_s, True

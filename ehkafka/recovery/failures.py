@@ -8,6 +8,7 @@ handler itself want, is there another attempt, what does `on_error` say, what do
 from __future__ import annotations
 
 import random
+import threading
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -41,6 +42,15 @@ if TYPE_CHECKING:
 CONTINUE = "continue"
 STOP = "stop"
 FOLLOWS = "an earlier record of its key was dead-lettered"
+# What an attempt that failed led to: another one later, an end, a record that waits for a decision or for the
+# next start; of an epoch that has ended it leads to nothing.
+FAILED_OUTCOMES = ("retried", "skipped", "dead_lettered", "held", "stale")
+_OUTCOMES: dict[type[Any], str] = {
+    RetryHead: "retried",
+    SkipHead: "skipped",
+    AwaitHead: "dead_lettered",
+    HoldHead: "held",
+}
 
 
 class LetterSender(Protocol):
@@ -93,6 +103,9 @@ class Failures:
     chance: Callable[[], float] = random.random
     now_s: Callable[[], float] = time.time
     words: StopWords = STOP_WORDS
+    # What became of attempts that failed, see `FAILED_OUTCOMES`. Written under the lock, read without.
+    attempts: dict[str, int] = field(init=False, default_factory=lambda: dict.fromkeys(FAILED_OUTCOMES, 0))
+    _attempts_lock: threading.Lock = field(init=False, default_factory=threading.Lock)
     _flood: FloodGauge | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
@@ -102,6 +115,13 @@ class Failures:
 
     def __call__(self, lane: Lane, error: BaseException) -> Decision:
         """Return what to do with the head of a lane whose handler raised."""
+        decision = self._decide(lane, error)
+        outcome = "stale" if lane.assignment.ended else _OUTCOMES[type(decision)]
+        with self._attempts_lock:
+            self.attempts[outcome] += 1
+        return decision
+
+    def _decide(self, lane: Lane, error: BaseException) -> Decision:
         if self.raw and (received := getattr(lane, "received", None)) is not None:
             received.restore()  # whatever its handler made of it
         # SystemExit, KeyboardInterrupt and a process without memory say nothing about the record.

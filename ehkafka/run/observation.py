@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING
 
 from ehkafka.telemetry.health import health_of
 from ehkafka.telemetry.picture import partition_snapshots
-from ehkafka.telemetry.snapshot import Health, Snapshot
+from ehkafka.telemetry.snapshot import HandlerSnapshot, Health, Snapshot
 
 if TYPE_CHECKING:
+    from ehkafka.intake.route import Route
     from ehkafka.run.runtime import Runtime
 
 
 def snapshot_of(runtime: Runtime, state: str) -> Snapshot:
     """Return an immutable picture of a run as it is now. Takes microseconds per live lane."""
     throttle, contact = runtime.context.throttle, runtime.context.contact
+    tokens = runtime.app.endpoint.tokens
     return Snapshot(
         group=runtime.app.settings.group,
         endpoint=runtime.app.endpoint.name,
@@ -35,7 +37,28 @@ def snapshot_of(runtime: Runtime, state: str) -> Snapshot:
         socket_bytes=contact.socket_bytes,
         handled_bytes=runtime.handled_bytes,
         mirror=runtime.mirroring.state,
+        handlers=tuple(map(_handler, runtime.routes)),
+        poll_gap_s=runtime.poll_gap_s,
+        token_valid_s=None if tokens is None else tokens.valid_s,
         **runtime.totals(),
+    )
+
+
+def _handler(route: Route) -> HandlerSnapshot:
+    """Return what a handler has done. The counts only rise, for metrics' sake."""
+    failed = route.failed_attempts
+    with route.exchange.locked() as dispatcher:
+        # In one hold: apart they might show less than at the last look.
+        finished = dispatcher.finished_records - dispatcher.restored_records
+        stale = dispatcher.stale_records + failed.get("stale", 0)
+    times = route.exchange.call_times
+    return HandlerSnapshot(
+        handler=route.handler,
+        topics=route.topics,
+        workers=route.workers.size,
+        attempts={"finished": finished, **failed, "stale": stale},
+        call_counts=() if times is None else tuple(times.counts),
+        calls_s=0.0 if times is None else times.sum_s,
     )
 
 

@@ -13,17 +13,17 @@ if TYPE_CHECKING:
     from ehkafka.intake.route import Route
 
 
-def named_route(routes: Sequence[Route], handler: str) -> Route:
-    """Return the one route whose handler has that name. Raises `ConfigurationError`."""
+def named_route(routes: Sequence[Route], handler: str, asked: str) -> Route:
+    """Return the one route whose handler has that name. Raises `ConfigurationError`, which says who asked."""
     found = [route for route in routes if route.handler == handler]
     if len(found) == 1:
         return found[0]
     known = ", ".join(repr(route.handler) for route in routes)
     if found:
         raise ConfigurationError(
-            f"resize({handler!r}): {len(found)} handlers have that name; rename the function of one of them."
+            f"{asked}: {len(found)} handlers are named {handler!r}; rename the function of one of them."
         )
-    raise ConfigurationError(f"resize({handler!r}): there is no such handler; this app has {known}.")
+    raise ConfigurationError(f"{asked}: there is no handler {handler!r}; this app has {known}.")
 
 
 def resize(route: Route, workers: int) -> int:

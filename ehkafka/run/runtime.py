@@ -29,11 +29,13 @@ from ehkafka.run.reach import Reach
 from ehkafka.run.reports import HandlerReports
 from ehkafka.run.resizing import named_route, resize
 from ehkafka.run.shutdown import Shutdown, StopRequest
+from ehkafka.run.steer.steering import Steering
 from ehkafka.settings import drain_of
 from ehkafka.telemetry.bus import EventBus
+from ehkafka.workers.call_times import CallTimes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from confluent_kafka import Consumer, KafkaError
 
@@ -90,6 +92,9 @@ class Runtime:
         self._stop_token_events: Callable[[], None] = lambda: None
         self.loop = PollLoop(
             self.context, by_topic, on_error=self._on_connection_error, slow_check=self._check_slowly
+        )
+        self.steering = Steering(
+            self.context, self._routes, self.loop.by_hand, emit=self.bus.emit, history=app.history
         )
         self.shutdown = Shutdown(self.context, self.loop, self._routes)
         # Set by the poll thread, before its first turn.
@@ -188,6 +193,23 @@ class Runtime:
                 self.failure = error
         self.request_stop(f"{type(error).__name__}", drain="running")
 
+    def measure(self) -> None:
+        """Have workers count from now on how long their calls take."""
+        for route in self._routes:
+            if route.exchange.call_times is None:
+                route.exchange.call_times = CallTimes()
+
+    @property
+    def routes(self) -> Sequence[Route]:
+        """The handlers, with their lanes and workers."""
+        return self._routes
+
+    @property
+    def poll_gap_s(self) -> float:
+        """The longest time between two turns of the poll loop, of late."""
+        open_s = time.monotonic() - self.loop.last_turn_s if self.is_polling else 0.0
+        return self.loop.gap.longest_s(open_s)
+
     def overdue(self) -> tuple[OverdueAttempt, ...]:
         """Return the calls on threads that run for longer than their handler's deadline."""
         clocks = [route.attempts for route in self._routes if route.attempts is not None]
@@ -195,7 +217,7 @@ class Runtime:
 
     def resize(self, handler: str, workers: int) -> None:
         """Change how many workers a handler has. Raises `ConfigurationError`, or what a set-up raises."""
-        route = named_route(self._routes, handler)
+        route = named_route(self._routes, handler, f"resize({handler!r})")
         before = resize(route, workers)
         self.bus.emit(HandlerResized(handler, before, workers))
 
@@ -317,6 +339,7 @@ class Runtime:
         except BaseException as error:  # the run must end visibly whatever happens
             self.fail(EngineError(f"The stop failed: {error!r}. Please report it."))
         finally:
+            self.loop.by_hand.close()
             self._letters.stop(LETTERS_S)
             self.mirroring.stop(deadline_s=request.deadline_s, at_once=self._exit_now.is_set())
             self._logs.stop()

@@ -3,13 +3,21 @@
 `bus` takes events from every thread and reports them on `ehkafka-telemetry`; `log_lines` writes what each
 event says of itself, `thinning` leaves out repetitions, `rebalance_lines` makes one line of a whole
 assignment, `json_lines` is JSON for what any logger says. `picture` takes the `snapshot`, `health` reads
-health from it; `snapshot_json` brings one back that another process took.
+health from it; `snapshot_json` brings one back that another process took. `prometheus/` are the metrics,
+whose face is `ehkafka.metrics`.
 
 A program reads the names below; `App.snapshot()` and `App.health()` return them.
 """
 
 from __future__ import annotations
 
-from ehkafka.telemetry.snapshot import Health, MemberSnapshot, PartitionSnapshot, Snapshot, Unfinished
+from ehkafka.telemetry.snapshot import (
+    HandlerSnapshot,
+    Health,
+    MemberSnapshot,
+    PartitionSnapshot,
+    Snapshot,
+    Unfinished,
+)
 
-__all__ = ["Health", "MemberSnapshot", "PartitionSnapshot", "Snapshot", "Unfinished"]
+__all__ = ["HandlerSnapshot", "Health", "MemberSnapshot", "PartitionSnapshot", "Snapshot", "Unfinished"]

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ehkafka.lanes.decision import HoldHead, RetryHead
+from ehkafka.lanes.holds import PAUSED
 from ehkafka.lanes.lane import Lane
 from ehkafka.lanes.order import describe_key
 from ehkafka.telemetry.snapshot import PartitionSnapshot, Unfinished
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from ehkafka.lanes.chunk import Chunk
     from ehkafka.lanes.decision import Decision
     from ehkafka.lanes.dispatcher import Dispatcher
+    from ehkafka.lanes.holds import Hold
     from ehkafka.records import TopicPartition
 
 
@@ -36,12 +38,19 @@ _HOLD = 64
 class _Seen:
     """What lanes hold of one partition: how many stand here, the oldest one, and the least offset in any."""
 
-    __slots__ = ("lane", "lane_offset", "lanes", "least")
+    __slots__ = ("blocked", "held", "lane", "lane_offset", "lanes", "least", "running")
 
     def __init__(self) -> None:
         self.lanes = 0
+        # Records that are started in lanes; lanes on hold, and those of them that no time lets go.
+        self.running = self.blocked = self.held = 0
         self.lane: Lane | None = None
         self.lane_offset = self.least = _NEVER
+
+    def note_hold(self, hold: Hold) -> None:
+        """Count a lane on hold."""
+        self.blocked += 1
+        self.held += hold.due_s is None
 
 
 _NEVER = sys.maxsize
@@ -69,9 +78,10 @@ def _pictures(
         hold = assignments[begin : begin + size]
         now_s = context.clock()
         with route.exchange.locked():
-            shared = _seen_in_shared(hold[0].lanes) if hold[0].shared else None
+            held = route.dispatcher.holds.held
+            shared = _seen_in_shared(hold[0].lanes, held) if hold[0].shared else None
             taken = [
-                _picture(context, route, one, _seen(one) if shared is None else shared[one], now_s)
+                _picture(context, route, one, _seen(one, held) if shared is None else shared[one], now_s)
                 for one in hold
             ]
         # Described without the lock: a key may be of a user's type.
@@ -82,12 +92,16 @@ def _pictures(
             yield picture
 
 
-def _seen(assignment: Assignment) -> _Seen:
+def _seen(assignment: Assignment, held: Mapping[Lane, Hold]) -> _Seen:
     """Look through a partition's own lanes, once: there may be thousands."""
     seen = _Seen()
     seen.lanes = len(assignment.lanes)
     for lane in assignment.lanes.values():
         head = lane.head
+        if lane.running:
+            seen.running += lane.running
+        elif held and lane in held:
+            seen.note_hold(held[lane])
         if head is None:
             # Just run empty; it may have got a record behind it since.
             if lane.rest:
@@ -98,12 +112,16 @@ def _seen(assignment: Assignment) -> _Seen:
     return seen
 
 
-def _seen_in_shared(lanes: Mapping[Hashable, Lane]) -> Mapping[Assignment, _Seen]:
+def _seen_in_shared(lanes: Mapping[Hashable, Lane], held: Mapping[Lane, Hold]) -> Mapping[Assignment, _Seen]:
     """Look through lanes that partitions share: their records are taken one by one."""
     found: defaultdict[Assignment, _Seen] = defaultdict(_Seen)
     for lane in lanes.values():
         seen = found[lane.assignment]
         seen.lanes += 1
+        if lane.running:
+            seen.running += lane.running
+        elif held and lane in held:
+            seen.note_hold(held[lane])
         head = lane.head
         if head is not None and (offset := head.offset()) < seen.lane_offset:
             seen.lane, seen.lane_offset = lane, offset
@@ -143,8 +161,15 @@ def _picture(
         oldest=oldest,
         standstill_s=context.standstill.lasts_s(partition, assignment.received_next or 0, now_s),
         catch_up_records=_catch_up_records(context, assignment, watermark),
+        in_flight_records=seen.running + _running_in_chunk(assignment),
+        blocked_lanes=seen.blocked,
+        held_lanes=seen.held,
     )
     return picture, key
+
+
+def _running_in_chunk(assignment: Assignment) -> int:
+    return int(bool(assignment.chunks) and assignment.chunks[0].started() > 0)
 
 
 def _watermark(assignment: Assignment, seen: _Seen) -> int | None:
@@ -193,11 +218,16 @@ def _oldest(
         lane, offset = _first_of(assignment.chunks[0], dispatcher), first
     if lane is None:
         return None, None
+    return unfinished_of(route, assignment, lane, offset, now_s), lane.key
+
+
+def unfinished_of(route: Route, assignment: Assignment, lane: Lane, offset: int, now_s: float) -> Unfinished:
+    """Return a picture of the record at a lane's head, its key yet to be described. Caller has the lock."""
+    dispatcher = route.dispatcher
     mark = assignment.mark_at(offset)
-    ticket = dispatcher.decisions.awaited.get(lane)
-    hold = dispatcher.holds.held.get(lane) or ticket
+    hold = dispatcher.holds.held.get(lane) or dispatcher.decisions.awaited.get(lane)
     state = "running" if lane.running else "queued"
-    oldest = Unfinished(
+    return Unfinished(
         offset=offset,
         key="",
         age_s=max(0.0, now_s - mark.received_at_s) if mark else 0.0,
@@ -206,8 +236,24 @@ def _oldest(
         last_error=lane.last_error if lane.attempts else "",
         is_on_hold=hold is not None and isinstance(hold.decision, HoldHead),
         deadline_s=route.deadline_s if lane.running else 0.0,
+        status=status_of(dispatcher, lane),
+        handler=route.handler,
+        lane_records=len(lane),
     )
-    return oldest, lane.key
+
+
+def status_of(dispatcher: Dispatcher, lane: Lane) -> str:
+    """Return what a lane does, in one word of `Unfinished.status`. Caller has the lock."""
+    if lane in dispatcher.decisions.diverting:
+        return "sending"
+    hold = dispatcher.holds.held.get(lane)
+    if hold is None:
+        if lane in dispatcher.decisions.awaited:
+            return "deferred"
+        return "running" if lane.running else "queued"
+    if isinstance(hold.decision, RetryHead):
+        return "waiting"
+    return "paused" if hold.decision is PAUSED else "held"
 
 
 def _first_of(chunk: Chunk, dispatcher: Dispatcher) -> Lane:

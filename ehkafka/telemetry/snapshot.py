@@ -33,6 +33,12 @@ class Unfinished:
     is_on_hold: bool = False
     # How long its handler may take for it, where it runs and has a deadline.
     deadline_s: float = 0.0
+    # `queued`, `running`, `deferred` (it waits for an answer), `waiting` (for its next attempt), `sending`
+    # (its dead letter is on its way), `held` or `paused`; and its handler's name.
+    status: str = "queued"
+    handler: str = ""
+    # How many records its key has here, itself included; one that runs in a chunk counts alone.
+    lane_records: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +75,27 @@ class PartitionSnapshot:
     # Offsets left up to where its log ended at the start, in a run that ends when all are there; None in any
     # other run, and until that end is known.
     catch_up_records: int | None = None
+    # Of the backlog: with its handler, or waiting for an answer (deferred, or its dead letter is on its way).
+    in_flight_records: int = 0
+    # Lanes whose head waits: for its next attempt, for a command, or because its key is paused. Of these, the
+    # ones that no time ends.
+    blocked_lanes: int = 0
+    held_lanes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class HandlerSnapshot:
+    """One handler of ours, over all partitions since the start."""
+
+    handler: str
+    topics: tuple[str, ...]
+    workers: int
+    # How attempts ended: `finished`, or one of `recovery.failures.FAILED_OUTCOMES`.
+    attempts: Mapping[str, int]
+    # How many calls took how long: one count for each of `workers.call_times.BOUNDS_S` and one for what took
+    # longer, and their sum. A call of a batch handler is a batch. Empty unless `App.measure` was called.
+    call_counts: tuple[int, ...] = ()
+    calls_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +167,11 @@ class Snapshot:
     mirror: MirrorState | None = None
     # Of a supervisor each of its members; all else is then the sum over them.
     members: tuple[MemberSnapshot, ...] = ()
+    handlers: tuple[HandlerSnapshot, ...] = ()
+    # The longest time between two turns of the poll loop, of the last one to two minutes.
+    poll_gap_s: float = 0.0
+    # How long the Entra ID token in use is still valid, 0: none is; None where the endpoint has no tokens.
+    token_valid_s: float | None = None
 
     @classmethod
     def empty(cls, group: str, endpoint: str, state: str, taken_at_s: float) -> Snapshot:

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ehkafka.checkpoints.checkpoint import MirrorState
 from ehkafka.records import TopicPartition
-from ehkafka.telemetry.snapshot import MemberSnapshot, PartitionSnapshot, Snapshot, Unfinished
+from ehkafka.telemetry.snapshot import (
+    HandlerSnapshot,
+    MemberSnapshot,
+    PartitionSnapshot,
+    Snapshot,
+    Unfinished,
+)
 from ehkafka.workers.attempt_clock import OverdueAttempt
 
 if TYPE_CHECKING:
@@ -27,6 +33,7 @@ def snapshot_from(plain: Mapping[str, Any]) -> Snapshot:
         counters=MappingProxyType(dict(plain["counters"])),
         mirror=None if plain["mirror"] is None else _made(MirrorState, plain["mirror"]),
         members=tuple(map(_member, plain["members"])),
+        handlers=tuple(map(_handler, plain.get("handlers", ()))),
     )
 
 
@@ -37,6 +44,16 @@ def _partition(plain: Mapping[str, Any]) -> PartitionSnapshot:
         plain,
         partition=TopicPartition(**plain["partition"]),
         oldest=None if oldest is None else _made(Unfinished, oldest),
+    )
+
+
+def _handler(plain: Mapping[str, Any]) -> HandlerSnapshot:
+    return _made(
+        HandlerSnapshot,
+        plain,
+        topics=tuple(plain["topics"]),
+        attempts=dict(plain["attempts"]),
+        call_counts=tuple(plain["call_counts"]),
     )
 
 

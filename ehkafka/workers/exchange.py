@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ehkafka.lanes.dispatcher import Dispatcher
     from ehkafka.lanes.lane import Lane
     from ehkafka.records import Message
+    from ehkafka.workers.call_times import CallTimes
     from ehkafka.workers.rate import Pace
 
 # Handlers cheaper than this run one after another on one thread faster than on two: with 16 workers awake and
@@ -84,6 +85,8 @@ class Exchange:
         self.cost_s = 1.0
         # How long a record takes a worker, over the last few hundred; 0 before any. Written like `cost_s`.
         self.mean_s = 0.0
+        # Where workers count how long calls take; None while nobody wants to know. Set once, by any thread.
+        self.call_times: CallTimes | None = None
         # Set once; workers leave when they see it and find nothing ready.
         self.closed = False
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from ehkafka.lanes.lane import Lane
+    from ehkafka.workers.call_times import CallTimes
     from ehkafka.workers.protocol import PoolOptions, RunChunk
 
 SIZE_MAX = 10_000
@@ -34,6 +35,8 @@ TURN_S = 1e-3
 # Lanes that a worker takes between two looks at the clock, while handlers are quick: a quarter more records
 # than with one lane, and no more with 512.
 TURN_LANES_MAX = 64
+# Where calls are timed: a lane that takes longer is not counted with the mean of its turn.
+SLOW_LANE_S = 250e-6
 
 
 class ThreadWorkers:
@@ -213,14 +216,27 @@ class ThreadWorkers:
         # is awake, and both would then ask for the interpreter's lock.
         if exchange.cost_s > QUICK_S:
             exchange.wake_one()
-        started_s = time.perf_counter()
+        times = exchange.call_times
+        began_s = started_s = time.perf_counter()
         turn_ends_s = started_s + TURN_S
-        records = lanes = 0
+        records = lanes = slow_records = 0
+        slow_s = 0.0
         while lane is not None:
             if isinstance(lane, Chunk):
+                if times is not None:
+                    times.add_run(began_s - started_s - slow_s, records - slow_records, TURN_S)
                 self._run_chunk(lane)
                 return lanes_max
-            records += run_turn(lane, turn_ends_s)
+            ran = run_turn(lane, turn_ends_s)
+            records += ran
+            if times is not None:
+                # A lane that took long is counted by itself, the quick ones of a turn together.
+                ended_s = time.perf_counter()
+                if ended_s - began_s > SLOW_LANE_S:
+                    times.add_run(ended_s - began_s, ran, TURN_S)
+                    slow_s += ended_s - began_s
+                    slow_records += ran
+                began_s = ended_s
             # `returned.append` is atomic: no lock is taken to hand a lane in. From here on it belongs to the
             # exchange, and not even its head may be read.
             hand_in(lane)
@@ -229,6 +245,8 @@ class ThreadWorkers:
                 break
             lane = begin()
         spent_s = time.perf_counter() - started_s
+        if times is not None and records > slow_records:
+            times.add((spent_s - slow_s) / (records - slow_records), records - slow_records)
         cost_s = spent_s / (records or 1)
         exchange.note_cost(cost_s)
         exchange.note_work(spent_s, records)
@@ -271,6 +289,8 @@ class ThreadWorkers:
         except BaseException as error:  # SystemExit and the like too: `Failures` stops the app for them
             ended = self._end_at_failure(chunk, error)
         spent_s = time.perf_counter() - started_s
+        if exchange.call_times is not None:
+            self._note_times(exchange.call_times, chunk, spent_s)
         # The poll thread steals the rest of a chunk that takes long, and gives it a lane.
         if chunk.lane is None or ended is not chunk:  # else the poll thread has noted what it took
             exchange.note_cost(spent_s / (len(chunk.messages) or 1))
@@ -278,6 +298,12 @@ class ThreadWorkers:
             exchange.note_chunk(spent_s, len(chunk.messages))
         exchange.returned.append(ended)
         exchange.settle_chunk()
+
+    def _note_times(self, times: CallTimes, chunk: Chunk, spent_s: float) -> None:
+        """Count a chunk whole; one that ended early did so at the record that took long, or failed."""
+        records = len(chunk.messages)
+        rest_s = spent_s if chunk.lane is None else min(spent_s, self._exchange.cost_s * (records - 1))
+        times.add_run(spent_s, records, rest_s)
 
     def _end_at_deferral(self, chunk: Chunk) -> Lane:
         # Only who holds the exchange's lock empties a chunk's iterator, so this takes it.

@@ -39,6 +39,7 @@ ROOMS = (
     "intake",
     "handlers",
     "telemetry",
+    "metrics",
     "checks",
     "offsets",
     "redrive",
@@ -64,6 +65,7 @@ PURE = (
     "intake.caught_up",
     "intake.epochs",
     "intake.flow",
+    "intake.poll_gap",
     "positions.another_log",
     "positions.first_counts",
     "positions.gap",
@@ -121,16 +123,31 @@ OWNERS = {
         "spark.sink",
         "testing",
     ),
-    "orjson": ("records", "checkpoints", "checks", "members.wire", "spark.sink", "testing", "cli"),
+    "orjson": (
+        "records",
+        "checkpoints",
+        "checks",
+        "members.wire",
+        "run.steer",
+        "http",
+        "spark.sink",
+        "testing",
+        "cli",
+    ),
+    "prometheus_client": ("telemetry.prometheus",),
     "pyspark": ("spark",),
     "pyarrow": ("spark",),
     "numpy": ("spark",),
     "pandas": (),
+    "starlette": ("http",),
+    "uvicorn": ("http",),
     "typer": ("cli",),
     "rich": ("cli",),
+    "textual": ("cli.top",),
     "click": ("cli",),
     "pydantic": ("cli",),
     "pydantic_settings": ("cli",),
+    "watchfiles": ("cli.reload",),
     "pytest": ("testing.plugin",),
     "cryptography": ("testing",),
     "trustme": ("testing",),
@@ -143,9 +160,11 @@ PUBLIC = (
     "",
     "errors",
     "telemetry",
+    "metrics",
     "cli",
     "testing",
     "events",
+    "http",
     "settings",
     "members",
     "app",
@@ -279,8 +298,8 @@ def test_the_core_does_not_need_the_extras() -> None:
 
     code = (
         "import sys, ehkafka, ehkafka.spark; ehkafka.App, ehkafka.BlobMirror, ehkafka.Consumer; "
-        "print([m for m in ('typer', 'rich', 'pytest', 'pydantic', 'pyspark', 'pyarrow', 'ehkafka.testing', "
-        "'ehkafka.cli') "
+        "print([m for m in ('typer', 'rich', 'pytest', 'pydantic', 'pyspark', 'pyarrow', "
+        "'prometheus_client', 'ehkafka.testing', 'ehkafka.cli') "
         "if m in sys.modules])"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -35,6 +35,7 @@ CALLABLES: tuple[Callable[..., Any], ...] = (
     ehkafka.App.handler,
     ehkafka.App.run,
     ehkafka.App.batch_handler,
+    ehkafka.App.run,
     ehkafka.App.run_on_spark,
     ehkafka.BlobMirror,
     ehkafka.Consumer,

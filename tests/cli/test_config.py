@@ -207,6 +207,7 @@ PLACES = [
     *(f"EHKAFKA_{name}" for name in ("GROUP", "START", "DRAIN_S", "MAX_AGE", "INSTANCE_ID", "CONFIG")),
     *(f"EHKAFKA_CONSUMER_{name}" for name in ("SASL_PASSWORD", "BOOTSTRAP_SERVERS", "SESSION_TIMEOUT_MS")),
     *(f"EHKAFKA_PROPERTY_{name}" for name in ("SASL_PASSWORD", "CLIENT_ID", "SSL_KEY_PEM")),
+    "EHKAFKA_HANDLER_READINGS_WORKERS",
 ]
 
 

@@ -26,12 +26,16 @@ if TYPE_CHECKING:
 
 ROOT: Any = typer.main.get_command(cli)
 HUB = "Endpoint=sb://h.servicebus.windows.net/;SharedAccessKeyName=n;SharedAccessKey=azE="
-# These go on until Ctrl-C, take minutes, or need Azure or Spark: they are read by the command's own parser.
+# These go on until Ctrl-C, take minutes, or need Azure, Spark or a running app: they are read by the
+# command's own parser.
 ENDLESS = (
     "--watch",
     "--engine spark",
     "--members",
+    "--reload",
+    "ehkafka top",
     "ehkafka demo",
+    "ehkafka keys",
     "https://",
     "tail orders --app",
     "tail orders --json",

@@ -165,7 +165,7 @@ def test_what_was_left_out_of_a_commit_makes_it_at_most() -> None:
     ("age_s", "words"),
     [(0.42, "0.42 s"), (90, "90 s"), (130, "2 min"), (7200, "2 h"), (172_800, "2 d"), (3e7, "347 d")],
 )
-def test_an_age_is_shown_in_its_largest_unit(age_s: float, words: str) -> None:
+def test_an_age_stands_in_its_largest_unit(age_s: float, words: str) -> None:
     """Two of it at least."""
     assert age_of(age_s) == words
 

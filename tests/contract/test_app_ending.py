@@ -57,10 +57,11 @@ def test_run_raises_what_ended_it_though_another_threads_stop_was_quicker(
     running.start()
     wait_for(lambda: app.state == "running")
     # Holds the lock that both need at the end, so that `stop` is not late.
-    with pytest.raises(ehkafka.errors.HandlerFailedError), app._lock:
+    with app._lock:
         lab.produce("a")
         assert app._runtime.wait(15.0)
-        app.stop()
+        with pytest.raises(ehkafka.errors.HandlerFailedError):
+            app.stop()
     assert stopping.is_set()
     running.join(15.0)
     assert [type(error) for error in raised] == [ehkafka.errors.HandlerFailedError]

@@ -125,6 +125,33 @@ def test_a_held_key_above_the_end_is_nobodys_business(lab: Any, recorder: Any) -
     assert lab.committed() == 2
 
 
+@pytest.mark.parametrize("what", ["key", "partition"])
+def test_what_somebody_has_paused_is_named(lab: Any, recorder: Any, wait_for: Any, what: str) -> None:
+    """A key with its record, a partition by its name; the records that were taken before are done."""
+    gate = recorder.block(b"first")
+    lab.produce("first", topic="t4")
+    app = lab.app(recorder, "t4")
+    run = Run(app, settle_s=3.5)
+    wait_for(lambda: recorder.started)
+    if what == "key":
+        app.keys.pause("first")
+        lab.produce("first", topic="t4")
+    else:
+        app.keys.pause_partition("t4/0")
+        lab.produce("later", topic="t4")
+    # As if both had been there at the start.
+    ends = app._runtime.context.catch_up_ends
+    ends.logs = {**ends.logs, ("t4", 0): ends.logs["t4", 0]._replace(end=2)}
+    if what == "key":
+        wait_for(lambda: app.snapshot().received_records == 2)
+    gate.set()
+    error = run.end()
+    assert isinstance(error, ehkafka.errors.UnfinishedError)
+    words = "t4[0]@1 key first (is held: " if what == "key" else "t4[0] (the partition is paused)"
+    assert words in str(error)
+    assert recorder.finished_offsets(topic="t4") == [0]
+
+
 def test_a_retry_that_waits_for_less_is_waited_for(lab: Any, recorder: Any) -> None:
     """The run ends when the second attempt has succeeded."""
     attempts: list[int] = []

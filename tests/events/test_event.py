@@ -6,7 +6,7 @@ import importlib
 import inspect
 import logging
 import pkgutil
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from ehkafka import events
@@ -102,3 +102,17 @@ def test_each_kind_is_a_name_of_the_room() -> None:
     assert len(kinds) > len(groups)
     assert [kind.__name__ for kind in kinds if getattr(events, kind.__name__, None) is not kind] == []
     assert [kind.__name__ for kind in kinds if kind.sentence is Event.sentence] == []
+
+
+def test_no_field_has_a_name_that_log_records_have() -> None:
+    """Fields go along with the log line, and `logging` refuses to overwrite its own."""
+    own = set(vars(logging.LogRecord("", 0, "", 0, "", None, None))) | {"message", "asctime"}
+    kinds = [kind for kind in vars(events).values() if isinstance(kind, type) and issubclass(kind, Event)]
+    assert len(kinds) > 50
+    assert [
+        (kind, field.name)
+        for kind in kinds
+        if is_dataclass(kind)
+        for field in fields(kind)
+        if field.name in own
+    ] == []

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 BLOCKS = [block for page in PAGES for block in blocks_of(page) if block.not_run is None]
 # Other programs that a page may name; nothing of them is ours to check.
-OTHERS = {"pip", "python", "export", "git", "cd", "ls"}
+OTHERS = {"pip", "python", "export", "git", "cd", "ls", "docker", "kubectl"}
 
 
 @pytest.mark.parametrize("block", [block for block in BLOCKS if block.language == "console"], ids=str)

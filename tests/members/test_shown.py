@@ -25,7 +25,7 @@ from ehkafka.members.summary import counts_of, joined, summed
 from ehkafka.records import TopicPartition
 from ehkafka.run.health_file import TOUCHED_EVERY_S, HealthFile
 from ehkafka.settings import Settings
-from ehkafka.telemetry.snapshot import Health, PartitionSnapshot, Snapshot, Unfinished
+from ehkafka.telemetry.snapshot import HandlerSnapshot, Health, PartitionSnapshot, Snapshot, Unfinished
 from ehkafka.telemetry.snapshot_json import snapshot_from
 from ehkafka.testing.clock import VirtualClock
 from ehkafka.workers.attempt_clock import OverdueAttempt
@@ -68,6 +68,9 @@ ONE = Snapshot(
     counters={"RecordRetried": 2, "CommitFailed": 0},
     overdue=(OverdueAttempt("handle", TopicPartition("orders", 0), 7, "k", 1, 9.0, 3.0, "w"),),
     mirror=MirrorState("folder", 1, 2.0, None),
+    handlers=(HandlerSnapshot("handle", ("orders",), 4, {"finished": 6, "held": 1}, (5, 2), 0.5),),
+    poll_gap_s=0.3,
+    token_valid_s=90.0,
 )
 
 
@@ -133,6 +136,21 @@ def test_the_sum_counts_each_member_once_and_those_that_ended() -> None:
     assert total.mirror is not None
     assert total.mirror.error == "full"
     assert [one.number for one in total.members] == [2, 1]
+
+
+def test_handlers_stand_once_with_what_all_members_did() -> None:
+    """Calls of one that does not time them are left out; the longest gap and the shortest life count."""
+    untimed = replace(ONE.handlers[0], call_counts=(), calls_s=0.0)
+    alone = replace(ONE.handlers[0], handler="other")
+    total = sum_of(
+        member(1, ONE),
+        member(2, other(1, handlers=(untimed, alone), poll_gap_s=2.0, token_valid_s=30.0)),
+        member(3, other(2, token_valid_s=None)),
+    )
+    both, one = total.handlers
+    assert (both.workers, both.attempts, both.call_counts) == (12, {"finished": 18, "held": 3}, (10, 4))
+    assert (both.calls_s, one.handler, one.workers) == (1.0, "other", 4)
+    assert (total.poll_gap_s, total.token_valid_s) == (2.0, 30.0)
 
 
 def test_lag_is_unknown_where_a_member_cannot_know_it() -> None:

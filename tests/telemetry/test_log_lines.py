@@ -21,6 +21,17 @@ ALERTS_0 = TopicPartition("alerts", 0)
 EXAMPLES: list[tuple[events.Event, list[str]]] = [
     (events.AppStarted("homes", ("readings", "alerts")), ["readings, alerts", "group homes"]),
     (events.AppCatchingUp(12_500, 1250.0, 3, 1), ["12,500 left in 3 partitions", "1,250 records/s", "10 s"]),
+    (
+        events.ActionTaken(
+            "skip", "key", "readings/3@7", "the token, from ::1", True, "readings/3@7 skipped."
+        ),
+        ["By hand: readings/3@7 skipped.", "Asked for by the token, from ::1."],
+    ),
+    (
+        events.ActionRefused("skip", "key", "home-7", "the token", "running", "Nothing was done: it runs."),
+        ["skip of key home-7", "the token", "Nothing was done: it runs."],
+    ),
+    (events.HttpServing("http://127.0.0.1:8080", is_loopback=True), ["http://127.0.0.1:8080", "alone"]),
     (events.AppCaughtUp(3, 500, 2.0, is_standby=False), ["3 partitions", "500 records in 2 s"]),
     (
         events.HandlerReport(

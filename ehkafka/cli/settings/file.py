@@ -1,4 +1,4 @@
-"""Reads settings from a TOML file: the tables [app], [endpoint], [endpoint.properties] and [consumer].
+"""Reads settings from a TOML file: [app], [endpoint], [endpoint.properties], [consumer] and [handlers.NAME].
 
 Opens the one file once, for it may be a pipe, on the main thread, before the app is imported. It refuses what
 it does not know, and warns when others on the machine can read a secret in it. No error repeats a value that
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.app.configuration import ENDPOINT_KEYS, is_secret, shown
-from ehkafka.cli.settings.layer import NAMES, Layer, close_to
+from ehkafka.cli.settings.layer import NAMES, HandlerValue, Layer, close_to
 from ehkafka.cli.settings.unasked import check_unasked
 from ehkafka.errors import ConfigurationError
 from ehkafka.wording import ended
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 DEFAULT_FILE = Path("ehkafka.toml")
-_TABLES = ("app", "endpoint", "consumer")
+_TABLES = ("app", "endpoint", "consumer", "handlers")
 _SECRET_KEYS = ("connection_string",)
 # A settings file has a page of text. More than this is another file, or a stream without an end.
 BYTES_MAX = 1024 * 1024
@@ -62,6 +62,7 @@ def _layer(path: Path, tables: dict[str, Any]) -> Layer:
         consumer=_properties(path, "consumer", tables["consumer"]),
         endpoint=_endpoint_settings(path, endpoint),
         properties=_properties(path, "endpoint.properties", properties),
+        handlers=_of_handlers(path, tables["handlers"]),
     )
     _name_origins(path, layer)
     return layer
@@ -107,12 +108,28 @@ def _app_settings(path: Path, table: Mapping[str, Any]) -> dict[str, Any]:
         if name == "consumer":
             raise ConfigurationError(f"{path}: app.consumer is not a setting; write a table [consumer].")
         if name not in NAMES:
-            raise ConfigurationError(ended(f"{path}: there is no setting app.{name}{close_to(name, NAMES)}"))
+            raise ConfigurationError(
+                ended(f"{path}: there is no setting app.{name}{_of_one(name) or close_to(name, NAMES)}")
+            )
     if not table:
         return {}
     from ehkafka.cli.settings.model import checked  # noqa: PLC0415 - see there
 
     return {name: checked(name, value, f"{path}: app.{name}", is_text=False) for name, value in table.items()}
+
+
+def _of_one(name: str) -> str:
+    from ehkafka.cli.settings.handlers import hint  # noqa: PLC0415 - for the error alone
+
+    return hint(name, of="it below [handlers.NAME]")
+
+
+def _of_handlers(path: Path, table: Mapping[str, Any]) -> list[HandlerValue]:
+    if not table:
+        return []
+    from ehkafka.cli.settings.handlers import from_table  # noqa: PLC0415 - few files have any
+
+    return list(from_table(path, table))
 
 
 def _endpoint_settings(path: Path, table: Mapping[str, Any]) -> dict[str, str]:

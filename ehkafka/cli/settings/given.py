@@ -65,7 +65,8 @@ class Given:
         """Lay the settings over the app's own. Raises `ConfigurationError`."""
         endpoint = self._endpoint_for(app)
         origins = {**self.layer.origins, "endpoint": self.endpoint_origin}
-        if endpoint is None and not self.layer.settings and not self.layer.consumer:
+        handlers = self._handlers_of(app, origins)
+        if endpoint is None and not (self.layer.settings or self.layer.consumer or handlers):
             return
         if endpoint is not None:
             # What the code says of a login, it says of a broker that it expects.
@@ -73,7 +74,18 @@ class Given:
             self.check_login(
                 {name: value for name, value in kept.items() if name not in self.layer.consumer}, "code."
             )
-        app.configure(endpoint=endpoint, origins=origins, **self.layer.settings, consumer=self.layer.consumer)
+        settings = {**self.layer.settings, "consumer": self.layer.consumer}
+        app.configure(endpoint=endpoint, handlers=handlers, origins=origins, **settings)
+
+    def _handlers_of(self, app: App, origins: dict[str, str]) -> dict[str, dict[str, Any]]:
+        """Return what is laid over the handlers' options, and add where each stands to the origins."""
+        if not self.layer.handlers:
+            return {}
+        from ehkafka.cli.settings.handlers import resolved  # noqa: PLC0415 - few have any
+
+        found = resolved(self.layer.handlers, app.tunable_handlers)
+        origins.update(found.origins)
+        return found.options
 
     def endpoint(self) -> Endpoint:
         """Return the endpoint that environment and file name. Raises `ConfigurationError`."""
@@ -139,6 +151,7 @@ def _over(layers: Iterable[Layer]) -> Layer:
     for layer in layers:
         _replace_endpoint(result, layer)
         result.settings.update(layer.settings)
+        result.handlers.extend(layer.handlers)
         of_properties = ("consumer.", "endpoint.properties.")
         result.origins.update(
             {name: origin for name, origin in layer.origins.items() if not name.startswith(of_properties)}

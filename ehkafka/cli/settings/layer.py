@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ehkafka.settings import Settings
 
@@ -21,17 +21,32 @@ PREFIX: Final = "EHKAFKA_"
 NAMES: Final = tuple(field.name for field in fields(Settings) if field.name != "consumer")
 
 
+class HandlerValue(NamedTuple):
+    """What one place says for an option of a handler.
+
+    A variable's `name` is all that follows its prefix, and `option` None: only the app's handlers tell where
+    the one ends and the other begins.
+    """
+
+    name: str
+    option: str | None
+    value: Any
+    origin: str
+
+
 @dataclass(frozen=True, slots=True)
 class Layer:
     """What one source says.
 
-    `origins` names the place of each: of `group`, of `consumer.<property>`, of `endpoint.<setting>`.
+    `origins` names the place of each: of `group`, of `consumer.<property>`, of `endpoint.<setting>`. Those of
+    `handlers` have theirs with them, and stand in the order in which they are laid over one another.
     """
 
     settings: dict[str, Any] = field(default_factory=dict)
     consumer: dict[str, Any] = field(default_factory=dict, repr=False)
     endpoint: dict[str, str] = field(default_factory=dict, repr=False)
     properties: dict[str, Any] = field(default_factory=dict, repr=False)
+    handlers: list[HandlerValue] = field(default_factory=list, repr=False)
     origins: dict[str, str] = field(default_factory=dict)
 
 

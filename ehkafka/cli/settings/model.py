@@ -1,8 +1,9 @@
 """The app's settings as pydantic sees them: made out of the dataclass, so that no list is kept twice.
 
 `AppVariables` is what pydantic-settings reads variables and files for; `checked` turns one written value
-into the setting's type. Called by the other modules of this folder, on the main thread, and loaded when there
-is something to check: pydantic-settings costs a run 60 ms and 7 MiB.
+into the setting's type, `checked_option` into that of a handler's option. Called by the other modules of this
+folder, on the main thread, and loaded when there is something to check: pydantic-settings costs a run 60 ms
+and 7 MiB.
 """
 
 from __future__ import annotations
@@ -40,6 +41,23 @@ def _readable(hint: Any) -> Any:
 
 TYPES = _types()
 _ADAPTERS: dict[str, TypeAdapter[Any]] = {name: TypeAdapter(type_) for name, type_ in TYPES.items()}
+# The kind of `workers` stays the code's; this is their number.
+OPTION_TYPES: dict[str, Any] = {
+    "workers": int,
+    "start": TYPES["start"],
+    "max_age": TYPES["max_age"],
+    "deadline_s": float,
+    "rate_limit": float,
+    "rate_burst": int,
+    "express": bool,
+    "batch_records_max": int,
+    "batch_records_min": int,
+    "batch_bytes_max": int,
+    "wait_s_max": float,
+}
+_OPTION_ADAPTERS: dict[str, TypeAdapter[Any]] = {
+    name: TypeAdapter(type_) for name, type_ in OPTION_TYPES.items()
+}
 
 
 class _FromVariables(BaseSettings):
@@ -55,8 +73,17 @@ def checked(name: str, value: Any, origin: str, *, is_text: bool) -> Any:
 
     Raises `ConfigurationError` naming the origin, the value unless it may be a secret, and what is taken.
     """
+    return _validated(_ADAPTERS[name], name, value, origin, is_text=is_text)
+
+
+def checked_option(name: str, value: Any, origin: str, *, is_text: bool) -> Any:
+    """Do the same for an option of a handler."""
+    return _validated(_OPTION_ADAPTERS[name], name, value, origin, is_text=is_text)
+
+
+def _validated(adapter: TypeAdapter[Any], name: str, value: Any, origin: str, *, is_text: bool) -> Any:
     try:
-        return _ADAPTERS[name].validate_python(value, strict=not is_text)
+        return adapter.validate_python(value, strict=not is_text)
     except ValidationError as problem:
         # Without its input, which pydantic would repeat unshortened.
         words = problem.errors(include_input=False, include_url=False, include_context=False)[0]["msg"]

@@ -1,5 +1,7 @@
 """Reads settings from the environment, `EHKAFKA_DRAIN_S=20`, and from flags, `--set drain_s=20`.
 
+Those of one handler are `handlers`' business.
+
 Reads `os.environ` once, on the main thread. An unknown variable that looks like a known one is refused,
 any other is named and ignored: an orchestrator may have set it. No error repeats a value that may be a
 secret.
@@ -20,9 +22,12 @@ from ehkafka.wording import ended
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from ehkafka.cli.settings.layer import HandlerValue
+
 CONFIG_VARIABLE = f"{PREFIX}CONFIG"
 _CONSUMER = f"{PREFIX}CONSUMER_"
 _PROPERTY = f"{PREFIX}PROPERTY_"
+_HANDLER = f"{PREFIX}HANDLER_"
 # Of the tests and the demo broker's download, not of an app.
 _OTHERS = {
     f"{PREFIX}{name}"
@@ -78,6 +83,10 @@ def read_environment() -> Layer:
             name = property_name(variable.removeprefix(_CONSUMER))
             layer.consumer[name] = text
             layer.origins[f"consumer.{name}"] = variable
+        elif variable.startswith(_HANDLER) and text and not _KUBERNETES.search(variable):
+            from ehkafka.cli.settings.handlers import from_variable  # noqa: PLC0415 - few have any
+
+            layer.handlers.append(from_variable(variable, text))
     endpoint = read_variables(os.environ, PREFIX)
     layer.endpoint.update(endpoint.settings)
     layer.properties.update(endpoint.properties)
@@ -115,14 +124,22 @@ def read_flags(assignments: Iterable[str]) -> Layer:
             _set_property(layer, name, text)
             continue
         if name not in NAMES:
-            raise ConfigurationError(
-                ended(f"--set: there is no setting {_named(name)}{close_to(name, NAMES)}")
-            )
+            layer.handlers.append(_set_option(name, text))
+            continue
         from ehkafka.cli.settings.model import checked  # noqa: PLC0415 - see there
 
         layer.settings[name] = checked(name, text, f"--set {name}", is_text=True)
         layer.origins[name] = f"--set {name}"
     return layer
+
+
+def _set_option(name: str, text: str) -> HandlerValue:
+    from ehkafka.cli.settings.handlers import from_flag, hint, names_like  # noqa: PLC0415 - few set any
+
+    if (value := from_flag(name, text)) is not None:
+        return value
+    meant = hint(name, of=f"--set NAME.{name}=…") or close_to(name, names_like(name))
+    raise ConfigurationError(ended(f"--set: there is no setting {_named(name)}{meant}"))
 
 
 def _set_property(layer: Layer, name: str, text: Any) -> None:
@@ -150,10 +167,18 @@ def _check_names(environ: Mapping[str, str]) -> None:
     for name in sorted(environ):
         if not name.startswith(PREFIX) or name in known | _OTHERS or _KUBERNETES.search(name):
             continue
-        if name.startswith((_CONSUMER, _PROPERTY)):
+        if name.startswith((_CONSUMER, _PROPERTY, _HANDLER)):
             continue
+        if meant := _of_one(name):
+            raise ConfigurationError(f"There is no variable {name}{meant}.")
         if close := close_to(name, known, cutoff=0.85):
             raise ConfigurationError(f"There is no variable {name}{close} Correct it or remove it.")
         logging.getLogger("ehkafka").warning(
             "The variable %s is not a setting of ehkafka; it is ignored.", name
         )
+
+
+def _of_one(name: str) -> str:
+    from ehkafka.cli.settings.handlers import hint  # noqa: PLC0415 - for what is no setting of the app
+
+    return hint(name.removeprefix(PREFIX).lower(), of=f"{_HANDLER}<NAME>_{name.removeprefix(PREFIX)}")

@@ -95,6 +95,12 @@ class TokenSource:
             return self._attempts
 
     @property
+    def valid_s(self) -> float:
+        """How long the token in use is still valid; 0 where none is."""
+        with self._changed:
+            return self._remaining_s()
+
+    @property
     def problem(self) -> str | None:
         """Why no new token comes, while that lasts. One failure beside a valid token is none yet."""
         with self._changed:

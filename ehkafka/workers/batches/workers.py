@@ -98,6 +98,8 @@ class BatchWorkers(ThreadWorkers):
             except BaseException as error:  # SystemExit and the like too: `Failures` stops the app for them
                 self._blame(known, error)
             spent_s = time.perf_counter() - began_s
+            if (times := self._batches.call_times) is not None:
+                times.add(spent_s)
             self._batches.note_work(spent_s, sum(len(share.messages) for share in known))
         self._batches.pass_over(shares)
         if left := [share for share in shares if share.is_open]:

@@ -40,8 +40,8 @@ class BatchRun:
         self._offered = batch.records
         # How many claims came back; None before the batch was taken back.
         self._taken_back: int | None = None
-        # When the record that runs now was first known to run.
-        self._since_s = time.monotonic()
+        # When it was sent; then when the record that runs now was first known to run.
+        self._began_s = self._since_s = time.monotonic()
         self._is_overdue = False
         # When the batch has taken so long that a slow record is to be looked for.
         self._overrun_s = self._since_s + self._patience_s()
@@ -104,11 +104,19 @@ class BatchRun:
                 self._batch.end(started)
                 self._size.note(started, elapsed_s)
                 self._pool.exchange.note_work(elapsed_s, started)
+                self._note_times(elapsed_s, started)
                 return True
             if frame.kind == pipe.FAILED:
                 number, packed = marshal.loads(frame.body)  # noqa: S302 - our own child wrote it
                 self._batch.fail(number, unpack_error(packed, self._link.pid))
         return False
+
+    def _note_times(self, elapsed_s: float, started: int) -> None:
+        times = self._pool.exchange.call_times
+        if times is not None:
+            # A batch that was taken back had met a record that took long: the last that started.
+            rest_s = elapsed_s if self._taken_back is None else self._pool.settings.batch_s
+            times.add_run(elapsed_s, started, min(elapsed_s, rest_s))
 
     def _next_check_s(self) -> float:
         """Kill a child whose record is overdue; return how long to wait for its next word."""
@@ -129,6 +137,7 @@ class BatchRun:
             return  # killed by us, at the end of all waiting: the records stay as they are
         returned = (self._taken_back or 0) + self._link.claims.take_back()
         started = self._offered - returned
+        self._note_times(time.monotonic() - self._began_s, started)
         if self._is_overdue:
             how = f"killed at its record's deadline of {seconds(self._pool.deadline_s or 0)}"
         self._pool.on_child_death(self._link.pid, how, started > self._batch.settled)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from ehkafka.lanes.lane import Lane
     from ehkafka.recovery.pending import PendingAnswers
+    from ehkafka.workers.call_times import CallTimes
     from ehkafka.workers.exchange import Exchange
     from ehkafka.workers.protocol import Failures
 
@@ -202,7 +203,10 @@ class LaneTasks:
             while lane.may_run_head():
                 if not self._round_is_open:
                     self._open_round()
-                if (result := await self._invoke(lane)) is not None:
+                times = self._exchange.call_times
+                if (
+                    result := await (self._invoke(lane) if times is None else self._timed(lane, times))
+                ) is not None:
                     must_have_run(result)
                 if DEFERRED and self._deferrals is not None and self._deferrals.claims(lane):
                     return
@@ -215,6 +219,13 @@ class LaneTasks:
             if isinstance(error, GeneratorExit) and not self._loop.is_running():
                 raise  # this coroutine is thrown away with its loop: nothing was raised
             self._failed(lane, error)
+
+    async def _timed(self, lane: Lane, times: CallTimes) -> object:
+        began_s = time.perf_counter()
+        try:
+            return await self._invoke(lane)
+        finally:
+            times.add(time.perf_counter() - began_s)
 
     def _failed(self, lane: Lane, error: BaseException) -> None:
         if DEFERRED and self._deferrals is not None:

@@ -222,7 +222,7 @@ MUTANTS = [
     Mutant(
         "a pause is not honoured at the hand-in",
         Dispatcher.make_ready,
-        "lane.key in self.holds.paused_keys",
+        "self.holds.is_paused(lane)",
         "False",
         _a_paused_key_runs,
     ),

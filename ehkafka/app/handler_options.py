@@ -1,0 +1,154 @@
+"""Options of handlers that others than the code may decide: how many, how fast, how long, and from where.
+
+What a handler does with its records stays the code's: their order, what becomes of one that fails, what the
+function is called with. Pure; loaded when somebody lays options over a handler's, or wants them explained.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from ehkafka.errors import ConfigurationError
+from ehkafka.handlers.spec import is_batch
+from ehkafka.positions.start import check_start
+from ehkafka.wording import ended
+from ehkafka.workers.processes.option import Processes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ehkafka.handlers.spec import HandlerSpec
+
+OPTIONS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "workers": "how many records, or batches, run at the same time; with Processes, in so many processes",
+        "start": "where partitions of its topics begin that have no commit of the group",
+        "max_age": "older records of its topics are skipped, counted and committed past",
+        "deadline_s": "how long one call may take",
+        "rate_limit": "how many calls may start in a second, retries included",
+        "rate_burst": "how many calls may start at once after a rest",
+        "express": "false: a quick plain function takes its records one by one",
+        "batch_records_max": "a batch is full with so many records",
+        "batch_records_min": "so many records are enough for a batch to start at once",
+        "batch_bytes_max": "a batch is full with so many bytes of values",
+        "wait_s_max": "how long a batch waits after its first record came",
+    }
+)
+"""What each decides, in one line."""
+
+_OF_ALL = ("workers", "start", "max_age")
+_OF_RECORDS = ("deadline_s", "rate_limit", "rate_burst", "express")
+_OF_BATCHES = ("batch_records_max", "batch_records_min", "batch_bytes_max", "wait_s_max")
+
+
+class Tunable(NamedTuple):
+    """A handler, and the names of those of its options that may be laid over the code's."""
+
+    name: str
+    topics: tuple[str, ...]
+    options: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.name!r} (of {', '.join(self.topics)})"
+
+
+def tunable(spec: HandlerSpec) -> Tunable:
+    """Return what of a handler may be decided outside of the code."""
+    return Tunable(spec.name, spec.topics, _OF_ALL + (_OF_BATCHES if is_batch(spec) else _OF_RECORDS))
+
+
+def key_of(handler: str, option: str) -> str:
+    """Return what stands for an option among the names of settings."""
+    return f"handlers.{handler}.{option}"
+
+
+def changed(
+    specs: Sequence[HandlerSpec],
+    changes: Mapping[str, Mapping[str, Any]],
+    origins: Mapping[str, str],
+    usual: str,
+) -> list[HandlerSpec]:
+    """Return the handlers with other options laid over theirs, by handler's name and option's.
+
+    `origins` says where each comes from, by `key_of`; `usual` is for what it does not name. Raises
+    `ConfigurationError`.
+    """
+    result = list(specs)
+    for name, options in changes.items():
+        if not isinstance(options, Mapping):
+            raise ConfigurationError(
+                f"{usual}: give handlers={{{name!r}: {{'workers': 8}}}}, options by name."
+            )
+        found_in = {option: origins.get(key_of(name, option), usual) for option in options}
+        place = _place_of(name, specs, next(iter(found_in.values()), usual))
+        result[place] = _with(specs[place], options, found_in)
+    return result
+
+
+def unknown_option(handler: Tunable, option: str, origin: str, meant: str) -> ConfigurationError:
+    """Return the error for an option that a handler does not have; `meant` is a guess, or nothing."""
+    return ConfigurationError(
+        ended(
+            f"{origin}: handler {handler} has no option {option!r} to be set here{meant}"
+            if meant
+            else f"{origin}: handler {handler} has no option {option!r} to be set here, only "
+            f"{', '.join(handler.options)}; what else it has is for its code"
+        )
+    )
+
+
+def unknown_handler(name: str, handlers: Iterable[Tunable], origin: str) -> ConfigurationError:
+    """Return the error for a handler that is not there."""
+    known = [handler.name for handler in handlers]
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+    if close:
+        return ConfigurationError(f"{origin}: the app has no handler {name!r}; did you mean {close[0]}?")
+    those = f"it has {', '.join(dict.fromkeys(known))}" if known else "it has none"
+    return ConfigurationError(f"{origin}: the app has no handler {name!r}: {those}.")
+
+
+def several_handlers(handlers: Iterable[Tunable], origin: str) -> ConfigurationError:
+    """Return the error for a name that fits more than one handler."""
+    return ConfigurationError(
+        f"{origin} fits {' and '.join(map(str, handlers))}: rename the function of one of them."
+    )
+
+
+def _place_of(name: str, specs: Sequence[HandlerSpec], origin: str) -> int:
+    places = [place for place, spec in enumerate(specs) if spec.name == name]
+    if len(places) > 1:
+        raise several_handlers((tunable(specs[place]) for place in places), origin)
+    if not places:
+        raise unknown_handler(name, map(tunable, specs), origin)
+    return places[0]
+
+
+def _with(spec: HandlerSpec, options: Mapping[str, Any], found_in: Mapping[str, str]) -> HandlerSpec:
+    handler = tunable(spec)
+    for option in options:
+        if option not in handler.options:
+            close = difflib.get_close_matches(option, handler.options, n=1, cutoff=0.6)
+            meant = f"; did you mean {close[0]}?" if close else ""
+            raise unknown_option(handler, option, found_in[option], meant)
+    given = dict(options)
+    try:
+        if given.get("start") is not None:
+            check_start(given["start"])
+        workers = given.get("workers")
+        # The code alone knows whether a function can run in processes; how many is a matter of the machine.
+        if isinstance(spec.workers, Processes) and not isinstance(workers, Processes | None):
+            given["workers"] = replace(spec.workers, count=workers)
+        return replace(spec, **given)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{_blamed(str(error), found_in)}: {error}") from None
+
+
+def _blamed(error: str, found_in: Mapping[str, str]) -> str:
+    """Return where the value stands that an error is about; all places where it does not say."""
+    words = {option: "count=" if "Processes(count=" in error else f"{option}=" for option in found_in}
+    named = [origin for option, origin in found_in.items() if words[option] in error]
+    return ", ".join(named or found_in.values())

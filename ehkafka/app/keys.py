@@ -1,0 +1,117 @@
+"""Keys by hand: what `App.keys` offers. Any thread; with members it asks the one that has the key."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ehkafka.errors import ActionRefusedError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from ehkafka.run.steer.action import ActionResult
+    from ehkafka.run.steer.keys import KeyState
+
+
+class Keys:
+    """The keys of a running app: which of them hold a commit, and a hand on each.
+
+    A key is named by the record at its head, `TOPIC/PARTITION@OFFSET` as `blocking()` has it, or by its text:
+    UTF-8, else `base64:…`, and JSON for keys that are no bytes. All actions raise `ActionRefusedError` for
+    what cannot be done; then nothing has changed. An action that finds all as it is to be changes nothing and
+    says so (`ActionResult.changed`). Each is logged, counted and an event (`ActionTaken`, `ActionRefused`).
+    """
+
+    def __init__(
+        self, listed: Callable[..., list[KeyState]], act: Callable[[Mapping[str, Any]], ActionResult]
+    ) -> None:
+        self._listed = listed
+        self._act = act
+
+    def blocking(self, *, values: bool = False) -> list[KeyState]:
+        """Return, for each partition that has one, the record that holds its commit; the oldest first.
+
+        With `values` each has the begin of its value.
+        """
+        return [one for one in self.waiting(values=values) if one.is_blocking]
+
+    def waiting(self, *, values: bool = False) -> list[KeyState]:
+        """Return the same, and behind them the other keys that wait by themselves, 1 000 at most."""
+        return self._listed(values=values)
+
+    def pause(
+        self, name: str, *, for_s: float | None = None, keep: bool = False, by: str | None = None
+    ) -> ActionResult:
+        """Start nothing more of a key; what runs ends first. Its handler gets no chunks meanwhile.
+
+        It ends with `resume`, after `for_s` seconds, or when the partition goes; with `keep` the partition's
+        next assignment in this process takes it over. It is never written down.
+        """
+        return self._do("pause", name, for_s=for_s, keep=keep, by=by)
+
+    def resume(self, name: str, *, by: str | None = None) -> ActionResult:
+        """Let a paused key go on."""
+        return self._do("resume", name, by=by)
+
+    def retry(self, name: str, *, offset: int | None = None, by: str | None = None) -> ActionResult:
+        """Call the handler again now for a head that is held, or waits for its next attempt."""
+        return self._do("retry", name, offset=offset, by=by)
+
+    def skip(
+        self,
+        name: str,
+        *,
+        offset: int | None = None,
+        all: bool = False,  # noqa: A002 - as the command line and the page call it
+        preview: bool = False,
+        by: str | None = None,
+    ) -> ActionResult:
+        """Give a head that does not run the outcome *skipped*: the commit may pass it, and its key goes on.
+
+        With `offset` only if that record is the head still; with `all` every record of the key that is in
+        line; with `preview` nothing is done and the result says what would be.
+        """
+        return self._do("skip", name, offset=offset, all=all, preview=preview, by=by)
+
+    def dead_letter(
+        self,
+        name: str,
+        *,
+        offset: int | None = None,
+        all: bool = False,  # noqa: A002 - as above
+        preview: bool = False,
+        by: str | None = None,
+    ) -> ActionResult:
+        """Send a head that does not run to the handler's dead letters; the options are those of `skip`."""
+        return self._do("dead_letter", name, offset=offset, all=all, preview=preview, by=by)
+
+    def pause_partition(
+        self, name: str, *, for_s: float | None = None, keep: bool = False, by: str | None = None
+    ) -> ActionResult:
+        """Receive nothing more of `TOPIC/PARTITION`; what was received is handled."""
+        return self._do("pause", name, "partition", for_s=for_s, keep=keep, by=by)
+
+    def resume_partition(self, name: str, *, by: str | None = None) -> ActionResult:
+        """Receive a paused partition again."""
+        return self._do("resume", name, "partition", by=by)
+
+    def stop_handler(self, name: str, *, by: str | None = None) -> ActionResult:
+        """Start nothing more of a handler, named as its function, and receive nothing for it."""
+        return self._do("stop", name, "handler", by=by)
+
+    def start_handler(self, name: str, *, by: str | None = None) -> ActionResult:
+        """Start a stopped handler again."""
+        return self._do("start", name, "handler", by=by)
+
+    def act(self, asked: Mapping[str, Any]) -> ActionResult:
+        """Carry out an action that came from outside, as plain values: `Action` has their names."""
+        return self._act(asked)
+
+    def _do(self, do: str, name: str, target: str = "key", **how: Any) -> ActionResult:
+        asked = {one: value for one, value in how.items() if value is not None}
+        return self._act({"do": do, "target": target, "name": name, **asked})
+
+
+def not_running(state: str) -> ActionRefusedError:
+    """Return what is raised where nothing runs."""
+    return ActionRefusedError("stopped", f"Nothing was done: the app is {state}.")

@@ -1,0 +1,108 @@
+"""Asks the HTTP side of one running app. The token goes into a header and nowhere else."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from ehkafka.checks import one_line
+from ehkafka.errors import ActionRefusedError, ConfigurationError, EndpointError
+
+# A thousand partitions are half a megabyte.
+ANSWER_BYTES_MAX: Final = 16 * 1024 * 1024
+TEXT_CHARACTERS_MAX: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What an app said: its status, and its JSON."""
+
+    status: int
+    body: dict[str, Any]
+
+    @property
+    def is_ok(self) -> bool:
+        """It did what was asked."""
+        return self.status == http.client.OK
+
+    @property
+    def text(self) -> str:
+        """Its sentence, cut."""
+        text = self.body.get("text")
+        return text[:TEXT_CHARACTERS_MAX] if isinstance(text, str) and text else "nothing that says why."
+
+
+class Door:
+    """One app's address. A redirect is not followed: the token would go with it."""
+
+    def __init__(self, url: str, token: str | None, timeout_s: float) -> None:
+        """Raises `ConfigurationError` for what is no URL."""
+        parts = urlsplit(url if "://" in url else f"http://{url}")
+        try:
+            port = parts.port
+        except ValueError:
+            port = 0
+        if parts.username or parts.password:
+            # Not repeated.
+            raise ConfigurationError("The URL: leave names and passwords out; the token comes from its file.")
+        more = parts.query or parts.fragment
+        if parts.scheme not in ("http", "https") or not parts.hostname or port == 0 or more:
+            raise ConfigurationError(
+                f"The URL {one_line(url)}: give the address of a running app, such as http://127.0.0.1:8080."
+            )
+        self.url = f"{parts.scheme}://{parts.netloc}"
+        self._kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+        self._host, self._port = parts.hostname, port
+        self._path = parts.path.rstrip("/")
+        self._token = token
+        self._timeout_s = timeout_s
+
+    def get(self, path: str) -> Any:
+        """Return what is there. Raises `EndpointError`."""
+        answer = self.ask("GET", path)
+        if not answer.is_ok:
+            raise EndpointError(f"{self.url} answered {answer.status}: {answer.text}")
+        return answer.body
+
+    def act(self, asked: dict[str, Any]) -> dict[str, Any]:
+        """Carry out an action. Raises `ActionRefusedError` and `EndpointError`."""
+        answer = self.ask("POST", "/actions", asked)
+        if answer.is_ok:
+            return answer.body
+        reason, names = answer.body.get("reason"), answer.body.get("names")
+        if isinstance(reason, str) and isinstance(names, list):
+            text = f"{self.url}: {answer.text}"
+            raise ActionRefusedError(reason, text, tuple(str(name) for name in names[:20]))
+        raise EndpointError(f"{self.url} answered {answer.status}: {answer.text}")
+
+    def ask(
+        self, method: str, path: str, body: dict[str, Any] | None = None, timeout_s: float | None = None
+    ) -> Answer:
+        """Return whatever it answers. Raises `EndpointError` where it does not, or not as an app of ours."""
+        headers = {"accept": "application/json"}
+        if self._token is not None:
+            headers["authorization"] = f"Bearer {self._token}"
+        if body is not None:
+            headers["content-type"] = "application/json"
+        connection = self._kind(self._host, self._port, timeout=timeout_s or self._timeout_s)
+        try:
+            payload = None if body is None else json.dumps(body)
+            connection.request(method, f"{self._path}{path}", payload, headers)
+            answer = connection.getresponse()
+            # Not orjson, which refuses half of a character pair: one odd text would hide all others.
+            found = json.loads(answer.read(ANSWER_BYTES_MAX))
+        except (OSError, http.client.HTTPException) as error:
+            raise EndpointError(
+                f"{self.url} does not answer: {error or type(error).__name__}. Is the app started with "
+                "--http, and is this its address?"
+            ) from None
+        except ValueError:
+            found = None
+        finally:
+            connection.close()
+        if not isinstance(found, dict):
+            raise EndpointError(f"{self.url} answered with something that is no JSON: no app of ours.")
+        return Answer(answer.status, found)

@@ -1,0 +1,239 @@
+"""What is shown of a state, as rows and lines of text. Pure; escapes and cuts what came from the wire."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from ehkafka.checks import printable
+from ehkafka.cli.top.measures import NONE, number, partition_name, span
+from ehkafka.wording import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ehkafka.cli.top.measures import Rates
+
+# Every busy partition has an oldest record; one that is younger, and on its way, holds nothing up.
+YOUNG_S: Final = 2.0
+ON_THEIR_WAY: Final = ("running", "queued")
+ROWS_MAX: Final = 300
+CELL_CHARACTERS_MAX: Final = 60
+LINE_CHARACTERS_MAX: Final = 400
+STACK_LINES_MAX: Final = 40
+
+KEY_COLUMNS: Final = ("", "KEY", "RECORD", "STATE", "AGE", "ATTEMPTS", "RECORDS", "ERROR")
+PARTITION_COLUMNS: Final = (
+    *("PARTITION", "HANDLED/S", "LAG", "BACKLOG", "PARKED", "OLDEST", "COMMITTED", "STATE"),
+)
+ERROR_COLUMNS: Final = ("COUNT", "KIND", "LAST", "SENTENCE")
+LETTER_COLUMNS: Final = ("LETTER", "KEY", "ERROR", "CAME FROM", "VALUE")
+EVENT_COLUMNS: Final = ("TIME", "LEVEL", "WHAT")
+HANDLER_COLUMNS: Final = ("HANDLER", "STATE", "TOPICS", "WORKERS")
+MEMBER_COLUMNS: Final = ("MEMBER", "STATE", "PROCESS", "PARTITIONS", "LAG", "HANDLED", "RESTARTS", "LAST END")
+# Columns whose digits stand below each other.
+NUMBERS: Final = frozenset(
+    {"AGE", "ATTEMPTS", "BACKLOG", "COMMITTED", "COUNT", "HANDLED", "HANDLED/S", "LAG", "OLDEST", "PARKED"}
+    | {"PARTITIONS", "PROCESS", "RECORDS", "RESTARTS", "WORKERS"}
+)
+
+
+class Row(NamedTuple):
+    """A row: what it is about, by which it keeps its place and the cursor, and its cells."""
+
+    name: str
+    cells: tuple[str, ...]
+    # It is drawn as what needs somebody.
+    is_urgent: bool = False
+
+
+def cut(text: object, characters_max: int = CELL_CHARACTERS_MAX) -> str:
+    """Return a text as one line of visible characters, cut."""
+    plain = str(text)
+    if len(plain) > characters_max:
+        plain = plain[: characters_max - 1] + "…"
+    return printable(plain)
+
+
+def is_stuck(key: dict[str, Any]) -> bool:
+    """Tell whether a key holds a commit and is not just being handled."""
+    return bool(key["is_blocking"]) and (key["status"] not in ON_THEIR_WAY or key["age_s"] >= YOUNG_S)
+
+
+def keys(state: dict[str, Any]) -> list[Row]:
+    """Return those that hold a commit up, then others that wait, then those on their way."""
+    found = sorted(
+        state["keys"], key=lambda one: (not is_stuck(one), one["status"] in ON_THEIR_WAY, -one["age_s"])
+    )
+    return [
+        Row(
+            one["name"],
+            (
+                "●" if is_stuck(one) else "",
+                cut(one["key"], 40),
+                cut(one["name"]),
+                _state_of(one),
+                span(one["age_s"]),
+                number(one["attempts"]),
+                number(one["records"]),
+                cut(one["last_error"], 80),
+            ),
+            is_stuck(one),
+        )
+        for one in found[:ROWS_MAX]
+    ]
+
+
+def _state_of(key: dict[str, Any]) -> str:
+    # A key that is held waits for what its error says; that stands elsewhere.
+    return cut(key["status"] if key["state"] == key["last_error"] else key["state"], 40)
+
+
+def partitions(state: dict[str, Any], rates: Rates, order: str = "name") -> list[Row]:
+    """Return them by name, or with the largest `lag` or `oldest` first."""
+    by_hand = state.get("paused_by_hand")
+    stopped = {topic for one in state.get("handlers", ()) if one["is_stopped"] for topic in one["topics"]}
+    found = list(state["snapshot"]["partitions"])
+    if order == "lag":
+        found.sort(key=lambda one: -(one["lag_records"] if one["lag_records"] is not None else -1))
+    elif order == "oldest":
+        found.sort(key=lambda one: -(one["oldest"] or {}).get("age_s", -1.0))
+    rows = []
+    for one in found:
+        name = partition_name(one["partition"])
+        is_by_hand = one["paused"] if by_hand is None else name in by_hand
+        word = _word(one, is_by_hand=is_by_hand, is_stopped=one["partition"]["topic"] in stopped)
+        cells = (
+            cut(name),
+            number(rates.partition(name)),
+            number(one["lag_records"]),
+            number(one["backlog_records"]),
+            number(one["parked_records"]),
+            span(one["oldest"]["age_s"]) if one["oldest"] else NONE,
+            number(one["committed"]),
+            word,
+        )
+        rows.append(Row(name, cells, word != "receives"))
+    return rows
+
+
+def _word(one: dict[str, Any], *, is_by_hand: bool, is_stopped: bool) -> str:
+    if is_stopped:
+        return "handler stopped"
+    if is_by_hand:
+        return "paused by hand"
+    if one["paused"]:
+        return "paused, is full"
+    if one["oldest"] and one["oldest"]["status"] not in ON_THEIR_WAY:
+        return "its commit is held up"
+    return f"stands still for {span(one['standstill_s'])}" if one["standstill_s"] > 0 else "receives"
+
+
+def errors(state: dict[str, Any]) -> list[Row]:
+    """Return them by kind, the newest first."""
+    return [
+        Row(
+            one["kind"],
+            (number(one["count"]), cut(one["kind"]), moment(one["last_at_s"]), cut(one["sentence"], 200)),
+        )
+        for one in state.get("errors", ())[:ROWS_MAX]
+    ]
+
+
+def letters(found: Sequence[dict[str, Any]]) -> list[Row]:
+    """Return letters as they were read."""
+    return [
+        Row(
+            f"{one['partition']}@{one['offset']}",
+            (
+                f"{one['partition']}@{one['offset']}",
+                cut(one["key"]),
+                cut(one.get("error") or NONE, 80),
+                cut(one.get("origin") or NONE),
+                cut(one.get("value") or "(no value)", 120),
+            ),
+        )
+        for one in found[:ROWS_MAX]
+    ]
+
+
+def events(state: dict[str, Any]) -> list[Row]:
+    """Return events and rebalances, the newest first."""
+    rebalances = [one | {"level": "rebalance"} for one in state.get("rebalances", ())]
+    found = sorted([*state.get("events", ()), *rebalances], key=lambda one: -one["at_s"])
+    return [
+        Row(
+            str(n),
+            (moment(one["at_s"]), cut(one["level"], 12), cut(one["sentence"], 300)),
+            one["level"] == "warning",
+        )
+        for n, one in enumerate(found[:ROWS_MAX])
+    ]
+
+
+def members(state: dict[str, Any]) -> list[Row]:
+    """Return the supervisor's members, then the addresses of members elsewhere."""
+    rows = []
+    for one in state["snapshot"].get("members", ()):
+        its = one["snapshot"] or {}
+        is_well = one["is_live"] and one["is_ready"]
+        cells = (
+            str(one["number"]),
+            cut(one["state"]) + (", ready" if one["is_ready"] else ", not ready"),
+            str(one["pid"] or NONE),
+            number(len(its["partitions"])) if its else NONE,
+            number(_lag_of(its)),
+            number(its.get("finished_records")),
+            number(one["restarts"]),
+            cut(one["last_end"] or NONE, 120),
+        )
+        rows.append(Row(str(one["number"]), cells, not is_well))
+    elsewhere = [f"{one['name']}: {one['url']}" for one in state.get("members_elsewhere", ())]
+    return rows + [Row(text, (cut(text, 120), "elsewhere", *("",) * 6)) for text in elsewhere[:ROWS_MAX]]
+
+
+def _lag_of(snapshot: dict[str, Any]) -> int | None:
+    """Return the sum over partitions; None where that of one is unknown."""
+    lags = [one["lag_records"] for one in snapshot.get("partitions", ())]
+    return None if not snapshot or None in lags else sum(lags)
+
+
+def handlers(state: dict[str, Any]) -> list[Row]:
+    """Return the handlers."""
+    return [
+        Row(
+            one["name"],
+            (
+                cut(one["name"]),
+                "stopped" if one["is_stopped"] else "started",
+                cut(", ".join(one["topics"]), 120),
+                number(one.get("workers")),
+            ),
+            one["is_stopped"],
+        )
+        for one in state.get("handlers", ())
+    ]
+
+
+def detail(key: dict[str, Any]) -> str:
+    """Return what is worth knowing of one key, in lines."""
+    line = f"{counted(key['attempts'], 'attempt')}, {counted(key['records'], 'record')} of the key in line"
+    lines = [
+        f"Key {cut(key['key'], 200)}   {cut(key['name'], 200)}   handler {cut(key['handler'])}",
+        f"{_state_of(key)}, received {span(key['age_s'])} ago, {line}",
+    ]
+    if key["last_error"]:
+        lines.append(f"Error: {cut(key['last_error'], LINE_CHARACTERS_MAX)}")
+    if key.get("value") is not None:
+        lines.append(f"Value: {cut(key['value'], LINE_CHARACTERS_MAX)}")
+    return "\n".join([*lines, *stack_lines(key.get("stack") or "")])
+
+
+def stack_lines(stack: str) -> Iterable[str]:
+    """Return a stack's lines, the last ones."""
+    return [cut(line, LINE_CHARACTERS_MAX) for line in stack.splitlines()[-STACK_LINES_MAX:]]
+
+
+def moment(at_s: float) -> str:
+    """Return a time of the day, here."""
+    return time.strftime("%H:%M:%S", time.localtime(at_s))

@@ -1,0 +1,225 @@
+"""Access: whose request it is, from where, and what it may. Stands before all routes.
+
+| path | who may |
+|---|---|
+| probes, `/metrics` | everybody: a kubelet and a Prometheus have no token and call the pod by its address |
+| what is read | off loopback who has the token; a page from elsewhere never |
+| actions | who has the token |
+
+The token comes as `Authorization: Bearer …`, or as the cookie that `/login` trades for it: an event stream of
+a browser can send no header. It stands in no address, where logs would keep it.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import secrets
+import socket
+import time
+from http.cookies import CookieError, SimpleCookie
+from typing import TYPE_CHECKING, Any, Final
+
+from starlette.datastructures import Headers
+from starlette.responses import FileResponse, JSONResponse
+
+from ehkafka.http.options import TOKEN_FILE_VARIABLE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, MutableMapping
+    from pathlib import Path
+
+    from starlette.responses import Response
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+    from ehkafka.http.options import Http
+    from ehkafka.settings.secret import Secret
+
+OPEN: Final = frozenset({"/live", "/ready", "/startup", "/health", "/metrics"})
+# What says nothing of the app: the page's own files, and the way to a cookie.
+PUBLIC: Final = "/page/"
+LOGIN: Final = "/login"
+SESSION_S: Final = 12 * 3600.0
+SESSIONS_MAX: Final = 100
+TEXT_CHARACTERS_MAX: Final = 200
+HOW_TO: Final = (
+    f"Give the app a token: EHKAFKA_HTTP_TOKEN, {TOKEN_FILE_VARIABLE} or --http-token-file, and send it as "
+    "`Authorization: Bearer …`."
+)
+HEADERS: Final = {
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+        "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+    ),
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-resource-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "cache-control": "no-store",
+}
+
+
+class Sessions:
+    """Cookies that stand for the token, each for some hours. One event loop's."""
+
+    def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
+        self._now_s = now_s
+        self._until_s: dict[str, float] = {}
+
+    def open(self) -> str:
+        """Return a new one; past a number the oldest ends."""
+        session = secrets.token_urlsafe(32)
+        self._until_s[session] = self._now_s() + SESSION_S
+        while len(self._until_s) > SESSIONS_MAX:
+            del self._until_s[next(iter(self._until_s))]
+        return session
+
+    def close(self, session: str) -> None:
+        """End one."""
+        self._until_s.pop(session, None)
+
+    def is_open(self, session: str) -> bool:
+        """Tell whether it is one of ours and not over."""
+        until_s = self._until_s.get(session)
+        return until_s is not None and until_s > self._now_s()
+
+
+class Access:
+    """The rules of one server."""
+
+    def __init__(self, options: Http, token: Secret | None) -> None:
+        self._token = token
+        self.sessions = Sessions()
+        self._is_loopback = options.is_loopback
+        self._names = {name.lower() for name in options.hosts}
+        self._names |= (
+            {"localhost"} if options.is_loopback else {options.host.lower(), socket.gethostname().lower()}
+        )
+        # Browsers send a cookie to all ports of a host: each app has a name of its own for it.
+        self.cookie = f"ehkafka-{options.port}" if options.port else f"ehkafka-{secrets.token_hex(4)}"
+
+    def session_of(self, headers: Headers) -> str:
+        """Return the session that a request's cookie names, if any."""
+        try:
+            cookies = SimpleCookie(headers.get("cookie", ""))
+        except CookieError:
+            return ""
+        found = cookies.get(self.cookie)
+        return "" if found is None else found.value
+
+    def is_token(self, given: str) -> bool:
+        """Tell whether it is the token, in a time that says nothing of how much of it is right."""
+        token = self._token
+        return token is not None and hmac.compare_digest(given.encode(), token.reveal().encode())
+
+    def has_token(self, headers: Headers) -> bool:
+        """Tell whether a request carries the token, or the cookie for it."""
+        scheme, _, given = headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer":
+            return self.is_token(given.strip())
+        return self.sessions.is_open(self.session_of(headers))
+
+    def described(self, headers: Headers) -> dict[str, Any]:
+        """Return what a request may, for the page."""
+        may_act = self.has_token(headers)
+        why_not = (
+            "" if may_act else "Actions need the token." if self._token else f"No token is set. {HOW_TO}"
+        )
+        return {"needs_token": self._token is not None, "may_act": may_act, "why_not": why_not}
+
+    def refusal(self, method: str, path: str, headers: Headers) -> tuple[int, str, str] | None:
+        """Return status, reason and text of why a request is refused; None where it may go on."""
+        if path in OPEN:
+            return None if method in ("GET", "HEAD") else (405, "method", "Only GET is answered here.")
+        if not self._knows(headers.get("host", "")):
+            return (
+                421,
+                "host",
+                (
+                    "This server is not known by that host name. Call it by its address, or name it with "
+                    "--http-host."
+                ),
+            )
+        if not _is_own(headers):
+            return 403, "origin", "Only this server's own page may ask this."
+        if (
+            method not in ("GET", "HEAD")
+            and headers.get("content-type", "").partition(";")[0] != "application/json"
+        ):
+            return 415, "content", "Send JSON, with content-type: application/json."
+        if path.startswith(PUBLIC) or path == LOGIN:
+            return None
+        if method in ("GET", "HEAD") and self._is_loopback:
+            return None
+        if self._token is None:
+            return 403, "token", f"This needs a token, and none is set. {HOW_TO}"
+        if not self.has_token(headers):
+            return (
+                401,
+                "token",
+                "This needs the token: log in on the page, or send `Authorization: Bearer …`.",
+            )
+        return None
+
+    def _knows(self, host: str) -> bool:
+        """Tell whether a Host header names this server: a name that is only pointed at it does not."""
+        name = host.rpartition("@")[2].lower()
+        if name.startswith("["):
+            name = name.partition("]")[0][1:]
+        elif name.count(":") == 1:
+            name = name.partition(":")[0]
+        if name in self._names:
+            return True
+        try:
+            address = ipaddress.ip_address(name)
+        except ValueError:
+            return False
+        # Nobody's DNS is in an address. From elsewhere loopback is not reached by another one.
+        return address.is_loopback or not self._is_loopback
+
+
+def _is_own(headers: Headers) -> bool:
+    """Tell whether a request comes from this server's page, or from no page at all."""
+    if headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+        return False
+    origin = headers.get("origin")
+    if origin is None:
+        return True
+    scheme, _, where = origin.partition("://")
+    return scheme in ("http", "https") and where.lower() == headers.get("host", "").lower()
+
+
+class Guarded:
+    """The ASGI middleware: refuses by `Access`, and adds the headers to every answer."""
+
+    def __init__(self, app: ASGIApp, access: Access, page: Path) -> None:
+        """`page` asks for the token where it is needed."""
+        self._app = app
+        self._access = access
+        self._page = page
+        self._headers = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or refuse it."""
+
+        async def send_with_headers(message: MutableMapping[str, Any]) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message.get("headers", ()), *self._headers]
+            await send(message)
+
+        if scope["type"] != "http":
+            if scope["type"] == "websocket":
+                await send({"type": "websocket.close", "code": 1008})
+            return
+        # As the routes see it: below where the user's own app has mounted this one.
+        path = scope["path"].removeprefix(scope.get("root_path", "")) or "/"
+        refused = self._access.refusal(scope["method"], path, Headers(scope=scope))
+        if refused is None:
+            await self._app(scope, receive, send_with_headers)
+            return
+        status, reason, text = refused
+        answer: Response = JSONResponse({"reason": reason, "text": text}, status)
+        if (path, status) == ("/", 401):
+            answer = FileResponse(self._page, status)
+        await answer(scope, receive, send_with_headers)

@@ -1,0 +1,239 @@
+"""The ASGI application: all routes of one app, behind `access`."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from http import HTTPStatus
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.responses import FileResponse, Response, StreamingResponse
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from ehkafka.errors import ActionRefusedError, EhkafkaError
+from ehkafka.http.access import SESSION_S, Access, Guarded
+from ehkafka.http.letters import LettersPage
+from ehkafka.http.probes import Probes
+from ehkafka.http.stream import Streams, TooManyStreamsError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from starlette.requests import Request
+
+    from ehkafka.http.journal import Journal
+    from ehkafka.http.options import Http
+    from ehkafka.http.served import Served
+    from ehkafka.http.state import State
+    from ehkafka.settings.secret import Secret
+
+PAGE: Final = Path(__file__).parent / "page"
+BODY_BYTES_MAX: Final = 16_384
+BODY_S: Final = 10.0
+STATUS_OF: Final = {
+    "invalid": 400,
+    "unknown": 404,
+    "elsewhere": 404,
+    "busy": 503,
+    "stopped": 503,
+}
+CONFLICT: Final = 409
+
+
+class Json(Response):
+    """JSON by orjson."""
+
+    media_type = "application/json"
+
+    def render(self, content: Any) -> bytes:
+        """Return the body."""
+        return orjson.dumps(content, option=orjson.OPT_NON_STR_KEYS)
+
+
+class Pages:
+    """The answers. Each look at the app is made on one of starlette's threads, never on the loop."""
+
+    def __init__(
+        self,
+        served: Served,
+        state: State,
+        journal: Journal,
+        access: Access,
+        metrics: Callable[[str], tuple[bytes, str]],
+    ) -> None:
+        self._served = served
+        self._state = state
+        self._access = access
+        self._probes = Probes(served)
+        self._streams = Streams(state, journal)
+        self._letters = LettersPage(served)
+        self._metrics = metrics
+        # One at a time: whoever asks meanwhile waits for the same lock of the interpreter anyway.
+        self._measuring = asyncio.Lock()
+
+    def routes(self) -> list[Route | Mount]:
+        """Return them all."""
+        probes = {"live": self._probes.live, "ready": self._probes.ready}
+        probes |= {"startup": self._probes.startup, "health": self._probes.health}
+        return [
+            *(Route(f"/{name}", functools.partial(_probe, answer)) for name, answer in probes.items()),
+            Route("/metrics", self.metrics),
+            Route("/snapshot", self.snapshot),
+            Route("/state", self.state),
+            Route("/events", self.events),
+            Route("/actions", self.actions, methods=["POST"]),
+            Route("/letters", self.letters),
+            Route("/letters/redrive", self.redrive, methods=["POST"]),
+            Route("/login", self.login, methods=["POST"]),
+            Route("/logout", self.logout, methods=["POST"]),
+            Route("/", self.page),
+            Route("/favicon.ico", self.no_icon),
+            Mount("/page", StaticFiles(directory=PAGE, check_dir=False)),
+        ]
+
+    async def metrics(self, request: Request) -> Response:
+        """Prometheus's text, or OpenMetrics for whoever asks for that."""
+        async with self._measuring:
+            body, kind = await run_in_threadpool(self._metrics, request.headers.get("accept", ""))
+        return Response(body, headers={"content-type": kind})
+
+    async def snapshot(self, _request: Request) -> Response:
+        """`App.snapshot()`."""
+        return Json((await run_in_threadpool(self._served.snapshot)).as_dict())
+
+    async def state(self, request: Request) -> Response:
+        """What the page shows."""
+        state = await run_in_threadpool(self._state.get)
+        return Json(state | {"access": self._access.described(request.headers)})
+
+    async def events(self, request: Request) -> Response:
+        """The same as it changes."""
+        try:
+            queue = self._streams.open()
+        except TooManyStreamsError:
+            text = "As many listen as may; close another page first."
+            return Json({"reason": "streams", "text": text}, HTTPStatus.SERVICE_UNAVAILABLE)
+        lines = self._streams.read(queue, self._access.described(request.headers))
+        return StreamingResponse(lines, media_type="text/event-stream")
+
+    async def actions(self, request: Request) -> Response:
+        """Carry one out."""
+        asked = await _json(request)
+        client = "an unknown address" if request.client is None else request.client.host
+        asked["by"] = f"the token, from {client}"
+        answer = await _answered(lambda: self._served.keys.act(asked).as_dict())
+        self._state.forget()
+        return answer
+
+    async def letters(self, request: Request) -> Response:
+        """The newest dead letters of a topic."""
+        given = request.query_params
+        limit = given.get("limit", "50")
+        if not limit.isascii() or not limit.isdigit() or len(limit) > 6:
+            raise HTTPException(HTTPStatus.BAD_REQUEST, "limit is a number.")
+        return await _answered(functools.partial(self._letters.newest, given.get("topic", ""), int(limit)))
+
+    async def redrive(self, request: Request) -> Response:
+        """Bring dead letters back to where they came from."""
+        asked = await _json(request)
+        topic, preview = asked.get("topic"), asked.get("preview", True)
+        if not isinstance(topic, str) or not isinstance(preview, bool):
+            raise HTTPException(HTTPStatus.BAD_REQUEST, "Give a topic, and preview as true or false.")
+        return await _answered(functools.partial(self._letters.redrive, topic, preview=preview))
+
+    async def login(self, request: Request) -> Response:
+        """Trade the token for a cookie."""
+        given = (await _json(request)).get("token")
+        if not isinstance(given, str) or not self._access.is_token(given):
+            return Json({"reason": "token", "text": "That is not the token."}, HTTPStatus.FORBIDDEN)
+        answer = Response(status_code=HTTPStatus.NO_CONTENT)
+        answer.set_cookie(
+            self._access.cookie,
+            self._access.sessions.open(),
+            max_age=int(SESSION_S),
+            httponly=True,
+            samesite="strict",
+            secure=request.url.scheme == "https",
+        )
+        return answer
+
+    async def logout(self, request: Request) -> Response:
+        """End the cookie."""
+        self._access.sessions.close(self._access.session_of(request.headers))
+        answer = Response(status_code=HTTPStatus.NO_CONTENT)
+        answer.delete_cookie(self._access.cookie)
+        return answer
+
+    async def page(self, _request: Request) -> Response:
+        """The page, which has nothing of the app in itself."""
+        return FileResponse(PAGE / "index.html")
+
+    async def no_icon(self, _request: Request) -> Response:
+        """The page names its icon itself."""
+        return Response(status_code=HTTPStatus.NOT_FOUND)
+
+
+async def _probe(answer: Callable[[], tuple[int, dict[str, Any]]], _request: Request) -> Response:
+    status, body = await run_in_threadpool(answer)
+    return Json(body, status)
+
+
+async def _answered(function: Callable[[], dict[str, Any]]) -> Response:
+    """Return what a function does on a thread, or why it does not."""
+    try:
+        return Json(await run_in_threadpool(function))
+    except ActionRefusedError as error:
+        status = STATUS_OF.get(error.reason, CONFLICT)
+        return Json({"reason": error.reason, "text": str(error), "names": list(error.names)}, status)
+    except EhkafkaError as error:
+        return Json({"reason": "failed", "text": str(error), "names": []}, HTTPStatus.BAD_GATEWAY)
+
+
+async def _json(request: Request) -> dict[str, Any]:
+    """Return a small JSON object. Raises `HTTPException` for anything else."""
+    body = b""
+    try:
+        async with asyncio.timeout(BODY_S):
+            async for part in request.stream():
+                body += part
+                if len(body) > BODY_BYTES_MAX:
+                    raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "Too long.")
+    except TimeoutError:
+        raise HTTPException(HTTPStatus.REQUEST_TIMEOUT, "Too slow.") from None
+    try:
+        found = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        raise HTTPException(HTTPStatus.BAD_REQUEST, "Send a JSON object.") from None
+    if not isinstance(found, dict):
+        raise HTTPException(HTTPStatus.BAD_REQUEST, "Send a JSON object.")
+    return found
+
+
+async def _refused(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return Json({"reason": "invalid", "text": error.detail}, error.status_code)
+
+
+def application(
+    options: Http,
+    token: Secret | None,
+    served: Served,
+    state: State,
+    journal: Journal,
+    metrics: Callable[[str], tuple[bytes, str]],
+) -> Any:
+    """Return the ASGI application of one app."""
+    access = Access(options, token)
+    pages = Pages(served, state, journal, access, metrics)
+    return Starlette(
+        routes=pages.routes(),
+        middleware=[Middleware(Guarded, access=access, page=PAGE / "index.html")],
+        exception_handlers={HTTPException: _refused},
+    )

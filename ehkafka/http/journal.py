@@ -1,0 +1,125 @@
+"""What happened lately: events, errors by kind, rebalances. A hook: filled on the telemetry thread."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import traceback
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from ehkafka.events import AttemptOverdue, PartitionAssigned, PartitionLost, PartitionRevoked
+from ehkafka.events.event import Failure, kind_in
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ehkafka.events import Event
+
+EVENTS_MAX: Final = 200
+REBALANCES_MAX: Final = 100
+# Kinds of errors that are remembered; past that the one seen longest ago goes.
+KINDS_MAX: Final = 50
+TEXT_CHARACTERS_MAX: Final = 2_000
+STACK_CHARACTERS_MAX: Final = 8_000
+STACK_EVERY_S: Final = 1.0
+_REBALANCE = (PartitionAssigned, PartitionLost, PartitionRevoked)
+
+
+@dataclass(slots=True)
+class _Errors:
+    count: int
+    last_at_s: float
+    sentence: str
+    stack: str
+    stack_at_s: float
+
+
+class Journal:
+    """Written by one thread, read by any."""
+
+    def __init__(self, now_s: Callable[[], float] = time.time) -> None:
+        self._now_s = now_s
+        self._lock = threading.Lock()
+        self._events: deque[dict[str, Any]] = deque(maxlen=EVENTS_MAX)
+        self._rebalances: deque[dict[str, Any]] = deque(maxlen=REBALANCES_MAX)
+        self._errors: dict[str, _Errors] = {}
+        # Called with each event as it is shown. Must not block.
+        self.listeners: list[Callable[[dict[str, Any]], None]] = []
+
+    def on_event(self, event: Event, /) -> None:
+        """Take one event."""
+        if event.level < logging.INFO:
+            return
+        now_s = self._now_s()
+        sentence = _cut(event.sentence(), TEXT_CHARACTERS_MAX)
+        shown = {
+            "at_s": now_s,
+            "level": logging.getLevelName(event.level).lower(),
+            "kind": type(event).__name__,
+            "sentence": sentence,
+        }
+        with self._lock:
+            self._events.append(shown)
+            if isinstance(event, _REBALANCE):
+                self._rebalances.append({"at_s": now_s, "sentence": sentence})
+            if event.level >= logging.WARNING:
+                self._count(event, now_s, sentence)
+        for listener in tuple(self.listeners):
+            listener(shown)
+
+    def events(self) -> list[dict[str, Any]]:
+        """Return the last events, the newest first."""
+        with self._lock:
+            return list(reversed(self._events))
+
+    def rebalances(self) -> list[dict[str, Any]]:
+        """Return the last rebalances, the newest first."""
+        with self._lock:
+            return list(reversed(self._rebalances))
+
+    def errors(self) -> list[dict[str, Any]]:
+        """Return the kinds of errors, the newest first."""
+        with self._lock:
+            found = [
+                {
+                    "kind": kind,
+                    "count": one.count,
+                    "last_at_s": one.last_at_s,
+                    "sentence": one.sentence,
+                    "stack": one.stack,
+                }
+                for kind, one in self._errors.items()
+            ]
+        return sorted(found, key=lambda one: -one["last_at_s"])
+
+    def _count(self, event: Event, now_s: float, sentence: str) -> None:
+        kind = type(event).__name__
+        error = getattr(event, "error", None)
+        if isinstance(error, str):
+            kind = f"{kind}: {_cut(kind_in(error), 200)}"
+        one = self._errors.pop(kind, None) or _Errors(0, now_s, sentence, "", 0.0)
+        one.count += 1
+        one.last_at_s, one.sentence = now_s, sentence
+        # A flood of one kind has one stack a second: making it takes longer than all the rest.
+        if now_s >= one.stack_at_s + STACK_EVERY_S:
+            one.stack, one.stack_at_s = _stack_of(event) or one.stack, now_s
+        # Last of all again: the first is the one seen longest ago.
+        self._errors[kind] = one
+        if len(self._errors) > KINDS_MAX:
+            del self._errors[next(iter(self._errors))]
+
+
+def _stack_of(event: Event) -> str:
+    if isinstance(event, AttemptOverdue):
+        return _cut(event.stack, STACK_CHARACTERS_MAX)
+    if isinstance(event, Failure) and event.exception is not None:
+        lines = traceback.format_exception(event.exception, limit=-20)
+        return _cut("".join(lines), STACK_CHARACTERS_MAX)
+    return ""
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"

@@ -1,0 +1,51 @@
+"""Probes: live, startup, ready and health, each with its reasons.
+
+`live` fails only for what a restart of the process cures, `ready` for what keeps the app from its work now.
+Neither is about records: a held key must not stop the roll-out of its own fix.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ehkafka.http.served import Served
+
+Answer = tuple[int, dict[str, Any]]
+OK, UNAVAILABLE = 200, 503
+
+
+class Probes:
+    """Answers as (status, body). Any thread."""
+
+    def __init__(self, served: Served) -> None:
+        self._served = served
+        # Kubernetes asks until it is green once; a rebalance later on is no start.
+        self._has_started = False
+
+    def live(self) -> Answer:
+        """Fail only for what a restart cures."""
+        state = self._served.state
+        reasons = self._served.not_live()
+        if state == "stopped" and not reasons:
+            reasons = ("The app has stopped.",)
+        return _answer(reasons, state)
+
+    def startup(self) -> Answer:
+        """Fail until the broker has answered and the group is joined, once."""
+        reasons = () if self._has_started else self._served.not_started()
+        self._has_started |= not reasons
+        return _answer(reasons, self._served.state)
+
+    def ready(self) -> Answer:
+        """Fail while no broker answers, the group is not joined, or the app stops."""
+        return _answer(self._served.not_ready(), self._served.state)
+
+    def health(self) -> Answer:
+        """Return all that is wrong."""
+        health = self._served.health()
+        return OK if health.ok else UNAVAILABLE, health.as_dict()
+
+
+def _answer(reasons: tuple[str, ...], state: str) -> Answer:
+    return UNAVAILABLE if reasons else OK, {"ok": not reasons, "state": state, "reasons": list(reasons)}

@@ -1,0 +1,57 @@
+"""One app's HTTP side, put together: what it remembers, its application, and the server where it has one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ehkafka.http.application import application
+from ehkafka.http.journal import Journal
+from ehkafka.http.server import HttpServer
+from ehkafka.http.state import State
+from ehkafka.settings.secret import Secret
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable
+
+    from ehkafka.http.options import Http
+    from ehkafka.http.served import Served
+
+
+class Site:
+    """Made once for an app; its server is made for each run."""
+
+    def __init__(
+        self, options: Http, served: Served, *, version: str, metrics: Callable[[str], tuple[bytes, str]]
+    ) -> None:
+        """Raises `ConfigurationError` for a token that cannot be read."""
+        self._options = options
+        token = options.read_token()
+        # A hook of the app's.
+        self.journal = Journal()
+        self._state = state = State(served, self.journal, version=version, shows_values=options.shows_values)
+        self.application: Any = application(
+            options, None if token is None else Secret(token), served, state, self.journal, metrics
+        )
+        self._server: HttpServer | None = None
+
+    def bind(self) -> str:
+        """Take the address, and return it as a URL. Raises `ConfigurationError`: then nothing has started."""
+        self._server = HttpServer(self._options)
+        return self._server.url
+
+    def start(self) -> None:
+        """Serve."""
+        assert self._server is not None
+        self._server.start(self.application, self._state.sample)
+
+    def stop(self) -> None:
+        """Serve no more, and let go of the address."""
+        server, self._server = self._server, None
+        if server is not None:
+            server.stop()
+
+    def owns(self, thread: threading.Thread) -> bool:
+        """Tell whether a thread is the server's."""
+        server = self._server
+        return server is not None and server.owns(thread)

@@ -1,0 +1,94 @@
+"""What the page and `top` show: one value, made of the app's picture and of what happened lately."""
+
+from __future__ import annotations
+
+import os
+import platform
+import socket
+import threading
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from ehkafka.http.past import EVERY_S, Past
+
+if TYPE_CHECKING:
+    from ehkafka.http.journal import Journal
+    from ehkafka.http.served import Served
+    from ehkafka.telemetry.snapshot import Snapshot
+
+# However many ask, the app is looked at so often at most.
+FRESH_S: Final = 0.5
+
+
+class State:
+    """Made by whichever thread asks; asked again too soon, the last one is given."""
+
+    def __init__(self, served: Served, journal: Journal, *, version: str, shows_values: bool) -> None:
+        self._served = served
+        self._journal = journal
+        self._version = version
+        self._shows_values = shows_values
+        self._past = Past()
+        self._past_s = float("-inf")
+        self._lock = threading.Lock()
+        # Under the lock: the last one, and when it was made.
+        self._last: dict[str, Any] | None = None
+        self._made_s = float("-inf")
+        self._began_s = time.monotonic()
+
+    def get(self) -> dict[str, Any]:
+        """Return it. Not from an event loop: it takes locks of the engine for a moment."""
+        with self._lock:
+            now_s = time.monotonic()
+            if self._last is None or now_s >= self._made_s + FRESH_S:
+                self._last = self._make(now_s)
+                self._made_s = now_s
+            return self._last
+
+    def sample(self) -> None:
+        """Take a point of the plots, if one is due."""
+        with self._lock:
+            now_s = time.monotonic()
+            if now_s >= self._past_s + EVERY_S - FRESH_S:
+                self._take_point(now_s, self._served.snapshot())
+
+    def forget(self) -> None:
+        """Make it anew for whoever asks next: something was just changed."""
+        self._made_s = float("-inf")
+
+    def _make(self, now_s: float) -> dict[str, Any]:
+        snapshot = self._served.snapshot()
+        if now_s >= self._past_s + EVERY_S:
+            self._take_point(now_s, snapshot)
+        return {
+            "snapshot": snapshot.as_dict(),
+            "health": self._served.health().as_dict(),
+            "keys": [one.as_dict() for one in self._served.keys.waiting(values=self._shows_values)],
+            "errors": self._journal.errors(),
+            "rebalances": self._journal.rebalances(),
+            "events": self._journal.events(),
+            "history": self._past.as_dict(),
+            "process": {
+                "pid": os.getpid(),
+                "version": self._version,
+                "python": platform.python_version(),
+                "uptime_s": now_s - self._began_s,
+                "rss_bytes": _rss_bytes(),
+                "threads": threading.active_count(),
+                "host": socket.gethostname(),
+            },
+            "letters": {"topics": list(self._served.letter_topics)},
+            "members_elsewhere": [],
+        }
+
+    def _take_point(self, now_s: float, snapshot: Snapshot) -> None:
+        self._past.add(snapshot)
+        self._past_s = now_s
+
+
+def _rss_bytes() -> int | None:
+    try:
+        with open("/proc/self/statm", encoding="ascii") as file:  # noqa: PTH123 - no path of a user's
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):  # not on Linux
+        return None

@@ -1,0 +1,95 @@
+"""The state as it changes, and events as they come, as server-sent events.
+
+One task makes the state for all who listen. Each has a short queue: a client that does not read misses what
+does not fit. Nobody else waits for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+from starlette.concurrency import run_in_threadpool
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from ehkafka.http.journal import Journal
+    from ehkafka.http.state import State
+
+EVERY_S: Final = 1.0
+STREAMS_MAX: Final = 32
+# Events and states that a client may be behind by.
+QUEUE_MAX: Final = 50
+# What is sent: its kind, and its JSON.
+Item = tuple[str, bytes]
+
+
+class TooManyStreamsError(Exception):
+    """As many listen as may."""
+
+
+class Streams:
+    """The listeners of one event loop."""
+
+    def __init__(self, state: State, journal: Journal) -> None:
+        self._state = state
+        self._journal = journal
+        self._queues: set[asyncio.Queue[Item]] = set()
+        self._task: asyncio.Task[None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def open(self) -> asyncio.Queue[Item]:
+        """Begin to listen. Raises `TooManyStreamsError`."""
+        if len(self._queues) >= STREAMS_MAX:
+            raise TooManyStreamsError
+        queue: asyncio.Queue[Item] = asyncio.Queue(QUEUE_MAX)
+        self._queues.add(queue)
+        if self._task is None or self._task.done():
+            self._loop = asyncio.get_running_loop()
+            self._task = self._loop.create_task(self._make())
+            self._journal.listeners.append(self._on_event)
+        return queue
+
+    async def read(self, queue: asyncio.Queue[Item], access: dict[str, Any]) -> AsyncIterator[bytes]:
+        """Yield the lines for one listener, the state at once. Closing it ends the listening."""
+        try:
+            allowed = b',"access":' + orjson.dumps(access) + b"}"
+            queue.put_nowait(("state", await self._dumped()))
+            while True:
+                kind, what = await queue.get()
+                # Each listener may do something else, and the state is long: only its end is its own.
+                yield line(kind, what[:-1] + allowed if kind == "state" else what)
+        finally:
+            self._queues.discard(queue)
+
+    async def _make(self) -> None:
+        try:
+            while self._queues:
+                await asyncio.sleep(EVERY_S)
+                self._give(("state", await self._dumped()))
+        finally:
+            self._journal.listeners.remove(self._on_event)
+
+    def _on_event(self, shown: dict[str, Any]) -> None:
+        """Take an event on the telemetry thread."""
+        loop = self._loop
+        if loop is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(self._give, ("event", orjson.dumps(shown)))
+
+    async def _dumped(self) -> bytes:
+        return await run_in_threadpool(
+            lambda: orjson.dumps(self._state.get(), option=orjson.OPT_NON_STR_KEYS)
+        )
+
+    def _give(self, what: Item) -> None:
+        for queue in self._queues:
+            if queue.full():
+                queue.get_nowait()  # the oldest: the next state has all that counts
+            queue.put_nowait(what)
+
+
+def line(kind: str, json: bytes) -> bytes:
+    """Return one server-sent event."""
+    return b"event: %s\ndata: %s\n\n" % (kind.encode(), json)

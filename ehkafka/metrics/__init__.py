@@ -1,0 +1,11 @@
+"""Metrics of an app for Prometheus. Needs the extra `[metrics]`: `pip install 'ehkafka[metrics]'`.
+
+`Collector` goes into a program's own registry, `exposition` is the text for a server that has none.
+`docs/metrics.md` names every metric.
+"""
+
+from __future__ import annotations
+
+from ehkafka.telemetry.prometheus.collector import Collector, exposition
+
+__all__ = ["Collector", "exposition"]

@@ -1,0 +1,117 @@
+"""What is asked of a run, and what it answers: plain values, which cross a process or a network."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from ehkafka.errors import ActionRefusedError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Target = Literal["key", "partition", "handler"]
+Do = Literal["pause", "resume", "retry", "skip", "dead_letter", "start", "stop"]
+ALLOWED: dict[str, tuple[str, ...]] = {
+    "key": ("pause", "resume", "retry", "skip", "dead_letter"),
+    "partition": ("pause", "resume"),
+    "handler": ("start", "stop"),
+}
+TEXT_CHARACTERS_MAX = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Action:
+    """One action on one key, partition or handler. `check` before it is carried out."""
+
+    do: Do
+    target: Target
+    # A key's as `names` reads them, `TOPIC/PARTITION`, or a handler's.
+    name: str
+    # Who asked, and from where: for the event.
+    by: str = "the app's own code"
+    # The head that whoever asks has seen: if another record is the head by now, nothing is done.
+    offset: int | None = None
+    # Not only the head: all records of the key that wait now.
+    all: bool = False
+    # A pause ends after so many seconds.
+    for_s: float | None = None
+    # A pause is taken over by the next assignment of the partition in this process.
+    keep: bool = False
+    # Say what would be done, and do nothing.
+    preview: bool = False
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Action:
+        """Make one of what came from outside. Raises `ActionRefusedError` for what is none."""
+        kinds: dict[str, tuple[type, ...]] = {
+            "do": (str,),
+            "target": (str,),
+            "name": (str,),
+            "by": (str,),
+            "offset": (int,),
+            "all": (bool,),
+            "for_s": (int, float),
+            "keep": (bool,),
+            "preview": (bool,),
+        }
+        for name, value in given.items():
+            if name not in kinds:
+                known = ", ".join(field.name for field in fields(cls))
+                raise refused("invalid", f"An action has no {name[:40]!r}; it has {known}.")
+            if value is None and name in ("offset", "for_s"):
+                continue
+            if type(value) not in kinds[name]:
+                raise refused("invalid", f"{name} of an action must be {kinds[name][-1].__name__}.")
+        if missing := [name for name in ("do", "target", "name") if name not in given]:
+            raise refused("invalid", f"An action needs {' and '.join(missing)}.")
+        action = cls(**given)
+        action.check()
+        return action
+
+    def check(self) -> None:
+        """Refuse what no run could do. Raises `ActionRefusedError`."""
+        if self.target not in ALLOWED:
+            raise refused("invalid", f"An action is on one of {', '.join(get_args(Target))}.")
+        if self.do not in ALLOWED[self.target]:
+            can = ", ".join(ALLOWED[self.target])
+            raise refused("invalid", f"{str(self.do)[:40]!r} is nothing to do with a {self.target}: {can}.")
+        if not self.name or len(self.name) > TEXT_CHARACTERS_MAX:
+            raise refused(
+                "invalid",
+                f"The name of a {self.target} has 1 to {TEXT_CHARACTERS_MAX} characters, not "
+                f"{len(self.name)}. A longer key is named by its head, as TOPIC/PARTITION@OFFSET.",
+            )
+        if self.for_s is not None and not 0 < self.for_s <= 366 * 86_400:
+            raise refused("invalid", f"for_s={self.for_s:g}: a pause lasts more than 0 s and a year at most.")
+        if self.do != "pause" and (self.keep or self.for_s is not None):
+            raise refused("invalid", f"for_s and keep are for a pause, not for {self.do}.")
+        if self.all and self.do not in ("skip", "dead_letter"):
+            raise refused("invalid", f"all is for skip and dead_letter, not for {self.do}.")
+
+
+@dataclass(frozen=True, slots=True)
+class ActionResult:
+    """What an action did, or in a preview would do. `changed` is False where all was so already."""
+
+    # A sentence.
+    text: str
+    changed: bool
+    # The key as `TOPIC/PARTITION@OFFSET`, the partition as `TOPIC/PARTITION`, or the handler's name.
+    name: str
+    # How many records it was about; 0 for partitions and handlers.
+    records: int = 0
+    is_preview: bool = False
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it for JSON."""
+        return asdict(self)
+
+
+def refused(reason: str, text: str, names: tuple[str, ...] = ()) -> ActionRefusedError:
+    """Return the error of an action that does nothing."""
+    return ActionRefusedError(reason, text, names)

@@ -1,0 +1,127 @@
+"""Pauses keys and partitions and stops handlers, in this assignment and in the next. Poll thread only."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ehkafka.run.steer.pauses import Paused, Pauses
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ehkafka.intake.by_hand import ByHand
+    from ehkafka.intake.context import IntakeContext
+    from ehkafka.intake.route import Route
+    from ehkafka.lanes.assignment import Assignment
+    from ehkafka.records import TopicPartition
+
+
+class Pausing:
+    """What somebody has paused or stopped."""
+
+    def __init__(self, context: IntakeContext, routes: Sequence[Route], by_hand: ByHand) -> None:
+        self._context = context
+        self._routes = {route.name: route for route in routes}
+        self._by_hand = by_hand
+        self._pauses = Pauses()
+        # Handlers that are stopped, by route.
+        self._stopped: set[str] = set()
+        # The epochs that have taken over what is kept.
+        self._epochs: dict[TopicPartition, int] = {}
+
+    def pause(self, paused: Paused, for_s: float | None, *, keep: bool) -> bool:
+        """Pause a key or a partition; False where it was paused already, and only the time is new."""
+        until_s = None if for_s is None else self._context.clock() + for_s
+        self._pauses.add(paused, until_s, keep=keep)
+        return self._begin(paused)
+
+    def resume(self, paused: Paused) -> bool:
+        """Let it go on, and forget about it; False where it was not paused."""
+        self._pauses.drop(paused)
+        return self._end(paused)
+
+    def is_paused(self, paused: Paused) -> bool:
+        """Tell whether it is paused now."""
+        if not paused.is_key:
+            return paused.partition in self._context.flow.by_hand
+        if paused.partition is not None and paused.partition not in self._context.owned:
+            return False
+        where = self._routes[paused.handler].dispatcher.holds.paused_keys.get(paused.key, set())
+        return where is None or self._assignment(paused) in where
+
+    def paused_keys(self) -> list[Paused]:
+        """Return the keys that are paused, those without a record now included."""
+        return [one for one in self._pauses.known() if one.is_key]
+
+    def stop(self, route: Route) -> bool:
+        """Start nothing more of a handler, and receive nothing for it; False where it was so already."""
+        if self.is_stopped(route):
+            return False
+        self._stopped.add(route.name)
+        with route.exchange.locked() as dispatcher:
+            dispatcher.holds.pause_all()
+        self._by_hand.pause(self._partitions(route))
+        return True
+
+    def start(self, route: Route) -> bool:
+        """End that; what is paused by itself stays so. False where the handler was not stopped."""
+        if not self.is_stopped(route):
+            return False
+        self._stopped.remove(route.name)
+        with route.exchange.locked() as dispatcher:
+            dispatcher.holds.resume_all()
+        route.exchange.wake_all()
+        paused = {one.partition for one in self._pauses.known() if not one.is_key}
+        self._by_hand.resume(where for where in self._partitions(route) if where not in paused)
+        return True
+
+    def is_stopped(self, route: Route) -> bool:
+        """Tell whether somebody has stopped a handler."""
+        return route.name in self._stopped
+
+    def check(self) -> list[Paused]:
+        """End pauses whose time is over, and return them; have new assignments take over what is kept."""
+        over = [one for one in self._pauses.take_ended(self._context.clock()) if self._end(one)]
+        owned = self._context.owned
+        new = {where for where, one in owned.items() if self._epochs.get(where) != one.assignment.epoch}
+        if new or len(owned) != len(self._epochs):
+            self._epochs = {where: one.assignment.epoch for where, one in owned.items()}
+            # A pause that is not kept ended with its epoch, even if the partition is ours again already.
+            self._pauses.forget_ended(owned.keys() - new)
+            for one in self._pauses.kept():
+                if one.partition is None or one.partition in new:
+                    self._begin(one)
+            self._by_hand.pause(where for where in new if self.is_stopped(owned[where].route))
+        return over
+
+    def _begin(self, paused: Paused) -> bool:
+        if not paused.is_key:
+            assert paused.partition is not None
+            is_new = not self.is_paused(paused)
+            self._by_hand.pause([paused.partition])
+            return is_new
+        with self._routes[paused.handler].exchange.locked() as dispatcher:
+            return dispatcher.holds.pause_key(paused.key, self._assignment(paused))
+
+    def _end(self, paused: Paused) -> bool:
+        if not self.is_paused(paused):
+            return False
+        if not paused.is_key:
+            assert paused.partition is not None
+            owned = self._context.owned.get(paused.partition)
+            if owned is None or not self.is_stopped(owned.route):
+                self._by_hand.resume([paused.partition])
+            return True
+        route = self._routes[paused.handler]
+        with route.exchange.locked() as dispatcher:
+            dispatcher.holds.resume_key(paused.key, self._assignment(paused))
+        route.exchange.wake_one()
+        return True
+
+    def _assignment(self, paused: Paused) -> Assignment | None:
+        if paused.partition is None:
+            return None
+        return self._context.owned[paused.partition].assignment
+
+    def _partitions(self, route: Route) -> list[TopicPartition]:
+        return [where for where, one in self._context.owned.items() if one.route is route]

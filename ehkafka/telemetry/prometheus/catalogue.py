@@ -1,0 +1,323 @@
+"""Every metric, once: its name, kind, unit, labels, and where in a snapshot its value stands. Pure.
+
+Base units are written out at the end of a name. All metrics have the label `group`, and with a supervisor
+`member`; none has a key for a label, for there are millions. What is not known is None, and has no series: a
+lag of 0 that nobody knows would hide the worst. `docs/metrics.md` has the same list, with when to worry.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, NamedTuple, TypeVar
+
+from ehkafka.workers.call_times import BOUNDS_S
+
+if TYPE_CHECKING:
+    from ehkafka.telemetry.snapshot import HandlerSnapshot, MemberSnapshot, PartitionSnapshot, Snapshot
+
+Of = TypeVar("Of")
+Kind = Literal["counter", "gauge", "histogram"]
+COMMON_LABELS: Final = ("group", "member")
+UNITS: Final = ("seconds", "bytes", "records")
+
+
+class Buckets(NamedTuple):
+    """A histogram's value: one count for each bucket and one for what lies above, and the sum."""
+
+    counts: tuple[int, ...]
+    total: float
+
+
+# A number, or one for each value of the label `by`; None: not known.
+Value = float | Mapping[str, float] | Buckets | None
+
+
+@dataclass(frozen=True, slots=True)
+class Metric(Generic[Of]):
+    """One metric: what `read` finds in a snapshot, or in its part for one partition, handler or member.
+
+    `meaning` is the help text. `own_labels` stand beside the `COMMON_LABELS`; `by` is one more, where `read`
+    gives a number for each of its values. `buckets` are upper ends, in the unit.
+    """
+
+    name: str
+    kind: Kind
+    meaning: str
+    read: Callable[[Of], Value]
+    own_labels: tuple[str, ...] = ()
+    by: str | None = None
+    buckets: tuple[float, ...] = ()
+
+    @property
+    def unit(self) -> str:
+        """What its name ends with, `_total` left aside; empty for a mere number."""
+        last = self.name.removesuffix("_total").rpartition("_")[2]
+        return last if last in UNITS else ""
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The labels beside the common ones."""
+        return self.own_labels if self.by is None else (*self.own_labels, self.by)
+
+
+def _of_app(
+    name: str, kind: Kind, meaning: str, read: Callable[[Snapshot], Value], by: str | None = None
+) -> Metric[Snapshot]:
+    return Metric(name, kind, meaning, read, by=by)
+
+
+def _of_partition(
+    name: str, meaning: str, read: Callable[[PartitionSnapshot], Value]
+) -> Metric[PartitionSnapshot]:
+    return Metric(name, "gauge", meaning, read, ("topic", "partition"))
+
+
+def _commits(snapshot: Snapshot) -> Value:
+    counters = snapshot.counters
+    return {
+        "acknowledged": counters.get("CommitAcknowledged", 0),
+        "failed": counters.get("CommitFailed", 0),
+    }
+
+
+def _rebalances(snapshot: Snapshot) -> Value:
+    kinds = ("assigned", "revoked", "lost")
+    return {kind: snapshot.counters.get(f"rebalances_{kind}", 0) for kind in kinds}
+
+
+def _overdue(snapshot: Snapshot) -> Value:
+    found = Counter({one.handler: 0 for one in snapshot.handlers})
+    found.update(call.handler for call in snapshot.overdue)
+    return found
+
+
+APP: tuple[Metric[Snapshot], ...] = (
+    _of_app("ehkafka_running", "gauge", "1 while the app runs, else 0.", lambda s: s.state == "running"),
+    _of_app("ehkafka_uptime_seconds", "gauge", "Since the app was started.", lambda s: s.uptime_s),
+    _of_app("ehkafka_partitions", "gauge", "Partitions that this app has now.", lambda s: len(s.partitions)),
+    _of_app(
+        "ehkafka_received_records_total",
+        "counter",
+        "Records that were received.",
+        lambda s: s.received_records,
+    ),
+    _of_app(
+        "ehkafka_finished_records_total",
+        "counter",
+        "Records with the outcome finished, those included that an earlier owner had finished.",
+        lambda s: s.finished_records,
+    ),
+    _of_app(
+        "ehkafka_skipped_records_total",
+        "counter",
+        "Records that were skipped: by their handler, by the failure policy, or because of their age.",
+        lambda s: s.skipped_records,
+    ),
+    _of_app(
+        "ehkafka_dead_letters_total",
+        "counter",
+        "Records whose dead letter is safe.",
+        lambda s: s.dead_lettered_records,
+    ),
+    _of_app(
+        "ehkafka_returned_records_total",
+        "counter",
+        "Received records without an outcome when their partition went; the next owner handles them.",
+        lambda s: s.returned_records,
+    ),
+    _of_app(
+        "ehkafka_stale_records_total",
+        "counter",
+        "Records that finished after their partition had gone: the next owner handles them once more.",
+        lambda s: s.stale_records,
+    ),
+    _of_app(
+        "ehkafka_lost_records_total",
+        "counter",
+        "Offsets that the log no longer held when they were to be read, and those that were skipped for it.",
+        lambda s: s.counters.get("records_lost", 0),
+    ),
+    _of_app(
+        "ehkafka_received_bytes_total",
+        "counter",
+        "Bytes that came in on the consumer's connections.",
+        lambda s: s.socket_bytes,
+    ),
+    _of_app("ehkafka_commits_total", "counter", "Commits, by result.", _commits, by="result"),
+    _of_app("ehkafka_rebalances_total", "counter", "Rebalances of the group here.", _rebalances, by="kind"),
+    _of_app(
+        "ehkafka_events_total",
+        "counter",
+        "Events of each kind in ehkafka.events, and the plain counters beside them.",
+        lambda s: s.counters,
+        by="event",
+    ),
+    _of_app(
+        "ehkafka_overdue_calls",
+        "gauge",
+        "Calls on threads that run for longer than their handler's deadline.",
+        _overdue,
+        by="handler",
+    ),
+    _of_app(
+        "ehkafka_throttled_seconds_total",
+        "counter",
+        "What brokers held their answers back because of quotas, over all brokers.",
+        lambda s: s.throttled_s,
+    ),
+    _of_app(
+        "ehkafka_broker_silence_seconds",
+        "gauge",
+        "Since any broker answered last, heartbeats included.",
+        lambda s: s.broker_silence_s,
+    ),
+    _of_app(
+        "ehkafka_poll_gap_seconds",
+        "gauge",
+        "The longest time between two turns of the poll loop, of the last one to two minutes.",
+        lambda s: s.poll_gap_s,
+    ),
+    _of_app(
+        "ehkafka_token_valid_seconds",
+        "gauge",
+        "How long the Entra ID token in use is still valid.",
+        lambda s: s.token_valid_s,
+    ),
+    _of_app(
+        "ehkafka_mirror_delay_seconds",
+        "gauge",
+        "How long the mirror has been behind the commits, where it has waited longest.",
+        lambda s: None if s.mirror is None else s.mirror.behind_s,
+    ),
+    _of_app(
+        "ehkafka_mirror_behind_partitions",
+        "gauge",
+        "Partitions whose mirror is behind their commit.",
+        lambda s: None if s.mirror is None else s.mirror.behind_partitions,
+    ),
+    _of_app(
+        "ehkafka_mirror_failing",
+        "gauge",
+        "1 while the mirror's store takes no writes, else 0.",
+        lambda s: None if s.mirror is None else s.mirror.error is not None,
+    ),
+)
+
+HANDLER: tuple[Metric[HandlerSnapshot], ...] = (
+    Metric(
+        "ehkafka_attempts_total",
+        "counter",
+        "Calls of the handler for a record, by what they led to.",
+        lambda h: h.attempts,
+        ("handler",),
+        by="outcome",
+    ),
+    Metric(
+        "ehkafka_handler_seconds",
+        "histogram",
+        "How long a call of the handler takes; of a batch handler it is a batch.",
+        lambda h: Buckets(h.call_counts, h.calls_s) if h.call_counts else None,
+        ("handler",),
+        buckets=BOUNDS_S,
+    ),
+    Metric("ehkafka_workers", "gauge", "Workers of the handler.", lambda h: h.workers, ("handler",)),
+)
+
+PARTITION: tuple[Metric[PartitionSnapshot], ...] = (
+    _of_partition(
+        "ehkafka_lag_records",
+        "Records up to the end of the log that are not finished.",
+        lambda p: p.lag_records,
+    ),
+    _of_partition(
+        "ehkafka_backlog_records",
+        "Received without an outcome and not parked.",
+        lambda p: p.backlog_records,
+    ),
+    _of_partition(
+        "ehkafka_backlog_bytes",
+        "Values, keys and headers of the backlog.",
+        lambda p: p.backlog_bytes,
+    ),
+    _of_partition(
+        "ehkafka_in_flight_records",
+        "Of the backlog: with its handler, or started and waiting for an answer.",
+        lambda p: p.in_flight_records,
+    ),
+    _of_partition(
+        "ehkafka_parked_records",
+        "Waiting in blocked lanes, beside the backlog.",
+        lambda p: p.parked_records,
+    ),
+    _of_partition(
+        "ehkafka_parked_bytes",
+        "Values, keys and headers of what is parked.",
+        lambda p: p.parked_bytes,
+    ),
+    _of_partition(
+        "ehkafka_watermark_next_offset",
+        "Offset up to which all received records have an outcome.",
+        lambda p: p.watermark,
+    ),
+    _of_partition(
+        "ehkafka_committed_next_offset",
+        "Offset that the broker has stored for the group.",
+        lambda p: p.committed,
+    ),
+    _of_partition(
+        "ehkafka_oldest_unfinished_seconds",
+        "Since the oldest record without an outcome was received; 0 where there is none.",
+        lambda p: 0.0 if p.oldest is None else p.oldest.age_s,
+    ),
+    _of_partition(
+        "ehkafka_lanes",
+        "Keys with records that are not finished, those left aside that wait in chunks.",
+        lambda p: p.lanes,
+    ),
+    _of_partition(
+        "ehkafka_blocked_lanes",
+        "Lanes whose first record waits: for its next attempt, for a command, or because its key is paused.",
+        lambda p: p.blocked_lanes,
+    ),
+    _of_partition(
+        "ehkafka_held_lanes",
+        "Of the blocked lanes, those that only a command, a restart or a rebalance lets go.",
+        lambda p: p.held_lanes,
+    ),
+    _of_partition(
+        "ehkafka_partition_paused",
+        "1 while fetching is paused because of the backlog, else 0.",
+        lambda p: p.paused,
+    ),
+    _of_partition(
+        "ehkafka_standstill_seconds",
+        "Since when the log goes on and nothing of it arrives, though the partition is not paused.",
+        lambda p: p.standstill_s,
+    ),
+)
+
+MEMBER: tuple[Metric[MemberSnapshot], ...] = (
+    Metric("ehkafka_member_live", "gauge", "1 while the member is live, else 0.", lambda m: m.is_live),
+    Metric(
+        "ehkafka_member_ready",
+        "gauge",
+        "1 while the member has joined the group, else 0.",
+        lambda m: m.is_ready,
+    ),
+    Metric(
+        "ehkafka_member_restarts_total",
+        "counter",
+        "How often the member was started again, rolling restarts included.",
+        lambda m: m.restarts,
+    ),
+    Metric(
+        "ehkafka_member_silence_seconds",
+        "gauge",
+        "Since the member answered its supervisor last; its other metrics are as old.",
+        lambda m: m.silence_s,
+    ),
+)
+
+ALL: tuple[Metric[Any], ...] = (*APP, *HANDLER, *PARTITION, *MEMBER)

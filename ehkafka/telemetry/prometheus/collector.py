@@ -1,0 +1,148 @@
+"""The collector: asks apps for their snapshots when Prometheus asks, and puts them as families of samples.
+
+It keeps nothing of its own: what counts is counted in the engine, so that several who scrape see the same,
+and one that comes late misses nothing but how long calls took before it was made. Any thread.
+"""
+
+from __future__ import annotations
+
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ehkafka.errors import ConfigurationError, MissingExtraError
+from ehkafka.telemetry.prometheus.catalogue import ALL, APP, HANDLER, MEMBER, PARTITION, Buckets, Metric
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from prometheus_client import Metric as Family
+
+    from ehkafka.telemetry.prometheus.catalogue import Value
+    from ehkafka.telemetry.snapshot import Snapshot
+
+    Labels = dict[str, str]
+
+
+class Source(Protocol):
+    """What shows metrics: an app, which may be the supervisor of several processes."""
+
+    def snapshot(self) -> Snapshot:
+        """Return its picture of this moment."""
+
+    def measure(self) -> None:
+        """Have it counted from now on how long calls take."""
+
+
+class Collector:
+    """The metrics of an app, or of several with different groups, for a registry of prometheus-client.
+
+    `prometheus_client.REGISTRY.register(Collector(app))`; the app may start later. Raises `MissingExtraError`
+    without prometheus-client, `ConfigurationError` for two apps of one group.
+    """
+
+    def __init__(self, app: Source, *apps: Source) -> None:
+        _prometheus()
+        self._apps = (app, *apps)
+        if apps:
+            _must_differ([one.snapshot().group for one in self._apps])
+        for one in self._apps:
+            one.measure()
+
+    def describe(self) -> Iterable[Family]:
+        """Return the families without samples: a registry refuses a second collector by them."""
+        return _Families().made
+
+    def collect(self) -> Iterable[Family]:
+        """Return the families as of now; those without a series are left out."""
+        families = _Families()
+        for app in self._apps:
+            families.add_app(app.snapshot())
+        return [family for family in families.made if family.samples]
+
+
+def exposition(collector: Collector, accept: str = "") -> tuple[bytes, str]:
+    """Return what an HTTP server answers a scrape with: the text, and its content type.
+
+    `accept` is the request's header: whoever asks for OpenMetrics gets that.
+    """
+    encode, content_type = _prometheus().exposition.choose_encoder(accept)
+    return encode(collector), content_type
+
+
+def _must_differ(groups: Sequence[str]) -> None:
+    if len(set(groups)) < len(groups):
+        raise ConfigurationError(
+            f"Collector: two apps have the same group ({', '.join(groups)}), and so would their series. Give "
+            "one app all of the handlers, or run it with members."
+        )
+
+
+def _prometheus() -> Any:
+    try:
+        import prometheus_client  # noqa: PLC0415 - an extra
+    except ModuleNotFoundError:
+        raise MissingExtraError("Metrics need prometheus-client: pip install 'ehkafka[metrics]'") from None
+    return prometheus_client
+
+
+class _Families:
+    """One family for each metric of the catalogue, filled app by app."""
+
+    def __init__(self) -> None:
+        prometheus = _prometheus()
+        self._sample = prometheus.samples.Sample
+        self._end_of = prometheus.utils.floatToGoString
+        make = prometheus.Metric
+        # prometheus-client adds `_total` itself.
+        self.made: list[Family] = [
+            make(metric.name.removesuffix("_total"), metric.meaning, metric.kind, metric.unit)
+            for metric in ALL
+        ]
+        self._by_name = {metric.name: family for metric, family in zip(ALL, self.made, strict=True)}
+
+    def add_app(self, snapshot: Snapshot) -> None:
+        """Add what an app shows; of a supervisor that of each of its members."""
+        labels = {"group": snapshot.group}
+        if not snapshot.members:
+            self._add_run(snapshot, labels)
+            return
+        own = [(labels | {"member": str(member.number)}, member) for member in snapshot.members]
+        self._add(MEMBER, own)
+        for of_member, member in own:
+            if member.snapshot is not None:
+                self._add_run(member.snapshot, of_member)
+
+    def _add_run(self, snapshot: Snapshot, labels: Labels) -> None:
+        self._add(APP, [(labels, snapshot)])
+        self._add(HANDLER, [(labels | {"handler": one.handler}, one) for one in snapshot.handlers])
+        named = [(one.partition, one) for one in snapshot.partitions]
+        self._add(
+            PARTITION,
+            [(labels | {"topic": at.topic, "partition": str(at.partition)}, one) for at, one in named],
+        )
+
+    def _add(self, metrics: Sequence[Metric[Any]], parts: Sequence[tuple[Labels, Any]]) -> None:
+        """Add a sample of each metric for each part. Parts share their labels: nobody changes them."""
+        sample = self._sample
+        for metric in metrics:
+            read, name, samples = metric.read, metric.name, self._by_name[metric.name].samples
+            for labels, part in parts:
+                value = read(part)
+                if isinstance(value, int | float):
+                    samples.append(sample(name, labels, value))
+                elif value is not None:
+                    samples += self._several(metric, labels, value)
+
+    def _several(self, metric: Metric[Any], labels: Labels, value: Value) -> Iterator[Any]:
+        """Yield the samples of a value that is more than one number."""
+        if isinstance(value, Buckets):
+            ends = [*map(self._end_of, metric.buckets), "+Inf"]
+            for end, count in zip(ends, accumulate(value.counts), strict=True):
+                yield self._sample(f"{metric.name}_bucket", labels | {"le": end}, count)
+            yield self._sample(f"{metric.name}_count", labels, sum(value.counts))
+            yield self._sample(f"{metric.name}_sum", labels, value.total)
+        else:
+            by: str = metric.by or ""
+            named: Mapping[str, float] = value  # type: ignore[assignment]
+            for name, number in named.items():
+                yield self._sample(metric.name, labels | {by: name}, number)

@@ -1,0 +1,342 @@
+"""Options of handlers from files, variables and flags: whose they are, which decides, and what is refused."""
+
+from __future__ import annotations
+
+import inspect
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ehkafka import App, Batch, Endpoint, Processes
+from ehkafka.app.handler_options import OPTIONS, Tunable
+from ehkafka.app.registration import Registration
+from ehkafka.cli.config import effective
+from ehkafka.cli.settings.given import Given
+from ehkafka.cli.settings.handlers import from_variable, resolved
+from ehkafka.cli.settings.model import OPTION_TYPES
+from ehkafka.errors import ConfigurationError
+from ehkafka.spark.engine.tasks.shipment import Shipment
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Callable
+
+    from ehkafka.handlers.spec import HandlerSpec
+
+KEY = "Zk9xQ0vR3t7pLmW2dYhB8sJc5uNe1aXg"
+SECRET = f"Endpoint=sb://unit-test.servicebus.windows.net/;SharedAccessKeyName=Root;SharedAccessKey={KEY}"
+SHOP = """
+import ehkafka
+app = ehkafka.App(group="home", endpoint=ehkafka.Endpoint.kafka("127.0.0.1:1"), start="earliest")
+@app.handler("readings")
+def readings(record): pass
+"""
+
+pytestmark = pytest.mark.usefixtures("folder")
+
+
+def readings(record: object) -> None:
+    """Handle."""
+
+
+def readings_late(record: object) -> None:
+    """Handle."""
+
+
+def store(batch: Batch) -> None:
+    """Handle many."""
+
+
+def shop() -> App:
+    """Return an app with handlers whose names begin alike, one of batches, and one in processes."""
+    app = App(group="code", start="latest", endpoint=Endpoint.kafka("code:1"))
+    app.handler("readings", workers=8, deadline_s=5.0)(readings)
+    app.handler("late")(readings_late)
+    app.batch_handler("stored", workers=2)(store)
+    app.handler("decoded", workers=Processes(2, batch_s=0.5))(inspect.cleandoc)
+    return app
+
+
+def configured(*flags: str, app: App | None = None) -> App:
+    """Return an app with what file, environment and flags say laid over its code."""
+    app = shop() if app is None else app
+    Given.read(None, flags).apply(app)
+    return app
+
+
+def spec_of(app: App, name: str) -> HandlerSpec:
+    """Return one handler as a run gets it."""
+    return next(spec for spec in app._options().specs if spec.name == name)
+
+
+def origins(app: App) -> dict[str, str]:
+    """Return where each option came from."""
+    return {one.name: one.origin for one in app.configuration() if one.section == "handlers"}
+
+
+def test_flag_before_variable_before_file_before_code_before_default(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each source decides what no higher one says, and is named as the origin."""
+    Path("ehkafka.toml").write_text("[handlers.readings]\nworkers = 2\ndeadline_s = 2\nrate_limit = 2\n")
+    monkeypatch.setenv("EHKAFKA_HANDLER_READINGS_WORKERS", "3")
+    monkeypatch.setenv("EHKAFKA_HANDLER_READINGS_DEADLINE_S", "3")
+    monkeypatch.setenv("EHKAFKA_HANDLER_READINGS_RATE_BURST", "")  # as a setting of the app: not set
+    app = configured("readings.workers=4")
+    spec = spec_of(app, "readings")
+    assert (spec.workers, spec.deadline_s, spec.rate_limit, spec.rate_burst) == (4, 3, 2, None)
+    found = origins(app)
+    assert found["readings.workers"] == "--set readings.workers"
+    assert found["readings.deadline_s"] == "EHKAFKA_HANDLER_READINGS_DEADLINE_S"
+    assert found["readings.rate_limit"] == "ehkafka.toml: handlers.readings.rate_limit"
+    assert (found["readings.rate_burst"], found["store.workers"]) == ("default", "code")
+    assert spec_of(app, "readings_late").workers == 16
+
+
+def test_each_option_is_taken_as_text_and_typed_in_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A variable, a flag and a file are read alike."""
+    texts = {
+        "workers": ("32", "32", 32),
+        "start": ("-10m", "'-10m'", timedelta(minutes=-10) * -1),
+        "max_age": ("7d", "'7d'", timedelta(days=7)),
+        "deadline_s": ("0.5", "0.5", 0.5),
+        "rate_limit": ("100", "100", 100),
+        "express": ("off", "false", False),
+    }
+    of_batches = {
+        "batch_records_max": ("50", "50", 50),
+        "batch_records_min": ("5", "5", 5),
+        "batch_bytes_max": ("1000", "1000", 1000),
+        "wait_s_max": ("0.1", "0.1", 0.1),
+    }
+    for handler, options in (("readings", texts), ("store", of_batches)):
+        for option, (text, written, value) in options.items():
+            assert getattr(spec_of(configured(f"{handler}.{option}={text}"), handler), option) == value
+            with monkeypatch.context() as patch:
+                patch.setenv(f"EHKAFKA_HANDLER_{handler.upper()}_{option.upper()}", text)
+                assert getattr(spec_of(configured(), handler), option) == value
+            Path("ehkafka.toml").write_text(f"[handlers.{handler}]\n{option} = {written}\n")
+            assert getattr(spec_of(configured(), handler), option) == value
+            Path("ehkafka.toml").unlink()
+    together = configured("readings.rate_limit=9", "readings.rate_burst=3")
+    assert spec_of(together, "readings").rate_burst == 3
+    assert {*texts, *of_batches, "rate_burst"} == set(OPTIONS) == set(OPTION_TYPES)
+
+
+def test_options_are_those_that_the_decorators_have() -> None:
+    """A renamed one would be refused where it is laid over the code's."""
+    app = shop()
+    record, batch = (
+        inspect.signature(one).parameters for one in (Registration.handler, Registration.batch_handler)
+    )
+    for handler in app.tunable_handlers:
+        assert set(handler.options) <= set(batch if handler.name == "store" else record)
+
+
+def test_processes_stay_processes() -> None:
+    """Their number changes, and nothing else of them; so it is in what runs on Spark's driver."""
+    app = configured("cleandoc.workers=5", "readings.workers=3")
+    assert spec_of(app, "cleandoc").workers == Processes(5, batch_s=0.5)
+    shown = {one.name: one.value for one in app.configuration()}
+    assert (shown["cleandoc.workers"], shown["readings.workers"]) == ("Processes(5)", 3)
+    assert [spec.workers for spec in Shipment.of(app._options()).specs] == [3, 16, 2, 1]
+
+
+def test_the_longest_name_that_fits_has_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`readings` is the beginning of `readings_late`; what no name is longer for is its own."""
+    monkeypatch.setenv("EHKAFKA_HANDLER_READINGS_LATE_WORKERS", "3")
+    monkeypatch.setenv("EHKAFKA_HANDLER_READINGS_MAX_AGE", "1h")
+    app = configured()
+    assert (spec_of(app, "readings").workers, spec_of(app, "readings_late").workers) == (8, 3)
+    assert spec_of(app, "readings").max_age == timedelta(hours=1)
+
+
+def test_a_longer_name_goes_before_an_option_that_ends_alike() -> None:
+    """No two options end alike today; a new one must not take a variable from a handler."""
+    handlers = [Tunable("a", ("t",), ("late_workers", "workers")), Tunable("a_late", ("t",), ("workers",))]
+    value = from_variable("EHKAFKA_HANDLER_A_LATE_WORKERS", "3")
+    assert resolved([value], handlers).options == {"a_late": {"workers": 3}}
+
+
+def named(name: str, topic: str, app: App) -> None:
+    """Register a handler under a name."""
+
+    def handle(record: object) -> None: ...
+
+    handle.__name__ = name
+    app.handler(topic)(handle)
+
+
+def test_two_handlers_that_fit_are_both_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a name that is another's in a variable, and by one name of two handlers."""
+    app = App(group="code", start="latest", endpoint=Endpoint.kafka("code:1"))
+    for name, topic in (("a.b", "one"), ("a_b", "two"), ("same", "three"), ("same", "four")):
+        named(name, topic, app)
+    both = r"A_B_WORKERS fits 'a.b' \(of one\) and 'a_b' \(of two\): rename"
+    monkeypatch.setenv("EHKAFKA_HANDLER_A_B_WORKERS", "3")
+    with pytest.raises(ConfigurationError, match=both):
+        configured(app=app)
+    monkeypatch.delenv("EHKAFKA_HANDLER_A_B_WORKERS")
+    both = r"'same' \(of three\) and 'same' \(of four\): rename"
+    with pytest.raises(ConfigurationError, match=rf"--set same.workers fits {both}"):
+        configured("same.workers=3", app=app)
+    monkeypatch.setenv("EHKAFKA_HANDLER_SAME_WORKERS", "3")
+    with pytest.raises(ConfigurationError, match=rf"EHKAFKA_HANDLER_SAME_WORKERS fits {both}"):
+        configured(app=app)
+    monkeypatch.delenv("EHKAFKA_HANDLER_SAME_WORKERS")
+    assert spec_of(configured("a.b.workers=3", "a_b.workers=4", app=app), "a.b").workers == 3
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "shown"),
+    [
+        (
+            "HANDLER_READING_WORKERS",
+            "3",
+            "no handler that this fits; did you mean EHKAFKA_HANDLER_READINGS_W",
+        ),
+        (
+            "HANDLER_READINGS_WORKER",
+            "3",
+            "no option 'worker' .*; did you mean workers?",
+        ),
+        (
+            "HANDLER_READINGS_COLOUR",
+            "3",
+            "no option 'colour' to be set here, only workers, start, .*its code",
+        ),
+        ("HANDLER_READINGS_RETRY", "3", "no option 'retry' to be set here, only workers"),
+        ("HANDLER_STORE_DEADLINE_S", "3", r"handler 'store' \(of stored\) has no option 'deadline_s'"),
+        (
+            "HANDLER_OTHERS_WORKERS",
+            "3",
+            "the app has no handler 'others_workers': it has readings, readings_late",
+        ),
+        ("HANDLER_READINGS_WORKERS", "many", "READINGS_WORKERS='many' is refused: .*valid integer"),
+        (
+            "HANDLER_READINGS_WORKERS",
+            "0",
+            "READINGS_WORKERS: handler 'readings': workers=0; use a number from 1",
+        ),
+        (
+            "HANDLER_CLEANDOC_WORKERS",
+            "5000",
+            r"CLEANDOC_WORKERS: Processes\(count=5000\): use a number from 1",
+        ),
+        ("HANDLER_READINGS_RATE_BURST", "3", "RATE_BURST: handler 'readings': rate_burst=3 means nothing"),
+        ("HANDLER_READINGS_MAX_AGE", "7", "READINGS_MAX_AGE='7' is refused: give a duration"),
+        ("HANDLER_STORE_BATCH_RECORDS_MIN", "900", r"MIN: batch handler 'store': batch_records_min=900; use"),
+        (
+            "WORKERS",
+            "3",
+            "no variable EHKAFKA_WORKERS: it belongs to one handler, so write EHKAFKA_HANDLER_<NAME>",
+        ),
+    ],
+)
+def test_a_mistake_in_a_variable_is_one_sentence_with_its_name(
+    variable: str, text: str, shown: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And nothing of the app has changed."""
+    monkeypatch.setenv(f"EHKAFKA_{variable}", text)
+    app = shop()
+    before = app._options().specs
+    with pytest.raises(ConfigurationError, match=shown) as caught:
+        configured("group=other", app=app)
+    assert f"EHKAFKA_{variable}" in str(caught.value)
+    assert (app._options().specs, app.settings.group) == (before, "code")
+
+
+@pytest.mark.parametrize(
+    ("flag", "shown"),
+    [
+        (
+            "reading.workers=3",
+            "--set reading.workers: the app has no handler 'reading'; did you mean readings?",
+        ),
+        ("readings.worker=3", "--set: there is no setting 'readings.worker'; did you mean readings.workers?"),
+        ("workers=3", r"no setting 'workers': it belongs to one handler, so write --set NAME.workers=…"),
+        ("readings.workers=3.5", "--set readings.workers='3.5' is refused: .*valid integer"),
+        ("readings.deadline_s=-1", "--set readings.deadline_s: handler 'readings': deadline_s=-1"),
+        ("store.express=true", r"--set store.express: handler 'store' \(of stored\) has no option 'express'"),
+        (f"readings.workers={SECRET}", r"--set readings.workers=\*\*\* is refused"),
+    ],
+)
+def test_a_mistake_in_a_flag_is_one_sentence_with_its_name(flag: str, shown: str) -> None:
+    """A secret is not repeated."""
+    with pytest.raises(ConfigurationError, match=shown) as caught:
+        configured(flag)
+    assert KEY not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("[handlers]\nreadings = 3", "handlers.readings is not a table; write .handlers.readings."),
+        ("[handlers.readings]\nworker = 3", "no option handlers.readings.worker; did you mean workers?"),
+        ("[handlers.readings]\nworkers = '3'", "handlers.readings.workers='3' is refused"),
+        ("[handlers.reading]\nworkers = 3", "handlers.reading.workers: the app has no handler 'reading'"),
+        ("[handlers.readings]\nworkers = 0", "handlers.readings.workers: handler 'readings': workers=0"),
+        (
+            "[app]\nworkers = 3",
+            r"no setting app.workers: it belongs to one handler, .*below \[handlers.NAME\]",
+        ),
+        ("[handler.readings]\nworkers = 3", r"no table \[handler\]; did you mean handlers?"),
+    ],
+)
+def test_a_mistake_in_a_file_is_one_sentence_with_file_and_key(text: str, shown: str) -> None:
+    """As of the app's settings."""
+    Path("ehkafka.toml").write_text(text)
+    with pytest.raises(ConfigurationError, match=f"ehkafka.toml: .*{shown}"):
+        configured()
+
+
+def test_what_kubernetes_sets_beside_a_service_is_no_option(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A service named ehkafka-handler-readings puts such variables into every pod."""
+    for name in ("SERVICE_HOST", "SERVICE_PORT", "PORT", "PORT_80_TCP_ADDR"):
+        monkeypatch.setenv(f"EHKAFKA_HANDLER_READINGS_{name}", "10.0.0.1")
+    assert spec_of(configured(), "readings").workers == 8
+
+
+def test_without_the_app_what_was_given_is_shown_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whose it is nobody knows then; a secret that stands in the wrong place is hidden."""
+    Path("ehkafka.toml").write_text("[endpoint]\nbootstrap = 'a:1'\n[handlers.readings]\nworkers = 2\n")
+    monkeypatch.setenv("EHKAFKA_HANDLER_READINGS_DEADLINE_S", SECRET)
+    shown = effective(None, Given.read(None, ["readings.workers=4"])).values
+    assert [(one.name, one.value, one.origin) for one in shown if one.section == "handlers"] == [
+        ("readings.workers", 4, "--set readings.workers"),
+        ("READINGS_DEADLINE_S", "***", "EHKAFKA_HANDLER_READINGS_DEADLINE_S"),
+    ]
+
+
+def test_a_program_lays_options_over_its_own_handlers() -> None:
+    """What it gives is shown with where it says that it comes from; an earlier one stays."""
+    app = shop()
+    app.configure(handlers={"readings": {"workers": 3}}, origins={"handlers.readings.workers": "a table"})
+    app.configure(handlers={"readings": {"deadline_s": None}, "store": {"workers": 1}})
+    spec = spec_of(app, "readings")
+    assert (spec.workers, spec.deadline_s, spec_of(app, "store").workers) == (3, None, 1)
+    found = origins(app)
+    assert (found["readings.workers"], found["readings.deadline_s"]) == ("a table", "configure()")
+    wrong: Any
+    for wrong in ({"readings": 3}, {"readings": {"start": "middle"}}, {"readings": {"order_by": len}}, [3]):
+        with pytest.raises(ConfigurationError):
+            app.configure(handlers=wrong)
+    assert spec_of(app, "readings") == spec
+
+
+def test_the_command_shows_them_and_refuses_a_bad_one(
+    ehkafka_command: Callable[..., subprocess.CompletedProcess[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`config` has a line for each with its origin; `run` ends with 2 before anything is reached."""
+    Path("shop.py").write_text(SHOP)
+    monkeypatch.setenv("EHKAFKA_HANDLER_READINGS_WORKERS", "32")
+    shown = ehkafka_command("config", "shop", "--set", "readings.rate_limit=5")
+    lines = {line.split()[0]: line.split() for line in shown.stdout.splitlines()}
+    assert lines["handlers.readings.workers"][1:3] == ["32", "EHKAFKA_HANDLER_READINGS_WORKERS"]
+    assert lines["handlers.readings.rate_limit"][1:4] == ["5.0", "--set", "readings.rate_limit"]
+    monkeypatch.setenv("EHKAFKA_HANDLER_READINGS_WORKERS", "-1")
+    ended = ehkafka_command("run", "shop")
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert "EHKAFKA_HANDLER_READINGS_WORKERS: handler 'readings': workers=-1" in ended.stderr

@@ -1,0 +1,75 @@
+"""Rates, the time that is left, and times in words."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from ehkafka.cli.top.measures import Rates, number, span, until_caught_up_s
+from tests.kit import http_states as states
+
+
+def at(at_s: float, finished: int, epoch: int = 1) -> dict[str, Any]:
+    """Return a snapshot with one partition."""
+    one = states.partition(3, epoch=epoch, finished_records=finished, received_records=finished)
+    return states.snapshot([one]).as_dict() | {"taken_at_s": at_s}
+
+
+def test_a_rate_is_a_difference_over_ten_seconds() -> None:
+    """What was longer ago counts for nothing; one snapshot is no rate."""
+    rates = Rates()
+    assert rates.handled_per_s is None
+    rates.note(at(100.0, 0))
+    assert rates.handled_per_s is None
+    rates.note(at(105.0, 5_000))
+    assert rates.handled_per_s == 1_000
+    for n in range(1, 11):
+        rates.note(at(105.0 + n, 5_000 + 10 * n))
+    assert rates.handled_per_s == 10
+    assert rates.partition("readings/3") == 10
+    assert rates.partition("readings/4") is None
+
+
+def test_another_process_and_another_epoch_count_from_their_beginning() -> None:
+    """No rate is negative."""
+    rates = Rates()
+    rates.note(at(100.0, 9_000))
+    rates.note(at(102.0, 9_200))
+    rates.note(at(103.0, 50))
+    assert rates.handled_per_s is None
+    rates.note(at(104.0, 60))
+    assert rates.handled_per_s == 10
+    rates.note(at(105.0, 70, epoch=2))
+    assert rates.partition("readings/3") is None
+
+
+@pytest.mark.parametrize(
+    ("lag", "lags", "handled_per_s", "left_s"),
+    [
+        (900, [1_500, 1_200, 900], 100.0, 15.0),
+        (900, [900, 900, 900], 100.0, math.inf),
+        (900, [600, 900, 1_200], 100.0, math.inf),
+        (150, [9, 9, 9], 100.0, 0.0),
+        (0, [], None, 0.0),
+        (900, [900], None, None),
+        (900, [900, None], None, None),
+        (900, [None, 1_200, 900], 100.0, 15.0),
+    ],
+)
+def test_the_time_that_is_left_follows_the_fall(
+    lag: int, lags: list[int | None], handled_per_s: float | None, left_s: float | None
+) -> None:
+    """A point each five seconds; it does not end where the lag does not fall; unknown is not none."""
+    history = {"at_s": [5.0 * n for n in range(len(lags))], "lag_records": lags}
+    assert until_caught_up_s(lag, history, handled_per_s) == left_s
+
+
+def test_words_of_times_and_numbers() -> None:
+    """The two units that matter; thousands apart."""
+    given = (0.042, 4.21, 31.0, 252.4, 7_300.0, 200_000.0, None, math.inf)
+    assert [span(one) for one in given] == [
+        *("0.04 s", "4.2 s", "31 s", "4 min 12 s", "2 h 1 min", "2 d 7 h", "–", "–")
+    ]
+    assert [number(one) for one in (1_234_567, 3.21, 0.0, None)] == ["1,234,567", "3.2", "0", "–"]

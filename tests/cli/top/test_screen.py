@@ -1,0 +1,276 @@
+"""`ehkafka top` as it is used: textual's pilot presses the keys, the double of the server answers."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from textual.widgets import Checkbox, Select
+
+from ehkafka.cli.door import Door
+from ehkafka.cli.top.ask import Ask
+from ehkafka.cli.top.asked import Asked
+from ehkafka.cli.top.screen import LIGHT, Top
+from tests.kit import http_states as states
+from tests.kit.http_double import TOKEN, HttpDouble, served
+from tests.kit.top_seen import Seen
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+SIZE = (132, 40)
+
+
+def used(story: Any, state: dict[str, Any], *, token: str | None = None) -> None:
+    """Run a story on the screen over a state."""
+
+    @asynccontextmanager
+    async def opened() -> AsyncIterator[Seen]:
+        double = HttpDouble(state)
+        with served(double) as url:
+            asked = Asked(Door(url, token, 5.0))
+            app = Top(asked, asked.state().body)
+            async with app.run_test(size=SIZE) as pilot:
+                await pilot.pause()
+                yield Seen(app, pilot, double)
+
+    async def run() -> None:
+        async with opened() as seen:
+            await story(seen)
+
+    asyncio.run(run())
+
+
+def test_a_poison_key_stands_first(tmp_path: Path) -> None:
+    """With its value and error below; the tiles and the reason above; rates by difference."""
+
+    async def story(seen: Seen) -> None:
+        assert "running, 1 problem" in seen.text("#head")
+        assert "readings/3 stands at 91003" in seen.text("#reasons")
+        first = seen.rows("keys")[0]
+        assert first[:3] == ["●", "home-4711", "readings/3@91003"]
+        assert first[4:7] == ["4 min 12 s", "5", "132"]
+        assert [row[0] for row in seen.rows("keys")].count("●") == 2
+        assert "ReadingError" in seen.text("#key-text")
+        assert '"sensor": null' in seen.text("#key-text")
+        assert "not catching up" in seen.text("#tile-1")
+        await seen.until(lambda: re.search(r"1,[78]\d\d", seen.text("#tile-0")))
+        kept = os.environ.get("EHKAFKA_PICTURES")
+        seen.app.save_screenshot("top.svg", path=kept or str(tmp_path))
+        await seen.pilot.press("down")
+        assert "TimeoutError" in seen.text("#key-text")
+
+    used(story, states.poisoned())
+
+
+def test_skipping_says_first_what_it_will_do() -> None:
+    """Escape does nothing; the head's offset goes along, and so does the choice of all records."""
+
+    async def story(seen: Seen) -> None:
+        seen.double.sentences["skip"] = "Skip readings/3@91003: its commit goes on to 91004."
+        await seen.asked("s")
+        assert seen.text("#dialog-text") == "Skip readings/3@91003: its commit goes on to 91004."
+        await seen.pilot.press("escape")
+        await seen.until(lambda: not isinstance(seen.app.screen, Ask))
+        assert seen.double.actions(preview=False) == []
+        await seen.asked("s")
+        seen.app.screen.query_one("#dialog-all", Checkbox).value = True
+        await seen.until(lambda: [one["all"] for one in seen.double.actions(preview=True)][-1:] == [True])
+        await seen.until(lambda: not seen.app.screen.query_one("#dialog-confirm").disabled)
+        await seen.confirmed()
+        asked = {"do": "skip", "target": "key", "name": "readings/3@91003", "offset": 91_003, "all": True}
+        assert seen.double.actions(preview=False) == [{**asked, "preview": False}]
+        assert "its commit goes on" in seen.notices()
+
+    used(story, states.poisoned())
+
+
+def test_an_enter_right_away_does_nothing() -> None:
+    """The dialog opens on Cancel."""
+
+    async def story(seen: Seen) -> None:
+        await seen.asked("d")
+        await seen.pilot.press("enter")
+        await seen.until(lambda: not isinstance(seen.app.screen, Ask))
+        assert seen.double.actions(preview=False) == []
+
+    used(story, states.poisoned())
+
+
+def test_a_refusal_is_shown_and_cannot_be_confirmed() -> None:
+    """With the server's sentence and the names that fit."""
+
+    async def story(seen: Seen) -> None:
+        body = {"reason": "moved", "text": "Nothing was done: it has moved.", "names": ["readings/3@91003"]}
+        seen.double.refusal = (409, body)
+        await seen.asked("r")
+        assert seen.text("#dialog-text") == "Nothing was done: it has moved.\n  readings/3@91003"
+        assert seen.app.screen.query_one("#dialog-confirm").disabled
+
+    used(story, states.poisoned())
+
+
+def test_partitions_are_ordered_and_paused_and_handlers_stopped() -> None:
+    """Each tab has its keys, and others do nothing there."""
+
+    async def story(seen: Seen) -> None:
+        await seen.pilot.press("2", "s")
+        assert not isinstance(seen.app.screen, Ask)
+        assert seen.rows("partitions")[3][7] == "its commit is held up"
+        await seen.pilot.press("o")
+        assert seen.rows("partitions")[0][:3:2] == ["readings/3", "5,210"]
+        await seen.pilot.press("home")
+        await seen.asked("p")
+        seen.app.screen.query_one("#dialog-for", Select).value = 300
+        await seen.until(lambda: [one["for_s"] for one in seen.double.actions(preview=True)][-1:] == [300])
+        await seen.until(lambda: not seen.app.screen.query_one("#dialog-confirm").disabled)
+        await seen.confirmed()
+        await seen.pilot.press("7")
+        await seen.asked("x")
+        await seen.confirmed()
+        done = seen.double.actions(preview=False)
+        assert [(one["do"], one["target"], one.get("for_s")) for one in done] == [
+            ("pause", "partition", 300),
+            ("stop", "handler", None),
+        ]
+
+    used(story, states.poisoned())
+
+
+def test_the_cursor_stays_on_its_key() -> None:
+    """Others that come before it push it down."""
+
+    async def story(seen: Seen) -> None:
+        await seen.pilot.press("down")
+        seen.double.state["keys"] = [
+            states.key(5, of=7, key="older", age_s=999.0).as_dict(),
+            *seen.double.state["keys"],
+        ]
+        await seen.until(lambda: seen.rows("keys")[0][1] == "older")
+        assert seen.app._table("keys").chosen == "readings/5@91250"
+
+    used(story, states.poisoned())
+
+
+def test_without_the_token_nothing_can_be_done() -> None:
+    """The reason stands on the screen, and again when somebody tries; the token opens it."""
+    state = states.poisoned()
+    state["access"] = states.state([], [], may_act=False)["access"]
+
+    async def refused(seen: Seen) -> None:
+        assert "Actions need the token" in seen.text("#reasons")
+        await seen.pilot.press("s")
+        await seen.until(lambda: "Actions need the token" in seen.notices())
+        assert not isinstance(seen.app.screen, Ask)
+
+    async def done(seen: Seen) -> None:
+        await seen.asked("s")
+        await seen.confirmed()
+        assert len(seen.double.actions(preview=False)) == 1
+
+    used(refused, state)
+    used(done, state, token=TOKEN)
+
+
+def test_what_comes_from_the_wire_is_text() -> None:
+    """No markup is read, and nothing steers the terminal."""
+
+    async def story(seen: Seen) -> None:
+        state = states.hostile()
+        state["health"]["reasons"] = ["[bold red]no[/] [/nothing] \u001b]0;owned\u0007"]
+        state["errors"][0]["kind"] = "[@click=app.quit]x[/]"
+        seen.double.state = state
+        await seen.until(lambda: "[bold red]no[/]" in seen.text("#reasons"))
+        await seen.pilot.press("3")
+        shown = seen.app.export_screenshot()
+        assert "[@click=app.quit]x[/]" in str(seen.rows("errors"))
+        texts = [seen.text(f"#{name}") for name in ("reasons", "head", "key-text", "error-text")]
+        texts += [
+            cell
+            for name in ("keys", "errors", "events", "members", "handlers")
+            for row in seen.rows(name)
+            for cell in row
+        ]
+        assert not re.search(
+            "[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\ud800-\udfff]", "".join(texts)
+        )
+        assert "\\x1b[2J" in "".join(texts)
+        assert "\u001b" not in shown
+        await seen.pilot.press("1")
+        await seen.asked("s")
+
+    used(story, states.healthy())
+
+
+def test_an_app_that_does_not_answer_is_a_notice_with_the_age() -> None:
+    """Until it answers again."""
+
+    async def story(seen: Seen) -> None:
+        seen.double.answers = False
+        await seen.until(lambda: seen.app.query_one("#broken").display)
+        assert re.search(
+            r"The app is stopped\. What is shown is \d+(\.\d+)? s old\. Still trying\.", seen.text("#broken")
+        )
+        seen.double.answers = True
+        await seen.until(lambda: not seen.app.query_one("#broken").display)
+
+    used(story, states.healthy())
+
+
+def test_letters_are_read_and_redriven() -> None:
+    """When asked for; where the server cannot, the commands stand there."""
+
+    async def story(seen: Seen) -> None:
+        letter = {"partition": 0, "offset": 17, "key": "home-1", "value": "{}", "headers": {}, "at_s": 1.0}
+        seen.double.letters = [letter | {"error": "ValueError: no", "origin": "readings/3@91000"}]
+        await seen.pilot.press("4", "l")
+        await seen.until(lambda: seen.rows("letters"))
+        assert seen.rows("letters")[0][:4] == ["0@17", "home-1", "ValueError: no", "readings/3@91000"]
+        await seen.asked("g")
+        assert seen.text("#dialog-text") == "1 letters of readings.dead go home."
+        await seen.confirmed()
+        assert [body["preview"] for path, body in seen.double.asked if path == "/letters/redrive"] == [
+            True,
+            False,
+        ]
+        await seen.pilot.press("n")
+        assert seen.text("#letters-note") == "l reads the letters of orders.dead."
+        assert seen.rows("letters") == []
+        await seen.pilot.press("n")
+        seen.double.letters = None
+        await seen.pilot.press("l")
+        await seen.until(lambda: "ehkafka dlq redrive readings.dead" in seen.text("#letters-note"))
+
+    used(story, states.healthy() | {"letters": {"topics": ["readings.dead", "orders.dead"]}})
+
+
+def test_members_events_and_the_process_have_their_tabs() -> None:
+    """And the colours can be changed."""
+
+    async def story(seen: Seen) -> None:
+        await seen.pilot.press("6")
+        assert seen.rows("members")[0][4] == "48"
+        assert seen.rows("members")[1][7] == "it was killed by signal 9"
+        assert seen.rows("members")[2][0] == "shop-2: http://10.0.0.7:8080/"
+        await seen.pilot.press("5", "7", "t")
+        assert "84 MiB" in seen.text("#process-text")
+        assert seen.app.theme == LIGHT.name
+
+    used(story, states.with_members())
+
+
+def test_it_ends_while_an_answer_is_on_its_way() -> None:
+    """A slow server delays nobody but itself, and its late answer finds no screen."""
+
+    async def story(seen: Seen) -> None:
+        seen.double.delay_s = 1.5
+        asked = len(seen.double.authorizations)
+        await seen.until(lambda: len(seen.double.authorizations) > asked)
+        await seen.pilot.press("q")
+        await seen.until(lambda: not seen.app.is_running)
+
+    used(story, states.poisoned())

@@ -1,0 +1,115 @@
+"""What `ehkafka top` asks, of whom, and what it refuses before it takes the terminal."""
+
+from __future__ import annotations
+
+import http.server
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ehkafka.cli.door import Door
+from ehkafka.cli.top import start
+from ehkafka.errors import ConfigurationError, EndpointError, MissingExtraError
+from tests.kit import http_states as states
+from tests.kit.http_double import TOKEN, HttpDouble, served
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+class _Elsewhere(http.server.BaseHTTPRequestHandler):
+    """Sends everybody to another page of its own."""
+
+    def do_GET(self) -> None:
+        """Answer."""
+        self.server.asked.append(self.path)  # type: ignore[attr-defined]
+        self.send_response(302 if self.path == "/state" else 200)
+        self.send_header("Location", "/caught")
+        self.end_headers()
+        self.wfile.write(b"<html>")
+
+    def log_message(self, *_: Any) -> None:
+        """Nothing."""
+
+
+@pytest.fixture
+def elsewhere() -> Iterator[Any]:
+    """Return a server that is no app."""
+    with http.server.HTTPServer(("127.0.0.1", 0), _Elsewhere) as server:
+        server.asked = []  # type: ignore[attr-defined]
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join(10)
+
+
+@pytest.fixture(autouse=True)
+def no_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take the machine's own variables away."""
+    for name in ("EHKAFKA_HTTP_TOKEN", "EHKAFKA_HTTP_TOKEN_FILE"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_the_token_goes_as_a_header_and_is_never_shown() -> None:
+    """Not in the address, nor in the repr."""
+    double = HttpDouble(states.healthy())
+    double.is_closed = True
+    with served(double) as url:
+        door = Door(url, TOKEN, 5.0)
+        assert door.ask("GET", "/state").is_ok
+        assert double.authorizations == [f"Bearer {TOKEN}"]
+        assert TOKEN not in repr(door) + door.url
+        assert Door(url, None, 5.0).ask("GET", "/state").status == 401
+
+
+def test_a_redirect_is_not_followed(elsewhere: Any) -> None:
+    """The token would go along to whoever is named."""
+    with pytest.raises(EndpointError, match="something that is no JSON"):
+        Door(f"http://127.0.0.1:{elsewhere.server_port}", TOKEN, 5.0).ask("GET", "/state")
+    assert elsewhere.asked == ["/state"]
+
+
+@pytest.mark.parametrize(
+    "url", ["http://u:p@h:1", "http://h:1/?token=t", "http://h:1/#t", "ftp://h:1", "h:x", ""]
+)
+def test_what_is_no_address_is_refused(url: str) -> None:
+    """Above all one with a name and a password, which are not repeated."""
+    with pytest.raises(ConfigurationError) as caught:
+        start.top(url, None)
+    assert "u:p" not in str(caught.value)
+
+
+def test_an_address_may_have_a_path_and_be_one_of_ipv6() -> None:
+    """An app may be mounted in another one; brackets stay."""
+    assert Door("http://[::1]:8080", None, 5.0).url == "http://[::1]:8080"
+    assert Door("https://h/ops/shop", None, 5.0)._path == "/ops/shop"
+
+
+def test_what_is_wrong_is_said_before_the_terminal_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A token that is missing or wrong, an output that is no terminal, nobody there."""
+    double = HttpDouble(states.healthy())
+    double.is_closed = True
+    file = tmp_path / "token"
+    with served(double) as url:
+        with pytest.raises(ConfigurationError, match="needs the token"):
+            start.top(url, None)
+        monkeypatch.setenv("EHKAFKA_HTTP_TOKEN", "x" * 20)
+        with pytest.raises(ConfigurationError, match="needs the token"):
+            start.top(url, None)
+        file.write_text(f"{TOKEN}\n")
+        with pytest.raises(ConfigurationError, match="needs a terminal"):
+            start.top(url, file)
+    with pytest.raises(EndpointError, match="does not answer"):
+        start.top(url, file)
+
+
+def test_without_textual_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before anybody is asked."""
+    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'ehkafka\[top\]'"):
+        start.top("127.0.0.1:1", None)

@@ -1,0 +1,98 @@
+"""What the page shows of canned states, in Chromium."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tests.kit import http_states as states
+from tests.kit.page_shown import card, picture, text
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.kit.page_shown import Shown
+
+
+def test_a_healthy_app_is_a_calm_page(shown: Shown, browser_page: Any) -> None:
+    """Numbers, rates by difference, four plots, the process; nothing holds it up though records are young."""
+    shown(states.healthy())
+    assert text(browser_page, "#group") == "shop"
+    assert text(browser_page, "#state") == "Running · healthy"
+    assert browser_page.locator("#nothing-holds").is_visible()
+    assert browser_page.locator("#cards .card").count() == 0
+    assert text(browser_page, '[data-number="lag"]') == "108"
+    assert text(browser_page, "#lag-note") == "keeps up"
+    browser_page.wait_for_selector(".plot canvas >> nth=3")
+    browser_page.wait_for_selector('tr[data-name="readings/3"] td:nth-child(2):text-matches("^2[0-9]{2}$")')
+    assert "84 MiB" in text(browser_page, "#process")
+    assert "ehkafka 0.9.0" in text(browser_page, "#process")
+    browser_page.hover("#plot-rates .u-over")
+    assert "handled" in text(browser_page, "#plot-rates .tip")
+
+
+def test_a_poison_key_is_what_holds_it_up(shown: Shown, browser_page: Any, tmp_path: Path) -> None:
+    """Key, record, value, attempts, error and the reason, above all else; young records are no blockers."""
+    shown(states.poisoned())
+    held = card(browser_page, "readings/3@91003")
+    for part in (
+        "home-4711",
+        "held",
+        "5 attempts",
+        "132 records",
+        "ReadingError",
+        '"sensor": null',
+        "4 min 12 s ago",
+    ):
+        assert part in held.inner_text()
+    assert browser_page.locator("#cards .card").count() == 2
+    assert text(browser_page, "#state") == "Running · 1 problem"
+    assert "readings/3 stands at 91003" in text(browser_page, "#reasons")
+    assert text(browser_page, '[data-number="oldest"]') == "4 min 12 s"
+    assert text(browser_page, '[data-number="waiting"]') == "3"
+    assert text(browser_page, "#lag-note") == "not catching up"
+    assert "(1) shop" in browser_page.title()
+    browser_page.click("#error-list li:first-child summary")
+    assert 'File "shop/readings.py", line 41' in text(browser_page, "#error-list li:first-child pre")
+    browser_page.click("#other-keys summary")
+    assert "home-99" in text(browser_page, "#other-rows tr:has-text('the key is paused')")
+    browser_page.click("#other-keys summary")
+    picture(browser_page, tmp_path / "page.png")
+
+
+def test_a_lag_that_falls_says_when_it_is_gone(shown: Shown, browser_page: Any) -> None:
+    """The last minute's fall goes on: 40 records each 5 s, 5 210 are left."""
+    state = states.poisoned()
+    state["history"] = states.history(lag=5_210, falls=40)
+    shown(state)
+    assert text(browser_page, "#lag-note") == "caught up in about 11 min 8 s"
+
+
+def test_partitions_are_sorted_by_any_column(shown: Shown, browser_page: Any) -> None:
+    """A thousand of them stay usable: the one with the most lag comes first, then the one with the least."""
+    shown(states.crowded())
+    first = "#partition-rows tr:first-child th"
+    assert text(browser_page, first) == "readings/0"
+    browser_page.get_by_role("button", name="Lag").click()
+    assert text(browser_page, first) == "readings/999"
+    browser_page.get_by_role("button", name="Lag").click()
+    assert text(browser_page, first) == "readings/0"
+    assert browser_page.locator("th[aria-sort=ascending]").inner_text().startswith("Lag")
+    assert browser_page.locator("#cards .card").count() == 8
+    assert text(browser_page, "#more-cards").startswith("492 more keys hold a commit")
+    browser_page.click("#other-keys summary")
+    assert browser_page.locator("#other-rows tr").count() == 200
+
+
+def test_members_are_listed_and_only_web_addresses_are_links(shown: Shown, browser_page: Any) -> None:
+    """Each member with its state and how it ended last; those elsewhere as links."""
+    shown(states.with_members())
+    assert text(browser_page, "#member-rows tr:nth-child(1) td:nth-child(5)") == "48"
+    assert "it was killed by signal 9" in text(browser_page, "#member-rows tr:nth-child(2)")
+    assert browser_page.get_attribute("#elsewhere a", "href") == "http://10.0.0.7:8080/"
+
+
+def test_events_come_as_they_happen(shown: Shown, browser_page: Any) -> None:
+    """Before the next state has them."""
+    double = shown(states.healthy(), every_s=4.0)
+    double.events.append({"at_s": 1e9, "level": "warning", "kind": "KeyHeld", "sentence": "key 'k' is held"})
+    browser_page.wait_for_selector("#event-list li[data-level=warning]:has-text(\"key 'k' is held\")")

@@ -1,0 +1,52 @@
+"""The page as a person sees it in a browser, over the double of its server. `page` is one of Playwright's."""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+from tests.kit.http_double import HttpDouble, served
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class Shown:
+    """Serves a state and opens the page on it; `close` leaves the page before its server ends."""
+
+    def __init__(self, page: Any) -> None:
+        self._page = page
+        self._servers = ExitStack()
+
+    def __call__(
+        self, state: dict[str, Any], wait_for: str = "#content:not([hidden])", **switches: Any
+    ) -> HttpDouble:
+        """Return the double, whose switches were set before it was asked anything."""
+        double = HttpDouble(state)
+        for name, value in switches.items():
+            setattr(double, name, value)
+        self._page.goto(self._servers.enter_context(served(double)) + "/")
+        self._page.wait_for_selector(wait_for)
+        return double
+
+    def close(self) -> None:
+        """An open page would go on asking."""
+        self._page.goto("about:blank")
+        self._servers.close()
+
+
+def text(page: Any, selector: str) -> str:
+    """Return the words of the one that fits."""
+    return str(page.inner_text(selector))
+
+
+def card(page: Any, name: str) -> Any:
+    """Return the card of the key whose head is named so."""
+    return page.locator(f'#cards .card[data-name="{name}"]')
+
+
+def picture(page: Any, path: Path) -> None:
+    """Take one, to where EHKAFKA_PICTURES says if it does: for the guides."""
+    kept = os.environ.get("EHKAFKA_PICTURES")
+    page.screenshot(path=f"{kept}/{path.name}" if kept else path, full_page=True)

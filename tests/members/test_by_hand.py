@@ -1,0 +1,102 @@
+"""Keys by hand and the one port of a supervisor: an action goes to the member that has the key."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+import signal
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.kit.waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+LIMIT_S = 60.0
+TOKEN = "a-token-of-24-characters"
+POISON = """
+    import logging, os
+    import ehkafka
+
+    endpoint = ehkafka.Endpoint.embedded({"orders": 4})
+    app = ehkafka.App(group="shop", endpoint=endpoint, start="earliest", stop_s=5, commit_interval_s=0.1)
+
+    @app.handler("orders", workers=2, on_failure=ehkafka.Hold())
+    def handle(record):
+        if record.key() == b"poison":
+            raise ValueError("no luck")
+
+    if __name__ == "__main__":
+        logging.basicConfig(level=logging.INFO)
+        app.run(members=2, members_min=2, http="127.0.0.1:0")
+"""
+
+
+class Port:
+    """The supervisor's server."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+
+    def ask(self, path: str, body: Any = None) -> tuple[int, Any]:
+        """Return status and what is there."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20.0)
+        headers = {"content-type": "application/json", "authorization": f"Bearer {TOKEN}"}
+        try:
+            method = "GET" if body is None else "POST"
+            connection.request(method, path, None if body is None else json.dumps(body), headers)
+            answer = connection.getresponse()
+            content = answer.read()
+            return answer.status, json.loads(content) if content[:1] in b"{[" else content.decode()
+        finally:
+            connection.close()
+
+
+@pytest.fixture
+def served(start: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Port]:
+    """Run a supervisor of two members with a port; return both."""
+    monkeypatch.setenv("EHKAFKA_HTTP_TOKEN", TOKEN)
+    running = start(parts=(POISON,))
+    running.wait_until_ready(2)
+    found = re.search(r"http://127\.0\.0\.1:(\d+)", running.stderr)
+    assert found is not None, running.stderr
+    return running, Port(int(found[1]))
+
+
+def test_probes_state_and_metrics_are_those_of_all_members(served: tuple[Any, Port]) -> None:
+    """Ready needs as many as was asked for; each metric names its member."""
+    running, port = served
+    # The group may still move: a member that joins late takes partitions from the other one.
+    wait_until(lambda: [port.ask(path)[0] for path in ("/live", "/startup", "/ready")] == [200, 200, 200])
+    members = port.ask("/snapshot")[1]["members"]
+    assert {one["number"] for one in members} == {1, 2}
+    text = port.ask("/metrics")[1]
+    assert 'member="1"' in text
+    assert 'member="2"' in text
+    first = running.members()[1]
+    os.kill(first, signal.SIGKILL)
+    wait_until(lambda: port.ask("/ready")[0] == 503)
+    assert port.ask("/live")[0] == 200
+    wait_until(lambda: port.ask("/ready")[0] == 200, timeout_s=LIMIT_S)
+
+
+def test_an_action_reaches_the_member_that_has_the_key(served: tuple[Any, Port]) -> None:
+    """By its head and by its text; a handler stops in all; who is not here is said."""
+    running, port = served
+    act = lambda **asked: port.ask("/actions", asked)  # noqa: E731 - one line for each call below
+    status, answer = act(do="skip", target="key", name="never")
+    assert (status, answer["reason"]) == (404, "unknown")
+    # Until the group has settled partition 3 may be on its way from one member to the other.
+    wait_until(lambda: len(port.ask("/snapshot")[1]["partitions"]) == 4 and port.ask("/ready")[0] == 200)
+    wait_until(lambda: act(do="pause", target="partition", name="orders/3")[0] == 200)
+    assert act(do="pause", target="partition", name="orders/3")[1]["changed"] is False
+    status, answer = act(do="pause", target="partition", name="orders/9")
+    assert (status, answer["reason"]) == (404, "elsewhere")
+    status, answer = act(do="stop", target="handler", name="handle")
+    assert (status, answer["changed"], "2 of 2 members" in answer["text"]) == (200, True, True)
+    assert act(do="start", target="handler", name="handle")[0] == 200
+    wait_until(lambda: "By hand: handler handle stopped" in running.stderr)
