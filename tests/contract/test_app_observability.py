@@ -128,7 +128,7 @@ def test_a_snapshot_of_a_large_backlog_does_not_hold_the_handlers_up(lab: Any, w
 
 
 def test_a_snapshot_of_many_partitions_holds_nobody_up(embedded_broker_factory: Any, wait_for: Any) -> None:
-    """Of 500 partitions with 10 000 live lanes: the quickest of some looks, and its hold of a lock."""
+    """Of 500 partitions with 10 000 live lanes: the thread's own time for a look and for a hold of a lock."""
     done = asyncio.Event()
 
     async def handle(_record: Any) -> None:
@@ -149,16 +149,16 @@ def test_a_snapshot_of_many_partitions_holds_nobody_up(embedded_broker_factory: 
     @contextlib.contextmanager
     def timed() -> Iterator[Any]:
         with locked() as dispatcher:
-            began_s = time.perf_counter()
+            began_s = time.thread_time()
             yield dispatcher
-            holds_s.append(time.perf_counter() - began_s)
+            holds_s.append(time.thread_time() - began_s)
 
     route.exchange.locked = timed
     for _ in range(20):
         holds_s.clear()
-        began_s = time.perf_counter()
+        began_s = time.thread_time()
         snapshot = app.snapshot()
-        looks_s.append(time.perf_counter() - began_s)
+        looks_s.append(time.thread_time() - began_s)
         longest_s.append(max(holds_s))
     assert (len(snapshot.partitions), sum(one.in_flight_records for one in snapshot.partitions)) == (
         500,
