@@ -93,6 +93,13 @@ def _overdue(snapshot: Snapshot) -> Value:
     return found
 
 
+def _call_times(handler: HandlerSnapshot) -> Value:
+    # None were timed; or a member that is of another version, as in a rolling restart, has other buckets.
+    if len(handler.call_counts) != len(BOUNDS_S) + 1:
+        return None
+    return Buckets(handler.call_counts, handler.calls_s)
+
+
 APP: tuple[Metric[Snapshot], ...] = (
     _of_app("ehkafka_running", "gauge", "1 while the app runs, else 0.", lambda s: s.state == "running"),
     _of_app("ehkafka_uptime_seconds", "gauge", "Since the app was started.", lambda s: s.uptime_s),
@@ -218,7 +225,7 @@ HANDLER: tuple[Metric[HandlerSnapshot], ...] = (
         "ehkafka_handler_seconds",
         "histogram",
         "How long a call of the handler takes; of a batch handler it is a batch.",
-        lambda h: Buckets(h.call_counts, h.calls_s) if h.call_counts else None,
+        _call_times,
         ("handler",),
         buckets=BOUNDS_S,
     ),
