@@ -141,6 +141,7 @@ def test_a_terminal_shows_a_bar_that_goes_with_the_backlog(terminal: Callable[..
     assert "catching up" not in there.text[there.text.index("Caught up with 2 partitions") :]
 
 
+@pytest.mark.slow
 def test_a_run_without_an_end_shows_it_too_while_it_is_behind(terminal: Callable[..., Terminal]) -> None:
     """And takes it away once it has caught up."""
     there = terminal(SLOW)
