@@ -46,8 +46,8 @@ SHOP = """
             logging.getLogger("shop").info("LOGGED %s", record.where)
 """
 GOOD = SHOP.replace("k13", "none")
-# Eight seconds of work.
-SLOW = GOOD.replace("range(600)", "range(1600)").replace("workers=4", "workers=2")
+# Eight seconds of work or more, all of it in one partition, so that the lag is known at once.
+SLOW = GOOD.replace("range(600)", "range(800)").replace("workers=4", "workers=1").replace("number % 2", "0")
 
 
 def shown(uptime_s: float, finished: int, *lefts: int | None, lag: int | None = 0) -> Snapshot:
@@ -141,6 +141,7 @@ def test_a_terminal_shows_a_bar_that_goes_with_the_backlog(terminal: Callable[..
     assert "catching up" not in there.text[there.text.index("Caught up with 2 partitions") :]
 
 
+@pytest.mark.slow
 def test_a_run_without_an_end_shows_it_too_while_it_is_behind(terminal: Callable[..., Terminal]) -> None:
     """And takes it away once it has caught up."""
     there = terminal(SLOW)
