@@ -92,10 +92,9 @@ class Access:
         self._token = token
         self.sessions = Sessions()
         self._is_loopback = options.is_loopback
-        self._names = {name.lower() for name in options.hosts}
-        self._names |= (
-            {"localhost"} if options.is_loopback else {options.host.lower(), socket.gethostname().lower()}
-        )
+        self._names = {name.lower() for name in (*options.hosts, "localhost")}
+        if not options.is_loopback:
+            self._names |= {options.host.lower(), socket.gethostname().lower()}
         # Browsers send a cookie to all ports of a host: each app has a name of its own for it.
         self.cookie = f"ehkafka-{options.port}" if options.port else f"ehkafka-{secrets.token_hex(4)}"
 

@@ -13,6 +13,7 @@ from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
+from starlette.requests import ClientDisconnect
 from starlette.responses import FileResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
@@ -21,8 +22,9 @@ from ehkafka.errors import ActionRefusedError, EhkafkaError
 from ehkafka.http.access import SESSION_S, Access, Guarded
 from ehkafka.http.elsewhere import who_has
 from ehkafka.http.letters import LettersPage
+from ehkafka.http.loops import Loops
 from ehkafka.http.probes import Probes
-from ehkafka.http.stream import Streams, TooManyStreamsError
+from ehkafka.http.stream import TooManyStreamsError, dumped
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 PAGE: Final = Path(__file__).parent / "page"
 BODY_BYTES_MAX: Final = 16_384
 BODY_S: Final = 10.0
+CLIENT_CHARACTERS_MAX: Final = 60
 STATUS_OF: Final = {
     "invalid": 400,
     "unknown": 404,
@@ -55,7 +58,7 @@ class Json(Response):
 
     def render(self, content: Any) -> bytes:
         """Return the body."""
-        return orjson.dumps(content, option=orjson.OPT_NON_STR_KEYS)
+        return dumped(content)
 
 
 class Pages:
@@ -73,11 +76,9 @@ class Pages:
         self._state = state
         self._access = access
         self._probes = Probes(served)
-        self._streams = Streams(state, journal)
         self._letters = LettersPage(served)
         self._metrics = metrics
-        # One at a time: whoever asks meanwhile waits for the same lock of the interpreter anyway.
-        self._measuring = asyncio.Lock()
+        self._loops = Loops(state, journal)
 
     def routes(self) -> list[Route | Mount]:
         """Return them all."""
@@ -101,35 +102,40 @@ class Pages:
 
     async def metrics(self, request: Request) -> Response:
         """Prometheus's text, or OpenMetrics for whoever asks for that."""
-        async with self._measuring:
-            body, kind = await run_in_threadpool(self._metrics, request.headers.get("accept", ""))
+        here = self._loops.current()
+        async with here.measuring:
+            body, kind = await here.call(self._metrics, request.headers.get("accept", ""))
         return Response(body, headers={"content-type": kind})
 
     async def snapshot(self, _request: Request) -> Response:
         """`App.snapshot()`."""
-        return Json((await run_in_threadpool(self._served.snapshot)).as_dict())
+        return Json((await self._loops.current().call(self._served.snapshot)).as_dict())
 
     async def state(self, request: Request) -> Response:
         """What the page shows."""
-        state = await run_in_threadpool(self._state.get)
+        state = await self._loops.current().call(self._state.get)
         return Json(state | {"access": self._access.described(request.headers)})
 
     async def events(self, request: Request) -> Response:
         """The same as it changes."""
+        if request.method == "HEAD":
+            return Response(media_type="text/event-stream")
+        streams = self._loops.current().streams
         try:
-            queue = self._streams.open()
+            queue = streams.open()
         except TooManyStreamsError:
             text = "As many listen as may; close another page first."
             return Json({"reason": "streams", "text": text}, HTTPStatus.SERVICE_UNAVAILABLE)
-        lines = self._streams.read(queue, self._access.described(request.headers))
+        lines = streams.read(queue, self._access.described(request.headers))
         return StreamingResponse(lines, media_type="text/event-stream")
 
     async def actions(self, request: Request) -> Response:
         """Carry one out."""
         asked = await _json(request)
         client = "an unknown address" if request.client is None else request.client.host
-        asked["by"] = f"the token, from {client}"
-        answer = await _answered(functools.partial(self._act, asked))
+        # A proxy says which address it is, or whoever says to be one.
+        asked["by"] = f"the token, from {client[:CLIENT_CHARACTERS_MAX]}"
+        answer = await self._answered(functools.partial(self._act, asked))
         self._state.forget()
         return answer
 
@@ -147,7 +153,9 @@ class Pages:
         limit = given.get("limit", "50")
         if not limit.isascii() or not limit.isdigit() or len(limit) > 6:
             raise HTTPException(HTTPStatus.BAD_REQUEST, "limit is a number.")
-        return await _answered(functools.partial(self._letters.newest, given.get("topic", ""), int(limit)))
+        return await self._answered(
+            functools.partial(self._letters.newest, given.get("topic", ""), int(limit))
+        )
 
     async def redrive(self, request: Request) -> Response:
         """Bring dead letters back to where they came from."""
@@ -155,7 +163,17 @@ class Pages:
         topic, preview = asked.get("topic"), asked.get("preview", True)
         if not isinstance(topic, str) or not isinstance(preview, bool):
             raise HTTPException(HTTPStatus.BAD_REQUEST, "Give a topic, and preview as true or false.")
-        return await _answered(functools.partial(self._letters.redrive, topic, preview=preview))
+        return await self._answered(functools.partial(self._letters.redrive, topic, preview=preview))
+
+    async def _answered(self, function: Callable[[], dict[str, Any]]) -> Response:
+        """Return what a function does on a thread, or why it does not."""
+        try:
+            return Json(await self._loops.current().call(function))
+        except ActionRefusedError as error:
+            status = STATUS_OF.get(error.reason, CONFLICT)
+            return Json({"reason": error.reason, "text": str(error), "names": list(error.names)}, status)
+        except EhkafkaError as error:
+            return Json({"reason": "failed", "text": str(error), "names": []}, HTTPStatus.BAD_GATEWAY)
 
     async def login(self, request: Request) -> Response:
         """Trade the token for a cookie."""
@@ -194,17 +212,6 @@ async def _probe(answer: Callable[[], tuple[int, dict[str, Any]]], _request: Req
     return Json(body, status)
 
 
-async def _answered(function: Callable[[], dict[str, Any]]) -> Response:
-    """Return what a function does on a thread, or why it does not."""
-    try:
-        return Json(await run_in_threadpool(function))
-    except ActionRefusedError as error:
-        status = STATUS_OF.get(error.reason, CONFLICT)
-        return Json({"reason": error.reason, "text": str(error), "names": list(error.names)}, status)
-    except EhkafkaError as error:
-        return Json({"reason": "failed", "text": str(error), "names": []}, HTTPStatus.BAD_GATEWAY)
-
-
 async def _json(request: Request) -> dict[str, Any]:
     """Return a small JSON object. Raises `HTTPException` for anything else."""
     body = b""
@@ -216,6 +223,8 @@ async def _json(request: Request) -> dict[str, Any]:
                     raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "Too long.")
     except TimeoutError:
         raise HTTPException(HTTPStatus.REQUEST_TIMEOUT, "Too slow.") from None
+    except ClientDisconnect:  # nobody hears the answer, and nobody's log needs the stack
+        raise HTTPException(HTTPStatus.BAD_REQUEST, "Cut short.") from None
     try:
         found = orjson.loads(body)
     except orjson.JSONDecodeError:

@@ -66,6 +66,8 @@ class HttpServer:
                 BaseException
             ):  # an app without its page goes on; who asks for the page sees that it is gone
                 _LOG.exception("The HTTP server on %s has ended.", self.url)
+            finally:
+                self._socket.close()  # else clients would wait for somebody to take them
 
         self._thread = threading.Thread(target=serve, name="ehkafka-http", daemon=True)
         self._thread.start()

@@ -10,10 +10,11 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
-from starlette.concurrency import run_in_threadpool
+
+from ehkafka.wording.sayable import sayable
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
     from ehkafka.http.journal import Journal
     from ehkafka.http.state import State
@@ -33,9 +34,13 @@ class TooManyStreamsError(Exception):
 class Streams:
     """The listeners of one event loop."""
 
-    def __init__(self, state: State, journal: Journal) -> None:
+    def __init__(
+        self, state: State, journal: Journal, call: Callable[[Callable[[], bytes]], Awaitable[bytes]]
+    ) -> None:
+        """`call` calls what may block, on a thread."""
         self._state = state
         self._journal = journal
+        self._call = call
         self._queues: set[asyncio.Queue[Item]] = set()
         self._task: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -76,18 +81,24 @@ class Streams:
         """Take an event on the telemetry thread."""
         loop = self._loop
         if loop is not None and not loop.is_closed():
-            loop.call_soon_threadsafe(self._give, ("event", orjson.dumps(shown)))
+            loop.call_soon_threadsafe(self._give, ("event", dumped(shown)))
 
     async def _dumped(self) -> bytes:
-        return await run_in_threadpool(
-            lambda: orjson.dumps(self._state.get(), option=orjson.OPT_NON_STR_KEYS)
-        )
+        return await self._call(lambda: dumped(self._state.get()))
 
     def _give(self, what: Item) -> None:
         for queue in self._queues:
             if queue.full():
                 queue.get_nowait()  # the oldest: the next state has all that counts
             queue.put_nowait(what)
+
+
+def dumped(content: Any) -> bytes:
+    """Return JSON. Text that UTF-8 does not know, such as half a surrogate, is escaped."""
+    try:
+        return orjson.dumps(content, option=orjson.OPT_NON_STR_KEYS)
+    except TypeError:
+        return orjson.dumps(sayable(content), option=orjson.OPT_NON_STR_KEYS)
 
 
 def line(kind: str, json: bytes) -> bytes:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
+from ehkafka.wording.sayable import sayable
+
 if TYPE_CHECKING:
     import socket
 
@@ -26,7 +28,7 @@ def packed(message: dict[str, Any]) -> bytes:
     try:
         body = orjson.dumps(message)
     except TypeError:
-        body = orjson.dumps(_sayable(message), default=str)
+        body = orjson.dumps(sayable(message), default=str)
     return framed(body)
 
 
@@ -80,11 +82,3 @@ class Frames:
             found.append(bytes(self._buffer[HEAD.size : HEAD.size + length]))
             del self._buffer[: HEAD.size + length]
         return found
-
-
-def _sayable(value: Any) -> Any:
-    if isinstance(value, str):
-        return value.encode("utf-8", "backslashreplace").decode()
-    if isinstance(value, dict):
-        return {_sayable(str(name)): _sayable(one) for name, one in value.items()}
-    return [_sayable(one) for one in value] if isinstance(value, list | tuple) else value

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from ehkafka.records import TopicPartition
 
 
-# Partitions looked at in one hold of a route's lock: workers that wait for it do so for a millisecond.
-_HOLD = 64
+# Partitions looked at in one hold of a route's lock: whoever waits for it does so for less than 1 ms.
+_HOLD = 16
 
 
 class _Seen:

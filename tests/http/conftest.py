@@ -58,6 +58,10 @@ class Double:
         """Be well, or as the test says."""
         return Health(self.reasons)
 
+    def metrics(self, _accept: str) -> tuple[bytes, str]:
+        """Return one."""
+        return b"up 1\n", "text/plain"
+
     def not_live(self) -> tuple[str, ...]:
         """As the test says."""
         return self.live
@@ -128,7 +132,8 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Client]]:
                 monkeypatch.setenv("EHKAFKA_HTTP_TOKEN", token)
             served = served or Double()
             given = Http(**{"address": "127.0.0.1:0", **options})
-            site = Site(given, served, version="1", metrics=lambda _accept: (b"up 1\n", "text/plain"))
+            measured = lambda accept: served.metrics(accept)  # noqa: E731, PLW0108 - a test may replace it
+            site = Site(given, served, version="1", metrics=measured)
             site.bind()
             running.callback(site.stop)
             site.start()

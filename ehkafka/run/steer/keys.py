@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from ehkafka.run.steer.names import head_name, key_text, lanes_at
@@ -15,11 +15,14 @@ if TYPE_CHECKING:
 
     from ehkafka.intake.context import IntakeContext
     from ehkafka.intake.route import Route
+    from ehkafka.lanes.lane import Lane
     from ehkafka.records import TopicPartition
 
 # Of a value as it is shown; what is longer is cut.
 VALUE_BYTES_MAX: Final = 400
 KEY_CHARACTERS_MAX: Final = 200
+# Lanes looked at in one hold of a route's lock.
+_HOLD: Final = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,15 +63,15 @@ def blocking(context: IntakeContext, *, values: bool = False) -> list[KeyState]:
     for picture in partition_snapshots(context):
         if (oldest := picture.oldest) is None:
             continue
-        state = _state(picture.partition, oldest, oldest.key, is_blocking=True)
+        key, value = oldest.key, None
         owned = context.owned.get(picture.partition)
         if owned is not None:
             # The key as it is named, which the snapshot has only as it is described.
             for one in lanes_at(owned, oldest.offset):
-                state = replace(state, key=_cut(key_text(one.lane.key)))
+                key = key_text(one.lane.key)
                 if values and (head := one.lane.head) is not None:
-                    state = replace(state, value=value_text(head.value()))
-        found.append(state)
+                    value = value_text(head.value())
+        found.append(_state(picture.partition, oldest, key, is_blocking=True, value=value))
     return sorted(found, key=lambda one: -one.age_s)
 
 
@@ -76,18 +79,32 @@ def on_hold(context: IntakeContext, routes: tuple[Route, ...], limit: int) -> li
     """Return keys that wait for a time, a command or somebody's answer, `limit` of each handler at most."""
     found: list[KeyState] = []
     for route in routes:
-        taken: list[tuple[TopicPartition, Hashable, dict[str, Any]]] = []
-        now_s = context.clock()
         with route.exchange.locked() as dispatcher:
-            for lane in itertools.islice(dispatcher.holds.held, limit):
-                if (head := lane.head) is not None:
-                    numbers = unfinished_of(route, lane.assignment, lane, head.offset(), now_s)
-                    taken.append((lane.assignment.partition, lane.key, numbers))
-        # Put into words without the lock: a key may be of a user's type.
-        for where, key, numbers in taken:
-            text = key_text(key)
-            found.append(_state(where, Unfinished(key=text, **numbers), text, is_blocking=False))
+            lanes = list(itertools.islice(dispatcher.holds.held, limit))
+        for begin in range(0, len(lanes), _HOLD):
+            # Put into words without the lock: a key may be of a user's type.
+            for where, key, numbers in _numbers(context, route, lanes[begin : begin + _HOLD]):
+                text = key_text(key)
+                found.append(_state(where, Unfinished(key=text, **numbers), text, is_blocking=False))
     return sorted(found, key=lambda one: -one.age_s)
+
+
+def _numbers(
+    context: IntakeContext, route: Route, lanes: list[Lane]
+) -> list[tuple[TopicPartition, Hashable, dict[str, Any]]]:
+    """Return what is known of those lanes that are still on hold, as they are in one hold of the lock."""
+    now_s = context.clock()
+    with route.exchange.locked() as dispatcher:
+        held = dispatcher.holds.held
+        return [
+            (
+                lane.assignment.partition,
+                lane.key,
+                unfinished_of(route, lane.assignment, lane, head.offset(), now_s),
+            )
+            for lane in lanes
+            if lane in held and (head := lane.head) is not None
+        ]
 
 
 def value_text(value: bytes | None) -> str:
@@ -95,11 +112,15 @@ def value_text(value: bytes | None) -> str:
     if value is None:
         return "(no value)"
     text = bytes(value[:VALUE_BYTES_MAX]).decode("utf-8", "backslashreplace")
-    shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    shown = text
+    if not text.isprintable():
+        shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
     return shown + (f"… ({len(value)} bytes)" if len(value) > VALUE_BYTES_MAX else "")
 
 
-def _state(where: TopicPartition, picture: Unfinished, key: str, *, is_blocking: bool) -> KeyState:
+def _state(
+    where: TopicPartition, picture: Unfinished, key: str, *, is_blocking: bool, value: str | None = None
+) -> KeyState:
     return KeyState(
         name=head_name(where, picture.offset),
         topic=where.topic,
@@ -114,6 +135,7 @@ def _state(where: TopicPartition, picture: Unfinished, key: str, *, is_blocking:
         last_error=picture.last_error,
         records=picture.lane_records,
         is_blocking=is_blocking,
+        value=value,
     )
 
 
