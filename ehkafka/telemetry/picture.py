@@ -163,6 +163,7 @@ def _picture(
         catch_up_records=_catch_up_records(context, assignment, watermark),
         in_flight_records=seen.running + _running_in_chunk(assignment),
         blocked_lanes=seen.blocked,
+        is_paused_by_hand=partition in context.flow.by_hand,
         held_lanes=seen.held,
     )
     return picture, key
