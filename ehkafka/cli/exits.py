@@ -6,6 +6,7 @@ error that the user can fix, and never hide one that only we can.
 
 from __future__ import annotations
 
+import logging
 import traceback
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
@@ -85,6 +86,8 @@ def say(text: str) -> None:
 
 def note(text: str) -> None:
     """Write one line to stderr that is no error, marked as ours."""
+    if logged_as_json(_clean(text), level=logging.INFO):
+        return
     typer.echo(f"ehkafka {_clean(text)}", err=True)
 
 

@@ -94,11 +94,11 @@ def log_to_stderr(level: LogLevel, form: LogFormat = LogFormat.TEXT) -> None:
             logging.getLogger(name).setLevel(logging.WARNING)
 
 
-def logged_as_json(text: str, error: BaseException | None = None) -> bool:
-    """Log a command's last words where its log is JSON; tell whether it is."""
+def logged_as_json(text: str, error: BaseException | None = None, level: int = logging.ERROR) -> bool:
+    """Log what a command says itself where its log is JSON; tell whether it is."""
     if not writes_json():
         return False
-    logging.getLogger("ehkafka").error("%s", text, exc_info=error)
+    logging.getLogger("ehkafka").log(level, "%s", text, exc_info=error)
     return True
 
 

@@ -13,6 +13,7 @@ import threading
 from collections import deque
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from io import StringIO
 from typing import TYPE_CHECKING, Final
 
 from ehkafka.cli.members_view import log_console
@@ -20,14 +21,17 @@ from ehkafka.cli.members_view import log_console
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rich.console import Console
+    from rich.live import Live
     from rich.progress import Progress
+    from rich.text import Text
 
     from ehkafka import App
     from ehkafka.telemetry import PartitionSnapshot, Snapshot
 
-EVERY_S: Final = 0.5
+EVERY_S: Final = 1.0
 # A rate is the mean over so many looks.
-RATE_SAMPLES: Final = 20
+RATE_SAMPLES: Final = 10
 # An app is behind when it has so many seconds of its own rate before it, and this many records at least; it
 # is no more when a tenth of either is left.
 BEHIND_S: Final = 5.0
@@ -125,6 +129,7 @@ class _Bar:
     def __init__(self, distance: Distance) -> None:
         self._distance = distance
         self._progress: Progress | None = None
+        self._live: Live | None = None
 
     def draw(self, app: App, ended: threading.Event) -> None:
         while not ended.wait(EVERY_S):
@@ -137,17 +142,40 @@ class _Bar:
 
     def remove(self) -> None:
         """Take the bar away; what was logged stays."""
-        progress, self._progress = self._progress, None
-        if progress is not None:
+        live, self._live = self._live, None
+        if live is not None:
             with suppress(OSError):  # as above
-                progress.stop()
+                live.stop()
 
     def _show(self) -> None:
+        from rich.live import Live  # noqa: PLC0415 - a container's log needs none of it
+
+        console = log_console()
+        line = self._line(console)
+        if self._live is None:
+            to_terminal = sys.stdout.isatty()
+            live = Live(
+                line, console=console, auto_refresh=False, transient=True, redirect_stdout=to_terminal
+            )
+            live.start()
+            self._live = live
+        else:
+            self._live.update(line, refresh=True)
+
+    def _line(self, console: Console) -> Text:
+        """Return the bar as a text.
+
+        It is drawn again below each line that is printed meanwhile: out of its columns that took 4 ms.
+        """
+        from rich.console import Console  # noqa: PLC0415 - as above
+        from rich.text import Text  # noqa: PLC0415 - as above
+
+        if self._progress is None:
+            self._progress = _progress()
         distance = self._distance
         left, done = distance.left_records or 0, distance.done_records
-        progress = self._progress or _progress()
-        (task,) = progress.task_ids
-        progress.update(
+        (task,) = self._progress.task_ids
+        self._progress.update(
             task,
             completed=done,
             # Without one the bar moves to and fro, and there is no share.
@@ -156,11 +184,13 @@ class _Bar:
             left=f"{left:,}" if distance.is_all else f"{left:,} or more",
             left_s=clock_of(distance.left_s),
         )
-        if self._progress is None:
-            self._progress = progress
-            progress.start()
-        else:
-            progress.refresh()
+        file = StringIO()
+        # In true colours if at all: they are translated again for the terminal.
+        aside = Console(file=file, width=console.width, force_terminal=True, color_system="truecolor")
+        aside.print(self._progress.get_renderable(), end="")
+        text = Text.from_ansi(file.getvalue(), no_wrap=True, overflow="crop", end="")
+        text.rstrip()
+        return text
 
 
 def _progress() -> Progress:
@@ -173,11 +203,8 @@ def _progress() -> Progress:
         TextColumn("{task.fields[per_s]} records/s"),
         TextColumn("{task.fields[left]} left"),
         TextColumn("{task.fields[left_s]}"),
-        console=log_console(),
         auto_refresh=False,
-        transient=True,
         expand=True,
-        redirect_stdout=sys.stdout.isatty(),
     )
     progress.add_task("", per_s="", left="", left_s="")
     return progress

@@ -186,7 +186,7 @@ class StateReport(Event):
         )
 
     def subject(self) -> Hashable:
-        return id(self)  # asked twice, it is answered twice
+        return object()  # asked twice, it is answered twice
 
     def attachment(self) -> str:
         return f"{self.lines}\n{self.stacks}".rstrip()

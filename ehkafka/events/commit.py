@@ -46,6 +46,7 @@ class CommitFailed(Event):
     partitions: tuple[TopicPartition, ...]
     error: str
     retriable: bool
+    took_s: float = 0.0
 
     def sentence(self) -> str:
         step = (

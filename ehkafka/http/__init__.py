@@ -3,8 +3,8 @@
 `options` is what was asked for: address, token, host names. `server` binds the socket and has a thread of its
 own; `protocol` closes connections that say nothing. `site` puts one app's together, `application` joins the
 routes: `probes`, `state` (what the page and `top` show, by `journal` and `past`), `stream` (the same as it
-changes), `letters` and the actions. `access` stands before all: whose request it is, from where, and what it
-may. `page/` is what a browser loads.
+changes), `letters` and the actions (`elsewhere`: who has what is not here). `access` stands before all: whose
+request it is, from where, and what it may. `page/` is what a browser loads.
 
 Reads the app by `served`, which members' supervisor gives as well. The data path never waits for a client.
 Needs the extra `[web]`.

@@ -19,6 +19,7 @@ from starlette.staticfiles import StaticFiles
 
 from ehkafka.errors import ActionRefusedError, EhkafkaError
 from ehkafka.http.access import SESSION_S, Access, Guarded
+from ehkafka.http.elsewhere import who_has
 from ehkafka.http.letters import LettersPage
 from ehkafka.http.probes import Probes
 from ehkafka.http.stream import Streams, TooManyStreamsError
@@ -128,9 +129,17 @@ class Pages:
         asked = await _json(request)
         client = "an unknown address" if request.client is None else request.client.host
         asked["by"] = f"the token, from {client}"
-        answer = await _answered(lambda: self._served.keys.act(asked).as_dict())
+        answer = await _answered(functools.partial(self._act, asked))
         self._state.forget()
         return answer
+
+    def _act(self, asked: dict[str, Any]) -> dict[str, Any]:
+        try:
+            return self._served.keys.act(asked).as_dict()
+        except ActionRefusedError as error:
+            if error.reason == "elsewhere" and (where := who_has(self._served, str(asked["name"]))):
+                raise ActionRefusedError("elsewhere", f"Not here. {where}") from None
+            raise
 
     async def letters(self, request: Request) -> Response:
         """The newest dead letters of a topic."""

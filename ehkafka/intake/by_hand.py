@@ -40,6 +40,12 @@ class _Call:
         """Be the one who runs it, or gives it up. False for whoever comes second."""
         return self._claimed.acquire(blocking=False)
 
+    def refuse(self, error: ActionRefusedError) -> None:
+        """Raise that where it was asked for, unless it was given up."""
+        if self.claim():
+            self.error = error
+            self.done.set()
+
     def run(self) -> None:
         """Run it, unless it was given up."""
         if not self.claim():
@@ -60,6 +66,9 @@ class ByHand:
         # Any thread appends; the poll thread takes.
         self._calls: deque[_Call] = deque()
         self._thread: int | None = None
+        # Set once, by the poll thread, when no turn comes any more. Set before what waits is refused; whoever
+        # asks leaves its call first and reads this second, so that nobody waits for nothing.
+        self._is_closed = False
         # Runs in each turn with calls or new assignments, and in each slow look: ends pauses whose time is
         # over. Set once, before the thread starts.
         self.then: Callable[[], None] = lambda: None
@@ -78,6 +87,8 @@ class ByHand:
             call.run()
         else:
             self._calls.append(call)
+            if self._is_closed:
+                self._refuse_all()
             if not call.done.wait(timeout_s) and call.claim():
                 raise ActionRefusedError(
                     "busy",
@@ -95,10 +106,25 @@ class ByHand:
         if not (self._calls or self._is_due):
             return
         self._is_due = False
+        # First: what calls find and leave is of the epochs that are ours now.
+        self.then()
         while self._calls:
             self._calls.popleft().run()
-        self.then()
         self.apply(consumer)
+
+    def close(self) -> None:
+        """Refuse what waits and what still comes: the last turn is over. Poll thread only."""
+        self._is_closed = True
+        self._thread = None  # another thread may get its number
+        self._refuse_all()
+
+    def _refuse_all(self) -> None:
+        while True:
+            try:
+                call = self._calls.popleft()
+            except IndexError:  # nothing waits, or another thread took it
+                return
+            call.refuse(ActionRefusedError("stopped", "Nothing was done: the app stops."))
 
     def note_assigned(self) -> None:
         """Have what is kept apply to new assignments before their first record. Poll thread only."""

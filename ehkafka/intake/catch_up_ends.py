@@ -24,9 +24,11 @@ if TYPE_CHECKING:
     from ehkafka.positions.gap import LogBounds
     from ehkafka.records import TopicPartition
 
-# An answer is waited for so long (there are two), and the next question comes after so long.
+# An answer is waited for so long (there are two), and the next question comes after so long, doubled each
+# time: the poll thread has more to do than to wait for a partition without a leader.
 ASK_S: Final = 1.0
 ASK_AGAIN_S: Final = 2.0
+ASK_AGAIN_S_MAX: Final = 30.0
 
 
 class CatchUpEnds:
@@ -45,6 +47,7 @@ class CatchUpEnds:
         self._emit = emit
         self._clock = clock
         self._ask_at_s = float("-inf")
+        self._again_s = ASK_AGAIN_S
 
     def ask(self, consumer: Consumer, partitions: Iterable[TopicPartition]) -> None:
         """Ask where those end of which it is not known. Raises nothing."""
@@ -54,6 +57,7 @@ class CatchUpEnds:
         try:
             self.logs = {**self.logs, **log_bounds(consumer, unknown, ASK_S)}
         except KafkaException as error:
-            self._ask_at_s = self._clock() + ASK_AGAIN_S
+            self._ask_at_s = self._clock() + self._again_s
+            self._again_s = min(2 * self._again_s, ASK_AGAIN_S_MAX)
             text = f"where the logs end is not known yet: {describe_error(error.args[0])}"
             self._emit(ConnectionProblem(error.args[0].name(), text, fatal=False))

@@ -36,7 +36,9 @@ class PartitionState:
 
     `end` is where its log ended when it was first ours, None until the broker has said so, `begin` where it
     began. `received_next` and `watermark` are None while the position is the log's begin, whatever that is.
-    `runs`: a record below the end is queued, runs, or its end is awaited. `waiting` are those that wait.
+    `runs`: a record below the end is queued, runs, or its end is awaited. `waiting` are those that wait. Not
+    `is_in_log`: no answer has shown yet that the log reaches up to the position, as one beyond the end of a
+    new log does.
     """
 
     partition: TopicPartition
@@ -48,6 +50,7 @@ class PartitionState:
     runs: bool = False
     waiting: Sequence[Waiting] = ()
     is_paused: bool = False
+    is_in_log: bool = True
 
     @property
     def next_offset(self) -> int:
@@ -203,11 +206,10 @@ class CatchingUp:
             if now_s - max(since) > self.settle_s:
                 yield from (Stuck(state.partition, *one) for one in state.waiting)
         elif now_s - self._same_since_s[state.partition][1] > max(self.settle_s, SILENT_S):
-            why = "the partition is paused" if state.is_paused else f"nothing of it arrives up to {state.end}"
-            yield Stuck(state.partition, None, None, why)
+            yield Stuck(state.partition, None, None, _why_silent(state))
 
     def _is_handled(self, state: PartitionState) -> bool:
-        if state.end is None:
+        if state.end is None or not state.is_in_log:
             return False
         if state.next_offset >= state.end:
             return True
@@ -219,3 +221,9 @@ class CatchingUp:
         if state.watermark is None or state.end is None:
             return True  # nothing was received, so there is no position to commit
         return state.committed is not None and state.committed >= min(state.end, state.watermark)
+
+
+def _why_silent(state: PartitionState) -> str:
+    if not state.is_in_log:
+        return f"its position {state.position} lies beyond its log's end"
+    return "the partition is paused" if state.is_paused else f"nothing of it arrives up to {state.end}"

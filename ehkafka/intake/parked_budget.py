@@ -2,7 +2,8 @@
 
 On the poll thread. Looks only while something is parked. The declared action: pause that partition (its
 neighbours go on), send the largest parked key to the dead letters in order, or stop the app. Where there
-is no key left to send, the partition is paused after all: what is parked stays bounded.
+is no key left to send, or too much is parked because somebody paused keys by hand, the partition is paused
+after all: what is parked stays bounded.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from ehkafka.lanes.order import describe_key
 from ehkafka.wording import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from ehkafka.intake.context import IntakeContext
     from ehkafka.lanes.assignment import Assignment
@@ -51,19 +52,29 @@ class ParkedBudget:
         """Tell of a full share and act on it; True where the partition is to be paused."""
         route, _ = self._context.owned[assignment.partition]
         with route.exchange.locked() as dispatcher:
-            lane = _largest(dispatcher, assignment)
-            sent = self._action == "dead_letter" and self._send(dispatcher, assignment)
+            lane, action = _largest(dispatcher, assignment), self._action
+            if action == "stop" and not self._is_full(assignment, _by_hand(dispatcher, assignment)):
+                action = "pause_partition"
+            sent = action == "dead_letter" and self._send(dispatcher, assignment)
         # Described without the lock: a key may be of a user's type.
-        self._report(assignment, "?" if lane is None else describe_key(lane.key))
-        return self._action == "pause_partition" or (self._action == "dead_letter" and not sent)
+        self._report(assignment, "?" if lane is None else describe_key(lane.key), action)
+        return action == "pause_partition" or (action == "dead_letter" and not sent)
+
+    def _is_full(self, assignment: Assignment, without: Iterable[Lane]) -> bool:
+        """Tell whether a share is full without some of the lanes on hold."""
+        records, size = self._context.flow.parked_share(len(self._context.owned))
+        without = list(without)
+        left_records = assignment.parked_records - sum(map(len, without))
+        left_bytes = assignment.parked_bytes - sum(map(_size, without))
+        return left_records >= records or left_bytes >= size
 
     def _send(self, dispatcher: Dispatcher, assignment: Assignment) -> bool:
         """Send keys to the dead letters as far as needed; False where that is not enough."""
         records, size = self._context.flow.parked_share(len(self._context.owned))
-        leaving = [lane for lane in assignment.lanes_here() if lane in dispatcher.decisions.diverting]
-        left_records = assignment.parked_records - sum(map(len, leaving))
-        left_bytes = assignment.parked_bytes - sum(_size(lane) for lane in leaving)
-        if (left_records >= records or left_bytes >= size) and not _send_largest(dispatcher, assignment):
+        leaving = {lane for lane in assignment.lanes_here() if lane in dispatcher.decisions.diverting}
+        # Nor do others' retries end because somebody paused a key.
+        leaving.update(_by_hand(dispatcher, assignment))
+        if self._is_full(assignment, leaving) and not _send_largest(dispatcher, assignment):
             return False
         # While letters are on their way some more may come. It is taken from the backlog's room.
         more_records, more_bytes = self._context.flow.share(len(self._context.owned))
@@ -72,17 +83,14 @@ class ParkedBudget:
             and assignment.parked_bytes < size + more_bytes // 2
         )
 
-    def _report(self, assignment: Assignment, key: str) -> None:
+    def _report(self, assignment: Assignment, key: str, action: OnParkedFull) -> None:
         partition = assignment.partition
         is_new = partition not in self._context.parked_full
         self._context.parked_full[partition] = key
-        if not is_new:
-            return
-        event = ParkedBudgetFull(
-            partition, assignment.parked_records, assignment.parked_bytes, key, self._action
-        )
-        self._context.emit(event)
-        if self._action == "stop":
+        if is_new:
+            amounts = assignment.parked_records, assignment.parked_bytes
+            self._context.emit(ParkedBudgetFull(partition, *amounts, key, action))
+        if action == "stop":
             self._context.fatal(
                 HandlerFailedError(
                     f"{partition} has {counted(assignment.parked_records, 'record')} parked behind "
@@ -97,6 +105,14 @@ class ParkedBudget:
 def _largest(dispatcher: Dispatcher, assignment: Assignment) -> Lane | None:
     held = (lane for lane in assignment.lanes_here() if lane in dispatcher.holds.held)
     return max(held, key=len, default=None)
+
+
+def _by_hand(dispatcher: Dispatcher, assignment: Assignment) -> list[Lane]:
+    """Return the lanes on hold that somebody has paused."""
+    holds = dispatcher.holds
+    if not holds.paused_keys:
+        return []
+    return [lane for lane in assignment.lanes_here() if lane in holds.held and holds.is_paused(lane)]
 
 
 def _size(lane: Lane) -> int:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ehkafka.lanes.decision import Answer, Decision
     from ehkafka.lanes.dispatcher import Dispatcher
     from ehkafka.lanes.lane import Lane
+    from ehkafka.records import Message
 
 # Keys that are remembered to be held or diverted, in one assignment. Past it a dead-lettered record stays
 # on hold in its lane, so that its key cannot go on as if nothing had happened.
@@ -40,8 +41,9 @@ class Decisions:
         self.outbox: deque[Ticket] = deque()
         # Heads of lanes on hold whose dead letter is on its way: see `divert_key`.
         self.diverting: dict[Lane, Ticket] = {}
-        # How many records of such a lane are to go, and why, where somebody sends them by hand.
-        self._sent_by_hand: dict[Lane, tuple[int, str]] = {}
+        # Which records of such a lane are to go, the head first, and why, where somebody sends them by hand.
+        # By identity, not by number: a cut may take some of them, and others come behind.
+        self._sent_by_hand: dict[Lane, tuple[deque[Message], str]] = {}
         # Makes the decision for a head whose key is to follow an earlier one to the dead letters. Set by
         # the runtime where a policy can divert; runs under the lock, so it only builds a value.
         self.divert: Callable[..., Decision] | None = None
@@ -142,7 +144,10 @@ class Decisions:
 
         The lane stays on hold meanwhile. Then the key's next records do what the policy says for them.
         """
-        self._sent_by_hand[lane] = records, reason
+        self._send(lane, deque(lane.messages()[:records]), reason)
+
+    def _send(self, lane: Lane, messages: deque[Message], reason: str) -> None:
+        self._sent_by_hand[lane] = messages, reason
         self._divert_head(lane, reason)
 
     def forget_letter(self, lane: Lane) -> None:
@@ -162,31 +167,42 @@ class Decisions:
         """Go on with a held lane whose head's letter is safe; a letter that nobody takes leaves it held."""
         holds = self._dispatcher.holds
         ticket = self.diverting.pop(lane)
-        left, reason = self._sent_by_hand.pop(lane, (0, ""))
+        by_hand = self._sent_by_hand.pop(lane, None)
         if answer is Outcome.DEAD_LETTERED:
-            if left == 1:
-                self._end_by_hand(lane, ticket.decision)
+            if by_hand is not None:
+                self._go_on_by_hand(lane, ticket.decision, *by_hand)
                 return
             holds.give_up_head(lane)
             if lane not in holds.held:
                 return
-            if lane.assignment.halted and not lane.assignment.may_start(lane.head):
+            if self._is_above_drain(lane):
                 holds.keep(lane, HoldHead("its key is diverted to the dead letters"))
-            elif left:
-                self.send_by_hand(lane, reason, left - 1)
             else:
                 self._divert_head(lane)
         elif isinstance(answer, HoldHead):
             holds.keep(lane, answer)
 
-    def _end_by_hand(self, lane: Lane, decision: AwaitHead) -> None:
+    def _go_on_by_hand(self, lane: Lane, decision: AwaitHead, messages: deque[Message], reason: str) -> None:
+        """Send the next record that was to go, or after the last one let the key go on as its policy says."""
         holds = self._dispatcher.holds
-        if not self._set_after_letter(lane, decision):
+        left = lane.messages()[1:]
+        # The one that has gone, and what was returned with its partition meanwhile.
+        while messages and not any(message is messages[0] for message in left):
+            messages.popleft()
+        if not messages and not self._set_after_letter(lane, decision):
             holds.keep(lane, FULL)
             return
         holds.give_up_head(lane)
-        if lane in holds.held:
+        if lane not in holds.held:
+            return
+        if messages and not self._is_above_drain(lane):
+            self._send(lane, messages, reason)
+        else:
             holds.release(lane)
+
+    @staticmethod
+    def _is_above_drain(lane: Lane) -> bool:
+        return lane.assignment.halted and not lane.assignment.may_start(lane.head)
 
     def _set_after_letter(self, lane: Lane, decision: AwaitHead) -> bool:
         """Remember what the key's next records do; False where there is no room for one key more."""

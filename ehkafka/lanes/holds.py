@@ -156,14 +156,13 @@ class Holds:
                 lane = self._dispatcher.ready.popleft()
             except IndexError:  # a worker took the last one
                 break
-            if not isinstance(
-                lane, Chunk
-            ):  # else it was ended before it had begun, and nothing is left of it
-                self.hold(lane, PAUSED)
+            # A chunk was ended before it had begun, and nothing is left of it; nor of a lane that was cut.
+            if not isinstance(lane, Chunk):
+                self._dispatcher.make_ready(lane)
         for assignment in self._dispatcher.assignments.values():
-            for lane in assignment.unopened:
-                self.hold(lane, PAUSED)
-            assignment.unopened.clear()
+            unopened, assignment.unopened = assignment.unopened, []
+            for lane in unopened:
+                self._dispatcher.make_ready(lane)
         return True
 
     def resume_all(self) -> bool:

@@ -8,6 +8,7 @@ well, which needs no Python to run.
 from __future__ import annotations
 
 import ctypes
+import logging
 import os
 import pickle
 import signal
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ehkafka.endpoint import Endpoint
 from ehkafka.endpoint.recipe import Recipe
 from ehkafka.errors import ActionRefusedError, ConfigurationError, EhkafkaError, EngineError, describe
+from ehkafka.members.logs import writes_json
 from ehkafka.members.orders import INTERRUPTED, Orders
 from ehkafka.members.reference import MAIN, explained, imported
 from ehkafka.members.serving import ORPHANED, Serving
@@ -79,7 +81,10 @@ def _ended_with(packed: bytes, serving: Serving) -> int:
         serving.notify("ended", kind=type(error).__name__, text=str(error), place=at)
         return error.exit_code
     except BaseException as error:
-        traceback.print_exception(error)
+        if writes_json():
+            logging.getLogger("ehkafka").exception("The member failed.")
+        else:
+            traceback.print_exception(error)
         serving.notify("ended", kind=EngineError.__name__, text=describe(error), place=place_of(error))
         return EngineError.exit_code
     return 0

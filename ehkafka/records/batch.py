@@ -127,5 +127,12 @@ def results_of(batch: Batch) -> Mapping[int, Result]:
         return dict(batch._results)  # noqa: SLF001
 
 
+def failures_so_far(batch: Batch) -> list[tuple[Record, Exception]]:
+    """Return what the handler said has failed, in no order. For middleware, which sees the batch before."""
+    with batch._lock:  # noqa: SLF001 - likewise
+        results = list(batch._results.items())  # noqa: SLF001
+    return [(batch[index], result.error) for index, result in results if isinstance(result, Failed)]
+
+
 def _named(result: Result) -> str:
     return "failed" if isinstance(result, Failed) else "skipped"

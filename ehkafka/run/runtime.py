@@ -339,6 +339,7 @@ class Runtime:
         except BaseException as error:  # the run must end visibly whatever happens
             self.fail(EngineError(f"The stop failed: {error!r}. Please report it."))
         finally:
+            self.loop.by_hand.close()
             self._letters.stop(LETTERS_S)
             self.mirroring.stop(deadline_s=request.deadline_s, at_once=self._exit_now.is_set())
             self._logs.stop()

@@ -4,7 +4,7 @@
 event says of itself, `thinning` leaves out repetitions, `rebalance_lines` makes one line of a whole
 assignment, `json_lines` is JSON for what any logger says. `picture` takes the `snapshot`, `health` reads
 health from it; `snapshot_json` brings one back that another process took. `prometheus/` are the metrics,
-whose face is `ehkafka.metrics`.
+whose face is `ehkafka.metrics`, `otel/` the traces of `ehkafka.otel`.
 
 A program reads the names below; `App.snapshot()` and `App.health()` return them.
 """

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ehkafka.lanes.decision import HoldHead, RetryHead
 from ehkafka.lanes.holds import PAUSED
@@ -81,15 +80,13 @@ def _pictures(
             held = route.dispatcher.holds.held
             shared = _seen_in_shared(hold[0].lanes, held) if hold[0].shared else None
             taken = [
-                _picture(context, route, one, _seen(one, held) if shared is None else shared[one], now_s)
+                _numbers(context, route, one, _seen(one, held) if shared is None else shared[one], now_s)
                 for one in hold
             ]
-        # Described without the lock: a key may be of a user's type.
-        for picture, key in taken:
-            oldest = picture.oldest
-            if oldest is not None:
-                picture = replace(picture, oldest=replace(oldest, key=describe_key(key)))  # noqa: PLW2901
-            yield picture
+        # Made without the lock, which is held for the numbers alone; and a key may be of a user's type.
+        for numbers, oldest, key in taken:
+            unfinished = None if oldest is None else Unfinished(key=describe_key(key), **oldest)
+            yield PartitionSnapshot(oldest=unfinished, **numbers)
 
 
 def _seen(assignment: Assignment, held: Mapping[Lane, Hold]) -> _Seen:
@@ -133,15 +130,15 @@ def _seen_in_shared(lanes: Mapping[Hashable, Lane], held: Mapping[Lane, Hold]) -
     return found
 
 
-def _picture(
+def _numbers(
     context: IntakeContext, route: Route, assignment: Assignment, seen: _Seen, now_s: float
-) -> tuple[PartitionSnapshot, Hashable]:
-    """Return a partition's picture and its oldest record's key, which is yet to be described."""
+) -> tuple[dict[str, Any], dict[str, Any] | None, Hashable]:
+    """Return what a partition's picture and its oldest record's are made of, and that one's key."""
     partition = assignment.partition
     committed = context.ledger.acknowledged(partition)
     oldest, key = _oldest(route, assignment, seen, now_s)
     watermark = _watermark(assignment, seen)
-    picture = PartitionSnapshot(
+    numbers = dict(  # noqa: C408 - the fields' names
         partition=partition,
         epoch=assignment.epoch,
         lag_records=_lag_records(context, assignment),
@@ -158,7 +155,6 @@ def _picture(
         skipped_records=assignment.skipped_records,
         dead_lettered_records=assignment.dead_lettered_records,
         paused=partition in context.flow.paused,
-        oldest=oldest,
         standstill_s=context.standstill.lasts_s(partition, assignment.received_next or 0, now_s),
         catch_up_records=_catch_up_records(context, assignment, watermark),
         in_flight_records=seen.running + _running_in_chunk(assignment),
@@ -166,7 +162,7 @@ def _picture(
         is_paused_by_hand=partition in context.flow.by_hand,
         held_lanes=seen.held,
     )
-    return picture, key
+    return numbers, oldest, key
 
 
 def _running_in_chunk(assignment: Assignment) -> int:
@@ -212,7 +208,7 @@ def _catch_up_records(context: IntakeContext, assignment: Assignment, watermark:
 
 def _oldest(
     route: Route, assignment: Assignment, seen: _Seen, now_s: float
-) -> tuple[Unfinished | None, Hashable]:
+) -> tuple[dict[str, Any] | None, Hashable]:
     """Return the oldest record without an outcome, and its key, which is yet to be described."""
     dispatcher, lane, offset = route.dispatcher, seen.lane, seen.lane_offset
     if assignment.chunks and (first := assignment.chunks[0].first_unfinished().offset()) < offset:
@@ -222,15 +218,19 @@ def _oldest(
     return unfinished_of(route, assignment, lane, offset, now_s), lane.key
 
 
-def unfinished_of(route: Route, assignment: Assignment, lane: Lane, offset: int, now_s: float) -> Unfinished:
-    """Return a picture of the record at a lane's head, its key yet to be described. Caller has the lock."""
+def unfinished_of(
+    route: Route, assignment: Assignment, lane: Lane, offset: int, now_s: float
+) -> dict[str, Any]:
+    """Return what the picture of the record at a lane's head is made of, but for its key.
+
+    Caller has the lock.
+    """
     dispatcher = route.dispatcher
     mark = assignment.mark_at(offset)
     hold = dispatcher.holds.held.get(lane) or dispatcher.decisions.awaited.get(lane)
     state = "running" if lane.running else "queued"
-    return Unfinished(
+    return dict(  # noqa: C408 - the fields' names
         offset=offset,
-        key="",
         age_s=max(0.0, now_s - mark.received_at_s) if mark else 0.0,
         attempts=lane.attempts,
         state=_waits_for(hold.decision) if hold else state,

@@ -216,8 +216,8 @@ class ThreadWorkers:
         # is awake, and both would then ask for the interpreter's lock.
         if exchange.cost_s > QUICK_S:
             exchange.wake_one()
-        times = exchange.call_times
-        began_s = started_s = time.perf_counter()
+        times, clock = exchange.call_times, time.perf_counter
+        began_s = started_s = clock()
         turn_ends_s = started_s + TURN_S
         records = lanes = slow_records = 0
         slow_s = 0.0
@@ -231,9 +231,10 @@ class ThreadWorkers:
             records += ran
             if times is not None:
                 # A lane that took long is counted by itself, the quick ones of a turn together.
-                ended_s = time.perf_counter()
+                ended_s = clock()
                 if ended_s - began_s > SLOW_LANE_S:
-                    times.add_run(ended_s - began_s, ran, TURN_S)
+                    # All of its records but the last had ended when the turn's time was over.
+                    times.add_run(ended_s - began_s, ran, max(0.0, turn_ends_s - began_s))
                     slow_s += ended_s - began_s
                     slow_records += ran
                 began_s = ended_s

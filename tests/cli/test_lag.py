@@ -170,6 +170,13 @@ def test_an_age_stands_in_its_largest_unit(age_s: float, words: str) -> None:
     assert age_of(age_s) == words
 
 
+def test_the_record_is_one_that_the_group_would_be_given() -> None:
+    """Of a transaction that was aborted none is; a group that reads those is blocked by them, too."""
+    assert module.reading_properties({})["isolation.level"] == "read_committed"
+    uncommitted = {"isolation.level": "read_uncommitted"}
+    assert module.reading_properties(uncommitted)["isolation.level"] == "read_uncommitted"
+
+
 def test_a_topic_that_may_not_be_read_is_not_waited_for() -> None:
     """Lag needs no right to read records; the log's end is no record."""
     from confluent_kafka import KafkaError  # noqa: PLC0415 - this test alone has errors of the client

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import dataclasses
 import logging
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import ehkafka
 from ehkafka.events import AppStarted, AppStopped, AppStopping, PartitionAssigned, PartitionRevoked
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SNAPSHOT_S = 0.010
+HOLD_S = 0.001
 
 
 def test_a_snapshot_names_what_holds_the_commit_back(lab: Any, recorder: Any, wait_for: Any) -> None:
@@ -116,3 +125,46 @@ def test_a_snapshot_of_a_large_backlog_does_not_hold_the_handlers_up(lab: Any, w
     gate.set()
     wait_for(lambda: recorder.count == 5_001)
     app.stop()
+
+
+def test_a_snapshot_of_many_partitions_holds_nobody_up(embedded_broker_factory: Any, wait_for: Any) -> None:
+    """Of 500 partitions with 10 000 live lanes: the quickest of some looks, and its hold of a lock."""
+    done = asyncio.Event()
+
+    async def handle(_record: Any) -> None:
+        await done.wait()
+
+    broker = embedded_broker_factory({"many": 500})
+    app = ehkafka.App(group="g", endpoint=ehkafka.Endpoint.kafka(broker.bootstrap), start="earliest")
+    app.handler("many", workers=10_000)(handle)
+    for partition in range(500):
+        broker.produce("many", [(f"k{number}".encode(), b"x") for number in range(20)], partition=partition)
+    app.start()
+    wait_for(lambda: app.snapshot().lanes == 10_000)
+    (route,) = app._runtime.routes
+    holds_s: list[float] = []
+    looks_s, longest_s = [], []
+    locked = route.exchange.locked
+
+    @contextlib.contextmanager
+    def timed() -> Iterator[Any]:
+        with locked() as dispatcher:
+            began_s = time.perf_counter()
+            yield dispatcher
+            holds_s.append(time.perf_counter() - began_s)
+
+    route.exchange.locked = timed
+    for _ in range(20):
+        holds_s.clear()
+        began_s = time.perf_counter()
+        snapshot = app.snapshot()
+        looks_s.append(time.perf_counter() - began_s)
+        longest_s.append(max(holds_s))
+    assert (len(snapshot.partitions), sum(one.in_flight_records for one in snapshot.partitions)) == (
+        500,
+        10_000,
+    )
+    assert min(looks_s) < SNAPSHOT_S
+    assert min(longest_s) < HOLD_S
+    with pytest.raises(ehkafka.errors.UnfinishedError):
+        app.stop(drain=False, timeout_s=0.5)

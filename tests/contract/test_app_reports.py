@@ -72,7 +72,9 @@ def test_the_state_is_logged_with_the_stacks_of_busy_workers(
     gate.set()
 
 
-def test_a_signal_logs_the_state_while_a_handler_hangs(program: Any, lab: Any, wait_for: Any) -> None:
+def test_a_signal_logs_the_state_while_a_handler_hangs(
+    program: Any, lab: Any, wait_for: Any, stays: Any
+) -> None:
     """The signal's handler puts down a note and no more; the run goes on, and a stop works as ever."""
     lab.produce("a b c")
     running = program(
@@ -97,9 +99,8 @@ def test_a_signal_logs_the_state_while_a_handler_hangs(program: Any, lab: Any, w
 
     for times in (1, 2):
         running.signal(signal.SIGUSR1)
-        wait_for(
-            lambda times=times: sum("State (SIGUSR1): running" in line for line in running.lines) == times
-        )
+        wait_for(lambda times=times: len(states()) == times)
+        stays(lambda times=times: len(states()) == times, for_s=1.2)
     assert any("oldest @1 key b" in line for line in running.lines)
     wait_for(lambda: running.printed("in handle"))
     running.signal(signal.SIGTERM)

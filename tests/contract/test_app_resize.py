@@ -234,7 +234,7 @@ def test_what_cannot_be_resized_is_refused_with_what_there_is(lab: Any) -> None:
         ehkafka.errors.ConfigurationError, match=r"'nobody'.*this app has 'one', 'twin', 'twin'"
     ):
         app.resize("nobody", workers=2)
-    with pytest.raises(ehkafka.errors.ConfigurationError, match="2 handlers have that name"):
+    with pytest.raises(ehkafka.errors.ConfigurationError, match="2 handlers are named 'twin'"):
         app.resize("twin", workers=2)
     app.stop()
     with pytest.raises(ehkafka.errors.ConfigurationError, match="the app is stopped"):

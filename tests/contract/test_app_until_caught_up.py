@@ -7,10 +7,10 @@ import time
 from typing import Any
 
 import pytest
-from confluent_kafka import ThrottleEvent
+from confluent_kafka import Consumer, ThrottleEvent, TopicPartition
 
 import ehkafka
-from ehkafka.events import AppCaughtUp, AppStopped
+from ehkafka.events import AppCatchingUp, AppCaughtUp, AppStopped
 from ehkafka.intake import until_caught_up
 from ehkafka.testing import ApiKey
 from tests.contract.letters import TO_DEAD, rejecting
@@ -125,6 +125,33 @@ def test_a_held_key_above_the_end_is_nobodys_business(lab: Any, recorder: Any) -
     assert lab.committed() == 2
 
 
+@pytest.mark.parametrize("what", ["key", "partition"])
+def test_what_somebody_has_paused_is_named(lab: Any, recorder: Any, wait_for: Any, what: str) -> None:
+    """A key with its record, a partition by its name; the records that were taken before are done."""
+    gate = recorder.block(b"first")
+    lab.produce("first", topic="t4")
+    app = lab.app(recorder, "t4")
+    run = Run(app, settle_s=3.5)
+    wait_for(lambda: recorder.started)
+    if what == "key":
+        app.keys.pause("first")
+        lab.produce("first", topic="t4")
+    else:
+        app.keys.pause_partition("t4/0")
+        lab.produce("later", topic="t4")
+    # As if both had been there at the start.
+    ends = app._runtime.context.catch_up_ends
+    ends.logs = {**ends.logs, ("t4", 0): ends.logs["t4", 0]._replace(end=2)}
+    if what == "key":
+        wait_for(lambda: app.snapshot().received_records == 2)
+    gate.set()
+    error = run.end()
+    assert isinstance(error, ehkafka.errors.UnfinishedError)
+    words = "t4[0]@1 key first (is held: " if what == "key" else "t4[0] (the partition is paused)"
+    assert words in str(error)
+    assert recorder.finished_offsets(topic="t4") == [0]
+
+
 def test_a_retry_that_waits_for_less_is_waited_for(lab: Any, recorder: Any) -> None:
     """The run ends when the second attempt has succeeded."""
     attempts: list[int] = []
@@ -236,6 +263,38 @@ def test_a_log_that_ends_without_a_record_is_read_by_another_client(
         assert error is None
     else:
         assert "t[0] (nothing of it arrives up to 5)" in str(error)
+
+
+@pytest.mark.parametrize("policy", ["stop", "earliest"])
+def test_a_commit_beyond_its_log_is_not_caught_up(lab: Any, recorder: Any, policy: str) -> None:
+    """It belongs to another log: what is to be done then is done, and its records are handled."""
+    lab.produce("a b c")
+    committing = Consumer({"bootstrap.servers": lab.broker.bootstrap, "group.id": "g"})
+    committing.commit(offsets=[TopicPartition("t", 0, 25)], asynchronous=False)
+    committing.close()
+    lab.broker.delay_next(ApiKey.FETCH, 1.5)  # its answer says so
+    error = Run(lab.app(recorder, on_out_of_range=policy)).end()
+    if policy == "stop":
+        assert isinstance(error, ehkafka.errors.OffsetGapError)
+    else:
+        assert error is None
+        assert recorder.finished_offsets() == [0, 1, 2]
+
+
+def test_the_log_says_how_far_it_is(
+    lab: Any, recorder: Any, events: Any, wait_for: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every so many seconds: what is left, at which rate."""
+    monkeypatch.setattr(until_caught_up, "REPORT_S", 0.4)
+    gate = recorder.block(b"slow")
+    lab.produce("a b slow c")
+    app = lab.app(recorder, workers=1)
+    app.add_hook(events)
+    run = Run(app)
+    wait_for(lambda: any(one.left_records == 2 for one in events.of(AppCatchingUp)))
+    assert any(one.records_per_s > 0 for one in events.of(AppCatchingUp))
+    gate.set()
+    assert run.end() is None
 
 
 def test_a_stop_from_outside_ends_it_as_any_run(lab: Any, recorder: Any, wait_for: Any) -> None:

@@ -102,7 +102,8 @@ def broken(draw: st.DrawFn) -> tuple[str, str]:
     key = base64.b64encode(draw(st.binary(min_size=32, max_size=32))).decode()
     parts = draw(st.permutations(_parts_of(key)))
     at, other = draw(st.integers(0, 3)), draw(st.integers(0, 3))
-    match draw(st.integers(0, 7)):
+    kind = draw(st.integers(0, 7))
+    match kind:
         case 0:  # values exchanged between two names
             (name, _, value), (name2, _, value2) = parts[at].partition("="), parts[other].partition("=")
             parts[at], parts[other] = f"{name}={value2}", f"{name2}={value}"
@@ -120,7 +121,8 @@ def broken(draw: st.DrawFn) -> tuple[str, str]:
             parts[at] = parts[at][draw(st.integers(1, 12)) :]
     text = ";".join(parts)
     start, end = sorted(draw(st.lists(st.integers(0, len(text)), min_size=2, max_size=2)))
-    match draw(st.integers(0, 3)):
+    # A piece of a key in the hub's place is a hub's name for all that anybody can tell: never cut there.
+    match draw(st.integers(0, 3)) if kind else 3:
         case 0:
             text = text[:start]
         case 1:

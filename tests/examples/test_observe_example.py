@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import runpy
+import sys
+import types
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import ehkafka
 from ehkafka.telemetry.prometheus.catalogue import ALL, COMMON_LABELS
 from tests.kit.pages import ROOT, load_yaml
 
@@ -158,6 +162,25 @@ def test_the_dashboard_shows_every_metric_but_the_uptime() -> None:
 def test_a_slip_in_an_expression_is_found(expression: str, problem: str) -> None:
     """Of each kind."""
     assert any(problem in found for found in problems(expression))
+
+
+def test_the_example_for_azure_is_what_the_page_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its app is traced; the distribution, which is not here, is set up where the program starts alone."""
+    source = (FOLDER / "azure_monitor.py").read_text()
+    assert source.split('"""', 2)[2].strip() in (ROOT / "docs/tracing.md").read_text()
+    calls: list[str] = []
+    stand_in = types.ModuleType("azure.monitor.opentelemetry")
+    stand_in.configure_azure_monitor = lambda: calls.append("configured")  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "azure.monitor", types.ModuleType("azure.monitor"))
+    monkeypatch.setitem(sys.modules, "azure.monitor.opentelemetry", stand_in)
+    monkeypatch.setattr(ehkafka.Endpoint, "from_env", ehkafka.Endpoint.embedded)
+    program = runpy.run_path(str(FOLDER / "azure_monitor.py"))
+    assert program["app"].topics == ("readings",)
+    assert [type(one).__name__ for one in program["app"]._middleware] == ["AttemptSpans"]
+    assert calls == []
+    monkeypatch.setattr(ehkafka.App, "run", lambda _app: calls.append("run"))
+    runpy.run_path(str(FOLDER / "azure_monitor.py"), run_name="__main__")
+    assert calls == ["configured", "run"]
 
 
 def test_the_page_and_the_catalogue_agree() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import time
 from contextlib import ExitStack
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,6 +14,7 @@ from ehkafka.errors import ActionRefusedError
 from ehkafka.events import ActionTaken
 from ehkafka.http import protocol
 from ehkafka.http.stream import STREAMS_MAX
+from ehkafka.offsets.members import Member
 from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -114,6 +116,26 @@ def test_a_refused_action_has_its_status_and_its_sentence(
     )
     assert answered.status == status
     assert answered.json == {"reason": reason, "text": "Nothing was done.", "names": ["t/0@1"]}
+
+
+def test_a_key_that_is_elsewhere_is_answered_with_who_has_it(
+    client: Any, token: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the broker says; where it does not, the app's own words stay."""
+    found = [Member("home-1", "/10.0.0.7", (0, 3))]
+    monkeypatch.setattr("ehkafka.http.elsewhere.members_of", lambda *_asked: found)
+    monkeypatch.setattr("ehkafka.http.elsewhere.Target.of_app", lambda _app: SimpleNamespace(group="g"))
+    client.served.refusal = ActionRefusedError("elsewhere", "It is not with this member.")
+    asked = {"do": "skip", "target": "key", "name": "readings/3@7"}
+    bearer = {"authorization": f"Bearer {token}"}
+    answered = client.post("/actions", asked, **bearer)
+    assert answered.status == 404
+    assert answered.json["text"] == "Not here. Partition 3 of readings is with /10.0.0.7 (home-1)."
+    assert (
+        client.post("/actions", {**asked, "name": "readings/4@7"}, **bearer)
+        .json["text"]
+        .startswith("It is not")
+    )
 
 
 def test_the_server_ends_at_once_with_streams_open(client: Any) -> None:

@@ -58,9 +58,16 @@ def test_who_gets_no_answer_asks_again_after_a_while() -> None:
     ends.ask(logs, [P0])  # type: ignore[arg-type]
     assert P0 not in ends.logs
     clock.advance(ASK_AGAIN_S)
+    logs.fails = True
+    ends.ask(logs, [P0])  # type: ignore[arg-type]
+    logs.fails = False
+    clock.advance(ASK_AGAIN_S)
+    ends.ask(logs, [P0])  # type: ignore[arg-type]
+    assert P0 not in ends.logs
+    clock.advance(ASK_AGAIN_S)
     ends.ask(logs, [P0])  # type: ignore[arg-type]
     assert ends.logs[P0].end == 10
-    (problem,) = events.of(ConnectionProblem)
+    problem, _ = events.of(ConnectionProblem)
     assert "where the logs end is not known yet" in problem.sentence()
     assert not problem.fatal
 

@@ -64,8 +64,18 @@ def test_a_partition_whose_position_has_passed_its_end_is_done(done: PartitionSt
         at(committed=9),
         at(committed=None),
         HELD_STATE,
+        at(received_next=25, watermark=25, committed=25, is_in_log=False),
     ],
-    ids=["end unknown", "not received", "runs", "nothing yet", "not committed", "no commit", "held"],
+    ids=[
+        "end unknown",
+        "not received",
+        "runs",
+        "nothing yet",
+        "not committed",
+        "no commit",
+        "held",
+        "beyond",
+    ],
 )
 def test_a_partition_that_is_short_of_its_end_keeps_the_run(left: PartitionState) -> None:
     """Though all others are done, and whether brokers throttle or not."""
@@ -135,6 +145,15 @@ def test_a_partition_of_which_nothing_comes_is_named(is_paused: bool) -> None:
     assert judged(moved, run=run, now_s=10.0) is None
     why = "the partition is paused" if is_paused else "nothing of it arrives up to 10"
     assert judged(moved, run=run, now_s=10.6) == Unsettled((Stuck(P0, None, None, why),))
+
+
+def test_a_position_that_stays_beyond_its_log_is_named() -> None:
+    """It is no log that was read to its end; whoever repairs it has had the time to do so."""
+    run = CatchingUp(5.0)
+    beyond = at(received_next=25, watermark=25, committed=25, is_in_log=False)
+    assert judged(beyond, run=run) is None
+    why = "its position 25 lies beyond its log's end"
+    assert judged(beyond, run=run, now_s=5.1) == Unsettled((Stuck(P0, None, None, why),))
 
 
 def test_silence_proves_nothing_while_brokers_throttle() -> None:

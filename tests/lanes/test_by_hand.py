@@ -198,3 +198,38 @@ def test_an_answer_after_a_retry_by_hand_counts_for_nothing() -> None:
     assert lane.head.offset() == 0
     bench.work()
     assert bench.started == ["a0", "a0", "a1"]
+
+
+def test_letters_by_hand_take_no_record_that_came_later() -> None:
+    """Not even where one of those that were to go went with its partition."""
+    bench = LaneBench("handler")
+    one, two = bench.assign(0), bench.assign(1)
+    for assignment, record in ((one, "a0"), (two, "a0"), (one, "a1")):
+        bench.receive(assignment, record)
+    _, answer, _ = _sent(bench, 3)
+    bench.dispatcher.end(two)
+    bench.receive(one, "a2")
+    for _ in range(2):
+        answer(Outcome.DEAD_LETTERED)
+    assert one.dead_lettered_records == 2
+    assert not bench.dispatcher.decisions.outbox
+    bench.started.clear()
+    bench.work()
+    assert bench.started == ["a2"]
+    assert bench.is_empty()
+
+
+@pytest.mark.parametrize("scope", ["partition", "handler"])
+def test_a_pause_of_all_keeps_nothing_of_lanes_that_were_cut(scope: Any) -> None:
+    """They may stand in line still, with nothing in them."""
+    bench = LaneBench(scope)
+    assignment = bench.assign()
+    bench.receive(assignment, "a0")
+    bench.dispatcher.end(assignment)
+    holds = bench.dispatcher.holds
+    holds.pause_all()
+    holds.pause_key(b"a")
+    assert not holds.held
+    holds.resume_all()
+    holds.resume_key(b"a")
+    assert bench.is_empty()

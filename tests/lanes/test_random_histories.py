@@ -33,6 +33,8 @@ class DispatcherHistory(RuleBasedStateMachine):
     """
 
     scope = "partition"
+    # What a key does after a letter by hand.
+    after: Any = "continue"
     epochs = Bundle("epochs")
 
     def __init__(self) -> None:
@@ -48,6 +50,13 @@ class DispatcherHistory(RuleBasedStateMachine):
         self.finished_unsettled: dict[Lane, int] = {}
         self.watermarks: dict[Assignment, int] = {}
         self.drained_below: dict[Assignment, bool] = {}
+        # Keys that are paused everywhere or in one assignment, and whether all are.
+        self.paused: set[tuple[str, Assignment | None]] = set()
+        self.all_paused = False
+        # Letters by hand that are on their way, and the records that were to be sent.
+        self.letters: list[Ticket] = []
+        self.to_send: dict[Lane, set[tuple[Assignment, int]]] = {}
+        self.bench.dispatcher.decisions.divert = self._divert
 
     # What the poll thread does.
 
@@ -95,6 +104,10 @@ class DispatcherHistory(RuleBasedStateMachine):
             self.bench.dispatcher.end(assignment)
             self.next_offsets[partition] = assignment.watermark() or self.next_offsets[partition]
             del self.unfinished[assignment]
+            everywhere = None if self.scope == "partition" or self.epochs_of else assignment
+            self.paused = {
+                (key, where) for key, where in self.paused if where is not assignment and everywhere is None
+            }
 
     @rule(seconds=st.floats(0, 3))
     def pass_time(self, seconds: float) -> None:
@@ -105,22 +118,99 @@ class DispatcherHistory(RuleBasedStateMachine):
     @rule(key=keys, command=st.sampled_from(["pause_key", "resume_key", "retry_key"]))
     def command(self, key: str, command: str) -> None:
         """Command a key."""
-        getattr(self.bench.dispatcher.holds, command)(key.encode())
+        known = {one for one in self.paused if one[0] == key}
+        was = (key, None) in known
+        done = getattr(self.bench.dispatcher.holds, command)(key.encode())
+        if command == "retry_key":
+            return
+        self.paused -= known
+        if command == "pause_key":
+            self.paused.add((key, None))
+        assert done is (not was if command == "pause_key" else bool(known))
 
-    @rule(key=keys)
-    def skip(self, key: str) -> None:
-        """Skip a key's held heads."""
+    @rule(key=keys, partition=partitions, pauses=st.booleans())
+    def command_in_one(self, key: str, partition: int, pauses: bool) -> None:
+        """Pause or resume a key in one assignment; what is so already changes nothing."""
+        assignment = self.epochs_of.get(partition)
+        if assignment is None or self.scope == "handler":
+            return
+        holds, one = self.bench.dispatcher.holds, (key, assignment)
+        was, everywhere = one in self.paused, (key, None) in self.paused
+        done = (holds.pause_key if pauses else holds.resume_key)(key.encode(), assignment)
+        assert done is (not everywhere and was is not pauses)
+        if done:
+            self.paused ^= {one}
+
+    @rule(pauses=st.booleans())
+    def command_all(self, pauses: bool) -> None:
+        """Stop or start the handler; what is so already changes nothing."""
+        holds = self.bench.dispatcher.holds
+        assert (holds.pause_all if pauses else holds.resume_all)() is (self.all_paused is not pauses)
+        self.all_paused = pauses
+
+    @rule(key=keys, records=st.integers(1, 3))
+    def skip(self, key: str, records: int) -> None:
+        """Skip records of a key's held lanes."""
         for lane in self.bench.dispatcher.holds.held:
             if lane.key == key.encode() and lane.head is not None:
-                self.unfinished[lane.assignment].pop(lane.head.offset())
-        self.bench.dispatcher.holds.skip_key(key.encode())
+                for home, offset in _first(lane, records):
+                    self.unfinished[home].pop(offset)
+        self.bench.dispatcher.holds.skip_key(key.encode(), records=records)
+
+    @rule(key=keys, records=st.integers(1, 3))
+    def send_by_hand(self, key: str, records: int) -> None:
+        """Send records of a held lane to the dead letters."""
+        decisions = self.bench.dispatcher.decisions
+        for lane in self.bench.dispatcher.holds.held:
+            if lane.key == key.encode() and lane.head is not None and lane not in decisions.diverting:
+                self.to_send[lane] = set(_first(lane, records))
+                decisions.send_by_hand(lane, "by hand", len(self.to_send[lane]))
+                self._take_letters()
+                return
+
+    def _divert(self, _lane: Lane, *_reason: str) -> AwaitHead:
+        return AwaitHead("a letter by hand", self.letters.append, self.after)
+
+    def _take_letters(self) -> None:
+        """Begin what was put into the outbox: letters of those records alone that were to be sent."""
+        outbox = self.bench.dispatcher.decisions.outbox
+        while outbox:
+            ticket = outbox.popleft()
+            head = ticket.lane.head
+            assert head is not None
+            assert (ticket.lane.assignment, head.offset()) in self.to_send[ticket.lane]
+            ticket.decision.begin(ticket)
+
+    @precondition(lambda self: self.letters)
+    @rule(
+        data=st.data(),
+        answer=st.sampled_from([Outcome.DEAD_LETTERED, Outcome.DEAD_LETTERED, HoldHead("nobody takes it")]),
+        after=st.sampled_from(["continue", "continue", "hold_key"]),
+    )
+    def answer_letter(self, data: st.DataObject, answer: Answer, after: Any) -> None:
+        """Tell what became of a letter; of one that nobody waits for any more it counts for nothing."""
+        self.after = after
+        self._answer_letter(self.letters.pop(data.draw(st.integers(0, len(self.letters) - 1))), answer)
+
+    def _answer_letter(self, ticket: Ticket, answer: Answer) -> None:
+        decisions, lane = self.bench.dispatcher.decisions, ticket.lane
+        if decisions.diverting.get(lane) is ticket and answer is Outcome.DEAD_LETTERED:
+            assert lane.head is not None
+            del self.unfinished[lane.assignment][lane.head.offset()]
+        for _ in range(2):
+            decisions.complete(ticket, answer, self.bench.now_s)
+        self._take_letters()
 
     # What the workers do.
 
     @rule()
     def begin(self) -> None:
-        """Take a lane."""
-        self.lent += [(lane, None) for lane in self.bench.begin()]
+        """Take a lane, which nobody has paused."""
+        for lane in self.bench.begin():
+            key = lane.key.decode()  # type: ignore[attr-defined]
+            paused = self.all_paused or {(key, None), (key, lane.assignment)} & self.paused
+            assert not (paused and lane.may_run_head()), f"{key} starts though it is paused"
+            self.lent.append((lane, None))
 
     @precondition(lambda self: self.lent)
     @rule(data=st.data())
@@ -282,6 +372,21 @@ class DispatcherHistory(RuleBasedStateMachine):
         while (one := self.bench.dispatcher.begin()) is not None:
             self.bench.finish(one)
 
+    def _let_all_go(self) -> None:
+        holds = self.bench.dispatcher.holds
+        self.after = "continue"
+        while self.letters:
+            self._answer_letter(self.letters.pop(), Outcome.DEAD_LETTERED)
+        holds.resume_all()
+        for assignment in self.epochs_of.values():
+            for key in "abc":
+                holds.resume_key(key.encode(), assignment)
+            if not assignment.opened:
+                self.bench.dispatcher.open(assignment)
+        for key in "abc":
+            holds.resume_key(key.encode())
+            holds.retry_key(key.encode())
+
     def teardown(self) -> None:
         """In the end all that may run runs, and nothing is left of it."""
         for index in reversed(range(len(self.lent))):
@@ -292,12 +397,7 @@ class DispatcherHistory(RuleBasedStateMachine):
         for ticket, _ in self.awaited:
             self.bench.dispatcher.decisions.complete(ticket, Outcome.FINISHED, self.bench.now_s)
         holds = self.bench.dispatcher.holds
-        for assignment in self.epochs_of.values():
-            if not assignment.opened:
-                self.bench.dispatcher.open(assignment)
-        for key in "abc":
-            holds.resume_key(key.encode())
-            holds.retry_key(key.encode())
+        self._let_all_go()
         self._work()
         for partition, assignment in list(self.epochs_of.items()):
             # A failed record above the limit of its drain keeps its key until the epoch has ended.
@@ -311,6 +411,15 @@ class DispatcherHistory(RuleBasedStateMachine):
             expected = assignment.received_next if assignment.returned_from is None else None
             assert expected is None or assignment.watermark() == expected
         assert self.bench.is_empty()
+
+
+def _first(lane: Lane, records: int) -> list[tuple[Assignment, int]]:
+    """Return home and offset of a lane's first records."""
+    homes = [
+        lane.assignment,
+        *(one[0] if isinstance(one, tuple) else lane.assignment for one in lane.rest or ()),
+    ]
+    return [(home, one.offset()) for home, one in zip(homes, lane.messages(), strict=True)][:records]
 
 
 class SharedDispatcherHistory(DispatcherHistory):

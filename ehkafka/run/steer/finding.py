@@ -92,6 +92,11 @@ class Finder:
         with found.route.exchange.locked() as dispatcher:
             return status_of(dispatcher, found.lane)
 
+    def is_paused(self, found: Found) -> bool:
+        """Tell whether nothing of the key may start: somebody paused it, or stopped its handler."""
+        with found.route.exchange.locked() as dispatcher:
+            return dispatcher.holds.is_paused(found.lane)
+
     def heads(self, found: Found, *, all_of_it: bool) -> list[tuple[TopicPartition, int, int]]:
         """Return partition, epoch and offset of the records that an action takes."""
         lane = found.lane

@@ -10,7 +10,7 @@ from ehkafka.lanes.order import describe_key
 from ehkafka.lanes.user_keys import users_key
 from ehkafka.run.steer.action import ActionResult, refused
 from ehkafka.run.steer.finding import described
-from ehkafka.run.steer.names import keys_meant, lanes_of_keys, parse_head
+from ehkafka.run.steer.names import key_text, keys_meant, lanes_of_keys, parse_head
 from ehkafka.run.steer.pauses import Paused
 from ehkafka.wording import seconds
 from ehkafka.wording.line import records as counted
@@ -47,15 +47,10 @@ class KeyActions:
 
     def act(self, action: Action) -> ActionResult:
         """Do it. Raises `ActionRefusedError`: then nothing has changed."""
-        if action.do == "resume" and (paused := self._without_records(action)) is not None:
-            return self._resume_paused(action, paused, action.name, 0)
+        if action.do == "resume" and (paused := self._paused_by_text(action.name)) is not None:
+            return self._resume_by_text(action, paused)
         found = self._finder.find(action)
-        if action.offset is not None and found.offset != action.offset:
-            raise refused(
-                "moved",
-                f"Nothing was done: the head of the key is {found.name} by now, not offset {action.offset}.",
-                (found.name,),
-            )
+        self._check_head(action, found)
         match action.do:
             case "pause":
                 return self._pause(action, found)
@@ -66,6 +61,15 @@ class KeyActions:
             case "skip":
                 return self._skip(action, found)
         return self._dead_letter(action, found)
+
+    @staticmethod
+    def _check_head(action: Action, found: Found) -> None:
+        if action.offset is not None and found.offset != action.offset:
+            raise refused(
+                "moved",
+                f"Nothing was done: the head of the key is {found.name} by now, not offset {action.offset}.",
+                (found.name,),
+            )
 
     def _pause(self, action: Action, found: Found) -> ActionResult:
         wait = f" for {seconds(action.for_s)}" if action.for_s is not None else ""
@@ -78,15 +82,27 @@ class KeyActions:
             self._pausing.pause(paused, action.for_s, keep=action.keep)
         return _result(action, found.name, text, count, changed=changed)
 
-    def _without_records(self, action: Action) -> Paused | None:
-        """Return a paused key that has no record here now; None where it has one, or is not paused."""
-        if parse_head(action.name) is not None:
+    def _paused_by_text(self, name: str) -> Paused | None:
+        """Return the one paused key of that text, whether it has a record here now or not.
+
+        Others of the text that are not paused cannot be meant.
+        """
+        if parse_head(name) is not None:
             return None
-        meant = keys_meant(action.name)
-        known = [one for one in self._pausing.paused_keys() if one.key in meant]
-        if len(known) != 1 or lanes_of_keys(self._context.owned, action.name):
-            return None
-        return known[0]
+        meant = keys_meant(name)
+        known = [
+            one
+            for one in self._pausing.paused_keys()
+            if (one.key in meant or key_text(one.key) == name) and self._pausing.is_paused(one)
+        ]
+        return known[0] if len(known) == 1 else None
+
+    def _resume_by_text(self, action: Action, paused: Paused) -> ActionResult:
+        its = [one for one in lanes_of_keys(self._context.owned, action.name) if _paused(one) == paused]
+        if not its:
+            return self._resume_paused(action, paused, action.name, 0)
+        self._check_head(action, its[0])
+        return self._resume_paused(action, paused, its[0].name, len(its[0].lane))
 
     def _resume_paused(self, action: Action, paused: Paused, name: str, count: int) -> ActionResult:
         is_paused = self._pausing.is_paused(paused)
@@ -100,7 +116,7 @@ class KeyActions:
         status, where = self._finder.status(found), described(found)
         if status in ("running", "queued"):
             return _result(action, found.name, f"{where} is {status} already", 1, changed=False)
-        if status == "paused":
+        if status == "paused" or (status in ("waiting", "held") and self._finder.is_paused(found)):
             raise refused("paused", f"Nothing was done: {where} is paused; resume it.", (found.name,))
         self._finder.must_wait(found)
         if not action.preview:
@@ -116,9 +132,8 @@ class KeyActions:
         if action.preview:
             return _result(action, found.name, text, len(heads))
         lane, attempt = found.lane, max(1, found.lane.attempts)
-        with found.route.exchange.locked() as dispatcher:
-            dispatcher.holds.skip_key(lane.key, found.assignment, len(heads))
-        # On the poll thread, which commits: no commit passes them before they are in the history.
+        # Before it is done: no later record of the key may start, or be committed, before they are in the
+        # history. Nobody but this thread lets a lane on hold go, so done it will be.
         for partition, epoch, offset in heads:
             if self._history is not None:
                 what = (partition, epoch, offset, users_key(lane.key), attempt)
@@ -128,6 +143,8 @@ class KeyActions:
                     partition, offset, describe_key(lane.key), attempt, f"by hand, asked for by {action.by}"
                 )
             )
+        with found.route.exchange.locked() as dispatcher:
+            dispatcher.holds.skip_key(lane.key, found.assignment, len(heads))
         found.route.exchange.wake_one()
         return _result(action, found.name, text, len(heads))
 

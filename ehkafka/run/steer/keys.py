@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ehkafka.run.steer.names import head_name, key_text, lanes_at
 from ehkafka.telemetry.picture import partition_snapshots, unfinished_of
+from ehkafka.telemetry.snapshot import Unfinished
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from ehkafka.intake.context import IntakeContext
     from ehkafka.intake.route import Route
     from ehkafka.records import TopicPartition
-    from ehkafka.telemetry.snapshot import Unfinished
 
 # Of a value as it is shown; what is longer is cut.
 VALUE_BYTES_MAX: Final = 400
@@ -76,14 +76,17 @@ def on_hold(context: IntakeContext, routes: tuple[Route, ...], limit: int) -> li
     """Return keys that wait for a time, a command or somebody's answer, `limit` of each handler at most."""
     found: list[KeyState] = []
     for route in routes:
-        taken: list[tuple[TopicPartition, Hashable, Unfinished]] = []
+        taken: list[tuple[TopicPartition, Hashable, dict[str, Any]]] = []
         now_s = context.clock()
         with route.exchange.locked() as dispatcher:
             for lane in itertools.islice(dispatcher.holds.held, limit):
                 if (head := lane.head) is not None:
-                    picture = unfinished_of(route, lane.assignment, lane, head.offset(), now_s)
-                    taken.append((lane.assignment.partition, lane.key, picture))
-        found += [_state(where, picture, key_text(key), is_blocking=False) for where, key, picture in taken]
+                    numbers = unfinished_of(route, lane.assignment, lane, head.offset(), now_s)
+                    taken.append((lane.assignment.partition, lane.key, numbers))
+        # Put into words without the lock: a key may be of a user's type.
+        for where, key, numbers in taken:
+            text = key_text(key)
+            found.append(_state(where, Unfinished(key=text, **numbers), text, is_blocking=False))
     return sorted(found, key=lambda one: -one.age_s)
 
 

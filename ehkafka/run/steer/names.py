@@ -100,15 +100,18 @@ def keys_meant(text: str) -> tuple[Hashable, ...]:
             found.append(base64.b64decode(text.removeprefix(_BASE64), validate=True))
     try:
         value = _hashable(orjson.loads(text))
-    except orjson.JSONDecodeError:
-        pass  # most keys are no JSON
+    except (orjson.JSONDecodeError, TypeError):
+        pass  # most keys are no JSON, and none is a mapping
     else:
-        if not isinstance(value, str | dict):
+        if not isinstance(value, str):
             found.append(value)
     return tuple(found)
 
 
 def _hashable(value: Any) -> Any:
+    """Return a value of JSON as a key may be. Raises `TypeError` where something in it is a mapping."""
+    if isinstance(value, dict):
+        raise TypeError
     return tuple(map(_hashable, value)) if isinstance(value, list) else value
 
 

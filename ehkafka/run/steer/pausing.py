@@ -86,7 +86,8 @@ class Pausing:
         new = {where for where, one in owned.items() if self._epochs.get(where) != one.assignment.epoch}
         if new or len(owned) != len(self._epochs):
             self._epochs = {where: one.assignment.epoch for where, one in owned.items()}
-            self._pauses.forget_ended(set(owned))
+            # A pause that is not kept ended with its epoch, even if the partition is ours again already.
+            self._pauses.forget_ended(owned.keys() - new)
             for one in self._pauses.kept():
                 if one.partition is None or one.partition in new:
                     self._begin(one)
@@ -107,7 +108,9 @@ class Pausing:
             return False
         if not paused.is_key:
             assert paused.partition is not None
-            self._by_hand.resume([paused.partition])
+            owned = self._context.owned.get(paused.partition)
+            if owned is None or not self.is_stopped(owned.route):
+                self._by_hand.resume([paused.partition])
             return True
         route = self._routes[paused.handler]
         with route.exchange.locked() as dispatcher:
