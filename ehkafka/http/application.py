@@ -21,6 +21,7 @@ from ehkafka.errors import ActionRefusedError, EhkafkaError
 from ehkafka.http.access import SESSION_S, Access, Guarded
 from ehkafka.http.elsewhere import who_has
 from ehkafka.http.letters import LettersPage
+from ehkafka.http.plain import dumped
 from ehkafka.http.probes import Probes
 from ehkafka.http.stream import Streams, TooManyStreamsError
 
@@ -49,13 +50,13 @@ CONFLICT: Final = 409
 
 
 class Json(Response):
-    """JSON by orjson."""
+    """JSON."""
 
     media_type = "application/json"
 
     def render(self, content: Any) -> bytes:
         """Return the body."""
-        return orjson.dumps(content, option=orjson.OPT_NON_STR_KEYS)
+        return dumped(content)
 
 
 class Pages:

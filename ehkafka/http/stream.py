@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
-import orjson
 from starlette.concurrency import run_in_threadpool
+
+from ehkafka.http.plain import dumped
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -55,7 +56,7 @@ class Streams:
     async def read(self, queue: asyncio.Queue[Item], access: dict[str, Any]) -> AsyncIterator[bytes]:
         """Yield the lines for one listener, the state at once. Closing it ends the listening."""
         try:
-            allowed = b',"access":' + orjson.dumps(access) + b"}"
+            allowed = b',"access":' + dumped(access) + b"}"
             queue.put_nowait(("state", await self._dumped()))
             while True:
                 kind, what = await queue.get()
@@ -76,12 +77,10 @@ class Streams:
         """Take an event on the telemetry thread."""
         loop = self._loop
         if loop is not None and not loop.is_closed():
-            loop.call_soon_threadsafe(self._give, ("event", orjson.dumps(shown)))
+            loop.call_soon_threadsafe(self._give, ("event", dumped(shown)))
 
     async def _dumped(self) -> bytes:
-        return await run_in_threadpool(
-            lambda: orjson.dumps(self._state.get(), option=orjson.OPT_NON_STR_KEYS)
-        )
+        return await run_in_threadpool(lambda: dumped(self._state.get()))
 
     def _give(self, what: Item) -> None:
         for queue in self._queues:
