@@ -23,8 +23,9 @@ from ehkafka.http.access import SESSION_S, Access, Guarded
 from ehkafka.http.elsewhere import who_has
 from ehkafka.http.letters import LettersPage
 from ehkafka.http.loops import Loops
+from ehkafka.http.plain import dumped
 from ehkafka.http.probes import Probes
-from ehkafka.http.stream import TooManyStreamsError, dumped
+from ehkafka.http.stream import TooManyStreamsError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,7 +53,7 @@ CONFLICT: Final = 409
 
 
 class Json(Response):
-    """JSON by orjson."""
+    """JSON."""
 
     media_type = "application/json"
 

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ehkafka.events import AttemptOverdue, PartitionAssigned, PartitionLost, PartitionRevoked
 from ehkafka.events.event import Failure, kind_in
+from ehkafka.records import TopicPartition
+from ehkafka.run.steer.names import head_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,6 +27,7 @@ KINDS_MAX: Final = 50
 TEXT_CHARACTERS_MAX: Final = 2_000
 STACK_CHARACTERS_MAX: Final = 8_000
 STACK_EVERY_S: Final = 1.0
+STACKS_MAX: Final = 100
 _REBALANCE = (PartitionAssigned, PartitionLost, PartitionRevoked)
 
 
@@ -46,6 +49,8 @@ class Journal:
         self._events: deque[dict[str, Any]] = deque(maxlen=EVENTS_MAX)
         self._rebalances: deque[dict[str, Any]] = deque(maxlen=REBALANCES_MAX)
         self._errors: dict[str, _Errors] = {}
+        # By `TOPIC/PARTITION@OFFSET`, the one made longest ago first.
+        self._stacks: dict[str, str] = {}
         # Called with each event as it is shown. Must not block.
         self.listeners: list[Callable[[dict[str, Any]], None]] = []
 
@@ -74,6 +79,11 @@ class Journal:
         """Return the last events, the newest first."""
         with self._lock:
             return list(reversed(self._events))
+
+    def stacks(self) -> dict[str, str]:
+        """Return the last stacks of records, by the name of each as a key's head; not all have one."""
+        with self._lock:
+            return dict(self._stacks)
 
     def rebalances(self) -> list[dict[str, Any]]:
         """Return the last rebalances, the newest first."""
@@ -105,11 +115,23 @@ class Journal:
         one.last_at_s, one.sentence = now_s, sentence
         # A flood of one kind has one stack a second: making it takes longer than all the rest.
         if now_s >= one.stack_at_s + STACK_EVERY_S:
-            one.stack, one.stack_at_s = _stack_of(event) or one.stack, now_s
+            one.stack_at_s = now_s
+            if stack := _stack_of(event):
+                one.stack = stack
+                self._note_stack(event, stack)
         # Last of all again: the first is the one seen longest ago.
         self._errors[kind] = one
         if len(self._errors) > KINDS_MAX:
             del self._errors[next(iter(self._errors))]
+
+    def _note_stack(self, event: Event, stack: str) -> None:
+        partition, offset = getattr(event, "partition", None), getattr(event, "offset", None)
+        if isinstance(partition, TopicPartition) and isinstance(offset, int):
+            name = head_name(partition, offset)
+            self._stacks.pop(name, None)
+            self._stacks[name] = stack
+            if len(self._stacks) > STACKS_MAX:
+                del self._stacks[next(iter(self._stacks))]
 
 
 def _stack_of(event: Event) -> str:

@@ -63,7 +63,7 @@ class State:
         return {
             "snapshot": snapshot.as_dict(),
             "health": self._served.health().as_dict(),
-            "keys": [one.as_dict() for one in self._served.keys.waiting(values=self._shows_values)],
+            "keys": self._keys(),
             "errors": self._journal.errors(),
             "rebalances": self._journal.rebalances(),
             "events": self._journal.events(),
@@ -80,6 +80,11 @@ class State:
             "letters": {"topics": list(self._served.letter_topics)},
             "members_elsewhere": [],
         }
+
+    def _keys(self) -> list[dict[str, Any]]:
+        stacks = self._journal.stacks()
+        found = self._served.keys.waiting(values=self._shows_values)
+        return [one.as_dict() | {"stack": stacks.get(one.name, "")} for one in found]
 
     def _take_point(self, now_s: float, snapshot: Snapshot) -> None:
         self._past.add(snapshot)

@@ -9,9 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
-import orjson
-
-from ehkafka.wording.sayable import sayable
+from ehkafka.http.plain import dumped
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -60,7 +58,7 @@ class Streams:
     async def read(self, queue: asyncio.Queue[Item], access: dict[str, Any]) -> AsyncIterator[bytes]:
         """Yield the lines for one listener, the state at once. Closing it ends the listening."""
         try:
-            allowed = b',"access":' + orjson.dumps(access) + b"}"
+            allowed = b',"access":' + dumped(access) + b"}"
             queue.put_nowait(("state", await self._dumped()))
             while True:
                 kind, what = await queue.get()
@@ -91,14 +89,6 @@ class Streams:
             if queue.full():
                 queue.get_nowait()  # the oldest: the next state has all that counts
             queue.put_nowait(what)
-
-
-def dumped(content: Any) -> bytes:
-    """Return JSON. Text that UTF-8 does not know, such as half a surrogate, is escaped."""
-    try:
-        return orjson.dumps(content, option=orjson.OPT_NON_STR_KEYS)
-    except TypeError:
-        return orjson.dumps(sayable(content), option=orjson.OPT_NON_STR_KEYS)
 
 
 def line(kind: str, json: bytes) -> bytes:

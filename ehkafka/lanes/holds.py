@@ -139,6 +139,11 @@ class Holds:
         self._release_paused(self._lanes_of(key, assignment))
         return True
 
+    @property
+    def is_all_paused(self) -> bool:
+        """Nothing starts, whatever its key."""
+        return EVERY_KEY in self.paused_keys
+
     def pause_all(self) -> bool:
         """Start nothing more, whatever its key. False where that was so already."""
         if EVERY_KEY in self.paused_keys:

@@ -84,6 +84,8 @@ def _sum_of(one: HandlerSnapshot, other: HandlerSnapshot) -> HandlerSnapshot:
         attempts=dict(Counter(one.attempts) + Counter(other.attempts)),
         call_counts=tuple(map(sum, counts)),
         calls_s=one.calls_s + other.calls_s,
+        # Nothing of it runs anywhere.
+        is_stopped=one.is_stopped and other.is_stopped,
     )
 
 

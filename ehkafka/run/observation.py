@@ -50,6 +50,7 @@ def _handler(route: Route) -> HandlerSnapshot:
     with route.exchange.locked() as dispatcher:
         # In one hold: apart they might show less than at the last look.
         finished = dispatcher.finished_records - dispatcher.restored_records
+        is_stopped = dispatcher.holds.is_all_paused
         stale = dispatcher.stale_records + failed.get("stale", 0)
     times = route.exchange.call_times
     return HandlerSnapshot(
@@ -59,6 +60,7 @@ def _handler(route: Route) -> HandlerSnapshot:
         attempts={"finished": finished, **failed, "stale": stale},
         call_counts=() if times is None else tuple(times.counts),
         calls_s=0.0 if times is None else times.sum_s,
+        is_stopped=is_stopped,
     )
 
 

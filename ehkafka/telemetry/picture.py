@@ -159,6 +159,7 @@ def _numbers(
         catch_up_records=_catch_up_records(context, assignment, watermark),
         in_flight_records=seen.running + _running_in_chunk(assignment),
         blocked_lanes=seen.blocked,
+        is_paused_by_hand=partition in context.flow.by_hand,
         held_lanes=seen.held,
     )
     return numbers, oldest, key

@@ -80,6 +80,8 @@ class PartitionSnapshot:
     # Lanes whose head waits: for its next attempt, for a command, or because its key is paused. Of these, the
     # ones that no time ends.
     blocked_lanes: int = 0
+    # Somebody has paused it, or stopped its handler.
+    is_paused_by_hand: bool = False
     held_lanes: int = 0
 
 
@@ -96,6 +98,8 @@ class HandlerSnapshot:
     # longer, and their sum. A call of a batch handler is a batch. Empty unless `App.measure` was called.
     call_counts: tuple[int, ...] = ()
     calls_s: float = 0.0
+    # Somebody has stopped it: nothing starts, and nothing is received for it.
+    is_stopped: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -294,6 +294,29 @@ def test_a_stopped_handler_starts_nothing_more(lab: Any, recorder: Any, wait_for
     assert app.keys.blocking() == []
 
 
+def test_what_is_paused_and_stopped_by_hand_shows_in_the_snapshot(
+    lab: Any, recorder: Any, wait_for: Any
+) -> None:
+    """Pages and terminals offer the other button then."""
+    app = lab.app(recorder, "t4")
+    app.start()
+    wait_for(lambda: len(app.snapshot().partitions) == 4)
+
+    def shown() -> tuple[list[bool], bool]:
+        snapshot = app.snapshot()
+        return [one.is_paused_by_hand for one in snapshot.partitions], snapshot.handlers[0].is_stopped
+
+    assert shown() == ([False] * 4, False)
+    app.keys.pause_partition("t4/2")
+    assert shown() == ([False, False, True, False], False)
+    app.keys.stop_handler("Recorder")
+    assert shown() == ([True] * 4, True)
+    app.keys.start_handler("Recorder")
+    assert shown() == ([False, False, True, False], False)
+    app.keys.resume_partition("t4/2")
+    assert shown() == ([False] * 4, False)
+
+
 def test_a_kept_pause_is_taken_over_by_the_next_assignment(
     lab: Any, recorder: Any, wait_for: Any, stays: Any
 ) -> None:

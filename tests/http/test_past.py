@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ehkafka.events import ActionRefused, HandlerFailed
 from ehkafka.http import server, state
-from ehkafka.http.journal import EVENTS_MAX, KINDS_MAX, Journal
+from ehkafka.http.journal import EVENTS_MAX, KINDS_MAX, STACKS_MAX, Journal
 from ehkafka.http.past import POINTS_MAX, Past
 from ehkafka.records import TopicPartition
 from ehkafka.telemetry.snapshot import Snapshot
@@ -84,3 +84,19 @@ def test_events_are_bounded_and_the_newest_comes_first() -> None:
     assert len(shown) == EVENTS_MAX
     assert f"no {EVENTS_MAX + 9}" in shown[0]["sentence"]
     assert len(shown[0]["sentence"]) <= 2_000
+
+
+def test_a_record_that_holds_a_commit_has_its_stack() -> None:
+    """By the name of the head, and only so many."""
+    now_s = iter(range(10, 10_000, 2))
+    journal = Journal(lambda: float(next(now_s)))
+    for offset in range(STACKS_MAX + 3):
+        try:
+            int("no number")
+        except ValueError as error:
+            where = (TopicPartition("t", 0), offset, "k", 1)
+            journal.on_event(HandlerFailed(*where, "ValueError: no luck", "its key waits", exception=error))
+    stacks = journal.stacks()
+    assert len(stacks) == STACKS_MAX
+    assert "t/0@2" not in stacks
+    assert "test_a_record_that_holds_a_commit_has_its_stack" in stacks[f"t/0@{STACKS_MAX + 2}"]

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ehkafka.records import TopicPartition
 from ehkafka.run.steer.keys import KeyState
-from ehkafka.telemetry.snapshot import Health, MemberSnapshot, PartitionSnapshot, Snapshot, Unfinished
+from ehkafka.telemetry.snapshot import (
+    HandlerSnapshot,
+    Health,
+    MemberSnapshot,
+    PartitionSnapshot,
+    Snapshot,
+    Unfinished,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -115,6 +122,7 @@ def snapshot(
         0,
         {},
         members=members,
+        handlers=(HandlerSnapshot("store_reading", ("readings",), 16, {}),),
     )
 
 
@@ -155,8 +163,6 @@ def state(
         "access": {"needs_token": not may_act, "may_act": may_act, "why_not": "" if may_act else why_not},
         "letters": {"topics": ["readings.dead"]},
         "members_elsewhere": [],
-        "handlers": [{"name": "store_reading", "topics": ["readings"], "is_stopped": False, "workers": 16}],
-        "paused_by_hand": [],
     }
     return usual | given
 
@@ -256,20 +262,23 @@ def hostile() -> dict[str, Any]:
         "state": text,
     }
     event = {"at_s": time.time(), "level": HOSTILE, "kind": HOSTILE, "sentence": text}
-    return state(
+    made = state(
         [partition(3, topic="readings")],
         [key(**bad), key(7, of=2, is_blocking=False, **bad)],
         health=Health((text,), (text,)),
         errors=[{"kind": HOSTILE, "count": 1, "last_at_s": time.time(), "sentence": text, "stack": text}],
         events=[event],
         rebalances=[event],
-        handlers=[{"name": HOSTILE, "topics": [HOSTILE], "is_stopped": False, "workers": 1}],
         letters={"topics": [HOSTILE]},
         members_elsewhere=[
             {"url": "javascript:document.title='owned'", "name": "here"},
             {"url": "http://10.0.0.7:8080/", "name": HOSTILE},
         ],
     )
+    made["snapshot"]["handlers"] = [
+        {"handler": HOSTILE, "topics": [HOSTILE], "workers": 1, "is_stopped": False}
+    ]
+    return made
 
 
 def crowded(count: int = 1_000) -> dict[str, Any]:

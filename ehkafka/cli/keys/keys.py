@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
-import orjson
 import typer
 
 from ehkafka.checks import printable
@@ -37,7 +37,7 @@ def list_keys(doors: Sequence[Door], *, blocking: bool, as_json: bool) -> None:
         keys = door.get("/state").get("keys", [])
         found += [{"url": door.url, **one} for one in keys if one.get("is_blocking") or not blocking]
     if as_json:
-        typer.echo(orjson.dumps(found, option=orjson.OPT_INDENT_2).decode())
+        typer.echo(json.dumps(found, indent=2))
         return
     if not found:
         typer.echo("No key waits by itself, and no record holds up a commit.")
@@ -69,7 +69,7 @@ def act(doors: Sequence[Door], asked: dict[str, Any], *, yes: bool, as_json: boo
         seen = {"name": name} if asked["target"] == "key" and "@" in name and asked["do"] != "resume" else {}
         result = door.act({**asked, **seen})
     if as_json:
-        typer.echo(orjson.dumps({"url": door.url, **result}, option=orjson.OPT_INDENT_2).decode())
+        typer.echo(json.dumps({"url": door.url, **result}, indent=2))
         return
     text = printable(str(result["text"]))
     typer.echo(text if yes else f"Would do: {text}\nNothing was done; --yes does it.")

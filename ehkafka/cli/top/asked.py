@@ -9,7 +9,9 @@ if TYPE_CHECKING:
     from ehkafka.cli.door import Answer, Door
 
 # A redrive takes as long as there are letters.
-REDRIVE_S: Final = 120.0
+REDRIVE_S: Final = 600.0
+# A topic is read, by one who asks after the other.
+LETTERS_S: Final = 30.0
 LETTERS_MAX: Final = 50
 
 
@@ -29,7 +31,8 @@ class Asked:
 
     def letters(self, topic: str) -> Answer:
         """Return the newest letters of a topic."""
-        return self._door.ask("GET", f"/letters?topic={quote(topic, safe='')}&limit={LETTERS_MAX}")
+        path = f"/letters?topic={quote(topic, safe='')}&limit={LETTERS_MAX}"
+        return self._door.ask("GET", path, timeout_s=LETTERS_S)
 
     def redrive(self, topic: str, *, preview: bool) -> Answer:
         """Send a topic's letters home, or say how many there are."""

@@ -91,8 +91,8 @@ def _state_of(key: dict[str, Any]) -> str:
 
 def partitions(state: dict[str, Any], rates: Rates, order: str = "name") -> list[Row]:
     """Return them by name, or with the largest `lag` or `oldest` first."""
-    by_hand = state.get("paused_by_hand")
-    stopped = {topic for one in state.get("handlers", ()) if one["is_stopped"] for topic in one["topics"]}
+    handlers = state["snapshot"].get("handlers", ())
+    stopped = {topic for one in handlers if one["is_stopped"] for topic in one["topics"]}
     found = list(state["snapshot"]["partitions"])
     if order == "lag":
         found.sort(key=lambda one: -(one["lag_records"] if one["lag_records"] is not None else -1))
@@ -101,8 +101,7 @@ def partitions(state: dict[str, Any], rates: Rates, order: str = "name") -> list
     rows = []
     for one in found:
         name = partition_name(one["partition"])
-        is_by_hand = one["paused"] if by_hand is None else name in by_hand
-        word = _word(one, is_by_hand=is_by_hand, is_stopped=one["partition"]["topic"] in stopped)
+        word = _word(one, is_stopped=one["partition"]["topic"] in stopped)
         cells = (
             cut(name),
             number(rates.partition(name)),
@@ -117,10 +116,10 @@ def partitions(state: dict[str, Any], rates: Rates, order: str = "name") -> list
     return rows
 
 
-def _word(one: dict[str, Any], *, is_by_hand: bool, is_stopped: bool) -> str:
+def _word(one: dict[str, Any], *, is_stopped: bool) -> str:
     if is_stopped:
         return "handler stopped"
-    if is_by_hand:
+    if one["is_paused_by_hand"]:
         return "paused by hand"
     if one["paused"]:
         return "paused, is full"
@@ -202,16 +201,16 @@ def handlers(state: dict[str, Any]) -> list[Row]:
     """Return the handlers."""
     return [
         Row(
-            one["name"],
+            one["handler"],
             (
-                cut(one["name"]),
+                cut(one["handler"]),
                 "stopped" if one["is_stopped"] else "started",
                 cut(", ".join(one["topics"]), 120),
                 number(one.get("workers")),
             ),
             one["is_stopped"],
         )
-        for one in state.get("handlers", ())
+        for one in state["snapshot"].get("handlers", ())
     ]
 
 

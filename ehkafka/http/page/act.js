@@ -6,6 +6,8 @@ import { KEY_CHARACTERS_MAX, counted, visible } from "./words.js";
 const WORDS = {
   pause: "Pause", resume: "Resume", retry: "Retry", skip: "Skip", dead_letter: "Dead letter", start: "Start", stop: "Stop",
 };
+// As long as there are letters.
+const REDRIVE_MS = 600_000;
 const PAUSES = [["", "until it is resumed"], ["300", "for 5 minutes"], ["3600", "for an hour"], ["86400", "for a day"]];
 
 const dialog = at("dialog");
@@ -36,7 +38,7 @@ export function askToAct(from, { action, target, name, offset, records, subject 
 // `onMissing`: the server cannot do that.
 export function askToRedrive(from, topic, onMissing) {
   open(from, "Redrive?", topic, [], "Redrive");
-  confirmed = () => finish(send("letters/redrive", { topic, preview: false }));
+  confirmed = () => finish(send("letters/redrive", { topic, preview: false }, REDRIVE_MS));
   ask(send("letters/redrive", { topic, preview: true }), ({ status }) => {
     if (status === 501) onMissing();
   });

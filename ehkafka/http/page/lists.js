@@ -33,9 +33,9 @@ export function showErrors(found, nowS) {
 
 const handlers = new Kept(at("handler-list"), (handler) => {
   const state = element("span", "note");
-  const make = (action) => button("act", word(action), `${word(action)} handler ${visible(handler.name, 80)}`, (from) => askToAct(from, { action, target: "handler", name: handler.name, subject: handler.name }));
+  const make = (action) => button("act", word(action), `${word(action)} handler ${visible(handler.handler, 80)}`, (from) => askToAct(from, { action, target: "handler", name: handler.handler, subject: handler.handler }));
   const [stop, start] = [make("stop"), make("start")];
-  const node = element("li", "", element("div", "list-head", foreign(handler.name, 80), state, element("span", "buttons", stop, start)));
+  const node = element("li", "", element("div", "list-head", foreign(handler.handler, 80), state, element("span", "buttons", stop, start)));
   return {
     node,
     fill(now) {
@@ -50,7 +50,7 @@ const handlers = new Kept(at("handler-list"), (handler) => {
 
 export function showHandlers(found) {
   at("handlers").hidden = !found.length;
-  handlers.show(found, (handler) => handler.name);
+  handlers.show(found, (handler) => handler.handler);
   applyAccess(at("handlers"));
 }
 

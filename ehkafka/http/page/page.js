@@ -40,7 +40,7 @@ function show(state) {
   showPartitions(state, rates);
   showMembers(state);
   showErrors(state.errors ?? [], snapshot.taken_at_s);
-  showHandlers(state.handlers ?? []);
+  showHandlers(snapshot.handlers ?? []);
   showProcess(state);
   showLetters(state.letters?.topics ?? []);
   showEvents(state.events ?? [], snapshot.taken_at_s);

@@ -22,21 +22,19 @@ const rows = new Kept(at("partition-rows"), makeRow);
 
 export function showPartitions(state, rates) {
   repeat = () => showPartitions(state, rates);
-  const byHand = state.paused_by_hand && new Set(state.paused_by_hand);
-  const stopped = new Set((state.handlers ?? []).filter((one) => one.is_stopped).flatMap((one) => one.topics));
+  const stopped = new Set((state.snapshot.handlers ?? []).filter((one) => one.is_stopped).flatMap((one) => one.topics));
   const all = state.snapshot.partitions.map((one) => {
     const name = partitionName(one.partition);
-    const isByHand = byHand ? byHand.has(name) : one.paused;
-    return { ...one, name, isByHand, rate: rates.partition(name), word: wordOf(one, isByHand, stopped) };
+    return { ...one, name, rate: rates.partition(name), word: wordOf(one, stopped) };
   });
   write(at("partitions-note"), all.length ? counted(all.length, "partition") : "none is ours");
   rows.show(sorted(all), (one) => one.name);
   applyAccess(at("partition-rows"));
 }
 
-function wordOf(one, isByHand, stopped) {
+function wordOf(one, stopped) {
   if (stopped.has(one.partition.topic)) return "handler stopped";
-  if (isByHand) return "paused by hand";
+  if (one.is_paused_by_hand) return "paused by hand";
   if (one.paused) return "paused, is full";
   if (isHeldUp(one)) return "its commit is held up";
   return one.standstill_s > 0 ? `stands still for ${span(one.standstill_s)}` : "receives";
@@ -64,9 +62,9 @@ function makeRow(one) {
     node,
     fill(now) {
       COLUMNS.forEach((column, n) => write(cells[n], column.text(now)));
-      node.classList.toggle("attention", now.isByHand || isHeldUp(now) || now.standstill_s > 0);
-      pause.hidden = now.isByHand;
-      resume.hidden = !now.isByHand;
+      node.classList.toggle("attention", now.is_paused_by_hand || isHeldUp(now) || now.standstill_s > 0);
+      pause.hidden = now.is_paused_by_hand;
+      resume.hidden = !now.is_paused_by_hand;
     },
   };
 }

@@ -95,13 +95,13 @@ export function follow(on) {
 }
 
 // Returns `{ok, status, text, …}` of an answer; what cannot be reached is an answer with a sentence, too.
-export async function send(path, body) {
+export async function send(path, body, waitMs = 30_000) {
   try {
     const answer = await fetch(path, {
       method: "POST",
       headers: { "content-type": "application/json", accept: "application/json" },
       body: JSON.stringify(body ?? {}),
-      signal: AbortSignal.timeout(30_000),
+      signal: AbortSignal.timeout(waitMs),
     });
     return { ok: answer.ok, status: answer.status, ...(await content(answer)) };
   } catch {

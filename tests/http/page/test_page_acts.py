@@ -88,7 +88,7 @@ def test_an_action_that_is_refused_when_confirmed_says_so(shown: Shown, browser_
 def test_partitions_and_handlers_are_paused_and_stopped(shown: Shown, browser_page: Any) -> None:
     """A pause may have an end; what is paused by hand is resumed; a handler is stopped."""
     state = states.healthy()
-    state["paused_by_hand"] = ["readings/1"]
+    state["snapshot"]["partitions"][1]["is_paused_by_hand"] = True
     double = shown(state)
     browser_page.get_by_role("button", name="Pause partition readings/2").click()
     browser_page.get_by_label("How long").select_option("300")
