@@ -10,8 +10,16 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from ehkafka.events import AttemptOverdue, PartitionAssigned, PartitionLost, PartitionRevoked
+from ehkafka.events import (
+    ActionTaken,
+    AttemptOverdue,
+    PartitionAssigned,
+    PartitionLost,
+    PartitionRevoked,
+    StateReport,
+)
 from ehkafka.events.event import Failure, kind_in
+from ehkafka.records import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,9 +30,13 @@ EVENTS_MAX: Final = 200
 REBALANCES_MAX: Final = 100
 # Kinds of errors that are remembered; past that the one seen longest ago goes.
 KINDS_MAX: Final = 50
+# Records of which the last stack is remembered: as many as there are cards, and more.
+STACKS_MAX: Final = 50
 TEXT_CHARACTERS_MAX: Final = 2_000
 STACK_CHARACTERS_MAX: Final = 8_000
 STACK_EVERY_S: Final = 1.0
+# Warnings, so that every log shows them; nothing is wrong.
+_ASKED_FOR = (ActionTaken, StateReport)
 _REBALANCE = (PartitionAssigned, PartitionLost, PartitionRevoked)
 
 
@@ -46,6 +58,8 @@ class Journal:
         self._events: deque[dict[str, Any]] = deque(maxlen=EVENTS_MAX)
         self._rebalances: deque[dict[str, Any]] = deque(maxlen=REBALANCES_MAX)
         self._errors: dict[str, _Errors] = {}
+        # Of records, by the names that keys have.
+        self._stacks: dict[str, str] = {}
         # Called with each event as it is shown. Must not block.
         self.listeners: list[Callable[[dict[str, Any]], None]] = []
 
@@ -65,7 +79,7 @@ class Journal:
             self._events.append(shown)
             if isinstance(event, _REBALANCE):
                 self._rebalances.append({"at_s": now_s, "sentence": sentence})
-            if event.level >= logging.WARNING:
+            if event.level >= logging.WARNING and not isinstance(event, _ASKED_FOR):
                 self._count(event, now_s, sentence)
         for listener in tuple(self.listeners):
             listener(shown)
@@ -95,6 +109,11 @@ class Journal:
             ]
         return sorted(found, key=lambda one: -one["last_at_s"])
 
+    def stack_of(self, name: str) -> str:
+        """Return where the last attempt of a record was; empty where that is not known."""
+        with self._lock:
+            return self._stacks.get(name, "")
+
     def _count(self, event: Event, now_s: float, sentence: str) -> None:
         kind = type(event).__name__
         error = getattr(event, "error", None)
@@ -105,11 +124,23 @@ class Journal:
         one.last_at_s, one.sentence = now_s, sentence
         # A flood of one kind has one stack a second: making it takes longer than all the rest.
         if now_s >= one.stack_at_s + STACK_EVERY_S:
-            one.stack, one.stack_at_s = _stack_of(event) or one.stack, now_s
+            stack = _stack_of(event)
+            one.stack, one.stack_at_s = stack or one.stack, now_s
+            self._keep(stack, event)
         # Last of all again: the first is the one seen longest ago.
         self._errors[kind] = one
         if len(self._errors) > KINDS_MAX:
             del self._errors[next(iter(self._errors))]
+
+    def _keep(self, stack: str, event: Event) -> None:
+        partition, offset = getattr(event, "partition", None), getattr(event, "offset", None)
+        if not stack or not isinstance(partition, TopicPartition) or offset is None:
+            return
+        name = f"{partition.topic}/{partition.partition}@{offset}"
+        self._stacks.pop(name, None)
+        self._stacks[name] = stack
+        if len(self._stacks) > STACKS_MAX:
+            del self._stacks[next(iter(self._stacks))]
 
 
 def _stack_of(event: Event) -> str:

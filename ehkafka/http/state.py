@@ -63,7 +63,10 @@ class State:
         return {
             "snapshot": snapshot.as_dict(),
             "health": self._served.health().as_dict(),
-            "keys": [one.as_dict() for one in self._served.keys.waiting(values=self._shows_values)],
+            "keys": [
+                one.as_dict() | {"stack": self._journal.stack_of(one.name)}
+                for one in self._served.keys.waiting(values=self._shows_values)
+            ],
             "errors": self._journal.errors(),
             "rebalances": self._journal.rebalances(),
             "events": self._journal.events(),

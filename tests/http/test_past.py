@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ehkafka.events import ActionRefused, HandlerFailed
+from ehkafka.events import ActionRefused, ActionTaken, AttemptOverdue, HandlerFailed, StateReport
 from ehkafka.http import server, state
-from ehkafka.http.journal import EVENTS_MAX, KINDS_MAX, Journal
+from ehkafka.http.journal import EVENTS_MAX, KINDS_MAX, STACKS_MAX, Journal
 from ehkafka.http.past import POINTS_MAX, Past
 from ehkafka.records import TopicPartition
 from ehkafka.telemetry.snapshot import Snapshot
@@ -84,3 +84,31 @@ def test_events_are_bounded_and_the_newest_comes_first() -> None:
     assert len(shown) == EVENTS_MAX
     assert f"no {EVENTS_MAX + 9}" in shown[0]["sentence"]
     assert len(shown[0]["sentence"]) <= 2_000
+
+
+def test_what_somebody_asked_for_is_no_error() -> None:
+    """An action and a report are warnings, so that every log shows them; they stand among the events."""
+    journal = Journal()
+    journal.on_event(ActionTaken("skip", "key", "t/0@1", "me", True, "t/0@1 (key k) skipped."))
+    counts = dict.fromkeys(
+        ("partitions", "lag_records", "backlog_records", "parked_records", "busy_workers"), 0
+    )
+    journal.on_event(StateReport(why="SIGUSR1", state="running", lines="", stacks="", **counts))
+    assert journal.errors() == []
+    assert len(journal.events()) == 2
+
+
+def test_a_record_that_waits_shows_where_it_was() -> None:
+    """The last stack of each of a few records, under the name that its key has."""
+    journal = Journal(map(float, range(100, 10_000)).__next__)
+    where = (TopicPartition("t", 3), 7, "k", 1)
+    try:
+        int("no luck")
+    except ValueError as error:
+        journal.on_event(HandlerFailed(*where, "ValueError: no luck", "its key waits", exception=error))
+    assert "test_past.py" in journal.stack_of("t/3@7")
+    for number in range(STACKS_MAX):
+        where = (TopicPartition("t", 4), number, "k", 1)
+        journal.on_event(AttemptOverdue(*where, "handle", 6.0, 5.0, f"stack {number}"))
+    assert journal.stack_of("t/4@1") == "stack 1"
+    assert journal.stack_of("t/3@7") == ""

@@ -41,6 +41,8 @@ def test_a_poison_key_is_seen_and_skipped(
         shown = card(page, "t/0@0").inner_text()
         for part in ("home-1", "held", "ValueError", '"sensor": null', "store_reading", "2 records"):
             assert part in shown
+        card(page, "t/0@0").locator("summary").click()
+        assert "in store_reading" in card(page, "t/0@0").locator("pre.code").inner_text()
         page.wait_for_selector("#error-list li")
         page.click("#error-list li:first-child summary")
         assert "store_reading" in text(page, "#error-list li:first-child pre")
