@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from ehkafka.checks import one_line
 from ehkafka.errors import ActionRefusedError, ConfigurationError, EndpointError
+from ehkafka.http.options import TOKEN_VARIABLE
 
 # A thousand partitions are half a megabyte.
 ANSWER_BYTES_MAX: Final = 16 * 1024 * 1024
@@ -61,14 +62,14 @@ class Door:
         self._timeout_s = timeout_s
 
     def get(self, path: str) -> Any:
-        """Return what is there. Raises `EndpointError`."""
+        """Return what is there. Raises `EndpointError`, and `ConfigurationError` about the token."""
         answer = self.ask("GET", path)
         if not answer.is_ok:
-            raise EndpointError(f"{self.url} answered {answer.status}: {answer.text}")
+            raise self.failure(answer)
         return answer.body
 
     def act(self, asked: dict[str, Any]) -> dict[str, Any]:
-        """Carry out an action. Raises `ActionRefusedError` and `EndpointError`."""
+        """Carry out an action. Raises `ActionRefusedError`, and what `get` raises."""
         answer = self.ask("POST", "/actions", asked)
         if answer.is_ok:
             return answer.body
@@ -76,7 +77,17 @@ class Door:
         if isinstance(reason, str) and isinstance(names, list):
             text = f"{self.url}: {answer.text}"
             raise ActionRefusedError(reason, text, tuple(str(name) for name in names[:20]))
-        raise EndpointError(f"{self.url} answered {answer.status}: {answer.text}")
+        raise self.failure(answer)
+
+    def failure(self, answer: Answer) -> EndpointError | ConfigurationError:
+        """Return what is wrong with an answer that is not what was asked for."""
+        if answer.status != http.client.UNAUTHORIZED:
+            return EndpointError(f"{self.url} answered {answer.status}: {answer.text}")
+        if self._token is None:
+            return ConfigurationError(f"{self.url} needs the token: {TOKEN_VARIABLE}, or --token-file.")
+        return ConfigurationError(
+            f"{self.url} does not take the token of {TOKEN_VARIABLE} or --token-file: it is not the app's."
+        )
 
     def ask(
         self, method: str, path: str, body: dict[str, Any] | None = None, timeout_s: float | None = None

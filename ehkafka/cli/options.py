@@ -73,7 +73,10 @@ Timeout = Annotated[
 TokenFile = Annotated[
     Path | None,
     typer.Option(
-        "--token-file", metavar="FILE", help="A file that holds the token. Default: EHKAFKA_HTTP_TOKEN."
+        "--token-file",
+        metavar="FILE",
+        help="A file that holds the token. Default: EHKAFKA_HTTP_TOKEN, or the file of "
+        "EHKAFKA_HTTP_TOKEN_FILE.",
     ),
 ]
 Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic, or event hub.", callback=topic_names)]

@@ -157,7 +157,7 @@ class Access:
             return (
                 401,
                 "token",
-                "This needs the token: log in on the page, or send `Authorization: Bearer …`.",
+                "This needs the token: enter it on the page, or send `Authorization: Bearer …`.",
             )
         return None
 

@@ -10,7 +10,14 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from ehkafka.events import AttemptOverdue, PartitionAssigned, PartitionLost, PartitionRevoked
+from ehkafka.events import (
+    ActionTaken,
+    AttemptOverdue,
+    PartitionAssigned,
+    PartitionLost,
+    PartitionRevoked,
+    StateReport,
+)
 from ehkafka.events.event import Failure, kind_in
 from ehkafka.records import TopicPartition
 from ehkafka.run.steer.names import head_name
@@ -27,7 +34,10 @@ KINDS_MAX: Final = 50
 TEXT_CHARACTERS_MAX: Final = 2_000
 STACK_CHARACTERS_MAX: Final = 8_000
 STACK_EVERY_S: Final = 1.0
+# Records of which the last stack is remembered: as many as there are cards, and more.
 STACKS_MAX: Final = 100
+# Warnings, so that every log shows them; nothing is wrong.
+_ASKED_FOR = (ActionTaken, StateReport)
 _REBALANCE = (PartitionAssigned, PartitionLost, PartitionRevoked)
 
 
@@ -70,7 +80,7 @@ class Journal:
             self._events.append(shown)
             if isinstance(event, _REBALANCE):
                 self._rebalances.append({"at_s": now_s, "sentence": sentence})
-            if event.level >= logging.WARNING:
+            if event.level >= logging.WARNING and not isinstance(event, _ASKED_FOR):
                 self._count(event, now_s, sentence)
         for listener in tuple(self.listeners):
             listener(shown)

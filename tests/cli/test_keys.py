@@ -86,8 +86,13 @@ def test_what_is_refused_ends_with_its_code_and_names_why(held: Any, monkeypatch
     assert (letters.exit_code, "no dead letters" in letters.stderr) == (7, True)
     monkeypatch.setenv("EHKAFKA_HTTP_TOKEN", "another-token-of-24-chars")
     wrong = run("skip", "a", "--url", held.url)
-    assert wrong.exit_code == 3
+    assert wrong.exit_code == 2
+    assert "does not take the token of EHKAFKA_HTTP_TOKEN" in wrong.stderr.replace("\n", " ")
     assert "another-token" not in wrong.output + wrong.stderr
+    monkeypatch.delenv("EHKAFKA_HTTP_TOKEN")
+    without = run("skip", "a", "--url", held.url)
+    assert without.exit_code == 2
+    assert "needs the token: EHKAFKA_HTTP_TOKEN, or --token-file" in without.stderr.replace("\n", " ")
 
 
 def test_the_app_that_has_the_key_is_found(held: Any) -> None:
@@ -98,6 +103,14 @@ def test_the_app_that_has_the_key_is_found(held: Any) -> None:
     partition = run("pause", "t/0", "--partition", "--for-s", "60", "--url", held.url, "--yes")
     assert "t/0 paused for 60 s" in partition.stdout
     assert run("resume", "t/0", "--partition", "--url", held.url, "--yes").stdout == "t/0 goes on.\n"
+
+
+def test_an_app_that_does_not_answer_is_named_beside_those_without_the_key(held: Any) -> None:
+    """It may be the one that has it."""
+    unknown = run("skip", "never", "--url", "http://127.0.0.1:9", "--url", held.url, "--timeout", "2")
+    assert unknown.exit_code == 7
+    assert "has the key 'never'" in unknown.stderr
+    assert "http://127.0.0.1:9 does not answer" in unknown.stderr.replace("\n", " ")
 
 
 @pytest.mark.parametrize(

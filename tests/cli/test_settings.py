@@ -203,10 +203,11 @@ def test_a_mistake_in_a_variable_is_reported_with_its_name(
 def test_variables_of_others_are_no_mistake(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """An orchestrator's and our tests' pass without a word, any other unknown one is named."""
+    """An orchestrator's, those of commands and of our tests pass without a word, an unknown one is named."""
     tests = _variables_of_tests()
     assert {"REQUIRE_BROKER", "EXPRESS"} < tests
-    for name in ("SERVICE_HOST", "SERVICE_PORT_HTTP", "PORT", "PORT_80_TCP_ADDR", "STOP_S", *tests):
+    ours = ("LOG_LEVEL", "HTTP_TOKEN", "HTTP_TOKEN_FILE")
+    for name in ("SERVICE_HOST", "SERVICE_PORT_HTTP", "PORT", "PORT_80_TCP_ADDR", "STOP_S", *ours, *tests):
         monkeypatch.setenv(f"EHKAFKA_{name}", "")
     configured()
     assert caplog.text == ""

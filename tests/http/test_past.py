@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ehkafka.events import ActionRefused, HandlerFailed
+from ehkafka.events import ActionRefused, ActionTaken, HandlerFailed, StateReport
 from ehkafka.http import server, state
 from ehkafka.http.journal import EVENTS_MAX, KINDS_MAX, STACKS_MAX, Journal
 from ehkafka.http.past import POINTS_MAX, Past
@@ -100,3 +100,15 @@ def test_a_record_that_holds_a_commit_has_its_stack() -> None:
     assert len(stacks) == STACKS_MAX
     assert "t/0@2" not in stacks
     assert "test_a_record_that_holds_a_commit_has_its_stack" in stacks[f"t/0@{STACKS_MAX + 2}"]
+
+
+def test_what_somebody_asked_for_is_no_error() -> None:
+    """An action and a report are warnings, so that every log shows them; they stand among the events."""
+    journal = Journal()
+    journal.on_event(ActionTaken("skip", "key", "t/0@1", "me", True, "t/0@1 (key k) skipped."))
+    counts = dict.fromkeys(
+        ("partitions", "lag_records", "backlog_records", "parked_records", "busy_workers"), 0
+    )
+    journal.on_event(StateReport(why="SIGUSR1", state="running", lines="", stacks="", **counts))
+    assert journal.errors() == []
+    assert len(journal.events()) == 2

@@ -10,7 +10,7 @@ import typer
 from ehkafka.checks import printable
 from ehkafka.cli.columns import columns
 from ehkafka.cli.door import Door
-from ehkafka.errors import ActionRefusedError, EndpointError
+from ehkafka.errors import ActionRefusedError, ConfigurationError, EhkafkaError, EndpointError
 from ehkafka.http import Http
 from ehkafka.wording import seconds
 
@@ -78,14 +78,14 @@ def act(doors: Sequence[Door], asked: dict[str, Any], *, yes: bool, as_json: boo
 def _found(doors: Sequence[Door], asked: dict[str, Any]) -> tuple[Door, dict[str, Any]]:
     """Return the one app that has the key, and what it would do."""
     refused: list[ActionRefusedError] = []
-    unreachable: list[EndpointError] = []
+    unreachable: list[EhkafkaError] = []
     knows: list[tuple[Door, dict[str, Any]]] = []
     for door in doors:
         try:
             knows.append((door, door.act({**asked, "preview": True})))
         except ActionRefusedError as error:
             refused.append(error)
-        except EndpointError as error:
+        except (EndpointError, ConfigurationError) as error:
             unreachable.append(error)
     if len(knows) == 1:
         return knows[0]
@@ -94,11 +94,13 @@ def _found(doors: Sequence[Door], asked: dict[str, Any]) -> tuple[Door, dict[str
         raise ActionRefusedError("ambiguous", f"Several apps have it; give one --url: {names}.")
     # One that has the key and would not do it says more than those that do not have it.
     elsewhere = {"unknown", "elsewhere"}
-    said: list[ActionRefusedError | EndpointError] = [
-        *sorted(refused, key=lambda one: one.reason in elsewhere),
-        *unreachable,
-    ]
-    raise said[0]
+    refused.sort(key=lambda one: one.reason in elsewhere)
+    if not refused:
+        raise unreachable[0]
+    if refused[0].reason not in elsewhere or not unreachable:
+        raise refused[0]
+    # Who did not answer may be the one that has it.
+    raise ActionRefusedError(refused[0].reason, f"{refused[0]} {unreachable[0]}", refused[0].names)
 
 
 def _short(text: str) -> str:

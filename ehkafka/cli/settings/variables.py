@@ -53,8 +53,8 @@ _OTHERS = {
         "STORM_RECORDS",
     )
 }
-# Of `ehkafka run` itself.
-_COMMAND = {f"{PREFIX}LOG_LEVEL"}
+# Of commands themselves.
+_COMMANDS = {f"{PREFIX}{name}" for name in ("HTTP_TOKEN", "HTTP_TOKEN_FILE", "LOG_LEVEL")}
 # Of `BlobMirror.from_env`.
 _MIRROR = {
     f"{PREFIX}MIRROR_{name}"
@@ -160,7 +160,7 @@ def _named(name: str) -> str:
 def _check_names(environ: Mapping[str, str]) -> None:
     known = {
         CONFIG_VARIABLE,
-        *_COMMAND,
+        *_COMMANDS,
         *_MIRROR,
         *(PREFIX + name.upper() for name in (*NAMES, *ENDPOINT_KEYS)),
     }

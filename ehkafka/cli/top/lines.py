@@ -35,7 +35,7 @@ def tiles(state: dict[str, Any], rates: Rates) -> list[tuple[str, str, str]]:
         (
             "Keys waiting",
             number(len(waiting)),
-            f"{blocking} hold a commit" if blocking else "no commit held up",
+            f"{blocking} hold{'s' if blocking == 1 else ''} a commit" if blocking else "none holds a commit",
         ),
     ]
 

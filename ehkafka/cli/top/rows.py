@@ -214,13 +214,17 @@ def handlers(state: dict[str, Any]) -> list[Row]:
     ]
 
 
-def detail(key: dict[str, Any]) -> str:
-    """Return what is worth knowing of one key, in lines."""
+def detail(key: dict[str, Any], overdue: Iterable[dict[str, Any]] = ()) -> str:
+    """Return what is worth knowing of one key, in lines; `overdue` are the calls past their deadline."""
     line = f"{counted(key['attempts'], 'attempt')}, {counted(key['records'], 'record')} of the key in line"
     lines = [
         f"Key {cut(key['key'], 200)}   {cut(key['name'], 200)}   handler {cut(key['handler'])}",
         f"{_state_of(key)}, received {span(key['age_s'])} ago, {line}",
     ]
+    for call in overdue:
+        if f"{partition_name(call['partition'])}@{call['offset']}" == key["name"]:
+            ran, most = span(call["running_s"]), span(call["deadline_s"])
+            lines.append(f"Running for {ran} on {cut(call['worker'])}, its deadline is {most}")
     if key["last_error"]:
         lines.append(f"Error: {cut(key['last_error'], LINE_CHARACTERS_MAX)}")
     if key.get("value") is not None:

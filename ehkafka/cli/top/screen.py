@@ -202,7 +202,8 @@ class Top(App[None]):
         if not self._is_whole:
             return
         key = self._key()
-        detail = rows.detail(key) if key else "Nothing waits: no commit is held up."
+        overdue = self._state["snapshot"].get("overdue") or ()
+        detail = rows.detail(key, overdue) if key else "Nothing waits: no commit is held up."
         self.query_one("#key-text", Static).update(detail)
         kind = self._table("errors").chosen
         stack = next(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import importlib.util
 import sys
 from typing import TYPE_CHECKING, Final
@@ -24,8 +25,10 @@ def top(url: str, token_file: Path | None) -> None:
     door = Door(url, Http(token_file=token_file).read_token(), ANSWER_S)
     asked = Asked(door)
     answer = asked.state()
-    if answer.status in (401, 403):
-        raise ConfigurationError(f"{door.url} needs the token. {answer.text}")
+    if answer.status == http.client.UNAUTHORIZED:
+        raise door.failure(answer)
+    if answer.status == http.client.FORBIDDEN:
+        raise ConfigurationError(f"{door.url} lets nobody in. {answer.text}")
     if not answer.is_ok or "snapshot" not in answer.body:
         raise EndpointError(f"{door.url} answered {answer.status} and shows no app: {answer.text}")
     if not sys.stdout.isatty():

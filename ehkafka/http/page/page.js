@@ -86,7 +86,7 @@ function showTiles({ snapshot, keys, history }) {
   const waiting = keys.filter((key) => !["running", "queued"].includes(key.status));
   const blocking = waiting.filter((key) => key.is_blocking).length;
   set("waiting", number(waiting.length));
-  note("waiting", blocking ? `${counted(blocking, "commit")} held up` : "no commit held up");
+  note("waiting", blocking ? `${counted(blocking, "commit")} held up` : "none holds a commit");
   document.querySelector('[data-number="waiting"]').parentElement.classList.toggle("alarmed", blocking > 0);
 }
 

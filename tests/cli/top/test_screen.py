@@ -67,6 +67,20 @@ def test_a_poison_key_stands_first(tmp_path: Path) -> None:
     used(story, states.poisoned())
 
 
+def test_a_call_past_its_deadline_shows_for_how_long_and_where() -> None:
+    """As on the page."""
+
+    async def story(seen: Seen) -> None:
+        assert "Running for 6.9 s on handle-11, its deadline is 5.0 s" in seen.text("#key-text")
+        assert "in dead_end" in seen.text("#key-text")
+
+    state = states.poisoned()
+    state["keys"][0]["stack"] = '  File "shop.py", line 20, in dead_end'
+    call = {"partition": {"topic": "readings", "partition": 3}, "offset": 91_003, "worker": "handle-11"}
+    state["snapshot"]["overdue"] = [call | {"running_s": 6.9, "deadline_s": 5.0}]
+    used(story, state)
+
+
 def test_skipping_says_first_what_it_will_do() -> None:
     """Escape does nothing; the head's offset goes along, and so does the choice of all records."""
 

@@ -99,7 +99,7 @@ def test_what_is_wrong_is_said_before_the_terminal_is_taken(
         with pytest.raises(ConfigurationError, match="needs the token"):
             start.top(url, None)
         monkeypatch.setenv("EHKAFKA_HTTP_TOKEN", "x" * 20)
-        with pytest.raises(ConfigurationError, match="needs the token"):
+        with pytest.raises(ConfigurationError, match="does not take the token"):
             start.top(url, None)
         file.write_text(f"{TOKEN}\n")
         with pytest.raises(ConfigurationError, match="needs a terminal"):
