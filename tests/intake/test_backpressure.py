@@ -238,3 +238,13 @@ def test_a_full_backlog_is_paused_before_the_client_is_called(bench: Bench) -> N
     assert bench.client.paused == [0, 1, 2, 3]
     bench.pressure.resume(bench.client)
     assert not bench.client.resumed
+
+
+def test_a_stuck_partition_of_a_slow_handler_is_paused_too(bench: Bench) -> None:
+    """Its patience is longer than two samples of its pace; others must not starve for that."""
+    bench.routes["a"].exchange.mean_s = 0.3
+    bench.receive(500, partition=1)
+    bench.lend_all()
+    for _ in range(300):
+        bench.wanted(after_s=0.005)
+    assert bench.client.paused == [1]

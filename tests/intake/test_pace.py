@@ -62,3 +62,30 @@ def test_a_partition_that_is_gone_is_forgotten() -> None:
     paces.sample([Counts(TopicPartition("t", n), 1, 0) for n in range(100)], 0.0)
     paces.sample([], 0.25)
     assert not paces._samples
+
+
+def test_a_partition_of_slow_handlers_is_judged_too_although_samples_are_taken_all_the_while() -> None:
+    """Four calls of theirs are longer than two samples: the look back reaches as far as the patience does."""
+    for mean_s in (0.12, 0.15, 0.5, 9.0):
+        paces = PartitionPaces()
+        judged: list[int] = []
+        for turn in range(600):
+            now_s = turn * 0.005
+            paces.sample([Counts(P, 100, 0)], now_s)
+            found = paces.stuck_records(Counts(P, 100, 0), mean_s, now_s)
+            assert found is None or now_s >= min(1.0, 4 * mean_s)
+            judged += [] if found is None else [turn]
+        assert judged == list(range(judged[0], 600)), "known once, known from there on"
+        assert judged[0] * 0.005 <= 1.1
+
+
+def test_the_pace_of_slow_handlers_is_taken_over_a_few_of_their_calls() -> None:
+    """Three records in a second are three in a second, wherever the samples fall."""
+    paces = PartitionPaces()
+    found = []
+    for turn in range(800):
+        now_s = turn * 0.005
+        gone = int(now_s / 0.3)
+        paces.sample([Counts(P, 100, gone)], now_s)
+        found.append(paces.stuck_records(Counts(P, 100, gone), 0.3, now_s))
+    assert {*found[300:]} <= {96, 97, 98}
