@@ -133,7 +133,10 @@ def test_who_does_not_answer_is_named() -> None:
 EVIL = "\x1b[2Jevil\nline"
 KEY = {
     **dict.fromkeys(("name", "key", "status", "handler", "last_error"), EVIL),
-    **{"attempts": 1, "records": 1, "is_blocking": True, "age_s": 1.0},
+    "attempts": 1,
+    "records": 1,
+    "is_blocking": True,
+    "age_s": 1.0,
 }
 
 
