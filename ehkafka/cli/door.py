@@ -4,17 +4,30 @@ from __future__ import annotations
 
 import http.client
 import json
+import re
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from ehkafka.checks import one_line
 from ehkafka.errors import ActionRefusedError, ConfigurationError, EndpointError
 from ehkafka.http.options import TOKEN_VARIABLE
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from urllib.parse import SplitResult
+
 # A thousand partitions are half a megabyte.
 ANSWER_BYTES_MAX: Final = 16 * 1024 * 1024
 TEXT_CHARACTERS_MAX: Final = 1_000
+LABEL_CHARACTERS_MAX: Final = 63
+# What is read of answers; whatever else listens there is no app of ours.
+KEY_FIELDS: Final[Mapping[str, tuple[type, ...]]] = {
+    **dict.fromkeys(("name", "key", "status", "handler", "last_error"), (str,)),
+    **dict.fromkeys(("attempts", "records", "is_blocking"), (int,)),
+    "age_s": (int, float),
+}
+RESULT_FIELDS: Final[Mapping[str, tuple[type, ...]]] = {"text": (str,), "name": (str,)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,22 +54,20 @@ class Door:
 
     def __init__(self, url: str, token: str | None, timeout_s: float) -> None:
         """Raises `ConfigurationError` for what is no URL."""
-        parts = urlsplit(url if "://" in url else f"http://{url}")
-        try:
-            port = parts.port
-        except ValueError:
-            port = 0
-        if parts.username or parts.password:
+        parts = _parts_of(url)
+        if parts is not None and (parts.username or parts.password):
             # Not repeated.
             raise ConfigurationError("The URL: leave names and passwords out; the token comes from its file.")
-        more = parts.query or parts.fragment
-        if parts.scheme not in ("http", "https") or not parts.hostname or port == 0 or more:
+        if parts is None:
+            # What stands behind may be a token.
+            shown = re.split("[?#]", url, maxsplit=1)[0]
             raise ConfigurationError(
-                f"The URL {one_line(url)}: give the address of a running app, such as http://127.0.0.1:8080."
+                f"The URL {one_line(shown)}: give the address of a running app, such as http://127.0.0.1:8080, "
+                "and nothing behind it."
             )
         self.url = f"{parts.scheme}://{parts.netloc}"
         self._kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-        self._host, self._port = parts.hostname, port
+        self._host, self._port = parts.hostname or "", parts.port
         self._path = parts.path.rstrip("/")
         self._token = token
         self._timeout_s = timeout_s
@@ -68,13 +79,21 @@ class Door:
             raise self.failure(answer)
         return answer.body
 
+    def waiting(self) -> list[dict[str, Any]]:
+        """Return the keys that wait. Raises what `get` raises."""
+        body = self.get("/state")
+        found = body.get("keys") if isinstance(body, dict) else None
+        if not isinstance(found, list) or not all(_has(one, KEY_FIELDS) for one in found):
+            raise EndpointError(f"{self.url} answered with something else than keys: no app of ours.")
+        return found
+
     def act(self, asked: dict[str, Any]) -> dict[str, Any]:
         """Carry out an action. Raises `ActionRefusedError`, and what `get` raises."""
         answer = self.ask("POST", "/actions", asked)
-        if answer.is_ok:
+        if answer.is_ok and _has(answer.body, RESULT_FIELDS):
             return answer.body
         reason, names = answer.body.get("reason"), answer.body.get("names")
-        if isinstance(reason, str) and isinstance(names, list):
+        if not answer.is_ok and isinstance(reason, str) and isinstance(names, list):
             text = f"{self.url}: {answer.text}"
             raise ActionRefusedError(reason, text, tuple(str(name) for name in names[:20]))
         raise self.failure(answer)
@@ -117,3 +136,23 @@ class Door:
         if not isinstance(found, dict):
             raise EndpointError(f"{self.url} answered with something that is no JSON: no app of ours.")
         return Answer(answer.status, found)
+
+
+def _parts_of(url: str) -> SplitResult | None:
+    """Return the parts of a URL; None for what is none."""
+    try:
+        parts = urlsplit(url if "://" in url else f"http://{url}")
+        host, port = parts.hostname, parts.port
+        fits = (
+            parts.scheme in ("http", "https") and host and port != 0 and not (parts.query or parts.fragment)
+        )
+        if not fits or not url.isprintable() or " " in url:
+            return None
+        parts.netloc.encode("idna" if host and not host.isascii() else "ascii")
+        return parts if host and max(map(len, host.split("."))) <= LABEL_CHARACTERS_MAX else None
+    except ValueError:
+        return None
+
+
+def _has(body: Any, fields: Mapping[str, tuple[type, ...]]) -> bool:
+    return isinstance(body, dict) and all(isinstance(body.get(name), kinds) for name, kinds in fields.items())

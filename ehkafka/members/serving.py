@@ -2,7 +2,8 @@
 
 One thread reads, and never waits for anything else: orders go on at once, and the socket's end, which is the
 supervisor's, ends this process at once, whatever its handlers do. Another thread answers, since what is asked
-may take time. `ACTIONS` is what can be asked: a name and a function of plain values that returns plain
+may take time, and one more carries out what waits for the poll loop: a member that only waits must not look
+as if it were hung. `ACTIONS` is what can be asked: a name and a function of plain values that returns plain
 values.
 """
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 # What a process ends with whose supervisor is gone; nobody is there to read it.
 ORPHANED = 99
+# What waits for the poll loop.
+WAITS = frozenset({"act"})
 
 
 class Serving:
@@ -33,15 +36,18 @@ class Serving:
         self._connection = connection
         self._orders = orders
         self._asked: SimpleQueue[dict[str, Any]] = SimpleQueue()
+        self._waiting: SimpleQueue[dict[str, Any]] = SimpleQueue()
         # Replaced as a whole by the main thread, once the app is there.
         self.actions: Mapping[str, Callable[..., Any]] = {"status": lambda **_: {"state": "starting"}}
-        # Two threads write: who answers, and the main one with its notices.
+        # Several threads write: those that answer, and the main one with its notices.
         self._write_lock = threading.Lock()
 
     def start(self) -> None:
-        """Start both threads."""
-        for target, name in ((self._read, "ehkafka-member"), (self._answer, "ehkafka-member-answers")):
-            threading.Thread(target=target, name=name, daemon=True).start()
+        """Start the threads."""
+        threading.Thread(target=self._read, name="ehkafka-member", daemon=True).start()
+        queues = {"ehkafka-member-answers": self._asked, "ehkafka-member-actions": self._waiting}
+        for name, queue in queues.items():
+            threading.Thread(target=self._answer, args=(queue,), name=name, daemon=True).start()
 
     def notify(self, notice: str, **more: Any) -> None:
         """Say what nobody has asked for."""
@@ -54,12 +60,12 @@ class Serving:
                 self._orders.take(request["do"], *request["with"]["how"])
                 self._send({"id": request["id"], "answer": True})
             else:
-                self._asked.put(request)
+                (self._waiting if request["do"] in WAITS else self._asked).put(request)
         os._exit(ORPHANED)
 
-    def _answer(self) -> None:
+    def _answer(self, asked: SimpleQueue[dict[str, Any]]) -> None:
         while True:
-            request = self._asked.get()
+            request = asked.get()
             action = self.actions.get(request["do"])
             answer: dict[str, Any] = {"id": request["id"]}
             if action is None:

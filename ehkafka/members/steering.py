@@ -87,6 +87,9 @@ def _who_knows(asking: Asking, action: Action) -> int:
         except ActionRefusedError as error:
             if error.reason == "unknown":
                 unknown = error
+            elif error.reason in ("busy", "stopped"):  # it may have the key, too
+                why = f"Nothing was done: member {number} does not say whether it has the key. {error}"
+                raise refused("busy", why) from None
             else:  # it has the key, and says why it would not do it
                 known[number] = error.names
     if len(known) == 1:

@@ -30,6 +30,13 @@ GOOD: dict[str, list[str]] = {
     "tail": ["t", "--endpoint", "127.0.0.1:1"],
     "lag": ["t", "--group", "g", "--endpoint", "127.0.0.1:1"],
     "owners": ["t", "--group", "g", "--endpoint", "127.0.0.1:1"],
+    "top": ["http://127.0.0.1:1"],
+    "keys list": ["--url", "http://127.0.0.1:1"],
+    "keys pause": ["t/0@0", "--url", "http://127.0.0.1:1"],
+    "keys resume": ["t/0@0", "--url", "http://127.0.0.1:1"],
+    "keys retry": ["t/0@0", "--url", "http://127.0.0.1:1"],
+    "keys skip": ["t/0@0", "--url", "http://127.0.0.1:1"],
+    "keys dead-letter": ["t/0@0", "--url", "http://127.0.0.1:1"],
     "dlq list": ["t", "--endpoint", "127.0.0.1:1"],
     "dlq show": ["t", "0@0", "--endpoint", "127.0.0.1:1"],
     "dlq redrive": ["t", "--endpoint", "127.0.0.1:1"],
@@ -61,6 +68,10 @@ VALUES: dict[str, list[str]] = {
     "endpoint": [
         *(STRING, f"u:{SECRET}@h:9092", f"https://u:{SECRET}@h:1", "h:99999", "h:", ":9092", "h:1,,h:2"),
         *("\x1b[31mh:1", "[red]:1", "h:1\nh:2", "\N{PILE OF POO}:1", "h h:1", NO_UTF8),
+    ],
+    "url": [
+        *("ftp://h", "http://", "http://h:99999", "http://h/?x=1", "http://h/#x", "http://h h", "http://h\n"),
+        *(f"http://u:{SECRET}@h", f"https://h/?token={SECRET}", "[red]://h", "http://" + "x" * 64),
     ],
     "app": [
         *("no_such_module", "..", ":", "::", "a:b:c", "/", ".py", "\x1b[31m:app", "[red]:app", "a\nb", "a b"),

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import threading
+from contextlib import ExitStack
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -114,7 +117,17 @@ def test_an_app_that_does_not_answer_is_named_beside_those_without_the_key(held:
 
 
 @pytest.mark.parametrize(
-    "url", ["ftp://a", "http://", "http://a:99999", "http://user:password@a", "http://a/?x=1"]
+    "url",
+    [
+        *("ftp://a", "http://", "http://a:99999", "http://user:password@a", "http://a/?x=1", "http://[::1"),
+        *(
+            "http://a b",
+            "http://a/\x1b[2J",
+            "http://a/\r\nhost: b",
+            "http://" + "a" * 300,
+            "http://" + "ä" * 300,
+        ),
+    ],
 )
 def test_what_is_no_address_is_refused(url: str) -> None:
     """Before anything is asked; a password in it is not shown."""
@@ -128,3 +141,63 @@ def test_who_does_not_answer_is_named() -> None:
     ended = run("list", "--url", "http://127.0.0.1:9", "--timeout", "2")
     assert ended.exit_code == 3
     assert "started with --http" in ended.stderr.replace("\n", " ")
+
+
+EVIL = "\x1b[2Jevil\nline"
+KEY = {
+    **dict.fromkeys(("name", "key", "status", "handler", "last_error"), EVIL),
+    "attempts": 1,
+    "records": 1,
+    "is_blocking": True,
+    "age_s": 1.0,
+}
+
+
+@pytest.fixture
+def answering() -> Iterator[Callable[[Any], str]]:
+    """Serve one answer to whatever is asked; return the URL."""
+    with ExitStack() as running:
+
+        def serve(answer: Any) -> str:
+            body = json.dumps(answer).encode()
+
+            class Handler(BaseHTTPRequestHandler):
+                def do_GET(self) -> None:
+                    """Answer."""
+                    self.send_response(200)
+                    self.end_headers()
+                    self.wfile.write(body)
+
+                do_POST = do_GET  # noqa: N815 - as http.server names it
+
+                def log_message(self, *_: Any) -> None:
+                    """Say nothing."""
+
+            server = running.enter_context(ThreadingHTTPServer(("127.0.0.1", 0), Handler))
+            thread = threading.Thread(target=server.serve_forever)
+            thread.start()
+            running.callback(thread.join)
+            running.callback(server.shutdown)
+            return f"http://127.0.0.1:{server.server_port}"
+
+        yield serve
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [[], 1, {}, {"keys": None}, {"keys": [1]}, {"keys": [{}]}, {"keys": [KEY | {"age_s": "1"}]}, {"text": 1}],
+)
+def test_what_no_app_of_ours_answers_is_no_crash(answering: Callable[[Any], str], answer: Any) -> None:
+    """Something else listens there: one sentence, and its exit code."""
+    url = answering(answer)
+    for words in (("list",), ("skip", "a", "--yes")):
+        ended = run(*words, "--url", url)
+        assert (ended.exit_code, "answered" in ended.stderr) == (3, True), ended.stderr
+
+
+def test_what_an_answer_says_commands_no_terminal(answering: Callable[[Any], str]) -> None:
+    """Keys and errors come from whoever produced the records."""
+    listed = run("list", "--url", answering({"keys": [KEY]}))
+    done = run("skip", "a", "--yes", "--url", answering({"text": EVIL, "name": "t/0@0"}))
+    assert (listed.exit_code, done.exit_code) == (0, 0)
+    assert "\x1b" not in listed.stdout + done.stdout

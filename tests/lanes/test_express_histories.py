@@ -17,6 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from ehkafka.lanes.chunk import Chunk
 from ehkafka.lanes.decision import AwaitHead, HoldHead, RetryHead, SkipHead
 from ehkafka.lanes.dispatcher import Dispatcher
+from ehkafka.lanes.holds import EVERY_KEY
 from ehkafka.lanes.order import KeyFailure, KeyReader, by_key
 from ehkafka.records import Outcome, TopicPartition
 from tests.kit.simulated.message import SimulatedMessage
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 PARTITIONS = 2
 WORKERS = 3
 COMMANDS = ["pause_key", "resume_key", "retry_key"]
+COMMANDS_IN_ONE = ["pause_key in one", "resume_key in one"]
+COMMANDS_TO_ALL = ["pause_all", "resume_all"]
 # For it, a user's order function raises.
 POISON = b"z"
 partitions = st.integers(0, PARTITIONS - 1)
@@ -76,7 +79,9 @@ class ExpressHistory(RuleBasedStateMachine):
     # What the poll thread does.
 
     @rule(
-        what=st.sampled_from(["turn", "assign", "open", "drain", "end", "time", *COMMANDS]),
+        what=st.sampled_from(
+            ["turn", "assign", "open", "drain", "end", "time", *COMMANDS, *COMMANDS_IN_ONE, *COMMANDS_TO_ALL]
+        ),
         partition=partitions,
         key=keys,
         flag=st.booleans(),
@@ -96,6 +101,12 @@ class ExpressHistory(RuleBasedStateMachine):
         elif what == "time":
             self.now_s += 2.0 if flag else 0.5
             self.dispatcher.holds.unpark_due(self.now_s)
+        elif what in COMMANDS_TO_ALL:
+            getattr(self.dispatcher.holds, what)()
+        elif what in COMMANDS_IN_ONE:
+            if (epoch := self.epochs.get(partition)) is not None:
+                command = getattr(self.dispatcher.holds, what.removesuffix(" in one"))
+                command(self.lane_key(key), epoch.assignment)
         else:
             getattr(self.dispatcher.holds, what)(self.lane_key(key))
 
@@ -253,6 +264,8 @@ class ExpressHistory(RuleBasedStateMachine):
     def paused(self) -> set[bytes]:
         """Return the record keys that are paused."""
         paused = self.dispatcher.holds.paused_keys
+        if EVERY_KEY in paused:
+            return {b"a", b"b", b"c", b"d", POISON}
         return {key for key in (b"a", b"b", b"c", b"d") if self.lane_key(key) in paused}
 
     def start(self, assignment: Assignment, message: Any) -> None:
@@ -375,8 +388,10 @@ class ExpressHistory(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """In the end all that may run has run, each record once, and nothing is left of it."""
+        self.dispatcher.holds.resume_all()
         for key in (b"a", b"b", b"c", b"d", POISON):
             self.dispatcher.holds.resume_key(self.lane_key(key))
+        assert not self.dispatcher.holds.paused_keys
         for epoch in self.epochs.values():
             epoch.assignment.after_letter.clear()
         for epoch in self.epochs.values():

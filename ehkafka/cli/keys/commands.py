@@ -37,7 +37,14 @@ keys = CommandLine(help="Show which keys hold up a commit, and free them.")
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The key.")]
 All = Annotated[bool, typer.Option("--all", help="All records of the key that are in line.")]
 ForS = Annotated[
-    float | None, typer.Option("--for-s", metavar="SECONDS", help="The pause ends by itself after so long.")
+    float | None,
+    typer.Option(
+        "--for-s",
+        metavar="SECONDS",
+        min=0.1,
+        max=31_622_400.0,
+        help="The pause ends by itself after so long.",
+    ),
 ]
 Keep = Annotated[
     bool, typer.Option("--keep", help="The partition's next assignment in that process takes it over.")

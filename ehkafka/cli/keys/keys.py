@@ -34,8 +34,7 @@ def list_keys(doors: Sequence[Door], *, blocking: bool, as_json: bool) -> None:
     """Print the keys. Raises `EndpointError` where an app does not answer."""
     found: list[dict[str, Any]] = []
     for door in doors:
-        keys = door.get("/state").get("keys", [])
-        found += [{"url": door.url, **one} for one in keys if one.get("is_blocking") or not blocking]
+        found += [{"url": door.url, **one} for one in door.waiting() if one["is_blocking"] or not blocking]
     if as_json:
         typer.echo(json.dumps(found, indent=2))
         return
@@ -65,13 +64,13 @@ def act(doors: Sequence[Door], asked: dict[str, Any], *, yes: bool, as_json: boo
     result = preview
     if yes:
         # The head that was seen: another one by now is left alone.
-        name = str(preview["name"])
+        name = preview["name"]
         seen = {"name": name} if asked["target"] == "key" and "@" in name and asked["do"] != "resume" else {}
         result = door.act({**asked, **seen})
     if as_json:
         typer.echo(json.dumps({"url": door.url, **result}, indent=2))
         return
-    text = printable(str(result["text"]))
+    text = printable(result["text"])
     typer.echo(text if yes else f"Would do: {text}\nNothing was done; --yes does it.")
 
 

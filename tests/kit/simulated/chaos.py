@@ -77,31 +77,56 @@ class Chaos:
         key: Hashable = b"k%d" % rng.randrange(world.plan.keys)
         if holds.held and rng.random() < 0.5:
             key = rng.choice(list(holds.held)).key
-        commands: list[tuple[str, Callable[[Hashable], object]]] = [
-            ("pause", holds.pause_key),
-            ("resume", holds.resume_key),
-            ("resume", holds.resume_key),
-            ("retry", holds.retry_key),
-        ]
-        number = rng.randrange(len(commands) + 1)
-        if number == len(commands):
-            world.note(member.name, "command", "skip", key)
-            self._skip(member, key)
-        else:
+        commands = self._commands(member)
+        number = rng.randrange(len(commands) + 2)
+        if number < len(commands):
             name, command = commands[number]
             world.note(member.name, "command", name, key)
             with member.locked():
                 command(key)
+        elif number == len(commands):
+            world.note(member.name, "command", "skip", key)
+            self._skip(member, key)
+        else:
+            world.note(member.name, "command", "send", key)
+            self._send(member, key)
         member.wake_workers()
 
-    @staticmethod
-    def _skip(member: SimulatedMember, key: Hashable) -> None:
+    def _commands(self, member: SimulatedMember) -> list[tuple[str, Callable[[Hashable], object]]]:
+        holds, owned = member.dispatcher.holds, list(member.owned.values())
+        found: list[tuple[str, Callable[[Hashable], object]]] = [
+            ("pause", holds.pause_key),
+            ("resume", holds.resume_key),
+            ("resume", holds.resume_key),
+            ("retry", holds.retry_key),
+            ("stop", lambda _: holds.pause_all()),
+            ("start", lambda _: holds.resume_all()),
+            ("start", lambda _: holds.resume_all()),
+        ]
+        # Lanes as wide as the handler are paused everywhere.
+        if owned and self._world.plan.scope == "partition":
+            one = self._world.rng.choice(owned)
+            found += [
+                ("pause here", lambda key: holds.pause_key(key, one)),
+                ("resume here", lambda key: holds.resume_key(key, one)),
+            ]
+        return found
+
+    def _skip(self, member: SimulatedMember, key: Hashable) -> None:
+        records = self._world.rng.choice([1, 1, 3])
         with member.locked() as dispatcher:
             # Reported before it is done: no later record of the key may start before.
             for lane in dispatcher.holds.held:
                 if lane.key == key and lane.assignment.partition in dispatcher.assignments:
-                    member.finished(lane, "skipped")
-            dispatcher.holds.skip_key(key)
+                    member.skipped(lane, records)
+            dispatcher.holds.skip_key(key, records=records)
+
+    def _send(self, member: SimulatedMember, key: Hashable) -> None:
+        with member.locked() as dispatcher:
+            for lane in list(dispatcher.holds.held):
+                is_here = lane.assignment.partition in dispatcher.assignments and lane.head is not None
+                if lane.key == key and is_here and lane not in dispatcher.decisions.diverting:
+                    dispatcher.decisions.send_by_hand(lane, "by hand", self._world.rng.choice([1, 1, 3]))
 
     def _heal(self) -> None:
         world = self._world
@@ -128,6 +153,7 @@ class Chaos:
     def _let_go(self, member: SimulatedMember) -> None:
         holds = member.dispatcher.holds
         with member.locked():
+            holds.resume_all()
             for key in sorted(holds.paused_keys, key=str):
                 holds.resume_key(key)
             for lane in list(holds.held):

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections import deque
 from contextlib import contextmanager
+from itertools import islice, repeat
 from typing import TYPE_CHECKING
 
 from ehkafka.intake.backpressure import Backpressure
 from ehkafka.intake.epochs import Epochs
 from ehkafka.lanes.decision import AwaitHead, SkipHead
 from ehkafka.lanes.dispatcher import Dispatcher
+from ehkafka.lanes.lane import SharedLane
 from ehkafka.lanes.order import KeyReader, by_key
 from ehkafka.progress.ledger import CommitLedger, CommitPacing, Position
 from ehkafka.records import Outcome
@@ -111,7 +113,7 @@ class SimulatedMember:
 
     # Awaited heads.
 
-    def divert(self, _lane: Lane) -> Decision:
+    def divert(self, _lane: Lane, *_reason: str) -> Decision:
         """Send a record whose key was diverted to the dead letters, without an attempt."""
         return AwaitHead("simulated diversion", self._write_later, after="divert_key")
 
@@ -126,6 +128,8 @@ class SimulatedMember:
     def _answer(self, ticket: Ticket, answer: Answer) -> None:
         if self.is_away(lambda: self._answer(ticket, answer)):
             return
+        if self.dispatcher.decisions.ticket_of(ticket.lane) is not ticket:
+            return  # a command let the lane go meanwhile
         reported = answer.value if isinstance(answer, Outcome) else "failed"
         self.finished(ticket.lane, "skipped" if isinstance(answer, SkipHead) else reported)
         self._answers.append((ticket, answer))
@@ -163,7 +167,20 @@ class SimulatedMember:
         assert head is not None
         self.world.note(self.name, outcome, head)
         self._running.pop(lane.key, None)
-        offset, attempt = head.offset(), lane.attempts + 1
+        self._ended(lane, assignment, head, outcome)
+
+    def skipped(self, lane: Lane, records: int) -> None:
+        """Note that the first records of a lane on hold are skipped."""
+        homes = (
+            (home for home, _ in lane.rest or ()) if isinstance(lane, SharedLane) else repeat(lane.assignment)
+        )
+        taken = zip((lane.assignment, *islice(homes, len(lane) - 1)), lane.messages(), strict=True)
+        for home, message in islice(taken, records):
+            self.world.note(self.name, "skipped", message)
+            self._ended(lane, home, message, "skipped")
+
+    def _ended(self, lane: Lane, assignment: Assignment, message: Message, outcome: str) -> None:
+        offset, attempt = message.offset(), lane.attempts + 1
         if outcome != "failed":
             self.ranges.add(assignment, offset)
         self.history.finished(assignment.partition, assignment.epoch, offset, lane.key, attempt, outcome)

@@ -203,7 +203,7 @@ MUTANTS = [
     Mutant(
         "a diverted key goes on above the drain's limit",
         Decisions._complete_held,
-        "if lane.assignment.halted and not lane.assignment.may_start(lane.head):",
+        "if self._is_above_drain(lane):",
         "if False:",
         _a_letter_is_begun_above_the_limit,
     ),
