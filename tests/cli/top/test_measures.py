@@ -88,10 +88,10 @@ def test_of_a_stack_the_end_is_in_sight() -> None:
 def test_an_app_of_an_older_version_can_be_watched() -> None:
     """What it does not tell of its handlers is left out."""
     state = states.healthy()
-    told = list(state["snapshot"]["handlers"])
-    assert told
+    found = list(state["snapshot"]["handlers"])
+    assert found
     state["snapshot"]["handlers"] = [
-        {name: value for name, value in one.items() if name != "is_stopped"} for one in told
+        {name: value for name, value in one.items() if name != "is_stopped"} for one in found
     ]
-    assert [row.cells[1] for row in rows.handlers(state)] == [""] * len(told)
+    assert [row.cells[1] for row in rows.handlers(state)] == [""] * len(found)
     assert rows.partitions(state, Rates())
