@@ -20,7 +20,8 @@ ON_THEIR_WAY: Final = ("running", "queued")
 ROWS_MAX: Final = 300
 CELL_CHARACTERS_MAX: Final = 60
 LINE_CHARACTERS_MAX: Final = 400
-STACK_LINES_MAX: Final = 40
+# They stand below a key's facts, on half of a terminal.
+STACK_LINES_MAX: Final = 8
 
 KEY_COLUMNS: Final = ("", "KEY", "RECORD", "STATE", "AGE", "ATTEMPTS", "RECORDS", "ERROR")
 PARTITION_COLUMNS: Final = (
@@ -92,7 +93,7 @@ def _state_of(key: dict[str, Any]) -> str:
 def partitions(state: dict[str, Any], rates: Rates, order: str = "name") -> list[Row]:
     """Return them by name, or with the largest `lag` or `oldest` first."""
     handlers = state["snapshot"].get("handlers", ())
-    stopped = {topic for one in handlers if one["is_stopped"] for topic in one["topics"]}
+    stopped = {topic for one in handlers if one.get("is_stopped") for topic in one["topics"]}
     found = list(state["snapshot"]["partitions"])
     if order == "lag":
         found.sort(key=lambda one: -(one["lag_records"] if one["lag_records"] is not None else -1))
@@ -204,11 +205,11 @@ def handlers(state: dict[str, Any]) -> list[Row]:
             one["handler"],
             (
                 cut(one["handler"]),
-                "stopped" if one["is_stopped"] else "started",
+                {True: "stopped", False: "started"}.get(one.get("is_stopped"), ""),
                 cut(", ".join(one["topics"]), 120),
                 number(one.get("workers")),
             ),
-            one["is_stopped"],
+            bool(one.get("is_stopped")),
         )
         for one in state["snapshot"].get("handlers", ())
     ]
@@ -233,8 +234,9 @@ def detail(key: dict[str, Any], overdue: Iterable[dict[str, Any]] = ()) -> str:
 
 
 def stack_lines(stack: str) -> Iterable[str]:
-    """Return a stack's lines, the last ones."""
-    return [cut(line, LINE_CHARACTERS_MAX) for line in stack.splitlines()[-STACK_LINES_MAX:]]
+    """Return a stack's lines, the last ones, without Python's marks below them."""
+    lines = [line for line in stack.splitlines() if line.strip(" ~^")]
+    return [cut(line, LINE_CHARACTERS_MAX) for line in lines[-STACK_LINES_MAX:]]
 
 
 def moment(at_s: float) -> str:

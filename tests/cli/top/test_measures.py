@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ehkafka.cli.top import rows
 from ehkafka.cli.top.measures import Rates, number, span, until_caught_up_s
 from tests.kit import http_states as states
 
@@ -73,3 +74,24 @@ def test_words_of_times_and_numbers() -> None:
         *("0.04 s", "4.2 s", "31 s", "4 min 12 s", "2 h 1 min", "2 d 7 h", "–", "–")
     ]
     assert [number(one) for one in (1_234_567, 3.21, 0.0, None)] == ["1,234,567", "3.2", "0", "–"]
+
+
+def test_of_a_stack_the_end_is_in_sight() -> None:
+    """The innermost lines, where the user's code is; no marks below them."""
+    stack = "".join(f'  File "ehkafka.py", line {n}, in outer\n    call()\n    ^^^^^^\n' for n in range(20))
+    shown = list(rows.stack_lines(stack + '  File "shop.py", line 20, in dead_end\n    wait()\nKeyError\n'))
+    assert len(shown) == 8
+    assert shown[-3:] == ['  File "shop.py", line 20, in dead_end', "    wait()", "KeyError"]
+    assert not any("^" in line for line in shown)
+
+
+def test_an_app_of_an_older_version_can_be_watched() -> None:
+    """What it does not tell of its handlers is left out."""
+    state = states.healthy()
+    found = list(state["snapshot"]["handlers"])
+    assert found
+    state["snapshot"]["handlers"] = [
+        {name: value for name, value in one.items() if name != "is_stopped"} for one in found
+    ]
+    assert [row.cells[1] for row in rows.handlers(state)] == [""] * len(found)
+    assert rows.partitions(state, Rates())
