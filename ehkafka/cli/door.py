@@ -62,8 +62,8 @@ class Door:
             # What stands behind may be a token.
             shown = re.split("[?#]", url, maxsplit=1)[0]
             raise ConfigurationError(
-                f"The URL {one_line(shown)}: give the address of a running app, such as http://127.0.0.1:8080, "
-                "and nothing behind it."
+                f"The URL {one_line(shown)}: give the address of a running app and nothing behind it, such as "
+                "http://127.0.0.1:8080."
             )
         self.url = f"{parts.scheme}://{parts.netloc}"
         self._kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
