@@ -121,9 +121,10 @@ class Door:
         try:
             payload = None if body is None else json.dumps(body)
             connection.request(method, f"{self._path}{path}", payload, headers)
-            answer = connection.getresponse()
-            # Not orjson, which refuses half of a character pair: one odd text would hide all others.
-            found = json.loads(answer.read(ANSWER_BYTES_MAX))
+            # An answer without a length keeps the socket, whoever closes the connection.
+            with connection.getresponse() as answer:
+                # Not orjson, which refuses half of a character pair: one odd text would hide all others.
+                found = json.loads(answer.read(ANSWER_BYTES_MAX))
         except (OSError, http.client.HTTPException) as error:
             raise EndpointError(
                 f"{self.url} does not answer: {error or type(error).__name__}. Is the app started with "
@@ -143,9 +144,8 @@ def _parts_of(url: str) -> SplitResult | None:
     try:
         parts = urlsplit(url if "://" in url else f"http://{url}")
         host, port = parts.hostname, parts.port
-        fits = (
-            parts.scheme in ("http", "https") and host and port != 0 and not (parts.query or parts.fragment)
-        )
+        more = parts.query or parts.fragment
+        fits = parts.scheme in ("http", "https") and host and port != 0 and not more
         if not fits or not url.isprintable() or " " in url:
             return None
         parts.netloc.encode("idna" if host and not host.isascii() else "ascii")

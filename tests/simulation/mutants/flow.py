@@ -149,7 +149,7 @@ MUTANTS = [
     Mutant(
         "what ends within a second is stuck",
         PartitionPaces.stuck_records,
-        " - int(ended / passed_s * AHEAD_S)",
+        " - int(ended / (now_s - since.at_s) * AHEAD_S)",
         "",
         _a_slow_partition_counts_as_stuck_for_ever,
     ),
