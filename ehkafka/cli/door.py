@@ -62,7 +62,7 @@ class Door:
             # What stands behind may be a token.
             shown = re.split("[?#]", url, maxsplit=1)[0]
             raise ConfigurationError(
-                f"The URL {one_line(shown)}: give the address of a running app and nothing behind it, such as "
+                f"The URL {one_line(shown)}: give the address of a running app, nothing behind it, such as "
                 "http://127.0.0.1:8080."
             )
         self.url = f"{parts.scheme}://{parts.netloc}"
