@@ -366,6 +366,7 @@ class App(Registration, Configurable, Shown, Supervised, OnSpark, Web):
             history=self._history,
             mirror=self._mirror,
             until=self._until,
+            advertise=None if self._http is None else self._http.advertise,
         )
 
     def _finish(self) -> None:

@@ -54,7 +54,7 @@ class Checkpoint:
 class Ownership:
     """Who said when that a partition was theirs; `is_released` once they released it.
 
-    `group` and `topic` as in `Checkpoint`.
+    `group` and `topic` as in `Checkpoint`; `url` is where its page is, where that was advertised.
     """
 
     owner: str
@@ -63,6 +63,7 @@ class Ownership:
     is_released: bool = False
     group: str = ""
     topic: str = ""
+    url: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,10 @@ HostNames = Annotated[
     list[str] | None,
     typer.Option("--http-host", metavar="NAME", help="A further name by which browsers reach the page."),
 ]
+Advertised = Annotated[
+    str | None,
+    typer.Option("--http-advertise", metavar="URL", help="Where other members' pages find this one."),
+]
 ShowsValues = Annotated[
     bool, typer.Option("--http-values/--no-http-values", help="Show the begin of values on the page.")
 ]
@@ -39,11 +43,12 @@ class HttpGiven:
     http: HttpAddress = None
     http_token_file: TokenFile = None
     http_host: HostNames = None
+    http_advertise: Advertised = None
     http_values: ShowsValues = True
 
     def options(self, engine: Engine) -> Http | None:
         """Return what `App.run` is given. Raises `ConfigurationError`."""
-        more = [self.http_token_file, self.http_host]
+        more = [self.http_token_file, self.http_host, self.http_advertise]
         if self.http is None:
             if any(one is not None for one in more) or not self.http_values:
                 raise ConfigurationError(
@@ -59,4 +64,5 @@ class HttpGiven:
             token_file=self.http_token_file,
             hosts=tuple(self.http_host or ()),
             shows_values=self.http_values,
+            advertise=self.http_advertise,
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -13,6 +14,8 @@ from ehkafka.errors import ConfigurationError
 TOKEN_CHARACTERS_MIN: Final = 16
 TOKEN_VARIABLE: Final = "EHKAFKA_HTTP_TOKEN"  # noqa: S105 - the variable's name
 TOKEN_FILE_VARIABLE: Final = "EHKAFKA_HTTP_TOKEN_FILE"  # noqa: S105 - likewise
+
+_URL: Final = re.compile(r"https?://[A-Za-z0-9._:\[\]-]+(?:/[A-Za-z0-9._~/-]*)?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +28,8 @@ class Http:
       names; without any, actions are refused.
     - `hosts` (default `()`): further names by which browsers reach it, such as an ingress's.
     - `shows_values` (default `True`): whether the page shows the begin of the values that hold a commit.
-    - `advertise` (default `None`): the URL under which other members' pages link to this one.
+    - `advertise` (default `None`): the URL under which other members' pages link to this one. It stands in
+      the mirror, beside the partitions that this member owns; without a mirror nobody reads it.
 
     Raises `ConfigurationError`.
     """
@@ -43,6 +47,13 @@ class Http:
         host, port = _split(self.address)
         object.__setattr__(self, "host", host)
         object.__setattr__(self, "port", port)
+        if self.advertise is not None and not (
+            isinstance(self.advertise, str) and len(self.advertise) <= 256 and _URL.fullmatch(self.advertise)
+        ):
+            raise ConfigurationError(
+                "advertise: give the URL at which people reach this app's page, such as "
+                "http://10.1.2.3:8080, with nothing but a path behind it."
+            )
 
     @property
     def is_loopback(self) -> bool:

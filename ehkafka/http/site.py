@@ -29,7 +29,13 @@ class Site:
         token = options.read_token()
         # A hook of the app's.
         self.journal = Journal()
-        self._state = state = State(served, self.journal, version=version, shows_values=options.shows_values)
+        self._state = state = State(
+            served,
+            self.journal,
+            version=version,
+            shows_values=options.shows_values,
+            advertise=options.advertise,
+        )
         self.application: Any = application(
             options, None if token is None else Secret(token), served, state, self.journal, metrics
         )

@@ -9,6 +9,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, Final
 
+from ehkafka.http.elsewhere import PagesElsewhere
 from ehkafka.http.past import EVERY_S, Past
 
 if TYPE_CHECKING:
@@ -23,11 +24,20 @@ FRESH_S: Final = 0.5
 class State:
     """Made by whichever thread asks; asked again too soon, the last one is given."""
 
-    def __init__(self, served: Served, journal: Journal, *, version: str, shows_values: bool) -> None:
+    def __init__(
+        self,
+        served: Served,
+        journal: Journal,
+        *,
+        version: str,
+        shows_values: bool,
+        advertise: str | None = None,
+    ) -> None:
         self._served = served
         self._journal = journal
         self._version = version
         self._shows_values = shows_values
+        self._pages = PagesElsewhere(served, advertise)
         self._past = Past()
         self._past_s = float("-inf")
         self._lock = threading.Lock()
@@ -46,7 +56,8 @@ class State:
             return self._last
 
     def sample(self) -> None:
-        """Take a point of the plots, if one is due."""
+        """Take a point of the plots, and read where others' pages are, if that is due."""
+        self._pages.refresh()
         with self._lock:
             now_s = time.monotonic()
             if now_s >= self._past_s + EVERY_S - FRESH_S:
@@ -78,7 +89,7 @@ class State:
                 "host": socket.gethostname(),
             },
             "letters": {"topics": list(self._served.letter_topics)},
-            "members_elsewhere": [],
+            "members_elsewhere": self._pages.found,
         }
 
     def _keys(self) -> list[dict[str, Any]]:

@@ -131,7 +131,14 @@ def _open_mirror(app: AppOptions, choice: MirrorChoice, bus: EventBus) -> Mirror
 
     layout = Layout(choice.namespace or namespace_of(app.endpoint.name), app.settings.group)
     check_topics(layout, app.topics)
-    return Mirror(choice.open_store(), layout, owner=run_name(), interval_s=choice.interval_s, emit=bus.emit)
+    return Mirror(
+        choice.open_store(),
+        layout,
+        owner=run_name(),
+        interval_s=choice.interval_s,
+        emit=bus.emit,
+        url=app.advertise or "",
+    )
 
 
 def check_topics(layout: Layout, topics: Collection[str]) -> None:

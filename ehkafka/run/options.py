@@ -44,6 +44,8 @@ class AppOptions:
     mirror: MirrorChoice | None = None
     # None: the run goes on until somebody stops it.
     until: Until | None = None
+    # Where its page is, for other members' pages.
+    advertise: str | None = None
 
     @property
     def topics(self) -> tuple[str, ...]:

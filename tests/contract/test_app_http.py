@@ -14,6 +14,7 @@ import starlette.applications
 import starlette.routing
 
 import ehkafka
+from ehkafka.checkpoints import MemoryStore, StoreMirror
 from ehkafka.events import HttpServing
 from ehkafka.http import Http
 
@@ -276,3 +277,40 @@ def test_dead_letters_are_shown_and_redriven(site: Any, lab: Any, recorder: Any,
     assert one.ask("/letters/redrive", {**asked, "preview": False}, TOKEN)[1]["records"] == 1
     wait_for(lambda: lab.committed() == 3)
     assert recorder.finished_offsets() == [1, 2]
+
+
+def test_pages_of_other_members_are_linked_by_what_they_advertise(lab: Any, wait_for: Any) -> None:
+    """It stands in the mirror; one that advertises nothing is not linked, nor is one's own page."""
+    store = MemoryStore()
+    apps = [
+        lab.app(
+            lab.recorder(),
+            "t4",
+            mirror=StoreMirror(store=store, interval_s=0.1),
+            http=Http(address="127.0.0.1:0", advertise=url),
+        )
+        for url in ("http://10.0.0.1:8080", "https://b.example/app", None)
+    ]
+    for app in apps:
+        app.start()
+    wait_for(lambda: all(len(app.snapshot().partitions) in (1, 2) for app in apps))
+
+    def linked(app: Any) -> set[str]:
+        pages = app._site._state._pages
+        pages._next_s = float("-inf")
+        pages.refresh()
+        return {one["url"] for one in Site(app).ask("/state")[1]["members_elsewhere"]}
+
+    first, second = "http://10.0.0.1:8080", "https://b.example/app"
+    wait_for(lambda: [linked(app) for app in apps] == [{second}, {first}, {first, second}])
+    apps[0].stop()
+    wait_for(lambda: linked(apps[2]) == {second})
+
+
+@pytest.mark.parametrize(
+    "url", ["javascript:alert(1)", "http://a b", "http://u:p@a", "http://a/?x", "x" * 300, ""]
+)
+def test_what_is_no_address_of_a_page_is_not_advertised(url: str) -> None:
+    """It would stand as a link on pages of others."""
+    with pytest.raises(ehkafka.errors.ConfigurationError, match="advertise"):
+        Http(advertise=url)

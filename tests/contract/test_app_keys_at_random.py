@@ -61,7 +61,7 @@ def heal(app: Any) -> None:
 def test_whatever_is_done_by_hand_no_promise_is_broken(
     dead: Any, wait_for: Any, kind: str, after: Any
 ) -> None:
-    """In the end all is committed and nothing is parked (L12)."""
+    """In the end all is committed and nothing is parked."""
     rng = random.Random(f"{kind} {after}")
     failing = threading.Event()
 

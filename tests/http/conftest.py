@@ -27,6 +27,7 @@ class Double:
     def __init__(self) -> None:
         self.state = "running"
         self.letter_topics: tuple[str, ...] = ()
+        self.mirror: Any = None
         self.live: tuple[str, ...] = ()
         self.started: tuple[str, ...] = ()
         self.ready: tuple[str, ...] = ()

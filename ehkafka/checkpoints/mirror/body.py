@@ -32,6 +32,7 @@ OWNER_CHARACTERS_MAX = 256
 NAME_CHARACTERS_MAX = 1024
 # The end of the year 9999, where Python's calendar ends: whoever shows it need not ask.
 MILLISECONDS_MAX = 253_402_300_799_999
+_PAGE = re.compile(r"https?://[A-Za-z0-9._:\[\]-]+(?:/[A-Za-z0-9._~/-]*)?")
 _TOPIC_ID = re.compile(rf"[0-9a-f]{{{2 * TOPIC_ID_BYTES}}}")
 
 
@@ -111,6 +112,7 @@ def ownership_body(ownership: Ownership) -> bytes:
             "released": ownership.is_released,
             "group": ownership.group,
             "topic": ownership.topic,
+            "url": ownership.url,
         }
     )
 
@@ -125,6 +127,7 @@ def ownership_metadata(ownership: Ownership) -> dict[str, str]:
         # Metadata are ASCII, and a group may have any name.
         "group": quote(ownership.group, safe=""),
         "topic": quote(ownership.topic, safe=""),
+        "url": quote(ownership.url, safe=""),
     }
 
 
@@ -141,6 +144,7 @@ def read_ownership(metadata: Mapping[str, str]) -> Ownership | None:
         is_released=metadata.get("released") == "true",
         group=unquote(metadata.get("group", ""))[: NAME_CHARACTERS_MAX + 1],
         topic=unquote(metadata.get("topic", ""))[: NAME_CHARACTERS_MAX + 1],
+        url=_page(unquote(metadata.get("url", ""))),
     )
 
 
@@ -195,6 +199,11 @@ def _name(found: Mapping[str, Any], name: str) -> str:
 def _printable(text: str) -> str:
     # It is shown in logs and tables: no control characters, no novels.
     return "".join(c if c.isprintable() else "?" for c in text[:OWNER_CHARACTERS_MAX])
+
+
+def _page(text: str) -> str:
+    # A link for people: whatever else stands there is none.
+    return text if len(text) <= OWNER_CHARACTERS_MAX and _PAGE.fullmatch(text) else ""
 
 
 def _digits(text: str | None) -> int | None:

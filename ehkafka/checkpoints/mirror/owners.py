@@ -51,6 +51,7 @@ class OwnerBook:
 
     owner: str
     group: str = ""
+    url: str = ""
     _entries: dict[TopicPartition, _Entry] = field(default_factory=dict)
 
     def assigned(self, partition: TopicPartition, epoch: int) -> None:
@@ -128,6 +129,7 @@ class OwnerBook:
             is_released=claim.is_released,
             group=self.group,
             topic=claim.partition.topic,
+            url=self.url,
         )
 
     def next_due_s(self) -> float | None:
