@@ -1,0 +1,187 @@
+"""One handler's way out: from what a call returns to outputs in the book, on the call's own worker.
+
+Called around each call of the handler. What it raises is the attempt's failure, before any later record of the key
+has run: a value that cannot be encoded, a topic that is none of the handler's, a message that is too large.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from ehkafka.headers.partition_key import partition_key_bytes
+from ehkafka.headers.taking import take_headers
+from ehkafka.outputs.claim import Claim, Output
+from ehkafka.outputs.encoding import encoded, encoded_key
+from ehkafka.outputs.properties import FRAME_BYTES
+from ehkafka.outputs.send import OWN_KEY, Send, sends_of
+from ehkafka.records.deferral import DEADLINE_S_MAX, DEFERRED, defer, engines_own
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from ehkafka.events import Event
+    from ehkafka.lanes.assignment import Assignment
+    from ehkafka.outputs.book import OutputBook
+    from ehkafka.records import Message
+
+# Between two looks of a task for room, while others of its loop run.
+ROOM_CHECK_S = 5e-3
+
+
+class Outlet:
+    """What a handler's calls send. Any of its workers; `open_calls` has one entry for each call that runs."""
+
+    def __init__(
+        self,
+        book: OutputBook,
+        *,
+        handler: str,
+        topics: tuple[str, ...],
+        bytes_max: int,
+        before_next: bool = False,
+        is_async: bool = False,
+        report: Callable[[Claim], Event] | None = None,
+        emit: Callable[[Event], None] = lambda _event: None,
+    ) -> None:
+        self.book = book
+        self.handler = handler
+        self.topics = topics
+        self._bytes_max = bytes_max
+        self._before_next = before_next
+        self._is_async = is_async
+        self._report = report
+        self._emit = emit
+        # By the message's `id`, which the claim keeps from being another's. A call's worker adds and takes out.
+        self.open_calls: dict[int, Claim] = {}
+        # Calls whose records were deferred: they may send until they are answered.
+        self._deferred: list[Claim] = []
+
+    def begin(self, assignment: Assignment, message: Message, attempt: int) -> Claim:
+        """Note that a call for one record begins."""
+        claim = Claim(self, ((assignment, message.offset()),), message, attempt)
+        self.open_calls[id(message)] = claim
+        return claim
+
+    def begin_batch(self, inputs: Iterable[tuple[Assignment, Message]], attempt: int) -> Claim:
+        """Note that a call for several records begins: what it sends is of all of them."""
+        pairs = list(inputs)
+        messages = [message for _, message in pairs]
+        claim = Claim(
+            self, tuple((assignment, message.offset()) for assignment, message in pairs), messages, attempt
+        )
+        for message in messages:
+            self.open_calls[id(message)] = claim
+        return claim
+
+    def take(self, record: Any, result: object) -> None:
+        """Send what a handler returned for a record, or a batch. May wait for room."""
+        if result is not None:
+            message = engines_own(record)
+            claim = self.open_calls[id(message)]
+            self.book.add(claim, self._outputs(claim, message, sends_of(result)))
+
+    def take_of_batch(self, claim: Claim, result: object) -> None:
+        """Send what a batch handler returned."""
+        if result is not None:
+            self.book.add(claim, self._outputs(claim, None, sends_of(result)))
+
+    async def take_async(self, record: Any, result: object) -> None:
+        """Do the same as `take` without holding up the loop."""
+        if result is None:
+            return
+        message = engines_own(record)
+        claim = self.open_calls[id(message)]
+        outputs = self._outputs(claim, message, sends_of(result))
+        while not (self.book.has_room() or claim.has_ended):
+            await asyncio.sleep(ROOM_CHECK_S)
+        self.book.add(claim, outputs, waits=False)
+
+    def send(self, message: Any, output: Send) -> None:
+        """Send for a record at once, from within its call. Raises `RuntimeError` where that is over."""
+        message = engines_own(message)
+        claim = self.open_calls.get(id(message))
+        if claim is None or (claim.token is not None and not claim.token.is_open):
+            where = f"{message.topic()}[{message.partition()}]@{message.offset()}"
+            raise RuntimeError(
+                f"{where} has its outcome, so nothing can be sent for it any more: call send() before the "
+                "handler returns, or before the token of defer() is answered"
+            )
+        self.book.add(claim, self._outputs(claim, message, [output]), waits=not self._is_async)
+
+    def returned(self, claim: Claim) -> None:
+        """Note that a call has returned; called before its record ends."""
+        if DEFERRED and not isinstance(claim.messages, list):
+            token = DEFERRED.get(id(claim.messages))
+            if token is not None:
+                claim.token = token
+                self._deferred = [*(one for one in self._deferred if self._still_deferred(one)), claim]
+                return
+        self._close(claim)
+        if self._before_next and claim.unsettled:
+            self._wait_for(claim)
+
+    def failed(self, claim: Claim) -> None:
+        """Note that a call has raised: what it sent is sent, and a retry sends it again."""
+        self._close(claim)
+        if claim.posted and self._report is not None:
+            self._emit(self._report(claim))
+
+    def _wait_for(self, claim: Claim) -> None:
+        """Leave the record in flight until its outputs are safe, so that its key's next one waits."""
+        token = defer(claim.messages, DEADLINE_S_MAX)
+        claim.on_refused = token.fail
+        if not self.book.when_settled(claim, token.finish):
+            token.finish()
+
+    def _close(self, claim: Claim) -> None:
+        claim.is_over = True
+        messages = claim.messages if isinstance(claim.messages, list) else (claim.messages,)
+        for message in messages:
+            self.open_calls.pop(id(message), None)
+
+    def _still_deferred(self, claim: Claim) -> bool:
+        if claim.token is not None and claim.token.is_open:
+            return True
+        if not claim.is_over and self.open_calls.get(id(claim.messages)) is claim:
+            self._close(claim)
+        return False
+
+    def _outputs(self, claim: Claim, message: Any, sends: Iterable[Send]) -> Sequence[Output]:
+        return [self._output(claim, message, send) for send in sends]
+
+    def _output(self, claim: Claim, message: Any, send: Send) -> Output:
+        topic = self.topics[0] if send.topic is None else send.topic
+        if topic not in self.topics:
+            raise ValueError(
+                f"handler {self.handler!r} sends to {topic!r}, which is not among its topics "
+                f"{', '.join(self.topics)}: name it in to=, so that it can be checked at the start"
+            )
+        value = encoded(send.value)
+        key = self._own_key(message) if send.key is OWN_KEY else encoded_key(send.key)
+        headers = _headers(send.headers)
+        size = len(value or b"") + len(key or b"") + sum(len(n) + len(v or b"") for n, v in headers or ())
+        if size + FRAME_BYTES > self._bytes_max:
+            raise ValueError(
+                f"an output to {topic!r} has {size} bytes, and a message may have "
+                f"{self._bytes_max - FRAME_BYTES} at most: send less, or raise the property "
+                "message.max.bytes here and at the topic: App(consumer={'message.max.bytes': …})"
+            )
+        partition = -1 if send.partition is None else send.partition
+        return Output(claim, topic, value, key, headers, partition, size)
+
+    def _own_key(self, message: Any) -> bytes | None:
+        if message is None:
+            raise ValueError(
+                f"batch handler {self.handler!r} returned an output without a key, and a batch has none of "
+                "its own: return Send(value, key=…), with None for no key, or call record.send(…)"
+            )
+        key: bytes | None = message.key()
+        return partition_key_bytes(take_headers(message)) if key is None else key
+
+
+def _headers(headers: Any) -> list[tuple[str, bytes | None]] | None:
+    if not headers:
+        return None
+    pairs = headers.items() if hasattr(headers, "items") else headers
+    return [(name, value.encode() if isinstance(value, str) else value) for name, value in pairs]
