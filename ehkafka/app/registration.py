@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ehkafka.errors import ConfigurationError
 from ehkafka.handlers.spec import (
+    Acknowledged,
     HandlerSpec,
     check_topics,
     must_answer,
@@ -83,6 +84,8 @@ class Registration:
         rate_limit: float | None = None,
         rate_burst: int | None = None,
         express: bool | None = None,
+        to: str | Sequence[str] | None = None,
+        acknowledged: Acknowledged = "before_commit",
     ) -> Callable[[Function], Function]:
         """Register a function `(record)`, or a class with `process(record)`, as the topics' handler.
 
@@ -125,6 +128,13 @@ class Registration:
         - `on_failure` (default `None`): what happens when no attempt is left: `Stop()`, `Hold()`, `Skip()` or
           `DeadLetter(…)`. `None`: `Stop()`.
 
+        Outputs
+
+        - `to` (default `None`): the topic, or topics, that it sends to: what it returns goes to the first one, a
+          `Send` where it says, and `record.send(…)` at once. `None`: it sends nothing.
+        - `acknowledged` (default `"before_commit"`): what waits for the broker's acknowledgement of a record's
+          outputs: its commit, or `"before_next"`: the next record of its key as well.
+
         Limits
 
         - `deadline_s` (seconds, default `None`): how long one call may take. Then a coroutine is cancelled, a
@@ -159,6 +169,8 @@ class Registration:
                 rate_limit=rate_limit,
                 rate_burst=rate_burst,
                 express=express,
+                to=_topics_of(to),
+                acknowledged=acknowledged,
             )
             self._add(spec)
             return function
@@ -189,6 +201,7 @@ class Registration:
         max_age: timedelta | None = None,
         retry: Retry | RetryFunction = NO_RETRY,
         on_failure: FailurePolicy | None = None,
+        to: str | Sequence[str] | None = None,
     ) -> Callable[[Function], Function]:
         """Register a function `(batch)` as the topics' handler, called with many records at once.
 
@@ -241,6 +254,11 @@ class Registration:
           meanwhile, others do not.
         - `on_failure` (default `None`): what happens when no attempt is left: `Stop()`, `Hold()`, `Skip()` or
           `DeadLetter(…)`. `None`: `Stop()`.
+
+        Outputs
+
+        - `to` (default `None`): the topic, or topics, that it sends to, as for `handler`; what it returns has
+          keys of its own, and all records of the batch wait for it. `None`: it sends nothing.
         """
         # What batches need is not for the many apps without any.
         from ehkafka.handlers.batch import BatchSpec  # noqa: PLC0415
@@ -270,6 +288,7 @@ class Registration:
                     max_age=max_age,
                     retry=retry,
                     on_failure=Stop() if on_failure is None else on_failure,
+                    to=_topics_of(to),
                 )
             )
             return function
@@ -401,6 +420,12 @@ class Registration:
     def _must_be_new(self, what: str) -> None:
         """Refuse a change of what runs. Raises `ConfigurationError`."""
         raise NotImplementedError
+
+
+def _topics_of(to: str | Sequence[str] | None) -> tuple[str, ...]:
+    if to is None:
+        return ()
+    return tuple(to) if isinstance(to, list | tuple) else (to,)  # type: ignore[return-value]
 
 
 def _check_decorated(topics: tuple[Any, ...], decorator: str) -> None:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
     from ehkafka.events import Event
     from ehkafka.events.history import History
+    from ehkafka.lanes.assignment import Assignment
+    from ehkafka.outputs.outlet import Outlet
     from ehkafka.records import Message
     from ehkafka.records.batch import Result
     from ehkafka.settings import Settings
@@ -136,8 +138,10 @@ class BatchCall:
         emit: Callable[[Event], None],
         history: History | None,
         loop: BatchLoop | None = None,
+        outlet: Outlet | None = None,
     ) -> None:
-        function = make_batch_function(spec, middleware)
+        self._outlet = outlet
+        function = make_batch_function(spec, middleware, outlet)
         self._function = function if loop is None else lambda batch: loop.run(function(batch))
         self._make_record = make_record
         self._emit = emit
@@ -147,14 +151,19 @@ class BatchCall:
         """Call the handler once."""
         batch = Batch(self._records(shares))
         self._report_started(shares)
+        claim = None if self._outlet is None else self._outlet.begin_batch(batch, _inputs(shares))
         try:
             self._function(batch)
         except BaseException:
             self._report_raised(shares)
+            if claim is not None and self._outlet is not None:
+                self._outlet.failed(claim)
             raise
         finally:
             results = dict(results_of(batch))
             _refuse_deferrals(batch, results)
+        if claim is not None and self._outlet is not None:
+            self._outlet.returned(claim)
         self._note(shares, results)
 
     def _records(self, shares: Iterable[Share]) -> list[Record]:
@@ -212,6 +221,10 @@ class BatchCall:
             if number:
                 history.started(*_what(share, number))
             history.finished(*_what(share, number), end.value if number < share.ended_records else "failed")
+
+
+def _inputs(shares: Iterable[Share]) -> list[tuple[Assignment, Message]]:
+    return [(share.lane.assignment, message) for share in shares for message in share.messages]
 
 
 def _what(share: Share, number: int) -> tuple[Any, int, int, Any, int]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ehkafka.events.history import call_in_history
 from ehkafka.handlers.call import with_middleware
+from ehkafka.handlers.sending import sending_in_chunk, taking
 from ehkafka.handlers.spec import is_batch
 from ehkafka.lanes.chunk import has_exact_iterators
 from ehkafka.lanes.user_keys import users_key
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from ehkafka.lanes.assignment import Assignment
     from ehkafka.lanes.chunk import Chunk
     from ehkafka.lanes.order import KeyReader
+    from ehkafka.outputs.outlet import Outlet
     from ehkafka.records import Message, Record
     from ehkafka.workers.protocol import RunChunk
 
@@ -49,6 +51,8 @@ def may_express(spec: HandlerSpec) -> bool:
         and spec.rate_limit is None
         # Each call's beginning is noted with its key.
         and spec.deadline_s is None
+        # Every record would leave its chunk to wait.
+        and spec.acknowledged != "before_next"
     )
 
 
@@ -58,12 +62,14 @@ def make_run_chunk(
     history: History | None,
     make_record: type[Record],
     reader: KeyReader,
+    outlet: Outlet | None = None,
 ) -> RunChunk:
     """Return what calls a handler for one record of a chunk after another."""
 
     def handler_of(assignment: Assignment) -> Callable[[Any], object]:
         function = assignment.context.process if spec.is_class else spec.function  # type: ignore[attr-defined]
-        return with_middleware(function, middleware)
+        handler = with_middleware(taking(function, outlet), middleware)
+        return handler if outlet is None else sending_in_chunk(handler, outlet, assignment)
 
     def run(chunk: Chunk) -> bool:
         assert chunk.iterator is not None

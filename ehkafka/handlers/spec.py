@@ -10,14 +10,14 @@ import functools
 import inspect
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from ehkafka.errors import ConfigurationError
 from ehkafka.headers import HeaderMode
 from ehkafka.lanes.order import NullKey, Scope, by_key
 from ehkafka.positions.start import check_start_topics
 from ehkafka.records.deferral import DEADLINE_S_MAX
-from ehkafka.recovery.policy import DeadLetter, FailurePolicy, Stop
+from ehkafka.recovery.policy import DeadLetter, FailurePolicy, Hold, Stop
 from ehkafka.recovery.retry import NO_RETRY, Retry, RetryFunction
 from ehkafka.settings import check_max_age
 from ehkafka.settings.secret import quoted
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from typing import TypeGuard
 
     from ehkafka.handlers.batch import BatchSpec
+
+# What waits for the acknowledgement of a record's outputs: its commit alone, or its key's next record, too.
+Acknowledged = Literal["before_commit", "before_next"]
 
 WORKERS_MAX = 10_000
 # Tasks of one event loop.
@@ -59,6 +62,9 @@ class HandlerSpec:
     rate_limit: float | None = None
     rate_burst: int | None = None
     express: bool | None = None
+    # Topics of its outputs, the first one by default; none: it sends nothing.
+    to: tuple[str, ...] = ()
+    acknowledged: Acknowledged = "before_commit"
 
     # What it is called with.
     argument: ClassVar[str] = "record"
@@ -108,6 +114,7 @@ class HandlerSpec:
         check_start_topics(self.start, self.topics)
         self._check_recovery(where)
         self._check_limits(where)
+        self._check_outputs(where)
 
     def _check_arguments(self, where: str) -> None:
         given = ("message",) if self.raw is True else (self.argument,)
@@ -177,6 +184,44 @@ class HandlerSpec:
             raise ConfigurationError(
                 f"{where}: its dead letters would go to {self.on_failure.to!r}, which it handles itself; "
                 "each would come back and fail again: give another topic."
+            )
+
+    def _check_outputs(self, where: str) -> None:
+        if self.acknowledged not in get_args(Acknowledged):
+            raise ConfigurationError(
+                f"{where}: acknowledged={quoted(self.acknowledged)}; use one of {get_args(Acknowledged)}."
+            )
+        if not self.to:
+            if self.acknowledged != "before_commit":
+                raise ConfigurationError(
+                    f"{where}: acknowledged={self.acknowledged!r} means nothing without outputs: give to=, the "
+                    "topic that it sends to."
+                )
+            return
+        for topic in self.to:
+            if not is_topic_name(topic):
+                raise ConfigurationError(
+                    f"{where}: to={quoted(topic)}; give the name of the topic that it sends to, or a list of "
+                    "them."
+                )
+        if isinstance(self.workers, Processes):
+            raise ConfigurationError(
+                f"{where}: to={self.to[0]!r}: a handler in processes cannot send outputs yet: use threads, "
+                "workers=16, or an async def."
+            )
+        if self.acknowledged == "before_next":
+            if is_batch(self):
+                raise ConfigurationError(
+                    f"{where}: acknowledged='before_next' is for handlers of one record: a batch has records "
+                    "of many keys, and all of them would wait. Leave it out."
+                )
+            return
+        after = self.on_failure.after if isinstance(self.on_failure, DeadLetter) else "continue"
+        if isinstance(self.on_failure, Hold) or after != "continue":
+            what = "Hold()" if isinstance(self.on_failure, Hold) else f"DeadLetter(after={after!r})"
+            raise ConfigurationError(
+                f"{where}: on_failure={what} is to stop a key's next records, but these run before its outputs "
+                "are acknowledged: give acknowledged='before_next' as well, or another on_failure."
             )
 
     def _check_limits(self, where: str) -> None:

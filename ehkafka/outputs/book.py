@@ -43,7 +43,7 @@ class OutputBook:
         self._bytes = 0
         self._new: deque[Output] = deque()
         self._ledger = OffsetLedger()
-        self._is_closed = False
+        self.is_closed = False
         # Called after something was added. Set once, by the sender.
         self.wake: Callable[[], object] = lambda: None
 
@@ -58,12 +58,12 @@ class OutputBook:
         an input has ended.
         """
         with self._room:
-            while waits and not (self.has_room() or self._is_closed or claim.has_ended):
+            while waits and not (self.has_room() or self.is_closed or claim.has_ended):
                 self._room.wait(ROOM_CHECK_S)
             # Under the lock, and `ended` is set before `end` takes it: an output is either refused here or
             # dropped there.
-            if self._is_closed or claim.has_ended:
-                why = "the app stops" if self._is_closed else "its partition was taken away"
+            if self.is_closed or claim.has_ended:
+                why = "the app stops" if self.is_closed else "its partition was taken away"
                 raise NotSentError(f"{claim.where}: its outputs are not sent: {why}")
             if claim.unsettled == 0:
                 self._ledger.claim(claim.inputs)
@@ -118,7 +118,7 @@ class OutputBook:
             return True
 
     def waiting(self, assignment: Assignment) -> Collection[int]:
-        """Return the offsets of an assignment that must not be committed, in no order. Any thread."""
+        """Return the offsets of an assignment that must not be committed. Any thread."""
         with self._lock:
             return self._ledger.waiting(assignment)
 
@@ -147,5 +147,5 @@ class OutputBook:
     def close(self) -> None:
         """Take nothing any more; who waits for room is let go."""
         with self._room:
-            self._is_closed = True
+            self.is_closed = True
             self._room.notify_all()

@@ -22,6 +22,7 @@ class Claim:
     __slots__ = (
         "acknowledged",
         "attempt",
+        "batch",
         "inputs",
         "is_over",
         "messages",
@@ -40,6 +41,8 @@ class Claim:
         self.inputs = inputs
         self.messages = messages
         self.attempt = attempt
+        # What a batch handler was given, which its results are known by.
+        self.batch: object = None
         # Outputs that were posted; of these, acknowledged; and neither acknowledged nor given up.
         self.posted = 0
         self.acknowledged = 0
@@ -72,7 +75,17 @@ class Output:
     `is_dropped` is set under the book's lock when its epoch ends: then nobody sends it any more.
     """
 
-    __slots__ = ("answers", "claim", "group", "headers", "is_dropped", "is_sent", "key", "partition", "serial")
+    __slots__ = (
+        "answers",
+        "claim",
+        "group",
+        "headers",
+        "is_dropped",
+        "is_sent",
+        "key",
+        "partition",
+        "serial",
+    )
     __slots__ += ("size", "topic", "value")
 
     def __init__(

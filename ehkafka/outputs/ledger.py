@@ -37,9 +37,9 @@ class OffsetLedger:
             if not offsets:
                 del self._claims[assignment]
 
-    def waiting(self, assignment: Hashable) -> tuple[int, ...]:
-        """Return the offsets of an assignment that wait, in no order."""
-        return tuple(self._claims.get(assignment, ()))
+    def waiting(self, assignment: Hashable) -> frozenset[int]:
+        """Return the offsets of an assignment that wait."""
+        return frozenset(self._claims.get(assignment, ()))
 
     def end(self, assignment: Hashable) -> None:
         """Forget an assignment."""

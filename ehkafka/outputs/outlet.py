@@ -63,13 +63,13 @@ class Outlet:
         self.open_calls[id(message)] = claim
         return claim
 
-    def begin_batch(self, inputs: Iterable[tuple[Assignment, Message]], attempt: int) -> Claim:
+    def begin_batch(self, batch: object, inputs: list[tuple[Assignment, Message]]) -> Claim:
         """Note that a call for several records begins: what it sends is of all of them."""
-        pairs = list(inputs)
-        messages = [message for _, message in pairs]
-        claim = Claim(
-            self, tuple((assignment, message.offset()) for assignment, message in pairs), messages, attempt
-        )
+        messages = [message for _, message in inputs]
+        its_inputs = tuple((assignment, message.offset()) for assignment, message in inputs)
+        claim = Claim(self, its_inputs, messages, 1)
+        claim.batch = batch
+        self.open_calls[id(batch)] = claim
         for message in messages:
             self.open_calls[id(message)] = claim
         return claim
@@ -79,12 +79,8 @@ class Outlet:
         if result is not None:
             message = engines_own(record)
             claim = self.open_calls[id(message)]
-            self.book.add(claim, self._outputs(claim, message, sends_of(result)))
-
-    def take_of_batch(self, claim: Claim, result: object) -> None:
-        """Send what a batch handler returned."""
-        if result is not None:
-            self.book.add(claim, self._outputs(claim, None, sends_of(result)))
+            if outputs := self._outputs(claim, message, sends_of(result)):
+                self.book.add(claim, outputs)
 
     async def take_async(self, record: Any, result: object) -> None:
         """Do the same as `take` without holding up the loop."""
@@ -93,11 +89,12 @@ class Outlet:
         message = engines_own(record)
         claim = self.open_calls[id(message)]
         outputs = self._outputs(claim, message, sends_of(result))
-        while not (self.book.has_room() or claim.has_ended):
+        while not (self.book.has_room() or claim.has_ended or self.book.is_closed):
             await asyncio.sleep(ROOM_CHECK_S)
-        self.book.add(claim, outputs, waits=False)
+        if outputs:
+            self.book.add(claim, outputs, waits=False)
 
-    def send(self, message: Any, output: Send) -> None:
+    def send(self, message: Any, value: Any, **given: Any) -> None:
         """Send for a record at once, from within its call. Raises `RuntimeError` where that is over."""
         message = engines_own(message)
         claim = self.open_calls.get(id(message))
@@ -107,7 +104,7 @@ class Outlet:
                 f"{where} has its outcome, so nothing can be sent for it any more: call send() before the "
                 "handler returns, or before the token of defer() is answered"
             )
-        self.book.add(claim, self._outputs(claim, message, [output]), waits=not self._is_async)
+        self.book.add(claim, self._outputs(claim, message, [Send(value, **given)]), waits=not self._is_async)
 
     def returned(self, claim: Claim) -> None:
         """Note that a call has returned; called before its record ends."""
@@ -139,6 +136,7 @@ class Outlet:
         messages = claim.messages if isinstance(claim.messages, list) else (claim.messages,)
         for message in messages:
             self.open_calls.pop(id(message), None)
+        self.open_calls.pop(id(claim.batch), None)
 
     def _still_deferred(self, claim: Claim) -> bool:
         if claim.token is not None and claim.token.is_open:
@@ -171,7 +169,7 @@ class Outlet:
         return Output(claim, topic, value, key, headers, partition, size)
 
     def _own_key(self, message: Any) -> bytes | None:
-        if message is None:
+        if not hasattr(message, "key"):
             raise ValueError(
                 f"batch handler {self.handler!r} returned an output without a key, and a batch has none of "
                 "its own: return Send(value, key=…), with None for no key, or call record.send(…)"

@@ -59,6 +59,8 @@ class Refusals:
 
     def end(self, refusal: Refusal) -> list[Output]:
         """Forget a refusal; return what waited behind it, in its order."""
+        if self._blocked.get(_place(refusal.head)) is not refusal:
+            return []  # ended already: its epoch was over
         del self._blocked[_place(refusal.head)]
         return sorted(refusal.waiting, key=lambda output: output.serial)
 

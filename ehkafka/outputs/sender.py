@@ -202,8 +202,8 @@ class OutputSender:
     def _renew(self) -> None:
         """Give the producer up; what it did not answer is sent by the next one, before all that is new."""
         self._producer.renew()
-        # The answers that came with it.
-        self._take_answers()
+        # The answers that came with it, which say nothing of the next one.
+        self._take_answers(is_over=True)
         for output in self._in_flight:
             output.is_sent = False
         self._in_flight.clear()
@@ -251,7 +251,7 @@ class OutputSender:
         else:
             self._refusals.add(output, describe_error(error), 0.0)
 
-    def _take_answers(self) -> None:
+    def _take_answers(self, *, is_over: bool = False) -> None:
         answers = self._answers
         if not answers:
             return
@@ -264,7 +264,7 @@ class OutputSender:
             if error is None:
                 safe.append(output)
             elif error.code() in _CONSEQUENCES:
-                if error.code() not in _TAKEN_BACK:
+                if not (is_over or error.code() in _TAKEN_BACK):
                     self._producer.failed(error)
             elif not output.is_dropped:
                 self._refusals.add(output, describe_error(error), 0.0)

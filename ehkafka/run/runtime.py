@@ -78,10 +78,11 @@ class Runtime:
             stop_from_child=self._stop_from_child,
         )
         self._letters = assembly.letters()
-        self._routes = [assembly.route(spec, self._letters) for spec in app.specs]
+        self._outputs = assembly.outputs()
+        self._routes = [assembly.route(spec, self._letters, self._outputs) for spec in app.specs]
         self._logs = LogIdentity(app, self.bus, on_death=self._worker_died)
         self.mirroring = Mirroring(app, self.bus)
-        self.context = assembly.context(self._logs, self.mirroring)
+        self.context = assembly.context(self._logs, self.mirroring, outputs=self._outputs)
         self._watch = ProgressWatch(self.context, self._routes, app.settings.stuck_s)
         self._reports = HandlerReports(
             self.context, self._routes, app.settings.report_interval_s, self.bus.emit
@@ -99,7 +100,7 @@ class Runtime:
         self.shutdown = Shutdown(self.context, self.loop, self._routes)
         # Set by the poll thread, before its first turn.
         self._until: UntilCaughtUp | None = None
-        self._reach = Reach(app, letters=self._letters.topics, emit=self.bus.emit)
+        self._reach = Reach(app, letters=self._letters.topics, outputs=app.output_topics, emit=self.bus.emit)
 
     def start(self, on_reached: Callable[[], object] = lambda: None) -> None:
         """Reach the broker, call `on_reached`, start the workers, subscribe.
@@ -117,6 +118,8 @@ class Runtime:
                 self._reset()
                 on_reached()
                 self._letters.start()
+                if self._outputs is not None:
+                    self._outputs.start()
                 self._start_workers()
                 self.mirroring.start()
             except BaseException:
@@ -124,6 +127,8 @@ class Runtime:
                 raise
         except BaseException:
             self._letters.stop(LETTERS_S)
+            if self._outputs is not None:
+                self._outputs.stop(0.0)
             self._stop_token_events()
             self.bus.close(1.0)
             self._done.set()  # another thread may wait for the end
@@ -160,6 +165,7 @@ class Runtime:
     def owns(self, thread: threading.Thread) -> bool:
         """Tell whether a thread is one of this run's: it must not wait for the run's end."""
         ours = [self.context.hook_threads.owns, self.bus.owns, self._letters.owns, self.mirroring.owns]
+        ours += [] if self._outputs is None else [self._outputs.owns]
         ours += [self._credential.owns, *(route.workers.owns for route in self._routes)]
         if self.app.endpoint.tokens is not None:
             ours.append(self.app.endpoint.tokens.owns)
@@ -234,6 +240,8 @@ class Runtime:
         found = (self._connection.problem, self._credential.problem, of_tokens, self.mirroring.problem)
         yield from (problem for problem in found if problem is not None)
         yield from self._letters.problems()
+        if self._outputs is not None and (waiting := self._outputs.problem) is not None:
+            yield waiting
         if (hanging := self.context.hook_threads.problem) is not None:
             yield hanging
 
@@ -340,6 +348,8 @@ class Runtime:
             self.fail(EngineError(f"The stop failed: {error!r}. Please report it."))
         finally:
             self.loop.by_hand.close()
+            if self._outputs is not None:
+                self._outputs.stop(0.0)  # the drain has waited for them
             self._letters.stop(LETTERS_S)
             self.mirroring.stop(deadline_s=request.deadline_s, at_once=self._exit_now.is_set())
             self._logs.stop()
