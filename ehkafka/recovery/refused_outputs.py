@@ -79,7 +79,7 @@ class RefusedOutputs:
             )
             failure.__cause__ = error
             self.fatal(failure)
-        return None
+        return delay_s
 
     def _delay_s(self, output: Output, attempt: int, error: Exception) -> float | None:
         if isinstance(self.retry, Retry):
