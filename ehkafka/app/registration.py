@@ -23,7 +23,7 @@ from ehkafka.recovery.retry import NO_RETRY, Retry, RetryFunction
 from ehkafka.wording.calling import must_take, plainly, renamed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable, Hashable, Sequence
     from datetime import timedelta
 
     from ehkafka.app.configuration import Configuration
@@ -130,10 +130,10 @@ class Registration:
 
         Outputs
 
-        - `to` (default `None`): the topic, or topics, that it sends to: what it returns goes to the first one, a
-          `Send` where it says, and `record.send(…)` at once. `None`: it sends nothing.
-        - `acknowledged` (default `"before_commit"`): what waits for the broker's acknowledgement of a record's
-          outputs: its commit, or `"before_next"`: the next record of its key as well.
+        - `to` (default `None`): the topic, or topics, that it sends to: what it returns goes to the first
+          one, a `Send` where it says, and `record.send(…)` at once. `None`: it sends nothing.
+        - `acknowledged` (default `"before_commit"`): what waits for the broker's acknowledgement of a
+          record's outputs: its commit, or `"before_next"`: the next record of its key as well.
 
         Limits
 
@@ -425,7 +425,7 @@ class Registration:
 def _topics_of(to: str | Sequence[str] | None) -> tuple[str, ...]:
     if to is None:
         return ()
-    return tuple(to) if isinstance(to, list | tuple) else (to,)  # type: ignore[return-value]
+    return (to,) if isinstance(to, str) else tuple(to)
 
 
 def _check_decorated(topics: tuple[Any, ...], decorator: str) -> None:

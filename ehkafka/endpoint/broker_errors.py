@@ -106,8 +106,8 @@ def missing_topics(
 ) -> EhkafkaError | None:
     """Ask which of the topics exist; return the error to raise when one does not, None when all do.
 
-    `letters` are the topics of dead letters, `outputs` those that handlers send to; `note_partitions` takes how many partitions the others have.
-    Raises `EndpointError` when the broker cannot be asked.
+    `letters` are the topics of dead letters, `outputs` those that handlers send to; `note_partitions` takes
+    how many partitions the others have. Raises `EndpointError` when the broker cannot be asked.
     """
     try:
         # All topics, not one by one: asking for one by name may create it.

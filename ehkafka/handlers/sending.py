@@ -1,7 +1,7 @@
 """How calls of a handler with outputs are wrapped: what it returns is sent before its record ends.
 
-`taking` goes around the function itself, inside of all middleware; the others around the whole call. Built when the
-app starts, called by workers on their threads.
+`taking` goes around the function itself, inside of all middleware; the others around the whole call. Built
+when the app starts, called by workers on their threads.
 """
 
 from __future__ import annotations

@@ -194,7 +194,8 @@ class HandlerSpec:
         if not self.to:
             if self.acknowledged != "before_commit":
                 raise ConfigurationError(
-                    f"{where}: acknowledged={self.acknowledged!r} means nothing without outputs: give to=, the "
+                    f"{where}: acknowledged={self.acknowledged!r} means nothing without outputs: "
+                    f"give to=, the "
                     "topic that it sends to."
                 )
             return
@@ -220,7 +221,8 @@ class HandlerSpec:
         if isinstance(self.on_failure, Hold) or after != "continue":
             what = "Hold()" if isinstance(self.on_failure, Hold) else f"DeadLetter(after={after!r})"
             raise ConfigurationError(
-                f"{where}: on_failure={what} is to stop a key's next records, but these run before its outputs "
+                f"{where}: on_failure={what} is to stop a key's next records, but these run before "
+                f"its outputs "
                 "are acknowledged: give acknowledged='before_next' as well, or another on_failure."
             )
 

@@ -203,8 +203,8 @@ class Membership:
             if isinstance(route.workers, Cancelling):
                 route.workers.cancel_ended()
         if self._context.outputs is not None:
-            # Before anybody else is given these partitions: what an old owner's queue still holds must not come
-            # behind what the new one sends.
+            # Before anybody else is given these partitions: what an old owner's queue still holds must not
+            # come behind what the new one sends.
             self._context.outputs.end([self.owned[partition].assignment for partition in partitions])
         positions = {
             sample.assignment.partition: self.owned.saver.position(sample)

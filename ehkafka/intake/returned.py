@@ -45,7 +45,8 @@ class ReturnedRecords(NamedTuple):
         if not self.outputs:
             return ""
         return (
-            f"{counted(self.outputs, 'output was', 'outputs were')} not acknowledged by the broker in time; the "
+            f"{counted(self.outputs, 'output was', 'outputs were')} not acknowledged by the broker "
+            f"in time; the "
             "records that they are of were not committed, so they are handled, and their outputs sent, again."
         )
 

@@ -1,7 +1,7 @@
 """The book: all outputs that are not acknowledged, in the order in which they were made.
 
-Workers add, the sender settles, the poll thread reads whose offsets wait and ends epochs. One lock, a leaf but
-for nothing: it is taken with or without an exchange's, and no other is taken under it.
+Workers add, the sender settles, the poll thread reads whose offsets wait and ends epochs. One lock, a leaf
+but for nothing: it is taken with or without an exchange's, and no other is taken under it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A claim: the records that a call handles, and the outputs it made of them.
 
-Made by the worker before the call. The counts are written under the book's lock; `is_over` by whoever ends the
-call, on its worker.
+Made by the worker before the call. The counts are written under the book's lock; `is_over` by whoever ends
+the call, on its worker.
 """
 
 from __future__ import annotations
@@ -57,10 +57,7 @@ class Claim:
     @property
     def has_ended(self) -> bool:
         """Tell whether a record of it belongs to another epoch by now, so that nothing may be sent for it."""
-        for assignment, _ in self.inputs:
-            if assignment.ended:
-                return True
-        return False
+        return any(assignment.ended for assignment, _ in self.inputs)
 
     @property
     def where(self) -> str:
@@ -81,12 +78,13 @@ class Output:
         "group",
         "headers",
         "is_dropped",
-        "is_sent",
         "key",
         "partition",
         "serial",
+        "size",
+        "topic",
+        "value",
     )
-    __slots__ += ("size", "topic", "value")
 
     def __init__(
         self,
@@ -107,8 +105,6 @@ class Output:
         self.size = size
         self.serial = -1
         self.is_dropped = False
-        # Handed to the producer that is open now, and not answered.
-        self.is_sent = False
         self.answers: Any = None
         # Outputs of one group keep their order; None: it stands alone.
         self.group: tuple[str, object] | None = None

@@ -1,7 +1,7 @@
 """Whose offsets wait for outputs: per assignment, how many claims of each offset are not settled.
 
-Pure. An assignment is known by its identity, so that two epochs of one partition are never mixed up. Bounded by
-what the book holds; nothing stays of an offset that waits for nothing.
+Pure. An assignment is known by its identity, so that two epochs of one partition are never mixed up. Bounded
+by what the book holds; nothing stays of an offset that waits for nothing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """One handler's way out: from what a call returns to outputs in the book, on the call's own worker.
 
-Called around each call of the handler. What it raises is the attempt's failure, before any later record of the key
-has run: a value that cannot be encoded, a topic that is none of the handler's, a message that is too large.
+Called around each call of the handler. What it raises is the attempt's failure, before any later record of
+the key has run: a value that cannot be encoded, a topic that is none of the handler's, a message that is too
+large.
 """
 
 from __future__ import annotations
@@ -52,7 +53,8 @@ class Outlet:
         self._is_async = is_async
         self._report = report
         self._emit = emit
-        # By the message's `id`, which the claim keeps from being another's. A call's worker adds and takes out.
+        # By the message's `id`, which the claim keeps from being another's. A call's worker adds and takes
+        # out.
         self.open_calls: dict[int, Claim] = {}
         # Calls whose records were deferred: they may send until they are answered.
         self._deferred: list[Claim] = []
@@ -89,7 +91,10 @@ class Outlet:
         message = engines_own(record)
         claim = self.open_calls[id(message)]
         outputs = self._outputs(claim, message, sends_of(result))
-        while not (self.book.has_room() or claim.has_ended or self.book.is_closed):
+        # Any thread makes room, and a loop's event is for its own.
+        while not (  # noqa: ASYNC110
+            self.book.has_room() or claim.has_ended or self.book.is_closed
+        ):
             await asyncio.sleep(ROOM_CHECK_S)
         if outputs:
             self.book.add(claim, outputs, waits=False)

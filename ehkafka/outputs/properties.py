@@ -30,8 +30,8 @@ def output_properties(
 ) -> dict[str, Any]:
     """Return the properties of a producer of outputs; not `gapless`: of the one for what was refused.
 
-    A gapless producer ends with the first message that is refused: nothing that was made later goes out before
-    somebody has decided on it. Messages never time out, so that nothing but a refusal ends it.
+    A gapless producer ends with the first message that is refused: nothing that was made later goes out
+    before somebody has decided on it. Messages never time out, so that nothing but a refusal ends it.
     """
     return {
         **letter_properties(endpoint, consumer),

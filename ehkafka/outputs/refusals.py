@@ -1,7 +1,7 @@
-"""What the broker refused, and what waits behind it. The sender's thread only; no client, no clock of its own.
+"""What the broker refused, and what waits behind it. The sender's thread only; no client, no clock.
 
-Outputs of one group (a topic's key) keep their order: while one is refused, the later ones wait here, and go on
-by the main producer once somebody has decided on it.
+Outputs of one group (a topic's key) keep their order: while one is refused, the later ones wait here, and go
+on by the main producer once somebody has decided on it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The sender: hands what is in the book to a producer, on `ehkafka-outputs`, and lets go of what is safe.
 
-One thread sends, polls and decides, so that order needs no lock: what was made earlier goes out earlier. A refused
-output ends its producer (see `properties`); what is unanswered then goes out again by the next one, in its old
-order, and the refused one goes alone by a second producer until somebody decides on it.
+One thread sends, polls and decides, so that order needs no lock: what was made earlier goes out earlier. A
+refused output ends its producer (see `properties`); what is unanswered then goes out again by the next one,
+in its old order, and the refused one goes alone by a second producer until somebody decides on it.
 """
 
 from __future__ import annotations
@@ -61,22 +61,41 @@ class OneProducer(Protocol):
 
     client: Any
 
-    def start(self, timeout_s: float = ..., /) -> None: ...
-    def serve(self, timeout_s: float, /) -> None: ...
-    def renew(self) -> None: ...
-    def open_when_due(self) -> None: ...
-    def give_up(self, answers_s: float, purge_s: float = ..., /) -> None: ...
-    def acknowledged(self) -> None: ...
-    def failed(self, error: KafkaError, /) -> None: ...
-    def due_s(self) -> float: ...
+    def start(self, timeout_s: float = ..., /) -> None:
+        """Open the first producer, and wait for its id."""
+
+    def serve(self, timeout_s: float, /) -> None:
+        """Let callbacks through."""
+
+    def renew(self) -> None:
+        """Give it up; the next one is opened as soon as that is of use."""
+
+    def open_when_due(self) -> None:
+        """Open the next one if its time has come. Raises `EhkafkaError`."""
+
+    def give_up(self, answers_s: float, purge_s: float = ..., /) -> None:
+        """Take back what is not answered."""
+
+    def acknowledged(self) -> None:
+        """Note that a message is safe."""
+
+    def failed(self, error: KafkaError, /) -> None:
+        """Note an error that is not the message's."""
+
+    def due_s(self) -> float:
+        """Return in how many seconds the next one is opened."""
+
     @property
-    def is_lost(self) -> bool: ...
+    def is_lost(self) -> bool:
+        """Tell whether it is of no use any more."""
+
     @property
-    def problem(self) -> str | None: ...
+    def problem(self) -> str | None:
+        """Why nothing is acknowledged."""
 
 
 class OutputSender:
-    """Owns both producers. `start`, `end` and `stop` from other threads; everything else happens on its own."""
+    """Owns both producers. `start`, `end` and `stop` from other threads; all else happens on its own."""
 
     def __init__(
         self,
@@ -204,8 +223,6 @@ class OutputSender:
         self._producer.renew()
         # The answers that came with it, which say nothing of the next one.
         self._take_answers(is_over=True)
-        for output in self._in_flight:
-            output.is_sent = False
         self._in_flight.clear()
         self._refusals.forget_waiting()
         # The book is the truth: all of it again, in the order of its making.
@@ -239,7 +256,6 @@ class OutputSender:
                 except Exception as failed:  # headers may hold anything
                     self._refusals.add(output, describe(failed), 0.0)
                 else:
-                    output.is_sent = True
                     self._in_flight.add(output)
             queue.popleft()
             if self._producer.is_lost:
@@ -260,7 +276,6 @@ class OutputSender:
             if output not in self._in_flight:
                 continue
             self._in_flight.discard(output)
-            output.is_sent = False
             if error is None:
                 safe.append(output)
             elif error.code() in _CONSEQUENCES:

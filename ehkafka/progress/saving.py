@@ -178,8 +178,8 @@ class ProgressSaver:
         next_offset = assignment.watermark() if extent is None else extent.next_offset
         if next_offset is None:
             return None
-        # In this order: an output is in the book before its record ends, so of what has ended by now, all that
-        # does not wait here is acknowledged.
+        # In this order: an output is in the book before its record ends, so of what has ended by now, all
+        # that does not wait here is acknowledged.
         if waiting := self.waiting(assignment):
             next_offset = min(next_offset, *waiting)
             ended = [offset for offset in ended if offset not in waiting]

@@ -1,7 +1,7 @@
 """What becomes of an output that the broker refuses: its handler's retry first, then its failure policy.
 
-The handler is not called again: later records of its key may have run. Called by the sender of outputs, on its
-thread, with one refused output of a group at a time; the later ones wait.
+The handler is not called again: later records of its key may have run. Called by the sender of outputs, on
+its thread, with one refused output of a group at a time; the later ones wait.
 """
 
 from __future__ import annotations
@@ -73,8 +73,10 @@ class RefusedOutputs:
             self._report(output, error, attempt, None, "the app stops")
             failure = HandlerFailedError(
                 f"An output of {output.claim.where}, handler {self.handler!r}, was refused by "
-                f"{output.topic!r}, attempt {attempt}: {ended(describe(error))} Nothing at or above this offset "
-                "was committed; the record is handled again at the next start. Fix the topic or the output, or "
+                f"{output.topic!r}, attempt {attempt}: {ended(describe(error))} Nothing at or above "
+                f"this offset "
+                "was committed; the record is handled again at the next start. Fix the topic or the "
+                "output, or "
                 "choose what failures lead to: retry=, on_failure=Skip() or DeadLetter(…)."
             )
             failure.__cause__ = error
@@ -83,7 +85,7 @@ class RefusedOutputs:
 
     def _delay_s(self, output: Output, attempt: int, error: Exception) -> float | None:
         if isinstance(self.retry, Retry):
-            return self.retry.delay_s(attempt, error, random.random())
+            return self.retry.delay_s(attempt, error, random.random())  # noqa: S311 - jitter
         message = _messages(output)[0]
         record: Any = own_copy(message) if self.raw else self.make_record(message, attempt)
         try:

@@ -18,7 +18,8 @@ def must_have_run(
     """Refuse what a wrapped `async def` gives. Raises `TypeError`."""
     if isinstance(result, Send):
         raise TypeError(
-            f"{who} returned a Send, but nothing says where its outputs may go: give it to=, the topic, such as "
+            f"{who} returned a Send, but nothing says where its outputs may go: give it to=, the "
+            f"topic, such as "
             "@app.handler('in', to='out')"
         )
     if isinstance(result, CoroutineType | GeneratorType | AsyncGeneratorType):

@@ -31,7 +31,7 @@ SLICE_S = 0.5
 
 
 class Reach:
-    """One start's way to the broker. `letters` and `outputs` are topics that are written to: they must be there."""
+    """One start's way to the broker. `letters` and `outputs` are topics to be written to."""
 
     def __init__(
         self,

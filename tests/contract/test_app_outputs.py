@@ -37,24 +37,31 @@ def in_order(found: list[tuple[bytes, int]]) -> bool:
 
 
 def by_thread(record: Any) -> Any:
+    """Send the offset."""
     return str(record.offset())
 
 
 def by_thread_slow(record: Any) -> Any:
+    """Send the offset."""
     time.sleep(0.002)
     return str(record.offset())
 
 
 async def by_task(record: Any) -> Any:
+    """Send the offset."""
     return str(record.offset())
 
 
 def by_message(message: Any) -> Any:
+    """Send the offset."""
     return str(message.offset())
 
 
 class ByInstance:
+    """Sends the offset."""
+
     def process(self, record: Any) -> Any:
+        """Handle a record."""
         return ehkafka.Send(str(record.offset()))
 
 
@@ -131,7 +138,7 @@ def test_a_batch_sends_what_it_returns_and_what_its_records_send(
 def gated(out: Any) -> Any:
     """Return a handler that waits for its gate, which is open when the test ends.
 
-    Whoever produces sends produce requests, too: what the broker is to do to those of the app is said after that.
+    Whoever produces sends produce requests, too: so what the app is to meet is set after it.
     """
     handler = Gated()
     yield handler

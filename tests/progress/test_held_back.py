@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -12,6 +11,9 @@ from hypothesis import strategies as st
 from ehkafka.progress.metadata import CommitMetadata, decode
 from ehkafka.progress.saving import Detail, ProgressSaver
 from tests.kit.lane_bench import LaneBench
+
+if TYPE_CHECKING:
+    import random
 
 RECORDS = 12
 
