@@ -67,6 +67,7 @@ PURE = (
     "intake.epochs",
     "intake.flow",
     "intake.poll_gap",
+    "outputs.ledger",
     "positions.another_log",
     "positions.first_counts",
     "positions.gap",
@@ -105,6 +106,7 @@ OWNERS = {
         "recovery.letters.topics",
         "recovery.letters.producer",
         "redrive",
+        "outputs.sender",
         "run",
         "intake",
         "positions",
@@ -126,6 +128,7 @@ OWNERS = {
     ),
     "orjson": (
         "records",
+        "outputs.encoding",
         "checkpoints",
         "checks",
         "members.wire",

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 RECORDS = 12
 
 
-def said(saver: ProgressSaver, assignment: Any, detail: Detail) -> tuple[int, set[int]]:
+def in_commit(saver: ProgressSaver, assignment: Any, detail: Detail) -> tuple[int, set[int]]:
     """Return what a commit says: its offset, and the offsets above that are finished."""
     saver.begin_tick(1)
     sample = saver.sample(assignment, detail)
@@ -57,13 +57,13 @@ def test_a_commit_says_nothing_of_what_waits_and_takes_nothing_back(
         else:
             waiting.remove(chance.choice(sorted(waiting)))
         detail = Detail.ALL if everything or chance.random() < 0.5 else Detail.KEPT
-        next_offset, above = said(saver, assignment, detail)
+        next_offset, above = in_commit(saver, assignment, detail)
         done = set(range(next_offset)) | above
         assert not done & waiting
         assert done <= ended
         assert before <= done, "what was said to be finished was taken back"
         before = done
-    assert said(saver, assignment, Detail.ALL) == (RECORDS, set())
+    assert in_commit(saver, assignment, Detail.ALL) == (RECORDS, set())
 
 
 @pytest.mark.parametrize("detail", [Detail.ALL, Detail.KEPT])
@@ -79,6 +79,6 @@ def test_what_is_finished_above_a_waiting_record_is_saved(detail: Detail) -> Non
     saver.begin(assignment, None)
     for lane in bench.begin(4):
         bench.finish(lane)
-    assert said(saver, assignment, detail) == (1, {2, 3})
+    assert in_commit(saver, assignment, detail) == (1, {2, 3})
     waiting.clear()
-    assert said(saver, assignment, Detail.ALL) == (4, set())
+    assert in_commit(saver, assignment, Detail.ALL) == (4, set())

@@ -82,6 +82,10 @@ EXAMPLES: list[tuple[events.Event, list[str]]] = [
         ["readings[0] is paused", "50000 records", "offset 7", "30 s", "store_offsets(message)"],
     ),
     (
+        events.OutputRefused(T0, 7, "out", 2, "INVALID_RECORD", None, "it is skipped"),
+        events.OutputsSentInVain(T0, 7, 1, 2, 1),
+        events.OutputProducerReplaced("the id is unknown.", 2.0),
+        events.OutputProblem("the broker is away", 2.0),
         events.DeadLetterProducerReplaced("the id is unknown.", 2.0),
         ["replaced in 2 s", "the id is unknown. Letters", "written again"],
     ),
