@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Literal
 
 from ehkafka.app.configuration import Configurable, Configuration
+from ehkafka.app.in_test import InTest
 from ehkafka.app.on_spark import OnSpark
 from ehkafka.app.registration import Registration
 from ehkafka.app.shown import Shown
@@ -44,7 +45,7 @@ State = Literal["new", "starting", "running", "stopping", "stopped"]
 STOP_SLACK_S = 5.0
 
 
-class App(Registration, Configurable, Shown, Supervised, OnSpark, Web):
+class App(Registration, Configurable, Shown, Supervised, OnSpark, Web, InTest):
     """A consumer group's member: handlers, and one consumer that feeds them.
 
     - `group` (required): the consumer group.
