@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from ehkafka.settings.clock import REAL_CLOCK, Clock
+
 if TYPE_CHECKING:
     import threading
     from collections.abc import Callable, Iterator, Mapping
@@ -31,6 +33,7 @@ _PUT_BACK = (
     "_history",
     "_mirror",
     "_http",
+    "_clock",
     "_state",
     "_runtime",
     "_supervisor",
@@ -44,6 +47,7 @@ class TestRun:
     endpoint: Endpoint
     listen: Callable[[History | None], History]
     settings: Mapping[str, Any] = field(default_factory=dict)
+    clock: Clock = REAL_CLOCK
     # Whether the app serves what its code says by `http=`.
     has_http: bool = False
 
@@ -59,6 +63,7 @@ class InTest:
     _history: History | None
     _mirror: MirrorChoice | None
     _http: Http | None
+    _clock: Clock = REAL_CLOCK
     _runtime: Runtime | None
     _lock: threading.RLock
 
@@ -78,6 +83,7 @@ class InTest:
             self._history = run.listen(self._history)
             # It lies outside of the test.
             self._mirror = None
+            self._clock = run.clock
             if not run.has_http:
                 self._http = None
         try:
@@ -90,6 +96,14 @@ class InTest:
     @property
     def _handlers_by_topic(self) -> dict[str, str]:
         return {topic: spec.name for spec in self._specs for topic in spec.topics}
+
+    def _next_due_s(self) -> float | None:
+        """Return when the next thing is due that waits for a time; None where nothing does."""
+        return None if self._runtime is None else self._runtime.next_due_s()
+
+    def _is_at_rest(self) -> bool:
+        """Tell whether no record runs, and none is left that could run now."""
+        return self._runtime is None or self._runtime.is_done or self._runtime.is_at_rest()
 
     @property
     def _failure(self) -> EhkafkaError | None:

@@ -2,5 +2,6 @@
 
 `run` puts it there for a block; `app_test` is what the block gets: it sends by `sending`, waits, and reads
 what `topic_logs` finds as the values of `seen`. `noted` hears what the app does, `unfinished` says what a
-wait was for. `made_record` makes a handler's argument without any app.
+wait was for. `moved_clock` is the app's clock, which `advancing` moves. `made_record` makes a handler's
+argument without any app.
 """

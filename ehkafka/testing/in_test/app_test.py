@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from ehkafka.errors import ConfigurationError, EhkafkaError, UnfinishedError
 from ehkafka.records import TopicPartition
+from ehkafka.testing.in_test.advancing import advance
+from ehkafka.testing.in_test.moved_clock import checked_seconds
 from ehkafka.testing.in_test.seen import (
     HandledRecords,
     Letter,
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from ehkafka.app.app import App
     from ehkafka.embedded.broker import EmbeddedBroker
     from ehkafka.endpoint import Endpoint
+    from ehkafka.testing.in_test.moved_clock import MovedClock
     from ehkafka.testing.in_test.noted import NotedHistory
     from ehkafka.testing.in_test.sending import Headers, Sender
     from ehkafka.testing.in_test.topic_logs import TopicLogs
@@ -44,10 +47,18 @@ class AppTest:
     __test__ = False
 
     def __init__(
-        self, app: App, endpoint: Endpoint, noted: NotedHistory, sender: Sender, logs: TopicLogs
+        self,
+        app: App,
+        endpoint: Endpoint,
+        *,
+        noted: NotedHistory,
+        clock: MovedClock,
+        sender: Sender,
+        logs: TopicLogs,
     ) -> None:
         self.app = app
         self.endpoint = endpoint
+        self._clock = clock
         self._noted = noted
         self._sender = sender
         self._logs = logs
@@ -113,6 +124,22 @@ class AppTest:
             self._raise_failure()
             if self._logs.ends(self.app.topics) == ends:
                 return
+
+    def advance(self, seconds: float) -> None:
+        """Move the app's clock: retries, deadlines, deferrals, rates, commits, batches and the stop go by it.
+
+        What was sent is received and tried first; then the clock goes from one thing that is due to the next,
+        so that several attempts of a record may come in one call. A handler that runs for longer than a
+        second of real time goes on beside it. The clock also goes on by itself. Timers of the client library
+        (sessions, connections) stay real, and so does `time.sleep` in a handler; `asyncio.sleep` goes by this
+        clock. Raises `ConfigurationError` for less than 0, and what ended the app.
+        """
+        seconds = checked_seconds(seconds)
+        self._must_run("advance")
+        self._sender.flush()
+        self._raise_failure()
+        advance(self.app, self._clock, seconds, noted=self._noted, ends=self._logs.ends(self.app.topics))
+        self._raise_failure()
 
     @property
     def handled(self) -> HandledRecords:

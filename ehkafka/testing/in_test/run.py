@@ -10,6 +10,7 @@ from ehkafka.app.in_test import TestRun
 from ehkafka.endpoint import Endpoint
 from ehkafka.errors import ConfigurationError, EhkafkaError
 from ehkafka.testing.in_test.app_test import AppTest
+from ehkafka.testing.in_test.moved_clock import MovedClock
 from ehkafka.testing.in_test.noted import NotedHistory
 from ehkafka.testing.in_test.sending import Sender
 from ehkafka.testing.in_test.topic_logs import TopicLogs
@@ -61,6 +62,7 @@ def run(
             "that makes it."
         )
     endpoint = Endpoint.embedded(topics, partitions=partitions)
+    clock = MovedClock()
     heard: list[NotedHistory] = []
 
     def listen(own: History | None) -> NotedHistory:
@@ -73,12 +75,19 @@ def run(
         ending.callback(endpoint.close)
         ending.enter_context(
             app._in_test(  # noqa: SLF001 - made for this
-                TestRun(endpoint=endpoint, listen=listen, settings=changed, has_http=http)
+                TestRun(endpoint=endpoint, listen=listen, settings=changed, clock=clock.clock, has_http=http)
             )
         )
         endpoint.prepare_topics(topics_of(app))
         bootstrap = endpoint.client_properties()["bootstrap.servers"]
-        test = AppTest(app, endpoint, heard[0], Sender(bootstrap), TopicLogs(bootstrap))
+        test = AppTest(
+            app,
+            endpoint,
+            noted=heard[0],
+            clock=clock,
+            sender=Sender(bootstrap),
+            logs=TopicLogs(bootstrap),
+        )
         ending.callback(test.close, keep=False)
         app.start()
         try:
