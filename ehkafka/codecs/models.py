@@ -1,0 +1,61 @@
+"""What pydantic decodes: its models and dataclasses, and lists, dicts and unions of them."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+from ehkafka.codecs.plain import to_json
+from ehkafka.codecs.reason import of_field
+from ehkafka.codecs.typed import name_of
+from ehkafka.errors import ConfigurationError, describe
+from ehkafka.wording import ended
+
+# Their texts repeat what was in the payload.
+_REPEATING = {"union_tag_invalid": "the tag is none of those expected"}
+
+
+def is_for(annotation: Any) -> bool:
+    """Tell whether pydantic is to decode it: the type, or one inside of it, is pydantic's own."""
+    return hasattr(annotation, "__pydantic_validator__") or any(map(is_for, get_args(annotation)))
+
+
+class ModelCodec:
+    """Decodes JSON to a model, by the model's own rules."""
+
+    content_type = "application/json"
+
+    def __init__(self, annotation: Any) -> None:
+        import pydantic  # noqa: PLC0415 - whoever has a model has it
+
+        self.name = name_of(annotation)
+        try:
+            adapter: Any = pydantic.TypeAdapter(annotation)
+            # A model whose fields name what is not there yet is made, and fails at its first payload.
+            adapter.rebuild(raise_errors=True)
+        except Exception as error:
+            raise ConfigurationError(
+                f"the type {self.name} cannot be decoded: {ended(describe(error))} Correct the type, or give "
+                "decoder=, a function of the bytes."
+            ) from error
+        self._adapter = adapter
+        self.decode = adapter.validate_json
+
+    def convert(self, value: Any) -> Any:
+        """Return plain values, as Avro or Protobuf gave them, as this type."""
+        return self._adapter.validate_python(value)
+
+    def encode(self, value: Any) -> bytes:
+        """Return a value as JSON."""
+        return to_json(value)
+
+    def misfit(self, error: Exception) -> str | None:
+        """Return why the payload does not fit: the first field, and how many more there are."""
+        import pydantic  # noqa: PLC0415
+
+        if not isinstance(error, pydantic.ValidationError):
+            return None
+        found = error.errors(include_url=False, include_input=False, include_context=False)
+        first, more = found[0], len(found) - 1
+        text = _REPEATING.get(first["type"], first["msg"])
+        place = ".".join(map(str, first["loc"]))
+        return of_field(place, text) + (f" (and {more} more)" if more else "")
