@@ -30,8 +30,8 @@ def codec_for(annotation: Any) -> Codec:
         unknown = _unknown_in(msgspec.inspect.type_info(annotation), msgspec.inspect, set())
     except Exception as error:  # a type may hold what it does not know, or names that are nowhere
         raise ConfigurationError(
-            f"the type {name} cannot be decoded: {ended(describe(error))} Correct the type, or give decoder=, "
-            "a function of the bytes."
+            f"the type {name} cannot be decoded: {ended(describe(error))} Correct the type, or give "
+            "decoder=, a function of the bytes."
         ) from error
     if unknown is not None:
         inside = "" if unknown is annotation else f", which is inside of {name}"
