@@ -5,13 +5,10 @@ from __future__ import annotations
 from typing import Any, get_args
 
 from ehkafka.codecs.plain import to_json
-from ehkafka.codecs.reason import of_field
+from ehkafka.codecs.reason import of_pydantic
 from ehkafka.codecs.typed import name_of
 from ehkafka.errors import ConfigurationError, describe
 from ehkafka.wording import ended
-
-# Their texts repeat what was in the payload.
-_REPEATING = {"union_tag_invalid": "the tag is none of those expected"}
 
 
 def is_for(annotation: Any) -> bool:
@@ -27,6 +24,7 @@ class ModelCodec:
     def __init__(self, annotation: Any) -> None:
         import pydantic  # noqa: PLC0415 - whoever has a model has it
 
+        self._annotation = annotation
         self.name = name_of(annotation)
         try:
             adapter: Any = pydantic.TypeAdapter(annotation)
@@ -52,10 +50,7 @@ class ModelCodec:
         """Return why the payload does not fit: the first field, and how many more there are."""
         import pydantic  # noqa: PLC0415
 
-        if not isinstance(error, pydantic.ValidationError):
-            return None
-        found = error.errors(include_url=False, include_input=False, include_context=False)
-        first, more = found[0], len(found) - 1
-        text = _REPEATING.get(first["type"], first["msg"])
-        place = ".".join(map(str, first["loc"]))
-        return of_field(place, text) + (f" (and {more} more)" if more else "")
+        return of_pydantic(error) if isinstance(error, pydantic.ValidationError) else None
+
+    def __reduce__(self) -> tuple[type[ModelCodec], tuple[Any]]:
+        return type(self), (self._annotation,)

@@ -11,7 +11,7 @@ from uuid import UUID
 
 import orjson
 
-from ehkafka.codecs.reason import of_text
+from ehkafka.codecs.reason import of_library
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,11 +36,7 @@ class PlainCodec:
 
     def misfit(self, error: Exception) -> str | None:
         """Return why the payload does not fit."""
-        if isinstance(error, orjson.JSONDecodeError):
-            return of_text(f"it is no JSON: {error}")
-        if isinstance(error, UnicodeDecodeError):
-            return f"it is no UTF-8: byte {error.start} cannot be read"
-        return str(error) if isinstance(error, WrongKind) else None
+        return str(error) if isinstance(error, WrongKind) else of_library(error)
 
 
 def can_be_json(value: object) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.codecs.plain import to_json
-from ehkafka.codecs.reason import of_msgspec
+from ehkafka.codecs.reason import of_library
 from ehkafka.errors import ConfigurationError, MissingExtraError, describe
 from ehkafka.wording import ended
 
@@ -65,13 +65,10 @@ class TypedCodec:
 
     def misfit(self, error: Exception) -> str | None:
         """Return why the payload does not fit, with its field."""
-        import msgspec  # noqa: PLC0415
+        return of_library(error)
 
-        if isinstance(error, msgspec.DecodeError):
-            return of_msgspec(error)
-        if isinstance(error, UnicodeDecodeError):
-            return f"it is no UTF-8: byte {error.start} cannot be read"
-        return None
+    def __reduce__(self) -> tuple[Callable[[Any], Codec], tuple[Any]]:
+        return codec_for, (self._annotation,)
 
 
 def name_of(annotation: Any) -> str:

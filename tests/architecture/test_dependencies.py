@@ -153,6 +153,8 @@ OWNERS = {
     "pydantic": ("cli", "codecs"),
     "msgspec": ("codecs",),
     "fastavro": ("codecs.azure",),
+    "jsonschema": ("codecs.azure",),
+    "referencing": ("codecs.azure",),
     "pydantic_settings": ("cli",),
     "watchfiles": ("cli.reload",),
     "pytest": ("testing.plugin",),
