@@ -46,7 +46,7 @@ class NoSchema(ValueError):  # noqa: N818 - says what the payload lacks, not tha
 
 
 class AzureSchemaRegistry:
-    """A decoder by the schemas of one namespace: `decoder=AzureSchemaRegistry("home.servicebus.windows.net")`.
+    """Decodes by the schemas of one namespace: `decoder=AzureSchemaRegistry("home.servicebus.windows.net")`.
 
     `credential` is one of azure-identity; without it the machine's own is found as `DefaultAzureCredential`
     does. `client`, in place of both, is a `SchemaRegistryClient` with options of the user's own.
@@ -61,7 +61,7 @@ class AzureSchemaRegistry:
         self._namespace = namespace
         self._credential = credential
         self._client = client
-        # Decoders by schema id, or until when an id is unknown. Written under the lock, read without.
+        # Decoders by format and id of a schema, or until when it is unknown. Written under the lock, read without.
         self._known: dict[str, Callable[[bytes], Any] | float] = {}
         # Until when nobody asks again, since the registry did not answer.
         self._down_until_s = 0.0
@@ -79,7 +79,7 @@ class AzureSchemaRegistry:
     def decode_message(self, record: Record) -> Any:
         """Return the record's value. Raises `RetryLater` while its schema cannot be asked for."""
         kind, schema_id = _named_schema(content_type(record))
-        known = self._known.get(schema_id)
+        known = self._known.get(f"{kind}+{schema_id}")
         if not callable(known):
             known = self._asked(kind, schema_id)
         return known(record.value() or b"")
@@ -102,7 +102,8 @@ class AzureSchemaRegistry:
 
     def _asked(self, kind: str, schema_id: str) -> Callable[[bytes], Any]:
         with self._lock:  # one asks, the others wait for the answer
-            known, now_s = self._known.get(schema_id), time.monotonic()
+            name, now_s = f"{kind}+{schema_id}", time.monotonic()
+            known = self._known.get(name)
             if callable(known):
                 return known
             if known is not None and now_s < known:
@@ -112,11 +113,12 @@ class AzureSchemaRegistry:
             if len(self._known) >= SCHEMAS_MAX:
                 self._known.pop(next(iter(self._known)))
             definition = self._definition(schema_id)
+            # Until a decoder of it is made. A schema that cannot be read counts as unknown, too.
+            self._known[name] = time.monotonic() + UNKNOWN_S
             if definition is None:
-                self._known[schema_id] = time.monotonic() + UNKNOWN_S
                 raise _unknown(schema_id)
             decode = _avro(definition, schema_id) if kind == _AVRO else _json(definition, schema_id)
-            self._known[schema_id] = decode
+            self._known[name] = decode
             return decode
 
     def _definition(self, schema_id: str) -> str | None:
@@ -145,7 +147,7 @@ class AzureSchemaRegistry:
 
 def _load() -> None:
     try:
-        import azure.schemaregistry  # noqa: PLC0415
+        import azure.schemaregistry  # noqa: F401, PLC0415
         import fastavro  # noqa: F401, PLC0415
         import jsonschema  # noqa: F401, PLC0415
     except ImportError as error:
@@ -163,7 +165,7 @@ def _named_schema(written: str | None) -> tuple[str, str]:
 
 
 def _unknown(schema_id: str) -> NoSchema:
-    return NoSchema(f"the registry does not know its schema {schema_id}")
+    return NoSchema(f"the registry has no schema {schema_id} of its format")
 
 
 def _avro(definition: str, schema_id: str) -> Callable[[bytes], Any]:
