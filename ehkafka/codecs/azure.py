@@ -61,7 +61,7 @@ class AzureSchemaRegistry:
         self._namespace = namespace
         self._credential = credential
         self._client = client
-        # Decoders by format and id of a schema, or until when it is unknown. Written under the lock, read without.
+        # By a schema's format and id: its decoder, or until when it is unknown. Written under the lock.
         self._known: dict[str, Callable[[bytes], Any] | float] = {}
         # Until when nobody asks again, since the registry did not answer.
         self._down_until_s = 0.0
