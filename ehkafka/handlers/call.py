@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from ehkafka.events.history import History
+    from ehkafka.handlers.payload import Payload
     from ehkafka.handlers.spec import HandlerSpec
     from ehkafka.lanes.lane import Lane
     from ehkafka.outputs.outlet import Outlet
@@ -58,10 +59,12 @@ class HandlerCall:
     function: Callable[[Any], object]
     middleware: tuple[Any, ...]
     make_record: type[Record]
+    payload: Payload | None = None
 
     def bind(self) -> Callable[[Message, int], None]:
         """Return what is called with each message and its attempt."""
-        handler = _with_middleware(_really_run(self.function), self.middleware)
+        function = self.function if self.payload is None else self.payload.around(self.function)
+        handler = _with_middleware(_really_run(function), self.middleware)
         make_record = self.make_record
 
         def call(message: Message, attempt: int) -> None:
@@ -74,13 +77,13 @@ class HandlerCall:
 def make_call(spec: HandlerSpec, middleware: Sequence[Any], make_record: type[Record]) -> HandlerCall:
     """Return how a function handler is called in another process. Raises `ConfigurationError`."""
     _must_be_of_a_kind(spec, middleware)
-    return HandlerCall(spec.function, tuple(middleware), make_record)
+    return HandlerCall(spec.function, tuple(middleware), make_record, spec.payload)
 
 
 def _for_function(
     spec: HandlerSpec, middleware: Sequence[Any], make_record: type[Record], outlet: Outlet | None
 ) -> Callable[[Lane], object]:
-    handler = with_middleware(taking(spec.function, outlet), middleware)
+    handler = with_middleware(taking(spec.of_record(spec.function), outlet), middleware)
 
     def call(lane: Lane) -> None:
         if (result := handler(make_record(lane.head, lane.attempts + 1))) is not None:  # type: ignore[arg-type]
@@ -97,7 +100,7 @@ def _for_class(
     spec: HandlerSpec, middleware: Sequence[Any], make_record: type[Record], outlet: Outlet | None
 ) -> Callable[[Lane], object]:
     def process(lane: Lane) -> None:
-        function = lane.assignment.context.process  # type: ignore[attr-defined]
+        function = spec.of_record(lane.assignment.context.process)  # type: ignore[attr-defined]
         handler = with_middleware(taking(function, outlet), middleware)
         must_have_run(handler(_given(lane, make_record, raw=spec.raw)))
 
@@ -226,7 +229,7 @@ def make_invoke_async(
 def _for_function_async(
     spec: HandlerSpec, middleware: Sequence[Any], make_record: type[Record], outlet: Outlet | None
 ) -> InvokeAsync:
-    function = taking_async(spec.function, outlet)
+    function = taking_async(spec.of_record(spec.function), outlet)
     handler: Any = _with_middleware(_really_run_async(function) if middleware else function, middleware)
 
     # No coroutine of its own: whoever awaits the handler's looks at its result, too.
@@ -245,7 +248,8 @@ def _for_class_async(
 ) -> InvokeAsync:
     def process(lane: Lane) -> Awaitable[object]:
         record = _given(lane, make_record, raw=spec.raw)
-        function = taking_async(lane.assignment.context.process, outlet)  # type: ignore[attr-defined]
+        process = spec.of_record(lane.assignment.context.process)  # type: ignore[attr-defined]
+        function = taking_async(process, outlet)
         handler: Any = _with_middleware(_really_run_async(function) if middleware else function, middleware)
         return handler(record)  # type: ignore[no-any-return]
 

@@ -1,24 +1,21 @@
-"""An output's bytes. Pure."""
+"""An output's bytes. Pure but for the codecs."""
 
 from __future__ import annotations
 
-import orjson
+from ehkafka.codecs.codec import codec_of_value
+
+CONTENT_TYPE = "content-type"
 
 
-def encoded(value: object) -> bytes | None:
-    """Return a value as bytes: bytes and text as they are, anything else as JSON. Raises `TypeError`."""
-    if value is None or isinstance(value, bytes):
-        return value
-    if isinstance(value, str):
-        return value.encode()
-    if isinstance(value, bytearray | memoryview):
-        return bytes(value)
-    try:
-        return orjson.dumps(value)
-    except TypeError as error:
-        raise TypeError(
-            f"a {type(value).__name__} cannot be sent: {error}. Send bytes, text, or what JSON can say"
-        ) from None
+def encoded(value: object) -> tuple[bytes | None, str | None]:
+    """Return a value as bytes, and its content type where that says something.
+
+    Raises `TypeError` or `ValueError` for what cannot be sent.
+    """
+    if value is None or type(value) is bytes:
+        return value, None
+    codec = codec_of_value(value)
+    return codec.encode(value), codec.content_type
 
 
 def encoded_key(key: object) -> bytes | None:

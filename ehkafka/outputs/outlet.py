@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ehkafka.headers.partition_key import partition_key_bytes
 from ehkafka.headers.taking import take_headers
 from ehkafka.outputs.claim import Claim, Output
-from ehkafka.outputs.encoding import encoded, encoded_key
+from ehkafka.outputs.encoding import CONTENT_TYPE, encoded, encoded_key
 from ehkafka.outputs.properties import FRAME_BYTES
 from ehkafka.outputs.send import OWN_KEY, Send, sends_of
 from ehkafka.records.deferral import DEADLINE_S_MAX, DEFERRED, defer, engines_own
@@ -160,9 +160,9 @@ class Outlet:
                 f"handler {self.handler!r} sends to {topic!r}, which is not among its topics "
                 f"{', '.join(self.topics)}: name it in to=, so that it can be checked at the start"
             )
-        value = encoded(send.value)
+        value, content_type = encoded(send.value)
         key = self._own_key(message) if send.key is OWN_KEY else encoded_key(send.key)
-        headers = _headers(send.headers)
+        headers = _headers(send.headers, content_type)
         size = len(value or b"") + len(key or b"") + sum(len(n) + len(v or b"") for n, v in headers or ())
         if size + FRAME_BYTES > self._bytes_max:
             raise ValueError(
@@ -183,8 +183,11 @@ class Outlet:
         return partition_key_bytes(take_headers(message)) if key is None else key
 
 
-def _headers(headers: Any) -> list[tuple[str, bytes | None]] | None:
-    if not headers:
+def _headers(headers: Any, content_type: str | None) -> list[tuple[str, bytes | None]] | None:
+    if not headers and content_type is None:
         return None
-    pairs = headers.items() if hasattr(headers, "items") else headers
-    return [(name, value.encode() if isinstance(value, str) else value) for name, value in pairs]
+    pairs = headers.items() if hasattr(headers, "items") else headers or ()
+    found = [(name, value.encode() if isinstance(value, str) else value) for name, value in pairs]
+    if content_type is not None and not any(name == CONTENT_TYPE for name, _ in found):
+        found.append((CONTENT_TYPE, content_type.encode()))
+    return found

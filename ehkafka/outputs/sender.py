@@ -106,8 +106,11 @@ class OutputSender:
         judge_of: Callable[[Output], Judge],
         emit: Callable[[Event], None],
         on_death: Callable[[BaseException], None],
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """`clock` is the one by which a refused output waits for its next try."""
         self._book = book
+        self._clock = clock
         self._producer = producer
         self._make_second = make_second
         self._judge_of = judge_of
@@ -295,7 +298,7 @@ class OutputSender:
             self._end(self._decided.popleft(), acknowledged=False)
         if self._second is None:
             self._second = self._make_second()
-        second, now_s = self._second, time.monotonic()
+        second, now_s = self._second, self._clock()
         if second.is_lost:
             second.renew()
             for refusal in self._refusals:
@@ -349,7 +352,7 @@ class OutputSender:
         elif error.code() in _CONSEQUENCES:
             if error.code() not in _TAKEN_BACK:
                 self._second.failed(error)
-            refusal.due_s = time.monotonic() + AGAIN_S
+            refusal.due_s = self._clock() + AGAIN_S
         else:
             self._refused_alone(refusal, describe_error(error))
 
@@ -370,7 +373,7 @@ class OutputSender:
         if delay_s is None:
             refusal.is_decided = True
         else:
-            refusal.due_s = time.monotonic() + delay_s
+            refusal.due_s = self._clock() + delay_s
 
     def _decide(self, refusal: Refusal) -> None:
         self._decided.append(refusal)

@@ -56,6 +56,7 @@ class Outputs:
             judge_of=lambda output: self._rules[output.claim.outlet],
             emit=emit,
             on_death=on_death,
+            clock=app.clock.now_s,
         )
 
     def outlet(
