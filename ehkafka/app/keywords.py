@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, TypedDict
 from ehkafka.settings.keywords import AppSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable, Hashable, Sequence
     from datetime import timedelta
 
     from confluent_kafka import Message as KafkaMessage
 
+    from ehkafka.handlers.spec import Acknowledged
     from ehkafka.headers import HeaderMode
     from ehkafka.lanes.order import NullKey, Scope
     from ehkafka.positions.start import Start
@@ -100,6 +101,16 @@ class OfRecords(Shared, total=False):
     `ehkafka.handlers.chunk_call.may_express` allows it. `False`: never.
     """
 
+    to: str | Sequence[str] | None
+    """Default `None`: the topic, or topics, that it sends to: what it returns goes to the first one, a
+    `Send` where it says, and `record.send(…)` at once. `None`: it sends nothing.
+    """
+
+    acknowledged: Acknowledged
+    """Default `"before_commit"`: what waits for the broker's acknowledgement of a record's outputs: its
+    commit, or `"before_next"`: the next record of its key as well.
+    """
+
 
 class HandlerOptions(OfRecords, total=False):
     """Options of `App.handler`."""
@@ -121,6 +132,11 @@ class RawHandlerOptions(OfRecords, total=False):
 
 class BatchHandlerOptions(Shared, total=False):
     """Options of `App.batch_handler`."""
+
+    to: str | Sequence[str] | None
+    """Default `None`: the topic, or topics, that it sends to, as for `handler`; what it returns has keys
+    of its own, and all records of the batch wait for it. `None`: it sends nothing.
+    """
 
     batch_records_max: int
     """Records, default `500`: a batch is full with so many."""

@@ -328,6 +328,13 @@ def check_topics(topics: tuple[Any, ...], where: str) -> None:
             )
 
 
+def topics_of(to: Any) -> tuple[Any, ...]:
+    """Return what `to=` names, one or several; what is no name is refused with the handler."""
+    if to is None:
+        return ()
+    return tuple(to) if isinstance(to, list | tuple) else (to,)
+
+
 def must_answer(function: Any, given: tuple[str, ...], what: str) -> None:
     """Refuse a function whose result nobody could take for an answer, or that cannot be called so."""
     must_be_plain(function, what)
@@ -357,3 +364,13 @@ def must_be_plain(function: Any, what: str) -> None:
             "give a plain function, and open what async handlers share in on_worker_start, which runs on "
             "their loop."
         )
+
+
+def check_decorated(topics: tuple[Any, ...], decorator: str) -> None:
+    """Refuse a decorator without parentheses, which is given the function for a topic."""
+    if len(topics) == 1 and callable(topics[0]):
+        raise ConfigurationError(
+            f"@app.{decorator} stands without parentheses: write @app.{decorator}('orders') above "
+            f"{named(topics[0])}, with the topics that it handles."
+        )
+    check_topics(topics, f"@app.{decorator}")

@@ -122,6 +122,11 @@ class OutputBook:
         with self._lock:
             return self._ledger.waiting(assignment)
 
+    def has_waiting(self, assignment: Assignment) -> bool:
+        """Tell whether there are any. Any thread."""
+        with self._lock:
+            return self._ledger.has(assignment)
+
     def count(self) -> int:
         """Return how many outputs are not acknowledged. Any thread."""
         return len(self._outputs)

@@ -41,6 +41,10 @@ class OffsetLedger:
         """Return the offsets of an assignment that wait."""
         return frozenset(self._claims.get(assignment, ()))
 
+    def has(self, assignment: Hashable) -> bool:
+        """Tell whether any offset of an assignment waits."""
+        return assignment in self._claims
+
     def end(self, assignment: Hashable) -> None:
         """Forget an assignment."""
         self._claims.pop(assignment, None)

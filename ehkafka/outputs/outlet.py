@@ -8,6 +8,8 @@ large.
 from __future__ import annotations
 
 import asyncio
+import threading
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.headers.partition_key import partition_key_bytes
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 
 # Between two looks of a task for room, while others of its loop run.
 ROOM_CHECK_S = 5e-3
+# Deferred calls known before the first look for those that were answered.
+DEFERRED_MIN = 256
 
 
 class Outlet:
@@ -56,8 +60,11 @@ class Outlet:
         # By the message's `id`, which the claim keeps from being another's. A call's worker adds and takes
         # out.
         self.open_calls: dict[int, Claim] = {}
-        # Calls whose records were deferred: they may send until they are answered.
-        self._deferred: list[Claim] = []
+        # Calls whose records were deferred: they may send until they are answered. Workers append; one at a
+        # time looks for those that were, each time that there are twice as many.
+        self._deferred: deque[Claim] = deque()
+        self._deferred_max = DEFERRED_MIN
+        self._sweeping = threading.Lock()
 
     def begin(self, assignment: Assignment, message: Message, attempt: int) -> Claim:
         """Note that a call for one record begins."""
@@ -117,7 +124,8 @@ class Outlet:
             token = DEFERRED.get(id(claim.messages))
             if token is not None:
                 claim.token = token
-                self._deferred = [*(one for one in self._deferred if self._still_deferred(one)), claim]
+                self._deferred.append(claim)
+                self._sweep()
                 return
         self._close(claim)
         if self._before_next and claim.unsettled:
@@ -142,6 +150,18 @@ class Outlet:
         for message in messages:
             self.open_calls.pop(id(message), None)
         self.open_calls.pop(id(claim.batch), None)
+
+    def _sweep(self) -> None:
+        if len(self._deferred) < self._deferred_max or not self._sweeping.acquire(blocking=False):
+            return
+        try:
+            for _ in range(len(self._deferred)):
+                claim = self._deferred.popleft()
+                if self._still_deferred(claim):
+                    self._deferred.append(claim)
+            self._deferred_max = max(DEFERRED_MIN, 2 * len(self._deferred))
+        finally:
+            self._sweeping.release()
 
     def _still_deferred(self, claim: Claim) -> bool:
         if claim.token is not None and claim.token.is_open:

@@ -114,7 +114,7 @@ class Outputs:
 
     def waits(self, assignment: Assignment) -> bool:
         """Tell whether a record of an assignment waits for its outputs, and it is of use to wait."""
-        return not self._has_failed and bool(self.book.waiting(assignment))
+        return not self._has_failed and self.book.has_waiting(assignment)
 
     def count(self) -> int:
         """Return how many outputs are not acknowledged."""

@@ -29,6 +29,7 @@ def test_what_waits_is_what_was_claimed_and_not_released(steps: list[tuple[str, 
             model = Counter({place: count for place, count in model.items() if place[0] != assignment})
         for one in "pq":
             assert ledger.waiting(one) == {place[1] for place in +model if place[0] == one}
+            assert ledger.has(one) == bool(ledger.waiting(one))
         assert len(ledger) == len(+model)
 
 

@@ -64,7 +64,7 @@ class AppTest:
         self._logs = logs
         self._handlers = app._handlers_by_topic  # noqa: SLF001 - made for this
         # Topics that the test has sent to or read, whose records are wanted after the end as well.
-        self._topics = {*app.topics, *app.letter_topics}
+        self._topics = {*app.topics, *app.letter_topics, *app.output_topics}
         self._is_closed = False
         # What ended the app, once the test was given it.
         self.reported: EhkafkaError | None = None

@@ -100,7 +100,7 @@ def run(
 
 def topics_of(app: App) -> tuple[str, ...]:
     """Return the topics that an app needs: its handlers', and those that they write to."""
-    return tuple(sorted({*app.topics, *app.letter_topics}))
+    return tuple(sorted({*app.topics, *app.letter_topics, *app.output_topics}))
 
 
 def _stop(test: AppTest) -> None:
