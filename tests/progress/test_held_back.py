@@ -82,3 +82,46 @@ def test_what_is_finished_above_a_waiting_record_is_saved(detail: Detail) -> Non
     assert in_commit(saver, assignment, detail) == (1, {2, 3})
     waiting.clear()
     assert in_commit(saver, assignment, Detail.ALL) == (4, set())
+
+
+def commit_while_a_record_ends(kind: type[ProgressSaver]) -> int:
+    """Let a record end between the look at positions and that at the book; return what is committed."""
+    bench = LaneBench()
+    assignment = bench.assign()
+    assignment.received_next = 0
+    bench.receive(assignment, "a0")
+    (lane,) = bench.begin()
+    waiting: set[int] = set()
+
+    def book(_assignment: Any) -> frozenset[int]:
+        found = frozenset(waiting)
+        if not waiting:
+            # A worker, meanwhile: its output is in the book before its record ends.
+            waiting.add(0)
+            bench.finish(lane)
+        return found
+
+    saver = kind(4000, clock=lambda: 0.0)
+    saver.waiting = book
+    saver.begin(assignment, None)
+    return in_commit(saver, assignment, Detail.ALL)[0]
+
+
+def test_a_record_that_ends_during_the_look_is_not_committed() -> None:
+    """Positions are taken first, and what waits second."""
+    assert commit_while_a_record_ends(ProgressSaver) == 0
+
+
+def test_mutant_what_waits_is_taken_first() -> None:
+    """The record ends in between, with an output that nobody has acknowledged."""
+
+    class BookFirst(ProgressSaver):
+        def sample(self, assignment: Any, detail: Detail = Detail.ALL) -> Any:
+            book, found = self.waiting, self.waiting(assignment)
+            self.waiting = lambda _assignment: found
+            try:
+                return super().sample(assignment, detail)
+            finally:
+                self.waiting = book
+
+    assert commit_while_a_record_ends(BookFirst) == 1
