@@ -44,8 +44,11 @@ class OutputBook:
         self._new: deque[Output] = deque()
         self._ledger = OffsetLedger()
         self.is_closed = False
-        # Called after something was added. Set once, by the sender.
+        # Called after something was added while the sender sleeps. Set once, by the sender.
         self.wake: Callable[[], object] = lambda: None
+        # The sender's: set before it looks whether anything is new and then sleeps; whoever adds looks at it
+        # after adding. So one of the two sees the other, and a busy sender costs no wake-up for each output.
+        self.sleeps = False
 
     def has_room(self) -> bool:
         """Tell whether a worker may add without waiting."""
@@ -75,7 +78,12 @@ class OutputBook:
                 self._outputs[output.serial] = output
                 self._bytes += output.size
             self._new.extend(outputs)
-        self.wake()
+        if self.sleeps:
+            self.wake()
+
+    def has_new(self) -> bool:
+        """Tell whether anything was added since it was taken. Any thread."""
+        return bool(self._new)
 
     def take_new(self) -> list[Output]:
         """Return what was added since. Sender only."""

@@ -21,7 +21,7 @@ from ehkafka.outputs.send import OWN_KEY, Send, sends_of
 from ehkafka.records.deferral import DEADLINE_S_MAX, DEFERRED, defer, engines_own
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from ehkafka.events import Event
     from ehkafka.lanes.assignment import Assignment
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 ROOM_CHECK_S = 5e-3
 # Deferred calls known before the first look for those that were answered.
 DEFERRED_MIN = 256
+_PLAIN = frozenset({bytes, str, dict})
 
 
 class Outlet:
@@ -88,7 +89,7 @@ class Outlet:
         if result is not None:
             message = engines_own(record)
             claim = self.open_calls[id(message)]
-            if outputs := self._outputs(claim, message, sends_of(result)):
+            if outputs := self._outputs(claim, message, result):
                 self.book.add(claim, outputs)
 
     async def take_async(self, record: Any, result: object) -> None:
@@ -97,7 +98,7 @@ class Outlet:
             return
         message = engines_own(record)
         claim = self.open_calls[id(message)]
-        outputs = self._outputs(claim, message, sends_of(result))
+        outputs = self._outputs(claim, message, result)
         # Any thread makes room, and a loop's event is for its own.
         while not (  # noqa: ASYNC110
             self.book.has_room() or claim.has_ended or self.book.is_closed
@@ -116,7 +117,7 @@ class Outlet:
                 f"{where} has its outcome, so nothing can be sent for it any more: call send() before the "
                 "handler returns, or before the token of defer() is answered"
             )
-        self.book.add(claim, self._outputs(claim, message, [Send(value, **given)]), waits=not self._is_async)
+        self.book.add(claim, self._outputs(claim, message, Send(value, **given)), waits=not self._is_async)
 
     def returned(self, claim: Claim) -> None:
         """Note that a call has returned; called before its record ends."""
@@ -170,28 +171,44 @@ class Outlet:
             self._close(claim)
         return False
 
-    def _outputs(self, claim: Claim, message: Any, sends: Iterable[Send]) -> Sequence[Output]:
-        return [self._output(claim, message, send) for send in sends]
+    def _outputs(self, claim: Claim, message: Any, result: object) -> Sequence[Output]:
+        if type(result) in _PLAIN:
+            # What most handlers return: nothing is made on the way.
+            return [self._output(claim, message, result, OWN_KEY, self.topics[0], None, None)]
+        return [
+            self._output(claim, message, one.value, one.key, one.topic, one.headers, one.partition)
+            for one in sends_of(result)
+        ]
 
-    def _output(self, claim: Claim, message: Any, send: Send) -> Output:
-        topic = self.topics[0] if send.topic is None else send.topic
+    def _output(
+        self,
+        claim: Claim,
+        message: Any,
+        given: object,
+        given_key: Any,
+        topic: str | None,
+        given_headers: Any,
+        partition: int | None,
+    ) -> Output:
+        topic = self.topics[0] if topic is None else topic
         if topic not in self.topics:
             raise ValueError(
                 f"handler {self.handler!r} sends to {topic!r}, which is not among its topics "
                 f"{', '.join(self.topics)}: name it in to=, so that it can be checked at the start"
             )
-        value, content_type = encoded(send.value)
-        key = self._own_key(message) if send.key is OWN_KEY else encoded_key(send.key)
-        headers = _headers(send.headers, content_type)
-        size = len(value or b"") + len(key or b"") + sum(len(n) + len(v or b"") for n, v in headers or ())
+        value, content_type = encoded(given)
+        key = self._own_key(message) if given_key is OWN_KEY else encoded_key(given_key)
+        headers = _headers(given_headers, content_type)
+        size = len(value or b"") + len(key or b"")
+        if headers:
+            size += sum(len(name.encode()) + len(one or b"") for name, one in headers)
         if size + FRAME_BYTES > self._bytes_max:
             raise ValueError(
                 f"an output to {topic!r} has {size} bytes, and a message may have "
                 f"{self._bytes_max - FRAME_BYTES} at most: send less, or raise the property "
                 "message.max.bytes here and at the topic: App(consumer={'message.max.bytes': …})"
             )
-        partition = -1 if send.partition is None else send.partition
-        return Output(claim, topic, value, key, headers, partition, size)
+        return Output(claim, topic, value, key, headers, -1 if partition is None else partition, size)
 
     def _own_key(self, message: Any) -> bytes | None:
         if not hasattr(message, "key"):

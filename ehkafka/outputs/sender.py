@@ -198,7 +198,10 @@ class OutputSender:
         if self._refusals:
             self._go_on_with_refused()
         if not self._in_flight and not producer.is_lost:
-            self._wake.wait(self._patience_s())
+            self._book.sleeps = True
+            if not self._book.has_new():
+                self._wake.wait(self._patience_s())
+            self._book.sleeps = False
             self._wake.clear()
 
     def _patience_s(self) -> float:
