@@ -38,7 +38,8 @@ _JSON = "application/json;serialization=json"
 _ID = re.compile(r"[0-9A-Za-z_-]{1,64}")
 # A worker waits for these: the record is retried anyway.
 _CLIENT_OPTIONS = {"retry_total": 1, "connection_timeout": 5, "read_timeout": 10}
-_OF_THE_PAYLOAD = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, EOFError)
+# What reading raises about the bytes. Not what a defect raises, such as `TypeError`.
+_OF_THE_PAYLOAD = (ValueError, LookupError, ArithmeticError, EOFError)
 
 
 class NoSchema(ValueError):  # noqa: N818 - says what the payload lacks, not that something broke

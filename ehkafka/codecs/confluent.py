@@ -25,8 +25,8 @@ RETRY_S: Final = 2.0
 _UNKNOWN: Final = {40400, 40401, 40402, 40403}
 _CLIENTS: Final = ("httpx", "httpx2", "httpcore", "httpcore2", "authlib")
 _CHAIN_MAX: Final = 8
-# Of the payload, where nothing of the registry stands behind it.
-_OF_THE_PAYLOAD = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, EOFError)
+# Of the payload, where nothing of the registry stands behind it. A `TypeError` is a defect's.
+_OF_THE_PAYLOAD = (ValueError, LookupError, ArithmeticError, EOFError)
 
 
 class ConfluentCodec:
