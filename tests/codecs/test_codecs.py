@@ -73,6 +73,7 @@ class Model(pydantic.BaseModel):
     @pydantic.field_validator("celsius")
     @classmethod
     def warm(cls, celsius: float) -> float:
+        """Refuse what is too cold."""
         if celsius < -273:
             raise ValueError("colder than cold")
         return celsius
@@ -234,6 +235,7 @@ class Valued:
     """A record, as far as a decoder sees it."""
 
     def value(self) -> bytes:
+        """Return it."""
         return b"12"
 
 

@@ -12,7 +12,7 @@ from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerialize
 from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
 from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
-from google.protobuf.wrappers_pb2 import StringValue
+from google.rpc.http_pb2 import HttpHeader
 
 import ehkafka
 from ehkafka.handlers.arguments import payload_of
@@ -47,7 +47,7 @@ class Whole:
 def plain(reading) -> None: ...  # type: ignore[no-untyped-def]  # noqa: ANN001, D103
 def typed(reading: Reading) -> None: ...  # noqa: D103
 def misfitting(reading: Whole) -> None: ...  # noqa: D103
-def message(text: StringValue) -> None: ...  # noqa: D103
+def message(text: HttpHeader) -> None: ...  # noqa: D103
 
 
 def record(value: bytes | None, headers: Any = None) -> Record:
@@ -94,10 +94,10 @@ def test_json_schema_by_its_schema(client: SchemaRegistryClient) -> None:
 
 def test_protobuf_gives_its_message(client: SchemaRegistryClient) -> None:
     """The class that protoc made is the annotation."""
-    value = ProtobufSerializer(StringValue, client)(StringValue(value="warm"), WHERE)
+    value = ProtobufSerializer(HttpHeader, client)(HttpHeader(key="warm"), WHERE)
     assert value is not None
-    decoder = ProtobufDeserializer(StringValue, schema_registry_client=client)
-    assert decoded(message, decoder, value) == StringValue(value="warm")
+    decoder = ProtobufDeserializer(HttpHeader, schema_registry_client=client)
+    assert decoded(message, decoder, value) == HttpHeader(key="warm")
     with pytest.raises(ehkafka.RejectRecord, match="does not fit ProtobufDeserializer"):
         decoded(message, decoder, value[:6] + b"\x0a\xff\xff")
 
