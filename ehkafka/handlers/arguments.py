@@ -7,6 +7,7 @@ there. A parameter without annotation is the record, and so is one of `Record`, 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import sys
@@ -264,8 +265,13 @@ def _globals(function: Any) -> dict[str, Any]:
 
 
 def _enclosed(function: Any) -> dict[str, Any]:
-    bare = _bare(function)
-    return dict(inspect.getclosurevars(bare).nonlocals) if type(bare) is FunctionType else {}
+    """Return the names around a function that have a value by now; others may get theirs before it runs."""
+    bare, found = _bare(function), {}
+    if type(bare) is FunctionType:
+        for name, cell in zip(bare.__code__.co_freevars, bare.__closure__ or (), strict=True):
+            with contextlib.suppress(ValueError):  # empty
+                found[name] = cell.cell_contents
+    return found
 
 
 def _bare(function: Any) -> Any:

@@ -293,3 +293,15 @@ def test_raw_handlers_keep_their_odd_annotations() -> None:
     """What is surely no payload was let through before, and is now."""
     assert payload_of(strange, raw=True) is None
     assert payload_of(unreachable, raw=True) is None
+
+
+def test_a_handler_may_use_what_gets_its_value_later() -> None:
+    """As one does that is defined above what it calls."""
+
+    def early(reading: Reading) -> object:
+        return later, reading
+
+    payload = payload_of(early)
+    later = 1
+    assert payload is not None
+    assert early(Reading(1.0)) == (later, Reading(1.0))
