@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import threading
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from ehkafka.app.configuration import Configurable, Configuration
 from ehkafka.app.in_test import InTest
@@ -27,16 +27,18 @@ from ehkafka.wording.calling import plainly
 
 if TYPE_CHECKING:
     from types import TracebackType
-    from typing import Self
+    from typing import Self, Unpack
 
     from ehkafka.checkpoints.store_mirror import MirrorChoice
     from ehkafka.endpoint import Endpoint
     from ehkafka.events.history import History
     from ehkafka.http.options import Http
+    from ehkafka.positions.start import Start
     from ehkafka.run.options import AppOptions
     from ehkafka.run.runtime import Runtime
     from ehkafka.run.until import Until, UntilWord
     from ehkafka.settings import Drain
+    from ehkafka.settings.keywords import AppSettings
 
 State = Literal["new", "starting", "running", "stopping", "stopped"]
 
@@ -70,11 +72,11 @@ class App(Registration, Configurable, Shown, Supervised, OnSpark, Web, InTest):
         *,
         group: str,
         endpoint: Endpoint | None = None,
-        start: Any = None,
+        start: Start | None = None,
         history: History | None = None,
         mirror: MirrorChoice | None = None,
         http: str | Http | None = None,
-        **settings: Any,
+        **settings: Unpack[AppSettings],
     ) -> None:
         super().__init__()
         self._configuration = Configuration(group, endpoint, start, settings)

@@ -23,9 +23,11 @@ from ehkafka.wording.calling import close_to, must_be_endpoint
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from typing import Unpack
 
     from ehkafka.app.effective import Effective
     from ehkafka.app.handler_options import Tunable
+    from ehkafka.app.keywords import ChangedSettings
     from ehkafka.handlers.spec import HandlerSpec
 
 # What a reader of files and variables needs beside the two classes; `cli/` imports it from here.
@@ -214,7 +216,7 @@ class Configurable:
         endpoint: Endpoint | None = None,
         handlers: Mapping[str, Mapping[str, Any]] | None = None,
         origins: Mapping[str, str] | None = None,
-        **settings: Any,
+        **settings: Unpack[ChangedSettings],
     ) -> None:
         """Lay other settings over the app's own, before the start; `ehkafka run` does so with a file's.
 

@@ -146,7 +146,11 @@ class Pools:
             settings,
             options=self._options(spec, parts, settings.size, self.app.worker_tear_down),
             call=make_call(spec, self.app.middleware, parts.make_record),
-            parts={f"handler {spec.name!r}": spec.function, **middleware},
+            parts={
+                f"handler {spec.name!r}": spec.function,
+                f"what handler {spec.name!r} decodes to": spec.payload,
+                **middleware,
+            },
             on_tear_down_error=self._tear_down_failed,
             on_stop=self.stop_from_child,
             emit=self.emit,
