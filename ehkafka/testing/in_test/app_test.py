@@ -22,7 +22,7 @@ from ehkafka.testing.in_test.seen import (
 from ehkafka.testing.in_test.unfinished import unfinished_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from datetime import datetime
 
     from ehkafka.app.app import App
@@ -54,6 +54,7 @@ class TestedApp:
         app: App,
         endpoint: Endpoint,
         *,
+        topics: Iterable[str],
         noted: NotedHistory,
         clock: MovedClock,
         sender: Sender,
@@ -67,7 +68,7 @@ class TestedApp:
         self._logs = logs
         self._handlers = app._handlers_by_topic  # noqa: SLF001 - made for this
         # Topics that the test has sent to or read, whose records are wanted after the end as well.
-        self._topics = {*app.topics, *app.letter_topics}
+        self._topics = set(topics)
         self._is_closed = False
         # What ended the app, once the test was given it.
         self.reported: EhkafkaError | None = None
@@ -92,7 +93,7 @@ class TestedApp:
         """Send one record; a topic that is not there is made. `wait` waits until it is handled.
 
         - `topic` (required): any; one that no handler takes is for `outputs` alone.
-        - `value` (required): text, bytes, None, or a dict, list or dataclass, which is sent as JSON.
+        - `value` (required): text, bytes, None, or a dict, list, dataclass or model, which is sent as JSON.
         - `key` (default `None`): text or bytes.
         - `headers` (default `None`): a dict, or a list of (name, value).
         - `partition` (default `None`): its number. `None`: the key decides.

@@ -36,7 +36,7 @@ def make_record(
 ) -> Record:
     """Return a record as a handler gets it.
 
-    - `value` (default `None`): text, bytes, None, or a dict, list or dataclass, which becomes JSON.
+    - `value` (default `None`): text, bytes, None, or a dict, list, dataclass or model, which becomes JSON.
     - `key` (default `None`): text or bytes.
     - `headers` (default `None`): a dict, or a list of (name, value).
     - `topic` (default `"test"`): the topic's name.

@@ -141,6 +141,7 @@ def _on_a_broker(
         test = kind(
             app,
             endpoint,
+            topics=topics_of(app),
             noted=heard[0],
             clock=clock,
             sender=Sender(bootstrap),
