@@ -1,8 +1,8 @@
 """The drop-in: `ehkafka.Consumer` in the place of `confluent_kafka.Consumer`, with one import changed.
 
 `program_settings` reads what the program asked for, `deviations` what is ours, `internals` is what one
-consumer is made of. `consumer` is a real `confluent_kafka.Consumer`
-with some methods of its own, `deserializing` on top of it; `polling` is the way of every record, with the
+consumer is made of, `keywords` what type checkers are shown of its arguments. `consumer` is a real
+`confluent_kafka.Consumer` with some methods of its own, `deserializing` on top of it; `polling` is the way of every record, with the
 program's `callbacks` and `rebalances`. `positions` (or `marks`, for programs whose threads finish records in
 any order) knows what may be committed, `passed` what holds no record. `committing` reads what is asked for
 by its `arguments`, `auto_commit` what nobody needs to ask for; `commit_requests` and `commits` put it into
