@@ -5,7 +5,7 @@ For type checkers: `**options: Unpack[HandlerOptions]`. The words are those of `
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from ehkafka.settings.keywords import AppSettings
 
@@ -102,6 +102,16 @@ class HandlerOptions(OfRecords, total=False):
     order_by: Callable[[Record], Hashable]
     """Default `by_key`: the key of a record, as a function of it. Records of equal keys are handled one
     after another, in order; others at the same time.
+    """
+
+    value: Any
+    """A type, default `None`: what a payload is decoded to. `None`: what the handler's annotation says, if it
+    says anything.
+    """
+
+    decoder: Callable[..., Any] | None
+    """A function, default `None`: decodes the payload, called with its bytes, or with these and the record.
+    `None`: JSON, text or bytes, as the type wants it.
     """
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from ehkafka.errors import ConfigurationError
+from ehkafka.handlers.arguments import names_of_caller, payload_of
 from ehkafka.handlers.spec import (
     HandlerSpec,
     check_topics,
@@ -95,9 +96,13 @@ class Registration:
         rate_limit: float | None = None,
         rate_burst: int | None = None,
         express: bool | None = None,
+        value: Any = None,
+        decoder: Callable[..., Any] | None = None,
     ) -> Callable[[Function], Function]:
         """Register a function `(record)`, or a class with `process(record)`, as the topics' handler.
 
+        A parameter with a type, such as `(reading: Reading)` or `(record: Record, reading: Reading)`, gets
+        the decoded payload; a payload that does not fit it is a `RejectRecord` before the handler is called.
         A class gets one instance for each partition, with `open(partition)` and `close(reason)` around it
         where it has them. Raises `ConfigurationError`.
 
@@ -126,6 +131,10 @@ class Registration:
         - `headers` (default `"auto"`): how `Record.properties` decodes: `"auto"` (AMQP values or text on
           Event Hubs, text elsewhere), `"amqp"`, or `"raw"` for the bytes; `ehkafka.headers.modes` has the
           rules.
+        - `value` (a type, default `None`): what a payload is decoded to. `None`: what the handler's
+          annotation says, if it says anything.
+        - `decoder` (a function, default `None`): decodes the payload, called with its bytes, or with these
+          and the record. `None`: JSON, text or bytes, as the type wants it.
         - `start` (default `None`): where partitions of these topics begin. `None`: as the app's `start` says.
         - `max_age` (a timedelta, default `None`): skip older records of these topics. `None`: as the app's
           `max_age` says.
@@ -154,6 +163,7 @@ class Registration:
 
         def register(function: Function) -> Function:
             self._must_be_new("handler")
+            asked = {"value": value, "decoder": decoder, "raw": raw is True, "names": names_of_caller()}
             spec = HandlerSpec(
                 topics=named,
                 function=function,
@@ -171,6 +181,7 @@ class Registration:
                 rate_limit=rate_limit,
                 rate_burst=rate_burst,
                 express=express,
+                payload=payload_of(function, **asked),
             )
             self._add(spec)
             return function
@@ -201,6 +212,8 @@ class Registration:
         max_age: timedelta | None = None,
         retry: Retry | RetryFunction = NO_RETRY,
         on_failure: FailurePolicy | None = None,
+        value: Any = None,
+        decoder: Callable[..., Any] | None = None,
     ) -> decorators.BatchHandlerDecorator:
         """Register a function `(batch)` as the topics' handler, called with many records at once.
 
@@ -243,6 +256,10 @@ class Registration:
         - `headers` (default `"auto"`): how `Record.properties` decodes: `"auto"` (AMQP values or text on
           Event Hubs, text elsewhere), `"amqp"`, or `"raw"` for the bytes; `ehkafka.headers.modes` has the
           rules.
+        - `value` (a type, default `None`): what a payload is decoded to. `None`: what the handler's
+          annotation says, if it says anything.
+        - `decoder` (a function, default `None`): decodes the payload, called with its bytes, or with these
+          and the record. `None`: JSON, text or bytes, as the type wants it.
         - `start` (default `None`): where partitions of these topics begin. `None`: as the app's `start` says.
         - `max_age` (a timedelta, default `None`): skip older records of these topics. `None`: as the app's
           `max_age` says.
@@ -264,6 +281,7 @@ class Registration:
 
         def register(function: Function) -> Function:
             self._must_be_new("batch handler")
+            asked = {"value": value, "decoder": decoder, "batch": True, "names": names_of_caller()}
             self._add(
                 BatchSpec(
                     topics=named,
@@ -282,6 +300,7 @@ class Registration:
                     max_age=max_age,
                     retry=retry,
                     on_failure=Stop() if on_failure is None else on_failure,
+                    payload=payload_of(function, **asked),
                 )
             )
             return function

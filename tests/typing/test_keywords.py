@@ -76,6 +76,8 @@ def test_a_handler_s_options(name: str, of_order: str) -> None:
     """Only the order's function differs: it is given what the handler is given."""
     wanted = described(ehkafka.App.handler, by_name(ehkafka.App.handler))
     del wanted["raw"]
+    if name == "RawHandlerOptions":
+        del wanted["value"], wanted["decoder"]  # which decode what it is not given
     wanted["order_by"] = (f"Callable[[{of_order}], Hashable]", wanted["order_by"][1])
     assert shown(of_apps, name) == wanted
 
