@@ -153,7 +153,8 @@ function log(list, lines, nowS) {
   list.dataset.shown = key;
   list.replaceChildren(...lines.map((one) => {
     const whose = memberOf(one);
-    const made = element("li", "", element("time", "", moment(one.at_s, nowS)), ...(whose ? [element("b", "", `${whose}:`), " "] : []), foreign(one.sentence));
+    const sentence = foreign(one.sentence);
+    const made = element("li", "", element("time", "", moment(one.at_s, nowS)), whose ? element("span", "", element("b", "", `${whose}: `), sentence) : sentence);
     made.dataset.level = ["warning", "error", "critical"].includes(String(one.level).toLowerCase()) ? "warning" : "info";
     return made;
   }));
