@@ -2,5 +2,5 @@
 
 `spec` and `batch` say what a handler is, `call` and `chunk_call` make one callable out of it, its middleware
 and its class, `sending` sends what it returns, `adapt` wraps functions that were written for messages.
-Who calls them is `workers`' business.
+`arguments` reads what its parameters ask for, `payload` decodes it. Who calls them is `workers`' business.
 """
