@@ -37,6 +37,7 @@ QUICK = {
     "run",
     "simulation",
     "telemetry",
+    "typing",
     "wording",
     "workers",
 }

@@ -19,9 +19,25 @@ if TYPE_CHECKING:
 
 
 class TakesRecord(Protocol):
-    """An instance of a class handler. Its parameter may be of any type: a decoder makes it of a record."""
+    """An instance of a class handler, of records or of their payloads, which may be of any type."""
 
     def process(self, record: Any, /) -> object:
+        """Handle one record."""
+        ...
+
+
+class TakesRecordFirst(Protocol):
+    """An instance of a class handler that is given both."""
+
+    def process(self, record: Record, payload: Any, /) -> object:
+        """Handle one record."""
+        ...
+
+
+class TakesRecordLast(Protocol):
+    """The same the other way round."""
+
+    def process(self, payload: Any, record: Record, /) -> object:
         """Handle one record."""
         ...
 
@@ -37,22 +53,25 @@ class TakesMessage(Protocol):
 class TakesBatch(Protocol):
     """An instance of a class handler of batches."""
 
-    def process(self, batch: Batch, /) -> object:
+    def process(self, batch: Batch[Any], /) -> object:
         """Handle some records at once."""
         ...
 
 
 # A class is called without arguments, once for each partition.
-RecordClass = TypeVar("RecordClass", bound="Callable[[], TakesRecord]")
-RecordFunction = TypeVar("RecordFunction", bound="Callable[[Any], object]")
+RecordClass = TypeVar("RecordClass", bound="Callable[[], TakesRecord | TakesRecordFirst | TakesRecordLast]")
+RecordFunction = TypeVar(
+    "RecordFunction",
+    bound="Callable[[Any], object] | Callable[[Record, Any], object] | Callable[[Any, Record], object]",
+)
 MessageClass = TypeVar("MessageClass", bound="Callable[[], TakesMessage]")
 MessageFunction = TypeVar("MessageFunction", bound="Callable[[KafkaMessage], object]")
 BatchClass = TypeVar("BatchClass", bound="Callable[[], TakesBatch]")
-BatchFunction = TypeVar("BatchFunction", bound="Callable[[Batch], object]")
+BatchFunction = TypeVar("BatchFunction", bound="Callable[[Batch[Any]], object]")
 
 
 class HandlerDecorator(Protocol):
-    """Takes a function `(record)`, plain or `async def`, or a class with `process(record)`."""
+    """Takes a function `(record)`, `(payload)` or of both, or a class with such a `process`; `async`, too."""
 
     @overload
     def __call__(self, function: RecordClass, /) -> RecordClass: ...

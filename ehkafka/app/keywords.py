@@ -1,12 +1,11 @@
-"""What an app's decorators and `configure` take by name, so that editors know each and check its value.
+"""What `App.handler` and `App.configure` take by name, so that editors know each and check its value.
 
-For type checkers: `**options: Unpack[HandlerOptions]`. The words are those of `App.handler` and
-`App.batch_handler`.
+For type checkers: `**options: Unpack[HandlerOptions]`. The words are those of `App.handler`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from ehkafka.settings.keywords import AppSettings
 
@@ -35,8 +34,8 @@ class ChangedSettings(AppSettings, total=False):
     """Where a partition begins that has no commit of the group."""
 
 
-class Shared(TypedDict, total=False):
-    """Options of handlers of every kind."""
+class OfRecords(TypedDict, total=False):
+    """Options of `App.handler` that are the same for records and for messages."""
 
     scope: Scope
     """Default `"partition"`: where equal keys count as one: within a `"partition"`, or in all partitions
@@ -65,10 +64,6 @@ class Shared(TypedDict, total=False):
     """Default `None`: what happens when no attempt is left: `Stop()`, `Hold()`, `Skip()` or
     `DeadLetter(…)`. `None`: `Stop()`.
     """
-
-
-class OfRecords(Shared, total=False):
-    """Options of handlers of one record at a time."""
 
     workers: int | Processes
     """Default `16`: how many records run at the same time: on threads, or as tasks of one event loop for
@@ -109,6 +104,16 @@ class HandlerOptions(OfRecords, total=False):
     after another, in order; others at the same time.
     """
 
+    value: Any
+    """A type, default `None`: what a payload is decoded to. `None`: what the handler's annotation says, if it
+    says anything.
+    """
+
+    decoder: Callable[..., Any] | None
+    """A function, default `None`: decodes the payload, called with its bytes, or with these and the record.
+    `None`: JSON, text or bytes, as the type wants it.
+    """
+
 
 class RawHandlerOptions(OfRecords, total=False):
     """Options of `App.handler(raw=True)`."""
@@ -116,43 +121,4 @@ class RawHandlerOptions(OfRecords, total=False):
     order_by: Callable[[KafkaMessage], Hashable]
     """Default `by_key`: the key of a record, as a function of it. Records of equal keys are handled one
     after another, in order; others at the same time.
-    """
-
-
-class BatchHandlerOptions(Shared, total=False):
-    """Options of `App.batch_handler`."""
-
-    batch_records_max: int
-    """Records, default `500`: a batch is full with so many."""
-
-    batch_records_min: int | None
-    """Records, default `None`: so many are enough to start at once; 1 waits for nothing. `None`: wait
-    until it is full or its time is over.
-    """
-
-    batch_bytes_max: int | None
-    """Bytes of values, default `None`: a batch is full with so many. `None`: no limit."""
-
-    wait_s_max: float
-    """Seconds, default `1.0`: how long a batch waits after its first record came."""
-
-    workers: int
-    """Default `4`: how many batches run at the same time: on threads, or as tasks of one event loop for
-    an `async def`.
-    """
-
-    order_by: Callable[[Record], Hashable]
-    """Default `by_key`: the key of a record, as a function of it. Records of equal keys are handled one
-    after another, in order; others at the same time.
-    """
-
-    unique_keys: bool
-    """Default `False`: at most one record of a key in a batch, else they stand in order. Batches that run
-    at the same time never share a key; with `scope="handler"` a batch has one record of a key in any
-    case.
-    """
-
-    retry: Retry | RetryFunction
-    """Default `Retry(attempts=1)`: when a record that failed is retried. Its key waits meanwhile, others
-    do not.
     """

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ehkafka.events import Hook
     from ehkafka.headers import HeaderMode
     from ehkafka.positions.start import Start
+    from ehkafka.records import Record
     from ehkafka.workers.processes.option import Processes
 
 Function = TypeVar("Function", bound="Callable[..., Any]")
@@ -202,7 +203,7 @@ class Registration:
         batch_bytes_max: int | None = None,
         wait_s_max: float = 1.0,
         workers: int = 4,
-        order_by: Callable[..., Hashable] = by_key,
+        order_by: Callable[[Record], Hashable] = by_key,
         scope: Scope = "partition",
         null_key: NullKey = "spread",
         unique_keys: bool = False,
@@ -213,7 +214,7 @@ class Registration:
         on_failure: FailurePolicy | None = None,
         value: Any = None,
         decoder: Callable[..., Any] | None = None,
-    ) -> Callable[[Function], Function]:
+    ) -> decorators.BatchHandlerDecorator:
         """Register a function `(batch)` as the topics' handler, called with many records at once.
 
         A function that returns has finished every record for which it called neither `batch.fail(record,

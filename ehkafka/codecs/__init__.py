@@ -12,6 +12,8 @@ package is loaded when a type asks for it: the extra `[types]` for what msgspec 
 
 from __future__ import annotations
 
+from ehkafka.codecs.azure import AzureSchemaRegistry
 from ehkafka.codecs.codec import Codec, codec_for, codec_of_value
+from ehkafka.codecs.custom import per_process
 
-__all__ = ["Codec", "codec_for", "codec_of_value"]
+__all__ = ["AzureSchemaRegistry", "Codec", "codec_for", "codec_of_value", "per_process"]

@@ -2,7 +2,7 @@
 
 The schema's id stands in the `content-type` header: `avro/binary+<id>`, or
 `application/json;serialization=Json+<id>`. Each schema is asked for once and kept. A registry that cannot be
-asked is no fault of the record: it is tried again later, as often as that takes, and its key waits. Called by
+asked is no fault of the record: it is retried later, as often as that takes, and its key waits. Called by
 workers. Needs the extra `[avro]`. No live registry was tried: the formats are those of Microsoft's packages.
 """
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ehkafka.records import Record
 
 RETRY_S: Final = 2.0
-"""After how many seconds a record is tried again whose schema could not be asked for."""
+"""After how many seconds a record is retried whose schema could not be asked for."""
 SCHEMAS_MAX: Final = 1_000
 """How many schemas are kept. An event names one, and anybody may name many."""
 UNKNOWN_S: Final = 10.0
@@ -36,9 +36,10 @@ _AVRO = "avro/binary"
 _JSON = "application/json;serialization=json"
 # As long as the service makes them, and longer; what stands in an address must not lead elsewhere.
 _ID = re.compile(r"[0-9A-Za-z_-]{1,64}")
-# A worker waits for these: the record is tried again anyway.
+# A worker waits for these: the record is retried anyway.
 _CLIENT_OPTIONS = {"retry_total": 1, "connection_timeout": 5, "read_timeout": 10}
-_OF_THE_PAYLOAD = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, EOFError)
+# What reading raises about the bytes. Not what a defect raises, such as `TypeError`.
+_OF_THE_PAYLOAD = (ValueError, LookupError, ArithmeticError, EOFError)
 
 
 class NoSchema(ValueError):  # noqa: N818 - says what the payload lacks, not that something broke

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+from types import NoneType
 from typing import TYPE_CHECKING, Any, Protocol, get_args, get_origin, is_typeddict
 
 from ehkafka.codecs.plain import BYTES, JSON, JSON_LIST, JSON_OBJECT, TEXT, can_be_json
+from ehkafka.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,6 +49,8 @@ def codec_for(annotation: Any) -> Codec:
     """
     if (plain := _plain_for(annotation)) is not None:
         return plain
+    if annotation in (None, NoneType):
+        raise ConfigurationError("None is no type of a payload: name the type that payloads have.")
     from ehkafka.codecs import models, typed  # noqa: PLC0415 - few apps need either
 
     if models.is_for(annotation):

@@ -1,7 +1,7 @@
 """confluent-kafka's deserialisers as codecs: Avro, JSON Schema and Protobuf by a Confluent schema registry.
 
 `decoder=AvroDeserializer(client)`: the client and its settings are the user's own. A registry that cannot be
-asked is no fault of the record: it is tried again later, as often as that takes, and its key waits. Called by
+asked is no fault of the record: it is retried later, as often as that takes, and its key waits. Called by
 workers; a call may wait for the registry, once for each schema.
 """
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from ehkafka.records import Record
 
 RETRY_S: Final = 2.0
-"""After how many seconds a record is tried again whose registry could not be asked."""
+"""After how many seconds a record is retried whose registry could not be asked."""
 
 # What a registry answers where it has no such schema, subject or version.
 _UNKNOWN: Final = {40400, 40401, 40402, 40403}
 _CLIENTS: Final = ("httpx", "httpx2", "httpcore", "httpcore2", "authlib")
 _CHAIN_MAX: Final = 8
-# Of the payload, where nothing of the registry stands behind it.
-_OF_THE_PAYLOAD = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, EOFError)
+# Of the payload, where nothing of the registry stands behind it. A `TypeError` is a defect's.
+_OF_THE_PAYLOAD = (ValueError, LookupError, ArithmeticError, EOFError)
 
 
 class ConfluentCodec:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ehkafka.records import Record
 
 # What a decoder raises about the bytes that it was given. All else is no fault of theirs: the record fails as
-# if its handler had raised, and may be tried again. An OSError that is a ValueError, too, is a network's.
+# if its handler had raised, and may be retried. An OSError that is a ValueError, too, is a network's.
 _OF_THE_PAYLOAD = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, EOFError)
 
 

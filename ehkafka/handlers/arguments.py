@@ -7,12 +7,13 @@ there. A parameter without annotation is the record, and so is one of `Record`, 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import sys
 import typing
 from dataclasses import dataclass
-from types import FunctionType, NoneType, UnionType
+from types import FunctionType, NoneType, SimpleNamespace, UnionType
 from typing import TYPE_CHECKING, Any, Final, Union, get_args, get_origin
 
 from ehkafka.errors import ConfigurationError, describe
@@ -68,11 +69,11 @@ def payload_of(
         )
     asked = _asked(function, names or {})
     given = value is not None or decoder is not None
+    if raw:
+        _refuse_raw(asked, where, is_given=given)
+        return None
     place = _of_batch(asked, where) if batch else _place(asked, where, is_given=given)
     if place is None and not given:
-        return None
-    if raw:
-        _refuse_raw(None if place is None else asked[place], where, is_given=given)
         return None
     found = _annotation(asked, place, is_batch=batch)
     kind, optional = _without_none(found if value is None else value)
@@ -164,18 +165,16 @@ def _is_of_registry(decoder: Any) -> bool:
     return getattr(codec_of(decoder), "gives_plain", False)
 
 
-def _refuse_raw(asked: Asked | None, where: str, *, is_given: bool) -> None:
+def _refuse_raw(asked: list[Asked], where: str, *, is_given: bool) -> None:
     """Refuse a payload beside raw=True, which hands over the client's message and nothing else."""
-    if not is_given:
-        from ehkafka.codecs.codec import is_payload_type  # noqa: PLC0415 - as above
+    from ehkafka.codecs.codec import is_payload_type  # noqa: PLC0415 - as above
 
-        # What is surely no message. Other names have always been let through.
-        if asked is None or not is_payload_type(_without_none(asked.annotation)[0]):
-            return
-    raise ConfigurationError(
-        f"{where}: raw=True hands over confluent's Message and decodes nothing: leave raw out, or decode the "
-        "message's value in the handler."
-    )
+    # What is surely no message. Other names have always been let through.
+    if is_given or any(is_payload_type(_without_none(one.annotation)[0]) for one in asked if not one.unknown):
+        raise ConfigurationError(
+            f"{where}: raw=True hands over confluent's Message and decodes nothing: leave raw out, or decode "
+            "the message's value in the handler."
+        )
 
 
 def _asked(function: Any, names: Mapping[str, Any]) -> list[Asked]:
@@ -221,11 +220,8 @@ def _read(parameter: inspect.Parameter, function: Any, names: Mapping[str, Any])
     if annotation is parameter.empty:
         return Asked(parameter.name, annotation)
 
-    def bearer() -> None: ...
-
-    bearer.__annotations__ = {"it": annotation}
     try:
-        found = typing.get_type_hints(bearer, _globals(function), dict(names), include_extras=True)["it"]
+        found = _evaluated(annotation, _globals(function), dict(names))
     except Exception as error:  # it is the user's text, evaluated
         if isinstance(annotation, str) and _names_a_record(annotation):
             return Asked(parameter.name, parameter.empty)
@@ -239,6 +235,25 @@ def _read(parameter: inspect.Parameter, function: Any, names: Mapping[str, Any])
     return Asked(parameter.name, found)
 
 
+def _evaluated(annotation: Any, scope: dict[str, Any], names: dict[str, Any]) -> Any:
+    def bearer() -> None: ...
+
+    bearer.__annotations__ = {"it": annotation}
+    try:
+        return typing.get_type_hints(bearer, scope, names, include_extras=True)["it"]
+    except NameError:
+        # Linters move what is only in annotations to type checkers' eyes: ours are known anyway.
+        ours = {name: one for name, one in _ours().items() if name not in scope and name not in names}
+        return typing.get_type_hints(bearer, scope, {**ours, **names}, include_extras=True)["it"]
+
+
+def _ours() -> dict[str, Any]:
+    from ehkafka.records.batch import Batch  # noqa: PLC0415 - for batch handlers alone
+
+    names = {"Record": Record, "Batch": Batch}
+    return {**names, "ehkafka": SimpleNamespace(**names)}
+
+
 def _names_a_record(text: str) -> bool:
     parts: Iterable[str] = text.replace("None", "").split("|")
     return all(one.strip().rpartition(".")[2] in _RECORD_NAMES for one in parts if one.strip())
@@ -250,8 +265,13 @@ def _globals(function: Any) -> dict[str, Any]:
 
 
 def _enclosed(function: Any) -> dict[str, Any]:
-    bare = _bare(function)
-    return dict(inspect.getclosurevars(bare).nonlocals) if type(bare) is FunctionType else {}
+    """Return the names around a function that have a value by now; others may get theirs before it runs."""
+    bare, found = _bare(function), {}
+    if type(bare) is FunctionType:
+        for name, cell in zip(bare.__code__.co_freevars, bare.__closure__ or (), strict=True):
+            with contextlib.suppress(ValueError):  # empty
+                found[name] = cell.cell_contents
+    return found
 
 
 def _bare(function: Any) -> Any:
