@@ -107,7 +107,7 @@ class InTest:
         return runtime is None or runtime.is_done or runtime.is_at_rest(letters=letters)
 
     @property
-    def _failure(self) -> EhkafkaError | None:
+    def _ended_by(self) -> EhkafkaError | None:
         """What ends the run, as soon as it is known."""
         return None if self._runtime is None else self._runtime.failure
 
