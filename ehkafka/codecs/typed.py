@@ -10,7 +10,7 @@ from ehkafka.errors import ConfigurationError, MissingExtraError, describe
 from ehkafka.wording import ended
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator
 
     from ehkafka.codecs.codec import Codec
 
@@ -27,12 +27,13 @@ def codec_for(annotation: Any) -> Codec:
         ) from None
     try:
         decoder = msgspec.json.Decoder(annotation)
-        unknown = _unknown_in(msgspec.inspect.type_info(annotation), msgspec.inspect, set())
+        kinds = list(_kinds_in(msgspec.inspect.type_info(annotation), set()))
     except Exception as error:  # a type may hold what it does not know, or names that are nowhere
         raise ConfigurationError(
             f"the type {name} cannot be decoded: {ended(describe(error))} Correct the type, or give "
             "decoder=, a function of the bytes."
         ) from error
+    unknown = next((one.cls for one in kinds if isinstance(one, msgspec.inspect.CustomType)), None)
     if unknown is not None:
         inside = "" if unknown is annotation else f", which is inside of {name}"
         raise ConfigurationError(
@@ -40,7 +41,8 @@ def codec_for(annotation: Any) -> Codec:
             "msgspec.Struct, a TypedDict, a dict, a list, a str or bytes, or give decoder=, a function of "
             "the bytes."
         )
-    return TypedCodec(annotation, name, decoder.decode)
+    _forget(kinds)
+    return TypedCodec(annotation, name, decoder.decode, _fields_of(kinds))
 
 
 class TypedCodec:
@@ -48,8 +50,11 @@ class TypedCodec:
 
     content_type = "application/json"
 
-    def __init__(self, annotation: Any, name: str, decode: Callable[[bytes], Any]) -> None:
+    def __init__(
+        self, annotation: Any, name: str, decode: Callable[[bytes], Any], fields: dict[str, tuple[str, ...]]
+    ) -> None:
         self._annotation = annotation
+        self._fields = fields
         self.name = name
         self.decode = decode
 
@@ -67,8 +72,20 @@ class TypedCodec:
         """Return why the payload does not fit, with its field."""
         return of_library(error)
 
-    def __reduce__(self) -> tuple[Callable[[Any], Codec], tuple[Any]]:
-        return codec_for, (self._annotation,)
+    def __reduce__(self) -> tuple[Callable[..., Codec], tuple[Any, dict[str, tuple[str, ...]]]]:
+        return _arrived, (self._annotation, self._fields)
+
+
+def _arrived(annotation: Any, fields: dict[str, tuple[str, ...]]) -> Codec:
+    """Return the codec in another process. A struct that Spark sends by value comes without its fields."""
+    codec = codec_for(annotation)
+    assert isinstance(codec, TypedCodec)
+    if codec._fields != fields:
+        raise ConfigurationError(
+            f"the type {codec.name} came without its fields: define it in a module that the other process "
+            "can import, not in the program itself and not inside of a function."
+        )
+    return codec
 
 
 def name_of(annotation: Any) -> str:
@@ -76,14 +93,34 @@ def name_of(annotation: Any) -> str:
     return annotation.__qualname__ if isinstance(annotation, type) else str(annotation)
 
 
-def _unknown_in(info: Any, inspect: Any, seen: set[int]) -> Any:
-    """Return the first class that msgspec takes for a user's own, which it would refuse in each payload."""
+def _kinds_in(info: Any, seen: set[int]) -> Iterator[Any]:
+    """Yield what msgspec knows of a type and of all types inside of it."""
     if id(info) in seen:  # a type may hold itself
-        return None
+        return
     seen.add(id(info))
-    if isinstance(info, inspect.CustomType):
-        return info.cls
+    yield info
     inside = [getattr(info, name, None) for name in ("type", "item_type", "key_type", "value_type")]
     inside += [*getattr(info, "types", ()), *getattr(info, "item_types", ()), *getattr(info, "fields", ())]
-    found = (_unknown_in(one, inspect, seen) for one in inside if one is not None)
-    return next((one for one in found if one is not None), None)
+    for one in inside:
+        if one is not None:
+            yield from _kinds_in(one, seen)
+
+
+def _forget(kinds: Iterable[Any]) -> None:
+    """Take off the classes what msgspec keeps on them, which cannot be pickled: Spark sends some by value.
+
+    The decoder has its own reference; msgspec makes it anew where it wants it.
+    """
+    for one in kinds:
+        kind = getattr(one, "cls", None)
+        if isinstance(kind, type) and "__msgspec_cache__" in vars(kind):
+            del kind.__msgspec_cache__  # type: ignore[attr-defined]
+
+
+def _fields_of(kinds: Iterable[Any]) -> dict[str, tuple[str, ...]]:
+    """Return the names of the fields of each class."""
+    return {
+        one.cls.__qualname__: tuple(field.name for field in one.fields)
+        for one in kinds
+        if hasattr(one, "fields") and hasattr(one, "cls")
+    }

@@ -16,14 +16,15 @@ from ehkafka.testing.checker.history import MemoryHistory
 from ehkafka.testing.checker.history_file import JsonLinesHistory, read_history
 from ehkafka.testing.checker.verdict import Measure, Verdict
 from ehkafka.testing.clock import VirtualClock
-from ehkafka.testing.in_test.app_test import AppTest
+from ehkafka.testing.in_test.app_test import AppTest, AsyncAppTest
 from ehkafka.testing.in_test.made_record import make_batch, make_record
-from ehkafka.testing.in_test.run import run
+from ehkafka.testing.in_test.run import arun, run
 from ehkafka.testing.in_test.seen import Handled, HandledRecords, Letter, Seen
 
 __all__ = [
     "ApiKey",
     "AppTest",
+    "AsyncAppTest",
     "Checker",
     "CheckingHistory",
     "EmbeddedBroker",
@@ -38,6 +39,7 @@ __all__ = [
     "TrackedRequest",
     "Verdict",
     "VirtualClock",
+    "arun",
     "check_history",
     "make_batch",
     "make_record",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import time
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ from ehkafka.testing.in_test.seen import (
 from ehkafka.testing.in_test.unfinished import unfinished_text
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
     from datetime import datetime
 
     from ehkafka.app.app import App
@@ -34,10 +36,11 @@ if TYPE_CHECKING:
 WAIT_S = 10.0
 # Between two looks at whether the app has ended.
 _CHECK_S = 0.05
+_ASYNC_CHECK_S = 0.005
 
 
-class AppTest:
-    """An app that runs in a test; `ehkafka.testing.run` makes it. For the thread that runs the test.
+class TestedApp:
+    """An app that runs in a test. For the thread that runs the test.
 
     `app` is the app itself, `broker` the embedded broker with its faults, `endpoint` what a client of the
     test's own may use.
@@ -51,6 +54,7 @@ class AppTest:
         app: App,
         endpoint: Endpoint,
         *,
+        topics: Iterable[str],
         noted: NotedHistory,
         clock: MovedClock,
         sender: Sender,
@@ -64,7 +68,7 @@ class AppTest:
         self._logs = logs
         self._handlers = app._handlers_by_topic  # noqa: SLF001 - made for this
         # Topics that the test has sent to or read, whose records are wanted after the end as well.
-        self._topics = {*app.topics, *app.letter_topics}
+        self._topics = set(topics)
         self._is_closed = False
         # What ended the app, once the test was given it.
         self.reported: EhkafkaError | None = None
@@ -88,8 +92,8 @@ class AppTest:
     ) -> None:
         """Send one record; a topic that is not there is made. `wait` waits until it is handled.
 
-        - `topic`: any; one that no handler takes is for `outputs` alone.
-        - `value`: text, bytes, None, or a dict, list or dataclass, which is sent as JSON.
+        - `topic` (required): any; one that no handler takes is for `outputs` alone.
+        - `value` (required): text, bytes, None, or a dict, list, dataclass or model, which is sent as JSON.
         - `key` (default `None`): text or bytes.
         - `headers` (default `None`): a dict, or a list of (name, value).
         - `partition` (default `None`): its number. `None`: the key decides.
@@ -103,43 +107,6 @@ class AppTest:
         if partition is not None:
             self._check_partition(topic, partition)
         self._sender.send(topic, value, key=key, headers=headers, partition=partition, timestamp=timestamp)
-
-    def wait(self, timeout_s: float = WAIT_S) -> None:
-        """Wait until all records of the handlers' topics are handled and committed.
-
-        Those that handlers have sent to each other's topics are among them. Raises what ended the app, such
-        as a `HandlerFailedError` with the handler's own error as its cause; `UnfinishedError` where it ended
-        before all was handled; and `TimeoutError`, which names each key that is not done and what it waits
-        for.
-        """
-        ends_s = time.monotonic() + _checked_timeout_s(timeout_s)
-        self._must_run("wait")
-        self._sender.flush()
-        while True:
-            ends = self._logs.ends(self.app.topics)
-            while not self._noted.wait_for_commit(ends, min(_CHECK_S, max(0.0, ends_s - time.monotonic()))):
-                self._check_running(ends)
-                if time.monotonic() >= ends_s:
-                    raise TimeoutError(self._in_vain(ends, timeout_s))
-            self._raise_failure()
-            if self._logs.ends(self.app.topics) == ends:
-                return
-
-    def advance(self, seconds: float) -> None:
-        """Move the app's clock: retries, deadlines, deferrals, rates, commits, batches and the stop go by it.
-
-        What was sent is received and tried first; then the clock goes from one thing that is due to the next,
-        so that several attempts of a record may come in one call. A handler that runs for longer than a
-        second of real time goes on beside it. The clock also goes on by itself. Timers of the client library
-        (sessions, connections) stay real, and so does `time.sleep` in a handler; `asyncio.sleep` goes by this
-        clock. Raises `ConfigurationError` for less than 0, and what ended the app.
-        """
-        seconds = checked_seconds(seconds)
-        self._must_run("advance")
-        self._sender.flush()
-        self._raise_failure()
-        advance(self.app, self._clock, seconds, noted=self._noted, ends=self._logs.ends(self.app.topics))
-        self._raise_failure()
 
     @property
     def handled(self) -> HandledRecords:
@@ -213,6 +180,30 @@ class AppTest:
                 f"{count - 1}. run(app, topics={{{topic!r}: …}}) makes it with more."
             )
 
+    def _waits(self, timeout_s: float) -> Iterator[dict[TopicPartition, int]]:
+        """Yield what is not committed yet, for as long as there is anything. Raises what `wait` raises."""
+        ends_s = time.monotonic() + _checked_timeout_s(timeout_s)
+        self._must_run("wait")
+        self._sender.flush()
+        while True:
+            ends = self._logs.ends(self.app.topics)
+            while not self._noted.wait_for_commit(ends, 0.0):
+                self._check_running(ends)
+                if time.monotonic() >= ends_s:
+                    raise TimeoutError(self._in_vain(ends, timeout_s))
+                yield ends
+            self._raise_failure()
+            if self._logs.ends(self.app.topics) == ends:
+                return
+
+    def _advance(self, seconds: float) -> None:
+        seconds = checked_seconds(seconds)
+        self._must_run("advance")
+        self._sender.flush()
+        self._raise_failure()
+        advance(self.app, self._clock, seconds, noted=self._noted, ends=self._logs.ends(self.app.topics))
+        self._raise_failure()
+
     def _raise_failure(self) -> None:
         failure = self.app._failure  # noqa: SLF001 - made for this
         if failure is not None:
@@ -238,6 +229,48 @@ class AppTest:
             "A retry or a deadline in the future comes with advance(seconds); a handler that takes longer "
             "needs wait(timeout_s=…)."
         )
+
+
+class AppTest(TestedApp):
+    """An app that runs in a test; `ehkafka.testing.run` makes it. For the thread that runs the test."""
+
+    def wait(self, timeout_s: float = WAIT_S) -> None:
+        """Wait until all records of the handlers' topics are handled and committed.
+
+        Those that handlers have sent to each other's topics are among them. Raises what ended the app, such
+        as a `HandlerFailedError` with the handler's own error as its cause; `UnfinishedError` where it ended
+        before all was handled; and `TimeoutError`, which names each key that is not done and what it waits
+        for.
+        """
+        for ends in self._waits(timeout_s):
+            self._noted.wait_for_commit(ends, min(_CHECK_S, timeout_s))
+
+    def advance(self, seconds: float) -> None:
+        """Move the app's clock: retries, deadlines, deferrals, rates, commits, batches and the stop go by it.
+
+        What was sent is received and tried first; then the clock goes from one thing that is due to the next,
+        so that several attempts of a record may come in one call. A handler that runs for longer than a
+        second of real time goes on beside it. Real time counts as well. Timers of the client library
+        (sessions, connections) stay real, and so does `time.sleep` in a handler; `asyncio.sleep` goes by this
+        clock. Raises `ConfigurationError` for less than 0, and what ended the app.
+        """
+        self._advance(seconds)
+
+
+class AsyncAppTest(TestedApp):
+    """The same for a test on an event loop; `ehkafka.testing.arun` makes it.
+
+    `wait` and `advance` are awaited; all else takes milliseconds, as in the plain one.
+    """
+
+    async def wait(self, timeout_s: float = WAIT_S) -> None:
+        """Wait as `AppTest.wait` does, and raise what it raises; the loop goes on."""
+        for _ in self._waits(timeout_s):
+            await asyncio.sleep(_ASYNC_CHECK_S)
+
+    async def advance(self, seconds: float) -> None:
+        """Move the app's clock as `AppTest.advance` does. The test's own loop keeps its time."""
+        await asyncio.to_thread(self._advance, seconds)
 
 
 def _checked_timeout_s(timeout_s: float) -> float:

@@ -36,10 +36,12 @@ def make_record(
 ) -> Record:
     """Return a record as a handler gets it.
 
-    - `value` (default `None`): text, bytes, None, or a dict, list or dataclass, which becomes JSON.
+    - `value` (default `None`): text, bytes, None, or a dict, list, dataclass or model, which becomes JSON.
     - `key` (default `None`): text or bytes.
     - `headers` (default `None`): a dict, or a list of (name, value).
-    - `topic` (default `"test"`), `partition` (default `0`), `offset` (default `0`): its place.
+    - `topic` (default `"test"`): the topic's name.
+    - `partition` (default `0`): the partition's number.
+    - `offset` (default `0`): its position there.
     - `timestamp` (default `None`): a datetime, or milliseconds since 1970. `None`: now.
     - `attempt` (default `1`): which call of the handler this is.
     - `header_mode` (default `"auto"`): how `properties` decodes, as a handler's `headers=`.

@@ -1,4 +1,4 @@
-"""The clock of a test: it goes on by itself, and further when the test moves it. Any thread."""
+"""The clock of a test: real time, and further when the test moves it. Any thread."""
 
 from __future__ import annotations
 

@@ -1,24 +1,27 @@
-"""`run`: an app in a test, on a broker inside the process, without a change to the app."""
+"""`run` and `arun`: an app in a test, on a broker inside the process, without a change to the app."""
 
 from __future__ import annotations
 
-from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any
+import asyncio
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ehkafka.app.app import App
 from ehkafka.app.in_test import TestRun
 from ehkafka.endpoint import Endpoint
 from ehkafka.errors import ConfigurationError, EhkafkaError
-from ehkafka.testing.in_test.app_test import AppTest
+from ehkafka.testing.in_test.app_test import AppTest, AsyncAppTest, TestedApp
 from ehkafka.testing.in_test.moved_clock import MovedClock
 from ehkafka.testing.in_test.noted import NotedHistory
 from ehkafka.testing.in_test.sending import Sender
 from ehkafka.testing.in_test.topic_logs import TopicLogs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import AsyncIterator, Iterator, Mapping
 
     from ehkafka.events.history import History
+
+Test = TypeVar("Test", bound=TestedApp)
 
 PARTITIONS = 4
 # What is still running when a test has failed gets so long.
@@ -49,6 +52,7 @@ def run(
     `start` says; commits follow within 50 ms; its mirror is left out. What ends the app is raised here, at
     the latest at the end of the block, with the handler's own error as its cause.
 
+    - `app` (required): what `ehkafka.App(…)` returned.
     - `topics` (default `None`): partitions of topics by name, also of topics beside the app's.
     - `partitions` (default `4`): of every other topic.
     - `http` (default `False`): serve what the app's own `http=` says.
@@ -56,6 +60,63 @@ def run(
 
     Raises `ConfigurationError` for an app that runs, or has no handler.
     """
+    with _on_a_broker(AppTest, app, topics, partitions, http, settings) as test:
+        app.start()
+        try:
+            yield test
+        except BaseException as error:
+            _stop_after(error, test)
+            raise
+        try:
+            app.stop()
+        except EhkafkaError as failure:
+            _raise_once(failure, test)
+        test.close(keep=True)
+
+
+@asynccontextmanager
+async def arun(
+    app: App,
+    *,
+    topics: Mapping[str, int] | None = None,
+    partitions: int = PARTITIONS,
+    http: bool = False,
+    **settings: Any,
+) -> AsyncIterator[AsyncAppTest]:
+    """Run an app as `run` does, for a test on an event loop: the app is entered by `async with`.
+
+    - `app` (required): what `ehkafka.App(…)` returned.
+    - `topics` (default `None`): partitions of topics by name, also of topics beside the app's.
+    - `partitions` (default `4`): of every other topic.
+    - `http` (default `False`): serve what the app's own `http=` says.
+    - `**settings`: the fields of `ehkafka.settings.Settings` that are to be others in this test.
+
+    Raises what `run` raises.
+    """
+    with _on_a_broker(AsyncAppTest, app, topics, partitions, http, settings) as test:
+        await app.__aenter__()
+        try:
+            yield test
+        except BaseException as error:
+            await asyncio.to_thread(_stop_after, error, test)
+            raise
+        try:
+            await app.__aexit__(None, None, None)
+        except EhkafkaError as failure:
+            _raise_once(failure, test)
+        test.close(keep=True)
+
+
+@contextmanager
+def _on_a_broker(
+    kind: type[Test],
+    app: App,
+    topics: Mapping[str, int] | None,
+    partitions: int,
+    http: bool,
+    settings: Mapping[str, Any],
+) -> Iterator[Test]:
+    """Lend an app to a test while the block lasts; start nothing of it."""
     if not isinstance(app, App):
         raise ConfigurationError(
             f"run: a {type(app).__name__} is no app: give what ehkafka.App(…) returned, and not a function "
@@ -69,33 +130,25 @@ def run(
         heard.append(NotedHistory(own))
         return heard[-1]
 
-    consumer = {**settings.pop("consumer", {}), **_CONSUMER}
+    consumer = {**settings.get("consumer", {}), **_CONSUMER}
     changed = {**_SETTINGS, **settings, "consumer": consumer}
     with ExitStack() as ending:
         ending.callback(endpoint.close)
-        ending.enter_context(
-            app._in_test(  # noqa: SLF001 - made for this
-                TestRun(endpoint=endpoint, listen=listen, settings=changed, clock=clock.clock, has_http=http)
-            )
-        )
+        lent = TestRun(endpoint=endpoint, listen=listen, settings=changed, clock=clock.clock, has_http=http)
+        ending.enter_context(app._in_test(lent))  # noqa: SLF001 - made for this
         endpoint.prepare_topics(topics_of(app))
         bootstrap = endpoint.client_properties()["bootstrap.servers"]
-        test = AppTest(
+        test = kind(
             app,
             endpoint,
+            topics=topics_of(app),
             noted=heard[0],
             clock=clock,
             sender=Sender(bootstrap),
             logs=TopicLogs(bootstrap),
         )
         ending.callback(test.close, keep=False)
-        app.start()
-        try:
-            yield test
-        except BaseException as error:
-            _stop_after(error, test)
-            raise
-        _stop(test)
+        yield test
 
 
 def topics_of(app: App) -> tuple[str, ...]:
@@ -103,17 +156,13 @@ def topics_of(app: App) -> tuple[str, ...]:
     return tuple(sorted({*app.topics, *app.letter_topics}))
 
 
-def _stop(test: AppTest) -> None:
-    """End a test that has passed: what ended the app is its failure."""
-    try:
-        test.app.stop()
-    except EhkafkaError as failure:
-        if failure is not test.reported:
-            raise
-    test.close(keep=True)
+def _raise_once(failure: EhkafkaError, test: TestedApp) -> None:
+    """Raise what ended the app, unless the test was given it before."""
+    if failure is not test.reported:
+        raise failure
 
 
-def _stop_after(error: BaseException, test: AppTest) -> None:
+def _stop_after(error: BaseException, test: TestedApp) -> None:
     """End a test that has failed by `error`, to which the app's own failure is added."""
     try:
         test.app.stop(drain=False, timeout_s=_FAILED_STOP_S)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-import orjson
 from confluent_kafka import KafkaException
 from confluent_kafka.cimpl import Producer
 
+from ehkafka.codecs import codec_of_value
 from ehkafka.errors import ConfigurationError, EndpointError
+from ehkafka.wording import ended
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -89,19 +89,13 @@ class Sender:
 
 
 def bytes_of(value: Any, what: str) -> str | bytes | None:
-    """Return a value as it is sent: JSON for what is neither text nor bytes. Raises `ConfigurationError`."""
+    """Return a value as it is sent: by its codec, which is JSON for most. Raises `ConfigurationError`."""
     if value is None or isinstance(value, str | bytes):
         return value
-    is_made_of_fields = dataclasses.is_dataclass(value) and not isinstance(value, type)
-    if not isinstance(value, dict | list | tuple) and not is_made_of_fields:
-        raise ConfigurationError(
-            f"{what}: a {type(value).__name__} is not sent as it is: give text, bytes, None, or a dict, list "
-            "or dataclass, which is sent as JSON."
-        )
     try:
-        return orjson.dumps(value)
-    except TypeError as refusal:
-        raise ConfigurationError(f"{what}: it cannot be written as JSON: {refusal}.") from None
+        return codec_of_value(value).encode(value)
+    except (TypeError, ValueError) as refusal:
+        raise ConfigurationError(f"{what}: {ended(str(refusal))}") from None
 
 
 def text_of(value: Any, what: str) -> str | bytes | None:

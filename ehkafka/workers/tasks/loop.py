@@ -32,12 +32,12 @@ def _loop_by(clock: Clock) -> asyncio.AbstractEventLoop:
     loop = asyncio.new_event_loop()
     loop.time = clock.now_s  # type: ignore[method-assign]
 
-    def look_again() -> None:
+    def check_again() -> None:
         # It may close at the same time: then nothing waits there any more.
         with contextlib.suppress(RuntimeError):
             loop.call_soon_threadsafe(lambda: None)
 
-    end = clock.on_jump(look_again)
+    end = clock.on_jump(check_again)
     close = loop.close
 
     def close_and_end() -> None:

@@ -75,7 +75,7 @@ def test_a_made_batch_takes_results() -> None:
 @pytest.mark.parametrize(
     "given",
     [
-        {"value": 5},
+        {"value": {1, 2}},
         {"key": 5},
         {"headers": {"n": 5}},
         {"partition": -1},
