@@ -107,12 +107,12 @@ def test_what_logs_to_the_terminal_waits_until_it_is_free(capsys: pytest.Capture
         logger.addHandler(handler)
     try:
         with terminal_left_alone():
-            for number in range(LINES_MAX):
+            for number in range(LINES_MAX + 5):
                 logger.warning("line %d.", number)
             assert capsys.readouterr().err == ""
             assert "line 7." in elsewhere.getvalue()
         shown = capsys.readouterr().err
-        assert f"line {LINES_MAX - 1}." in shown
+        assert f"line {LINES_MAX + 4}." in shown
         assert "line 1." not in shown
         logger.warning("afterwards")
         assert capsys.readouterr().err == "afterwards\n"
