@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from ehkafka.app.configuration import Configurable, Configuration
+from ehkafka.app.in_test import InTest
 from ehkafka.app.on_spark import OnSpark
 from ehkafka.app.registration import Registration
 from ehkafka.app.shown import Shown
@@ -27,16 +27,18 @@ from ehkafka.wording.calling import plainly
 
 if TYPE_CHECKING:
     from types import TracebackType
-    from typing import Self
+    from typing import Self, Unpack
 
     from ehkafka.checkpoints.store_mirror import MirrorChoice
     from ehkafka.endpoint import Endpoint
     from ehkafka.events.history import History
     from ehkafka.http.options import Http
+    from ehkafka.positions.start import Start
     from ehkafka.run.options import AppOptions
     from ehkafka.run.runtime import Runtime
     from ehkafka.run.until import Until, UntilWord
     from ehkafka.settings import Drain
+    from ehkafka.settings.keywords import AppSettings
 
 State = Literal["new", "starting", "running", "stopping", "stopped"]
 
@@ -44,7 +46,7 @@ State = Literal["new", "starting", "running", "stopping", "stopped"]
 STOP_SLACK_S = 5.0
 
 
-class App(Registration, Configurable, Shown, Supervised, OnSpark, Web):
+class App(Registration, Configurable, Shown, Supervised, OnSpark, Web, InTest):
     """A consumer group's member: handlers, and one consumer that feeds them.
 
     - `group` (required): the consumer group.
@@ -70,11 +72,11 @@ class App(Registration, Configurable, Shown, Supervised, OnSpark, Web):
         *,
         group: str,
         endpoint: Endpoint | None = None,
-        start: Any = None,
+        start: Start | None = None,
         history: History | None = None,
         mirror: MirrorChoice | None = None,
         http: str | Http | None = None,
-        **settings: Any,
+        **settings: Unpack[AppSettings],
     ) -> None:
         super().__init__()
         self._configuration = Configuration(group, endpoint, start, settings)
@@ -259,7 +261,7 @@ class App(Registration, Configurable, Shown, Supervised, OnSpark, Web):
         here = threading.current_thread()
         if here is self._starter or runtime.owns(here):
             return  # it would wait for itself
-        limit_s = max(0.0, request.deadline_s - time.monotonic()) + STOP_SLACK_S
+        limit_s = max(0.0, request.deadline_s - runtime.app.clock.now_s()) + STOP_SLACK_S
         if not runtime.wait(limit_s):
             raise EngineError(f"The app did not end within {limit_s:.0f} s. Please report it.")
         self._finish()
@@ -366,6 +368,7 @@ class App(Registration, Configurable, Shown, Supervised, OnSpark, Web):
             history=self._history,
             mirror=self._mirror,
             until=self._until,
+            clock=self._clock,
             advertise=None if self._http is None else self._http.advertise,
         )
 

@@ -7,7 +7,6 @@ wants it: most apps have one.
 from __future__ import annotations
 
 import inspect
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -83,7 +82,7 @@ class Pools:
         invoke = make_invoke(*called)
         attempts = None
         if spec.deadline_s is not None:
-            attempts = AttemptClock(spec.name, spec.deadline_s, time.monotonic)
+            attempts = AttemptClock(spec.name, spec.deadline_s, self.app.clock.now_s)
             invoke = attempts.timed(invoke)
         run_chunk = None
         if may_express(spec):
@@ -104,12 +103,13 @@ class Pools:
         invoke = make_invoke_async(*called, deadline_s=spec.deadline_s)
         attempts = None
         if spec.deadline_s is not None:
-            attempts = AttemptClock(spec.name, spec.deadline_s, time.monotonic)
+            attempts = AttemptClock(spec.name, spec.deadline_s, self.app.clock.now_s)
             invoke = attempts.timed_async(invoke)
         workers = AsyncioWorkers(
             parts.exchange,
             self._options(spec, parts, size_of(spec), self._guarded_loop_tear_down()),
             invoke=invoke,
+            clock=self.app.clock,
         )
         return Pool(workers, attempts)
 
@@ -120,7 +120,7 @@ class Pools:
         from ehkafka.workers.batches.workers import BatchWorkers  # noqa: PLC0415
 
         assert isinstance(parts.exchange, BatchExchange)
-        loop = BatchLoop(spec.name, self.worker_died) if spec.is_async else None
+        loop = BatchLoop(spec.name, self.worker_died, self.app.clock) if spec.is_async else None
         call = BatchCall(
             spec,
             self.app.middleware,
@@ -146,12 +146,17 @@ class Pools:
             settings,
             options=self._options(spec, parts, settings.size, self.app.worker_tear_down),
             call=make_call(spec, self.app.middleware, parts.make_record),
-            parts={f"handler {spec.name!r}": spec.function, **middleware},
+            parts={
+                f"handler {spec.name!r}": spec.function,
+                f"what handler {spec.name!r} decodes to": spec.payload,
+                **middleware,
+            },
             on_tear_down_error=self._tear_down_failed,
             on_stop=self.stop_from_child,
             emit=self.emit,
             history=self.app.history,
             deadline_s=spec.deadline_s,
+            now_s=self.app.clock.now_s,
         )
 
     def _options(
