@@ -12,7 +12,7 @@ import pytest
 
 from ehkafka.members.channel import Answer
 from ehkafka.members.journals import Journals
-from tests.kit.supervised import TOKEN, Port
+from tests.kit.supervisor_port import TOKEN, Port
 from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
