@@ -99,6 +99,7 @@ async def arun(
             yield test
         except BaseException as error:
             await asyncio.to_thread(_stop_after, error, test)
+            await app.__aexit__(type(error), error, error.__traceback__)
             raise
         try:
             await app.__aexit__(None, None, None)
