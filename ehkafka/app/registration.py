@@ -303,18 +303,26 @@ class Registration:
     def on_start(self, function: Function) -> Function:
         """Call a function in the thread that starts the app: the broker is reached, no record came yet.
 
-        May be a decorator.
+        May be a decorator. An `async def` runs on an event loop, and so do those of `on_stop`: with
+        `loop="caller"` on the one that entered the app; else on one that the app makes for them, which lives
+        from the start to the stop and is the loop of all async handlers, too. So what is opened here serves
+        the handlers in both cases.
         """
         self._must_be_new("on_start")
-        must_answer(function, (), "on_start")
+        must_be_callable(function, "on_start")
+        must_take(function, (), "on_start")
         self._on_start.append(function)
         return function
 
     @plainly
     def on_stop(self, function: Function) -> Function:
-        """Call a function after the last record, if the on_start functions ran; last registered first."""
+        """Call a function after the last record, if the on_start functions ran; last registered first.
+
+        It runs in the thread that stops the app, an `async def` on the loop that `on_start` names.
+        """
         self._must_be_new("on_stop")
-        must_answer(function, (), "on_stop")
+        must_be_callable(function, "on_stop")
+        must_take(function, (), "on_stop")
         self._on_stop.append(function)
         return function
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from ehkafka.lanes.order import describe_key
 from ehkafka.workers.loop_threads import LoopThreads
 from ehkafka.workers.tasks.loop import new_loop, stopped_loop
+from ehkafka.workers.tasks.other_loop import explain_other_loop
 from ehkafka.workers.tasks.stack import await_stack
 from ehkafka.workers.tasks.tasks import LaneTasks
 
@@ -62,6 +63,7 @@ class AsyncioWorkers:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tasks: LaneTasks | None = None
         self._blocking = LoopThreads()
+        self._is_loop_ending: Callable[[], bool] = lambda: False
         # A daemon: a handler that never returns must not keep the process from leaving.
         self._name = options.name
         self._thread = threading.Thread(target=self._main, name=f"ehkafka-{options.name}-loop", daemon=True)
@@ -154,11 +156,16 @@ class AsyncioWorkers:
             on_failure=self._on_failure,
             deferrals=self._deferrals,
             turn_records_max=self._turn_records_max,
+            is_loop_ending=self._is_loop_ending,
+            explain=self._explain,
         )
         self._ready.set()
         tasks.feed()
         await tasks.left
         await _called(self._tear_down)
+
+    def _explain(self, error: BaseException) -> None:
+        explain_other_loop(error, self._name, is_callers=False)
 
     def _died(self, error: BaseException) -> None:
         if self._tasks is not None:
