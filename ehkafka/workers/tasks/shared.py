@@ -68,7 +68,7 @@ class SharedLoop:
 
         The loop's must never wait; a thread that a handler waits for would wait for itself.
         """
-        return thread is self.thread or _inside.get() is self
+        return (thread is self.thread and self.loop.is_running()) or _inside.get() is self
 
     def call(self, function: Callable[[], object]) -> None:
         """Call a function on the loop, soon. Any thread; nothing happens once the loop is closed."""

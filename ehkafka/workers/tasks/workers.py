@@ -117,7 +117,10 @@ class AsyncioWorkers:
         for one in running[:STACKS_MAX]:
             if (lane := one.lane) is not None and (head := lane.head) is not None:
                 where = f"{lane.assignment.partition}@{head.offset()} key {describe_key(lane.key)}"
-                found[f"{self._thread.name} {where}"] = await_stack(one.task)
+                # A call that blocks instead of awaiting is where the loop is.
+                is_running = getattr(one.task.get_coro(), "cr_running", False)
+                stack = found[self._thread.name] if is_running else await_stack(one.task)
+                found[f"{self._thread.name} {where}"] = stack
         if len(running) > STACKS_MAX:
             found[f"{self._thread.name} …"] = f"and {len(running) - STACKS_MAX} calls more\n"
         return found

@@ -1,0 +1,70 @@
+"""An app that a coroutine has entered, for tests that are none: they start and stop it as any other."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from contextlib import suppress
+from typing import Any
+
+import ehkafka
+
+LIMIT_S = 30.0
+
+
+class InLoop:
+    """`async with app` on a thread with an event loop; everything else is the app's own."""
+
+    def __init__(self, app: Any) -> None:
+        self.app = app
+        self.loop: asyncio.AbstractEventLoop
+        self._leave: asyncio.Event
+        # What the start or the block raised.
+        self.error: BaseException | None = None
+        self._entered = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Enter it, and raise what is wrong."""
+        self._thread = threading.Thread(target=self._main, name="a-loop", daemon=True)
+        self._thread.start()
+        assert self._entered.wait(LIMIT_S)
+        if self.error is not None and self.app.state != "running":
+            self._thread.join(LIMIT_S)
+            if not isinstance(self.error, ehkafka.errors.HandlerFailedError):
+                raise self.error
+
+    def stop(self, **options: Any) -> None:
+        """Stop it from the test's thread, and let the block end."""
+        try:
+            self.app.stop(**options)
+        finally:
+            self.close()
+        # The block may have been quicker.
+        if isinstance(self.error, ehkafka.EhkafkaError):
+            raise self.error
+
+    def close(self) -> None:
+        """Let the block end, and wait for that."""
+        if self._thread is not None and self._thread.is_alive():
+            with suppress(RuntimeError):
+                self.loop.call_soon_threadsafe(self._leave.set)
+            self._thread.join(LIMIT_S)
+            assert not self._thread.is_alive()
+
+    def _main(self) -> None:
+        try:
+            asyncio.run(self._live())
+        except BaseException as error:  # the test raises it
+            self.error = error
+        finally:
+            self._entered.set()
+
+    async def _live(self) -> None:
+        self.loop, self._leave = asyncio.get_running_loop(), asyncio.Event()
+        async with self.app:
+            self._entered.set()
+            await self._leave.wait()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.app, name)
