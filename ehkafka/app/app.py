@@ -278,7 +278,7 @@ class App(Entering, Registration, Configurable, Shown, Supervised, OnSpark, Web)
         here = threading.current_thread()
         if here is self._starter or runtime.owns(here) or self._is_on_loop(here):
             return  # it would wait for itself
-        self._hear_here()
+        self._raise_here()
         limit_s = max(0.0, request.deadline_s - time.monotonic()) + STOP_SLACK_S
         if not runtime.wait(limit_s):
             raise EngineError(f"The app did not end within {limit_s:.0f} s. Please report it.")

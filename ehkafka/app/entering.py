@@ -8,9 +8,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from ehkafka.app.on_end import ByHand, InTask, InThread, checked_on_end
+from ehkafka.app.on_end import ByHand, InThread, checked_on_end
 from ehkafka.errors import ConfigurationError
-from ehkafka.events import UserCodeFailed
 from ehkafka.handlers.spec import is_async, named
 
 if TYPE_CHECKING:
@@ -77,7 +76,7 @@ class Entering:
 
     async def __aenter__(self) -> Self:
         # Only programs with a loop of their own need asyncio here.
-        from ehkafka.app.lifespan import start_unless_cancelled  # noqa: PLC0415
+        from ehkafka.app.lifespan import InTask, start_unless_cancelled  # noqa: PLC0415
         from ehkafka.workers.tasks.shared import SharedLoop  # noqa: PLC0415
 
         loop = SharedLoop() if self._loop == "caller" else None
@@ -87,12 +86,15 @@ class Entering:
         except BaseException:
             entered.let_go()
             raise
+        entered.is_inside = True
+        assert self._runtime is not None
+        self._changed(self._runtime)  # it may have failed before
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        from ehkafka.app.lifespan import stop_to_the_end  # noqa: PLC0415 - likewise
+        from ehkafka.app.lifespan import InTask, stop_to_the_end  # noqa: PLC0415 - likewise
 
         entered = self._entered
         assert isinstance(entered, InTask)
@@ -105,8 +107,8 @@ class Entering:
         if entered.is_interrupted and (failure := self._failure()) is not None:
             raise failure
 
-    def _hear_here(self) -> None:
-        """Hear that somebody calls `stop`, which raises from now on what comes."""
+    def _raise_here(self) -> None:
+        """Let a call of `stop` raise what comes from now on."""
         if self._entered is not None:
             self._entered.is_inside = False
 
@@ -118,12 +120,8 @@ class Entering:
         entered = self._entered
         if entered is None:
             return
-        if runtime.failure is not None and not runtime.is_done:
-            entered.report(
-                runtime.failure,
-                self._on_end,
-                lambda error: runtime.bus.emit(UserCodeFailed.of("on_end", error)),
-            )
+        if runtime.failure is not None:
+            entered.report(runtime.failure, self._on_end, runtime.report_on_end)
         entered.wake()
 
     def _wait_inside(self, runtime: Runtime, timeout_s: float | None) -> bool:

@@ -1,4 +1,4 @@
-"""Starting and stopping from an event loop: on a thread, so that the loop goes on, and undone when cancelled.
+"""An app in a task: started and stopped on a thread, so that the loop goes on, and undone when cancelled.
 
 Called by `App` on the loop's thread.
 """
@@ -11,8 +11,12 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from ehkafka.app.on_end import ByHand
+
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from ehkafka.workers.tasks.shared import SharedLoop
 
 
 async def start_unless_cancelled(start: Callable[[], None], stop: Callable[[], None]) -> None:
@@ -90,3 +94,46 @@ def _retrieve_error(done: asyncio.Future[None]) -> None:
     # What a cancelled start raised is nobody's to handle; asyncio would complain of it at some later time.
     if not done.cancelled():
         done.exception()
+
+
+class InTask(ByHand):
+    """Who entered by `async with`: the task is cancelled, and its block raises the failure at its end."""
+
+    def __init__(self, lent: SharedLoop | None) -> None:
+        super().__init__()
+        # Until the block begins: a cancellation before would be one of the start.
+        self.is_inside = False
+        self._loop = asyncio.get_running_loop()
+        self._task = asyncio.current_task()
+        # What coroutines of the run are on, if that is this loop.
+        self._lent = lent
+        # Written on the loop.
+        self.is_interrupted = False
+
+    def interrupt(self) -> None:
+        """Cancel the task, from the loop: never while it runs, so that the cancellation always arrives."""
+        self._on_loop(self._cancel)
+
+    def call(self, function: Callable[[], None]) -> None:
+        """Call the user's function on the loop."""
+        self._on_loop(function)
+
+    def leave(self) -> None:
+        """Leave the block, on the loop. What was cancelled from here counts no more; other requests do."""
+        super().leave()
+        if self.is_interrupted and self._task is asyncio.current_task() and self._task is not None:
+            self._task.uncancel()
+
+    def let_go(self) -> None:
+        """Give the loop back, after the end."""
+        if self._lent is not None:
+            self._lent.release()
+
+    def _cancel(self) -> None:
+        if self.is_inside and self._task is not None:
+            self.is_interrupted = True
+            self._task.cancel("the app failed; the end of its block raises the error")
+
+    def _on_loop(self, function: Callable[[], None]) -> None:
+        with suppress(RuntimeError):  # closed: nobody is left in the block
+            self._loop.call_soon_threadsafe(function)

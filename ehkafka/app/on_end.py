@@ -1,16 +1,15 @@
 """What an app that fails does to whoever entered it: `App(on_end=…)`.
 
-`InTask` is entered by `async with`, `InThread` by `with`, `ByHand` by `start()`. Each hears of a failure once,
-on the thread where it happened, and must return at once. A stop that somebody asked for is no failure.
+`InThread` enters by `with`, `ByHand` by `start()`, and `lifespan.InTask` by `async with`. Each is given a
+failure once, on the thread where it happened, and must return at once. A stop that somebody asked for is no
+failure.
 """
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 import threading
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from ehkafka.errors import ConfigurationError
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ehkafka.errors import EhkafkaError
-    from ehkafka.workers.tasks.shared import SharedLoop
 
 OnEnd: TypeAlias = "Literal['raise', 'signal'] | Callable[[EhkafkaError], object]"
 
@@ -36,8 +34,8 @@ def checked_on_end(choice: Any) -> OnEnd:
         )
     if is_async(choice):
         raise ConfigurationError(
-            "on_end: give a plain function: it is called beside what runs, and nobody would wait for an async "
-            "def. Let it start a task, if the app is entered by `async with`."
+            "on_end: give a plain function: it is called beside what runs, and nobody would wait for an "
+            "async def. Let it start a task, if the app is entered by `async with`."
         )
     must_be_callable(choice, "on_end")
     must_take(choice, ("error",), "on_end")
@@ -53,7 +51,9 @@ class ByHand:
         # Taken by the first report.
         self._once = threading.Lock()
 
-    def report(self, error: EhkafkaError, on_end: OnEnd, report_error: Callable[[BaseException], None]) -> None:
+    def report(
+        self, error: EhkafkaError, on_end: OnEnd, report_error: Callable[[BaseException], None]
+    ) -> None:
         """Act on the app's failure. `report_error` hears what the user's function raises."""
         if not self.is_inside or not self._once.acquire(blocking=False):
             return
@@ -103,7 +103,7 @@ class InThread(ByHand):
 
     def __init__(self, failure: Callable[[], EhkafkaError | None], on_end: OnEnd) -> None:
         super().__init__()
-        self._failure = failure if on_end == "raise" else lambda: None
+        self.failure = failure if on_end == "raise" else lambda: None
         self._here, self._changed = _entered.here, _entered.changed
         self._here.append(self)
 
@@ -123,7 +123,7 @@ class InThread(ByHand):
         while True:
             self._changed.clear()
             for other in self._here:
-                if other is not self and (failure := other._failure()) is not None:
+                if other is not self and (failure := other.failure()) is not None:
                     raise failure
             if is_done():
                 return True
@@ -132,44 +132,3 @@ class InThread(ByHand):
                 return False
             # In slices, as `run` waits: signals are handled in between on every platform.
             self._changed.wait(0.5 if left_s is None else min(0.5, left_s))
-
-
-class InTask(ByHand):
-    """Who entered by `async with`: the task is cancelled, and its block raises the failure at its end."""
-
-    def __init__(self, lent: SharedLoop | None) -> None:
-        super().__init__()
-        self._loop = asyncio.get_running_loop()
-        self._task = asyncio.current_task()
-        # What coroutines of the run are on, if that is this loop.
-        self._lent = lent
-        # Written on the loop.
-        self.is_interrupted = False
-
-    def interrupt(self) -> None:
-        """Cancel the task, from the loop: never while it runs, so that the cancellation always arrives."""
-        self._on_loop(self._cancel)
-
-    def call(self, function: Callable[[], None]) -> None:
-        """Call the user's function on the loop."""
-        self._on_loop(function)
-
-    def leave(self) -> None:
-        """Leave the block, on the loop. What was cancelled from here counts no more; other requests do."""
-        super().leave()
-        if self.is_interrupted and self._task is asyncio.current_task() and self._task is not None:
-            self._task.uncancel()
-
-    def let_go(self) -> None:
-        """Give the loop back, after the end."""
-        if self._lent is not None:
-            self._lent.release()
-
-    def _cancel(self) -> None:
-        if self.is_inside and self._task is not None:
-            self.is_interrupted = True
-            self._task.cancel("the app failed; the end of its block raises the error")
-
-    def _on_loop(self, function: Callable[[], None]) -> None:
-        with suppress(RuntimeError):  # closed: nobody is left in the block
-            self._loop.call_soon_threadsafe(function)

@@ -409,6 +409,10 @@ class Runtime:
     def _worker_died(self, error: BaseException) -> None:
         self.fail(death_of("A worker thread", error))
 
+    def report_on_end(self, error: BaseException) -> None:
+        """Report what the function raised that was called for the run's failure."""
+        self.bus.emit(UserCodeFailed.of("on_end", error))
+
     def _user_code_failed(self, where: str, error: BaseException) -> None:
         self.bus.emit(UserCodeFailed.of(where, error))
         if (failure := fatal_in_user_code(where, error)) is not None:

@@ -1,4 +1,4 @@
-"""An app that a coroutine has entered, for tests that are none: they start and stop it as any other."""
+"""An app that a coroutine has entered, for tests that are none, and what coroutines of tests need."""
 
 from __future__ import annotations
 
@@ -68,3 +68,25 @@ class InLoop:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.app, name)
+
+
+class Client:
+    """A client of some service, bound to the loop that made it and used by several calls at once."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._lock = asyncio.Lock()
+        self.sent: list[int] = []
+
+    async def send(self, offset: int) -> None:
+        """Send it."""
+        async with self._lock:
+            await asyncio.wait_for(self._loop.create_task(asyncio.sleep(0.001)), 5.0)
+            self.sent.append(offset)
+
+
+async def until(true: Any, limit_s: float = 15.0) -> None:
+    """Wait without blocking the loop."""
+    async with asyncio.timeout(limit_s):
+        while not true():  # noqa: ASYNC110 - another thread's work
+            await asyncio.sleep(0.005)

@@ -14,43 +14,21 @@ from typing import Any
 import pytest
 
 import ehkafka
-from ehkafka.events import AttemptOverdue, UserCodeFailed
-from tests.contract.in_loop import InLoop
+from ehkafka.events import AttemptOverdue
+from tests.contract.in_loop import Client, InLoop, until
 
 REQUEST: contextvars.ContextVar[str] = contextvars.ContextVar("REQUEST", default="none")
-
-
-async def until(true: Any, limit_s: float = 15.0) -> None:
-    """Wait without blocking the loop."""
-    async with asyncio.timeout(limit_s):
-        while not true():
-            await asyncio.sleep(0.005)
 
 
 async def nothing(_record: Any) -> None:
     """Handle a record."""
 
 
-class Client:
-    """A client of some service, bound to the loop that made it and used by several calls at once."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._lock = asyncio.Lock()
-        self.sent: list[int] = []
-
-    async def send(self, offset: int) -> None:
-        """Send it."""
-        async with self._lock:
-            await asyncio.wait_for(self._loop.create_task(asyncio.sleep(0.001)), 5.0)
-            self.sent.append(offset)
-
-
 # --- what runs there -------------------------------------------------------------------------------------
 
 
 def test_handlers_hooks_and_batches_share_the_callers_clients_and_context(lab: Any) -> None:
-    """Functions, classes, batches and hooks run on the entering thread with its context; all is committed."""
+    """Functions, classes, batches and hooks run on the entering thread with its context; all commits."""
     threads: set[str] = set()
     noted: list[str] = []
     app = lab.app(loop="caller")
@@ -135,70 +113,11 @@ def test_worker_hooks_run_on_the_loop(lab: Any) -> None:
     asyncio.run(main())
 
 
-def test_async_hooks_without_the_callers_loop_share_one_with_the_handlers(lab: Any) -> None:
-    """What `on_start` opens serves all async handlers, also of an app that no loop has entered."""
-    threads: set[str] = set()
-    app = lab.app()
-    clients: list[Client] = []
-
-    @app.on_start
-    async def opened() -> None:
-        clients.append(Client())
-
-    @app.handler("t")
-    async def one(record: Any) -> None:
-        threads.add(threading.current_thread().name)
-        await clients[0].send(record.offset())
-
-    @app.handler("u")
-    async def other(record: Any) -> None:
-        threads.add(threading.current_thread().name)
-        await clients[0].send(100 + record.offset())
-
-    @app.on_stop
-    async def closed() -> None:
-        await clients[0].send(-2)
-
-    lab.produce("a b")
-    lab.produce("a", topic="u")
-    with app:
-        deadline_s = time.monotonic() + 10.0
-        while len(clients[0].sent) < 3 and time.monotonic() < deadline_s:
-            time.sleep(0.01)
-    assert sorted(clients[0].sent) == [-2, 0, 1, 100]
-    assert threads == {"ehkafka-app-loop"}
-    assert not [thread for thread in threading.enumerate() if thread.name in threads]
-
-
-def test_async_hooks_raise_as_others_do(lab: Any) -> None:
-    """What on_start raises is the start's error, and on_stop's the stop's; the loop is gone."""
-    app = lab.app(nothing)
-
-    @app.on_start
-    async def opened() -> None:
-        raise ConnectionError("no pool")
-
-    with pytest.raises(ConnectionError, match="no pool"):
-        app.start()
-    assert app.state == "stopped"
-
-    other = lab.app(nothing)
-
-    @other.on_stop
-    async def closed() -> None:
-        raise ConnectionError("no goodbye")
-
-    other.start()
-    with pytest.raises(ConnectionError, match="no goodbye"):
-        other.stop()
-    assert "ehkafka-app-loop" not in [thread.name for thread in threading.enumerate()]
-
-
 # --- what is refused -------------------------------------------------------------------------------------
 
 
 def test_without_a_loop_it_is_refused(lab: Any) -> None:
-    """`run`, `start` and `with` have none; so has Spark. Nothing has started, and `async with` still works."""
+    """`run`, `start` and `with` have none; so has Spark. Nothing has started."""
     app = lab.app(nothing, loop="caller")
     with pytest.raises(ehkafka.errors.ConfigurationError, match=r"run\(\) enters it without one"):
         app.run()
@@ -222,19 +141,6 @@ def test_what_is_no_choice_is_refused_at_once(lab: Any, options: dict[str, Any])
     """By its name."""
     with pytest.raises(ehkafka.errors.ConfigurationError, match=next(iter(options))):
         lab.app(nothing, **options)
-
-
-def test_async_hooks_are_refused_on_spark(lab: Any) -> None:
-    """There they run on the driver, which has no loop."""
-    app = lab.app(nothing)
-    app.on_start(lambda: None)
-
-    @app.on_stop
-    async def closed() -> None:
-        """Close a pool."""
-
-    with pytest.raises(ehkafka.errors.ConfigurationError, match="closed is an async def, but on Spark"):
-        app.run_on_spark(None)
 
 
 # --- an object of another loop ---------------------------------------------------------------------------
@@ -410,80 +316,6 @@ def test_a_deadline_cancels_the_call_and_a_blocking_one_is_reported_with_its_sta
     entered.stop()
 
 
-# --- a loop that others end ------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("kind", ["handler", "batch_handler"])
-@pytest.mark.parametrize("way", ["closed", "cancelled"])
-def test_a_loop_that_ends_while_the_app_runs_ends_it_and_no_record_is_lost(
-    lab: Any, wait_for: Any, way: str, kind: str
-) -> None:
-    """Not even with `Skip()`, nor where a handler makes a failure of its cancellation; the stop is quick."""
-    began = threading.Event()
-    app = lab.app(loop="caller", stop_s=20.0, on_end=lambda _error: None)
-
-    async def handle(_given: Any) -> None:
-        began.set()
-        try:
-            await asyncio.sleep(60.0)
-        except asyncio.CancelledError:
-            raise ValueError("cut off") from None
-
-    getattr(app, kind)("t", on_failure=ehkafka.Skip(), retry=ehkafka.Retry(attempts=1))(handle)
-    lab.produce("a a b")
-    loop = asyncio.new_event_loop()
-
-    async def enter() -> None:
-        await app.__aenter__()
-        await until(began.is_set)
-        if way == "cancelled":
-            # As `asyncio.run` does with all that is left when its coroutine has ended.
-            rest = asyncio.all_tasks() - {asyncio.current_task()}
-            for task in rest:
-                task.cancel()
-            await asyncio.wait(rest)
-
-    loop.run_until_complete(enter())
-    began_s = time.monotonic()
-    if way == "closed":
-        loop.close()
-    assert app.wait(10.0)
-    assert time.monotonic() - began_s < 5.0
-    with pytest.raises(ehkafka.errors.HandlerFailedError, match=r"The event loop that entered the app was"):
-        app.stop()
-    if way == "cancelled":
-        loop.close()
-    assert lab.committed() in (None, 0)
-
-
-def test_the_end_of_asyncio_run_under_the_app_is_named(lab: Any) -> None:
-    """A task that nobody awaits has entered it: the run ends with the loop, and leaves nothing behind."""
-    began = threading.Event()
-    app = lab.app(loop="caller")
-
-    @app.handler("t", on_failure=ehkafka.Skip())
-    async def handle(_record: Any) -> None:
-        began.set()
-        await asyncio.sleep(60.0)
-
-    lab.produce("a")
-    tasks: list[Any] = []
-
-    async def live() -> None:
-        async with app:
-            await asyncio.sleep(60.0)
-
-    async def main() -> None:
-        tasks.append(asyncio.create_task(live()))
-        await until(began.is_set)
-
-    asyncio.run(main())
-    assert app.state == "stopped"
-    with pytest.raises(ehkafka.errors.HandlerFailedError, match="await the task that is in it"):
-        tasks[0].result()
-    assert lab.committed() in (None, 0)
-
-
 def test_http_is_mounted_beside_it(lab: Any) -> None:
     """`App.http_app` answers on the loop that the handlers share."""
     import httpx  # noqa: PLC0415 - for this test
@@ -500,19 +332,3 @@ def test_http_is_mounted_beside_it(lab: Any) -> None:
                 assert answer.status_code == 200, (path, answer.text)
 
     asyncio.run(main())
-
-
-def test_what_on_end_raises_is_reported(lab: Any, events: Any, wait_for: Any) -> None:
-    """As any hook's."""
-
-    def end(_error: Exception) -> None:
-        raise ValueError("no alarm")
-
-    app = lab.app(lambda _record: 1 / 0, on_end=end)
-    app.add_hook(events)
-    lab.produce("a")
-    app.start()
-    wait_for(lambda: events.of(UserCodeFailed))
-    assert events.of(UserCodeFailed)[0].where == "on_end"
-    with pytest.raises(ehkafka.errors.HandlerFailedError):
-        app.stop()

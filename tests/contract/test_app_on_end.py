@@ -13,6 +13,7 @@ import pytest
 
 import ehkafka
 from ehkafka.errors import HandlerFailedError
+from ehkafka.events import UserCodeFailed
 
 # Well below what a test waits, and above what a loaded machine takes.
 AT_ONCE_S = 3.0
@@ -85,7 +86,7 @@ def test_a_body_that_swallows_its_cancellation_gets_the_error_at_the_end(lab: An
     went_on: list[bool] = []
 
     async def main() -> None:
-        with pytest.raises(HandlerFailedError):
+        with pytest.raises(HandlerFailedError):  # noqa: PT012 - the block is tested
             async with app:
                 with suppress(asyncio.CancelledError):
                     await asyncio.sleep(30.0)
@@ -223,7 +224,7 @@ def test_a_failure_that_another_thread_has_fetched_ends_the_block_as_well(lab: A
     lab.produce("a")
 
     async def main() -> None:
-        with pytest.raises(HandlerFailedError):
+        with pytest.raises(HandlerFailedError):  # noqa: PT012 - the block is tested
             async with app:
                 try:
                     await asyncio.sleep(30.0)
@@ -253,10 +254,12 @@ def test_a_stop_that_somebody_asked_for_cuts_nothing_off(lab: Any) -> None:
 
 @pytest.mark.parametrize("dies", ["first", "second", "both"])
 def test_the_second_of_two_apps_that_dies_is_noticed_at_once(lab: Any, dies: str) -> None:
-    """In `async with a, b` whichever it is; the other one stops in good order, and no cancellation is left."""
+    """In `async with a, b` whichever it is; the other one stops in good order, no cancellation is left."""
     lab.judged = False  # two groups
     a, b = (
-        failing(lab, topic, group=group) if dies in (name, "both") else lab.app(lambda _r: None, topic, group=group)
+        failing(lab, topic, group=group)
+        if dies in (name, "both")
+        else lab.app(lambda _record: None, topic, group=group)
         for topic, group, name in (("t", "a", "first"), ("u", "b", "second"))
     )
     lab.produce("a")
@@ -301,7 +304,7 @@ def test_a_wait_outside_of_the_block_is_the_apps_own(lab: Any) -> None:
     lab.judged = False  # two groups
     a, b = lab.app(lambda _record: None, "t", group="a"), failing(lab, "u", group="b")
     answers: list[bool] = []
-    with pytest.raises(HandlerFailedError), a, b:
+    with pytest.raises(HandlerFailedError), a, b:  # noqa: PT012 - the block is tested
         assert a.wait(0.1) is False
         waiting = threading.Thread(target=lambda: answers.append(a.wait(1.0)))
         waiting.start()
@@ -341,7 +344,7 @@ def test_a_function_is_called_once_with_the_error_and_nothing_is_cut_off(lab: An
     lab.produce("a")
 
     async def main() -> None:
-        with pytest.raises(HandlerFailedError):
+        with pytest.raises(HandlerFailedError):  # noqa: PT012 - the block is tested
             async with app:
                 async with asyncio.timeout(10.0):
                     while not called:  # noqa: ASYNC110 - what is tested
@@ -423,3 +426,19 @@ def test_run_raises_and_sends_no_signal(lab: Any) -> None:
     finally:
         signal.signal(signal.SIGTERM, before)
     assert came == []
+
+
+def test_what_on_end_raises_is_reported(lab: Any, events: Any, wait_for: Any) -> None:
+    """As any hook's."""
+
+    def end(_error: Exception) -> None:
+        raise ValueError("no alarm")
+
+    app = lab.app(lambda _record: 1 / 0, on_end=end)
+    app.add_hook(events)
+    lab.produce("a")
+    app.start()
+    wait_for(lambda: events.of(UserCodeFailed))
+    assert events.of(UserCodeFailed)[0].where == "on_end"
+    with pytest.raises(ehkafka.errors.HandlerFailedError):
+        app.stop()

@@ -2,6 +2,6 @@
 
 `workers` is the pool, `tasks` takes lanes, awaits their calls and hands them in, `loop` is the loop's
 thread, woken by a `LoopGate`, `stack` where a suspended call stands. `shared` is a loop for all coroutines
-of a run, the caller's or the app's, `guests` the pool on it, `other_loop` what an object of another is
-told by.
+of a run, the caller's or the app's, `guests` the pool on it, `other_loop` explains the errors of
+objects that belong to another.
 """

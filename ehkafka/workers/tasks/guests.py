@@ -49,13 +49,14 @@ class GuestWorkers(AsyncioWorkers):
         self._shared.call(self._begin)
         try:
             self._shared.wait_for(self._ready, f"handler {self._name!r}")
-            if isinstance(self._set_up_error, asyncio.CancelledError):
-                raise self._shared.ended(f"on_worker_start of handler {self._name!r}")
-            if self._set_up_error is not None:
-                raise self._set_up_error
         except BaseException:
             self._exchange.close()
             raise
+        if self._set_up_error is not None:
+            self._exchange.close()
+            if isinstance(self._set_up_error, asyncio.CancelledError):
+                raise self._shared.ended(f"on_worker_start of handler {self._name!r}")
+            raise self._set_up_error
 
     def stop(self, timeout_s: float) -> list[str]:
         """Let the tasks end once nothing is left to do; return their name if that is not by `timeout_s`."""
@@ -74,7 +75,7 @@ class GuestWorkers(AsyncioWorkers):
             return
         self._has_ended.set()
         if self._tasks is not None:
-            self._tasks.abandon()
+            self._tasks.hold_all()
         self._on_death(self._shared.ended(f"handler {self._name!r}"))
 
     def owns(self, thread: threading.Thread) -> bool:

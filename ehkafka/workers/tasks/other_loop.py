@@ -39,7 +39,7 @@ def explain_other_loop(error: BaseException, handler: str, *, is_callers: bool) 
         else "make the app with App(loop='caller') and enter it by `async with app` where that object was "
         "made, or open the object in on_worker_start, which runs on the handler's loop"
     )
-    hint = f"handler {handler!r} used an object of another event loop, while loop= has it run on {whose}: {remedy}"
+    hint = f"handler {handler!r} used an object of another event loop; loop= has it run on {whose}: {remedy}"
     if error.args == (text,):
         error.args = (f"{text} ({hint})",)
     else:

@@ -129,7 +129,7 @@ class LaneTasks:
             if one.lane is not None and one.lane.assignment.ended:
                 one.task.cancel("the record's partition is no longer this member's")
 
-    def abandon(self) -> None:
+    def hold_all(self) -> None:
         """Hand in the lanes of a loop that was closed: their calls never end. Not on its thread."""
         self.is_dead = True
         for one in list(self.live.values()):
