@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from contextlib import suppress
 from typing import Any
 
 import ehkafka
 
 LIMIT_S = 30.0
+# Well below what a test waits, and above what a loaded machine takes.
+AT_ONCE_S = 3.0
 
 
 class InLoop:
@@ -90,3 +93,17 @@ async def until(true: Any, limit_s: float = 15.0) -> None:
     async with asyncio.timeout(limit_s):
         while not true():  # noqa: ASYNC110 - another thread's work
             await asyncio.sleep(0.005)
+
+
+def failing(lab: Any, topic: str = "t", **options: Any) -> Any:
+    """Make an app whose first record ends it; `lab.produce` says when."""
+
+    def fail(record: Any) -> None:
+        raise ValueError(f"no luck with {record.topic()}")
+
+    return lab.app(fail, topic, **options)
+
+
+def is_at_once(began_s: float) -> bool:
+    """Tell whether that was a moment ago."""
+    return time.monotonic() - began_s < AT_ONCE_S

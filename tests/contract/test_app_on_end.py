@@ -6,7 +6,7 @@ import asyncio
 import signal
 import threading
 import time
-from contextlib import AsyncExitStack, suppress
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -14,24 +14,7 @@ import pytest
 import ehkafka
 from ehkafka.errors import HandlerFailedError
 from ehkafka.events import UserCodeFailed
-
-# Well below what a test waits, and above what a loaded machine takes.
-AT_ONCE_S = 3.0
-
-
-def failing(lab: Any, topic: str = "t", **options: Any) -> Any:
-    """Make an app whose first record ends it; `lab.produce` says when."""
-
-    def fail(record: Any) -> None:
-        raise ValueError(f"no luck with {record.topic()}")
-
-    return lab.app(fail, topic, **options)
-
-
-def is_at_once(began_s: float) -> bool:
-    """Tell whether that was a moment ago."""
-    return time.monotonic() - began_s < AT_ONCE_S
-
+from tests.contract.in_loop import failing, is_at_once
 
 # --- a task ----------------------------------------------------------------------------------------------
 
@@ -60,6 +43,34 @@ def test_the_task_in_the_block_is_cut_off_and_the_error_is_raised_at_its_end(lab
         assert app.state == "stopped"
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("loop", ["own", "caller"])
+def test_a_failure_before_the_block_begins_is_raised_by_the_block(lab: Any, wait_for: Any, loop: str) -> None:
+    """Not as a cancellation of the start."""
+    app = lab.app(loop=loop)
+    start = app._start
+
+    @app.handler("t")
+    async def fail(_record: Any) -> None:
+        raise ValueError("no luck")
+
+    def start_and_fail(*given: Any) -> None:
+        start(*given)
+        wait_for(lambda: app.state != "running")
+
+    app._start = start_and_fail
+    lab.produce("a")
+    inside: list[bool] = []
+
+    async def main() -> None:
+        async with app:
+            inside.append(True)
+            await asyncio.sleep(30.0)
+
+    with pytest.raises(HandlerFailedError):
+        asyncio.run(main())
+    assert inside == [True]
 
 
 def test_a_block_that_ends_by_itself_raises_the_error_too(lab: Any, wait_for: Any) -> None:
@@ -247,87 +258,6 @@ def test_a_stop_that_somebody_asked_for_cuts_nothing_off(lab: Any) -> None:
 
     asyncio.run(main())
     assert lab.committed() == 1
-
-
-# --- two apps --------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("dies", ["first", "second", "both"])
-def test_the_second_of_two_apps_that_dies_is_noticed_at_once(lab: Any, dies: str) -> None:
-    """In `async with a, b` whichever it is; the other one stops in good order, no cancellation is left."""
-    lab.judged = False  # two groups
-    a, b = (
-        failing(lab, topic, group=group)
-        if dies in (name, "both")
-        else lab.app(lambda _record: None, topic, group=group)
-        for topic, group, name in (("t", "a", "first"), ("u", "b", "second"))
-    )
-    lab.produce("a")
-    lab.produce("a", topic="u")
-
-    async def main() -> None:
-        began_s = time.monotonic()
-        with pytest.raises(HandlerFailedError, match="no luck with"):
-            async with a, b:
-                await asyncio.sleep(30.0)
-        assert is_at_once(began_s)
-        task = asyncio.current_task()
-        assert task is not None
-        assert task.cancelling() == 0
-        assert (a.state, b.state) == ("stopped", "stopped")
-
-    asyncio.run(main())
-
-
-@pytest.mark.parametrize("dies", ["first", "second"])
-@pytest.mark.parametrize("waits_for", ["first", "second"])
-def test_a_wait_for_one_of_two_apps_notices_both(lab: Any, dies: str, waits_for: str) -> None:
-    """In `with a, b:` a wait for either ends when the other one has failed."""
-    lab.judged = False  # two groups
-    apps = {
-        name: failing(lab, topic, group=name)
-        if name == dies
-        else lab.app(lambda _record: None, topic, group=name)
-        for name, topic in (("first", "t"), ("second", "u"))
-    }
-    lab.produce("a")
-    lab.produce("a", topic="u")
-    began_s = time.monotonic()
-    with pytest.raises(HandlerFailedError, match="no luck with"), apps["first"], apps["second"]:
-        assert apps[waits_for].wait(30.0) is True
-    assert is_at_once(began_s)
-    assert {app.state for app in apps.values()} == {"stopped"}
-
-
-def test_a_wait_outside_of_the_block_is_the_apps_own(lab: Any) -> None:
-    """Another thread waits for one app, and is not bothered by others; time-outs are kept."""
-    lab.judged = False  # two groups
-    a, b = lab.app(lambda _record: None, "t", group="a"), failing(lab, "u", group="b")
-    answers: list[bool] = []
-    with pytest.raises(HandlerFailedError), a, b:  # noqa: PT012 - the block is tested
-        assert a.wait(0.1) is False
-        waiting = threading.Thread(target=lambda: answers.append(a.wait(1.0)))
-        waiting.start()
-        lab.produce("a", topic="u")
-        waiting.join(10.0)
-        a.wait(10.0)
-    assert answers == [False]
-
-
-def test_apps_in_an_exit_stack_are_noticed_as_well(lab: Any) -> None:
-    """Entered one by one, left in the other order."""
-    lab.judged = False  # two groups
-    a, b = lab.app(lambda _record: None, "t", group="a"), failing(lab, "u", group="b")
-    lab.produce("a", topic="u")
-
-    async def main() -> None:
-        async with AsyncExitStack() as stack:
-            for app in (a, b):
-                await stack.enter_async_context(app)
-            await asyncio.sleep(30.0)
-
-    with pytest.raises(HandlerFailedError):
-        asyncio.run(main())
 
 
 # --- other choices ---------------------------------------------------------------------------------------
