@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from ehkafka.app.configuration import Configurable, Configuration
 from ehkafka.app.entering import Entering
+from ehkafka.app.in_test import InTest
 from ehkafka.app.on_spark import OnSpark
 from ehkafka.app.registration import Registration
 from ehkafka.app.shown import Shown
@@ -28,6 +28,7 @@ from ehkafka.wording.calling import plainly
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Unpack
 
     from ehkafka.app.entering import LoopChoice
     from ehkafka.app.on_end import ByHand, OnEnd
@@ -35,10 +36,12 @@ if TYPE_CHECKING:
     from ehkafka.endpoint import Endpoint
     from ehkafka.events.history import History
     from ehkafka.http.options import Http
+    from ehkafka.positions.start import Start
     from ehkafka.run.options import AppOptions
     from ehkafka.run.runtime import Runtime
     from ehkafka.run.until import Until, UntilWord
     from ehkafka.settings import Drain
+    from ehkafka.settings.keywords import AppSettings
     from ehkafka.workers.tasks.shared import SharedLoop
 
 State = Literal["new", "starting", "running", "stopping", "stopped"]
@@ -47,7 +50,7 @@ State = Literal["new", "starting", "running", "stopping", "stopped"]
 STOP_SLACK_S = 5.0
 
 
-class App(Entering, Registration, Configurable, Shown, Supervised, OnSpark, Web):
+class App(Entering, Registration, Configurable, Shown, Supervised, OnSpark, Web, InTest):
     """A consumer group's member: handlers, and one consumer that feeds them.
 
     - `group` (required): the consumer group.
@@ -65,10 +68,9 @@ class App(Entering, Registration, Configurable, Shown, Supervised, OnSpark, Web)
       async handler; `"caller"` on the one that enters the app by `async with app`, so that they share its
       clients. Then it is entered in no other way.
     - `on_end` (default `"raise"`): what an error that ends the app does to who entered it: `"raise"` it there
-      (`async with` cancels the task and raises at the block's end; in `with`, `wait()` raises it, also that
-      of another app around it, else the block's end); `"signal"` sends SIGTERM to the own process, so that a
-      web server stops; or a function is called with the error, on the loop of an `async with`. `run()` raises
-      it in any case.
+      at once (`async with` cancels the task; in `with`, `wait()` raises it, also of another app around it);
+      `"signal"` sends SIGTERM to the own process, so that a web server stops; or a function is called with
+      the error, on the loop of an `async with`. The block's end, and `run()`, raise it in any case.
     - `**settings`: the fields of `ehkafka.settings.Settings`, which has a line for each: commits, limits,
       stop, health, and librdkafka's properties as `consumer={…}`.
 
@@ -81,13 +83,13 @@ class App(Entering, Registration, Configurable, Shown, Supervised, OnSpark, Web)
         *,
         group: str,
         endpoint: Endpoint | None = None,
-        start: Any = None,
+        start: Start | None = None,
         history: History | None = None,
         mirror: MirrorChoice | None = None,
         http: str | Http | None = None,
         loop: LoopChoice = "own",
         on_end: OnEnd = "raise",
-        **settings: Any,
+        **settings: Unpack[AppSettings],
     ) -> None:
         super().__init__()
         self._configuration = Configuration(group, endpoint, start, settings)
@@ -279,7 +281,7 @@ class App(Entering, Registration, Configurable, Shown, Supervised, OnSpark, Web)
         if here is self._starter or runtime.owns(here) or self._is_on_loop(here):
             return  # it would wait for itself
         self._raise_here()
-        limit_s = max(0.0, request.deadline_s - time.monotonic()) + STOP_SLACK_S
+        limit_s = max(0.0, request.deadline_s - runtime.app.clock.now_s()) + STOP_SLACK_S
         if not runtime.wait(limit_s):
             raise EngineError(f"The app did not end within {limit_s:.0f} s. Please report it.")
         self._finish()
@@ -365,6 +367,7 @@ class App(Entering, Registration, Configurable, Shown, Supervised, OnSpark, Web)
             history=self._history,
             mirror=self._mirror,
             until=self._until,
+            clock=self._clock,
             advertise=None if self._http is None else self._http.advertise,
             shared_loop=self._shared_loop,
         )

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from typing import Self
 
     from ehkafka.app.on_end import OnEnd
+    from ehkafka.errors import EhkafkaError
     from ehkafka.run.runtime import Runtime
+    from ehkafka.settings.clock import Clock
     from ehkafka.workers.tasks.shared import AppLoop, SharedLoop
 
 LoopChoice = Literal["own", "caller"]
@@ -34,6 +36,7 @@ class Entering:
     _on_stop: list[Callable[[], Any]]
     _runtime: Runtime | None
     _loop: LoopChoice
+    _clock: Clock
     _on_end: OnEnd
     # The last one who entered; None in `run`, which raises the failure itself. Under `App._lock`.
     _entered: ByHand | None = None
@@ -64,7 +67,7 @@ class Entering:
 
     def __enter__(self) -> Self:
         self._refuse_without_loop("`with app`")
-        self._start(lambda: InThread(self._failure, self._on_end))
+        self._start(lambda: InThread(self._ended_by, self._on_end))
         return self
 
     def __exit__(
@@ -104,7 +107,7 @@ class Entering:
         finally:
             entered.let_go()
         # Another thread's `stop` may have raised it there, but this block was cut off by it.
-        if entered.is_interrupted and (failure := self._failure()) is not None:
+        if entered.is_interrupted and (failure := self._ended_by()) is not None:
             raise failure
 
     def _raise_here(self) -> None:
@@ -112,7 +115,7 @@ class Entering:
         if self._entered is not None:
             self._entered.is_inside = False
 
-    def _failure(self) -> Any:
+    def _ended_by(self) -> EhkafkaError | None:
         return None if self._runtime is None else self._runtime.failure
 
     def _changed(self, runtime: Runtime) -> None:
@@ -134,6 +137,11 @@ class Entering:
             if waited is not None:
                 return waited
         return runtime.wait(timeout_s)
+
+    @property
+    def is_on_callers_loop(self) -> bool:
+        """True where coroutines run on the loop that enters the app: `App(loop="caller")`."""
+        return self._loop == "caller"
 
     # --- the loop ----------------------------------------------------------------------------------
 
@@ -160,7 +168,7 @@ class Entering:
         if loop is None and any(map(is_async, (*self._on_start, *self._on_stop))):
             from ehkafka.workers.tasks.shared import AppLoop  # noqa: PLC0415 - asyncio
 
-            loop = AppLoop()
+            loop = AppLoop(self._clock)
         self._shared_loop = loop
         return loop
 

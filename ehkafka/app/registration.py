@@ -5,9 +5,10 @@ Checks each thing at once, so that a mistake is an exception where it stands. St
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from ehkafka.errors import ConfigurationError
+from ehkafka.handlers.arguments import names_of_caller, payload_of
 from ehkafka.handlers.spec import (
     HandlerSpec,
     check_topics,
@@ -24,10 +25,14 @@ from ehkafka.wording.calling import must_take, plainly, renamed
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
     from datetime import timedelta
+    from typing import Literal, Unpack
 
+    from ehkafka.app import decorators, keywords
     from ehkafka.app.configuration import Configuration
     from ehkafka.events import Hook
     from ehkafka.headers import HeaderMode
+    from ehkafka.positions.start import Start
+    from ehkafka.records import Record
     from ehkafka.workers.processes.option import Processes
 
 Function = TypeVar("Function", bound="Callable[..., Any]")
@@ -46,8 +51,8 @@ class Registration:
         self._on_error: Callable[..., Any] | None = None
         self._on_start: list[Callable[[], Any]] = []
         self._on_stop: list[Callable[[], Any]] = []
-        self._worker_set_up: Callable[[], None] | None = None
-        self._worker_tear_down: Callable[[], None] | None = None
+        self._worker_set_up: Callable[[], Any] | None = None
+        self._worker_tear_down: Callable[[], Any] | None = None
         self._event_hooks: list[Hook] = []
 
     @property
@@ -65,17 +70,25 @@ class Registration:
         ]
         return tuple(sorted([*found, *(f"event hook {kind.__qualname__}" for kind in theirs)]))
 
+    @overload
+    def handler(
+        self, *topics: str, raw: Literal[False] = ..., **options: Unpack[keywords.HandlerOptions]
+    ) -> decorators.HandlerDecorator: ...
+    @overload
+    def handler(
+        self, *topics: str, raw: Literal[True], **options: Unpack[keywords.RawHandlerOptions]
+    ) -> decorators.RawHandlerDecorator: ...
     @plainly
     def handler(
         self,
         *topics: str,
-        order_by: Callable[..., Hashable] = by_key,
+        order_by: Callable[[Any], Hashable] = by_key,
         scope: Scope = "partition",
         null_key: NullKey = "spread",
         workers: int | Processes = 16,
         raw: bool = False,
         headers: HeaderMode = "auto",
-        start: Any = None,
+        start: Start | None = None,
         max_age: timedelta | None = None,
         retry: Retry | RetryFunction = NO_RETRY,
         on_failure: FailurePolicy | None = None,
@@ -83,9 +96,13 @@ class Registration:
         rate_limit: float | None = None,
         rate_burst: int | None = None,
         express: bool | None = None,
+        value: Any = None,
+        decoder: Callable[..., Any] | None = None,
     ) -> Callable[[Function], Function]:
         """Register a function `(record)`, or a class with `process(record)`, as the topics' handler.
 
+        A parameter with a type, such as `(reading: Reading)` or `(record: Record, reading: Reading)`, gets
+        the decoded payload; a payload that does not fit it is a `RejectRecord` before the handler is called.
         A class gets one instance for each partition, with `open(partition)` and `close(reason)` around it
         where it has them. Raises `ConfigurationError`.
 
@@ -114,6 +131,10 @@ class Registration:
         - `headers` (default `"auto"`): how `Record.properties` decodes: `"auto"` (AMQP values or text on
           Event Hubs, text elsewhere), `"amqp"`, or `"raw"` for the bytes; `ehkafka.headers.modes` has the
           rules.
+        - `value` (a type, default `None`): what a payload is decoded to. `None`: what the handler's
+          annotation says, if it says anything.
+        - `decoder` (a function, default `None`): decodes the payload, called with its bytes, or with these
+          and the record. `None`: JSON, text or bytes, as the type wants it.
         - `start` (default `None`): where partitions of these topics begin. `None`: as the app's `start` says.
         - `max_age` (a timedelta, default `None`): skip older records of these topics. `None`: as the app's
           `max_age` says.
@@ -142,6 +163,7 @@ class Registration:
 
         def register(function: Function) -> Function:
             self._must_be_new("handler")
+            asked = {"value": value, "decoder": decoder, "raw": raw is True, "names": names_of_caller()}
             spec = HandlerSpec(
                 topics=named,
                 function=function,
@@ -159,6 +181,7 @@ class Registration:
                 rate_limit=rate_limit,
                 rate_burst=rate_burst,
                 express=express,
+                payload=payload_of(function, **asked),
             )
             self._add(spec)
             return function
@@ -180,16 +203,18 @@ class Registration:
         batch_bytes_max: int | None = None,
         wait_s_max: float = 1.0,
         workers: int = 4,
-        order_by: Callable[..., Hashable] = by_key,
+        order_by: Callable[[Record], Hashable] = by_key,
         scope: Scope = "partition",
         null_key: NullKey = "spread",
         unique_keys: bool = False,
         headers: HeaderMode = "auto",
-        start: Any = None,
+        start: Start | None = None,
         max_age: timedelta | None = None,
         retry: Retry | RetryFunction = NO_RETRY,
         on_failure: FailurePolicy | None = None,
-    ) -> Callable[[Function], Function]:
+        value: Any = None,
+        decoder: Callable[..., Any] | None = None,
+    ) -> decorators.BatchHandlerDecorator:
         """Register a function `(batch)` as the topics' handler, called with many records at once.
 
         A function that returns has finished every record for which it called neither `batch.fail(record,
@@ -231,6 +256,10 @@ class Registration:
         - `headers` (default `"auto"`): how `Record.properties` decodes: `"auto"` (AMQP values or text on
           Event Hubs, text elsewhere), `"amqp"`, or `"raw"` for the bytes; `ehkafka.headers.modes` has the
           rules.
+        - `value` (a type, default `None`): what a payload is decoded to. `None`: what the handler's
+          annotation says, if it says anything.
+        - `decoder` (a function, default `None`): decodes the payload, called with its bytes, or with these
+          and the record. `None`: JSON, text or bytes, as the type wants it.
         - `start` (default `None`): where partitions of these topics begin. `None`: as the app's `start` says.
         - `max_age` (a timedelta, default `None`): skip older records of these topics. `None`: as the app's
           `max_age` says.
@@ -252,6 +281,7 @@ class Registration:
 
         def register(function: Function) -> Function:
             self._must_be_new("batch handler")
+            asked = {"value": value, "decoder": decoder, "batch": True, "names": names_of_caller()}
             self._add(
                 BatchSpec(
                     topics=named,
@@ -270,6 +300,7 @@ class Registration:
                     max_age=max_age,
                     retry=retry,
                     on_failure=Stop() if on_failure is None else on_failure,
+                    payload=payload_of(function, **asked),
                 )
             )
             return function
@@ -288,7 +319,7 @@ class Registration:
         self._specs.append(spec)
 
     @plainly
-    def use(self, middleware: Function) -> Function:
+    def use(self, middleware: decorators.Middleware) -> decorators.Middleware:
         """Wrap every handler in `middleware(record, call_next)`; the first one used is the outermost.
 
         Around `async def` handlers it is an `async def`, too, and awaits `call_next(record)`.
@@ -300,13 +331,12 @@ class Registration:
         return middleware
 
     @plainly
-    def on_start(self, function: Function) -> Function:
+    def on_start(self, function: decorators.Hook) -> decorators.Hook:
         """Call a function in the thread that starts the app: the broker is reached, no record came yet.
 
-        May be a decorator. An `async def` runs on an event loop, and so do those of `on_stop`: with
-        `loop="caller"` on the one that entered the app; else on one that the app makes for them, which lives
-        from the start to the stop and is the loop of all async handlers, too. So what is opened here serves
-        the handlers in both cases.
+        May be a decorator. An `async def` runs with `loop="caller"` on the loop that entered the app; else on
+        one that the app makes for it, which lives until the stop and is the loop of all async handlers, too.
+        So what it opens serves them in both cases.
         """
         self._must_be_new("on_start")
         must_be_callable(function, "on_start")
@@ -315,10 +345,10 @@ class Registration:
         return function
 
     @plainly
-    def on_stop(self, function: Function) -> Function:
+    def on_stop(self, function: decorators.Hook) -> decorators.Hook:
         """Call a function after the last record, if the on_start functions ran; last registered first.
 
-        It runs in the thread that stops the app, an `async def` on the loop that `on_start` names.
+        It runs in the thread that stops the app, an `async def` on the loop of those of `on_start`.
         """
         self._must_be_new("on_stop")
         must_be_callable(function, "on_stop")
@@ -327,7 +357,7 @@ class Registration:
         return function
 
     @plainly
-    def on_worker_start(self, function: Function) -> Function:
+    def on_worker_start(self, function: decorators.Hook) -> decorators.Hook:
         """Call a function in each worker thread before its first record.
 
         For `async def` handlers it runs once in the handler's event loop, and may be an `async def` itself.
@@ -339,7 +369,7 @@ class Registration:
         return function
 
     @plainly
-    def on_worker_stop(self, function: Function) -> Function:
+    def on_worker_stop(self, function: decorators.Hook) -> decorators.Hook:
         """Call a function in each worker thread, or event loop, after its last record."""
         self._must_be_new("on_worker_stop")
         must_be_callable(function, "on_worker_stop")
@@ -348,7 +378,7 @@ class Registration:
         return function
 
     @plainly
-    def on_error(self, function: Function) -> Function:
+    def on_error(self, function: decorators.ErrorHook) -> decorators.ErrorHook:
         """Let `function(kind, partition, record, error)` hear of errors and answer them.
 
         `kind` is `handler` (called on the worker's thread) or `connection` (partition and record are
@@ -362,22 +392,22 @@ class Registration:
         return function
 
     @plainly
-    def on_assigned(self, function: Function) -> Function:
+    def on_assigned(self, function: decorators.PartitionHook) -> decorators.PartitionHook:
         """Call `function(partition)` on the hook thread before the first record of an assignment."""
         return self._set_partition_hook("on_assigned", function)
 
     @plainly
-    def on_revoked(self, function: Function) -> Function:
+    def on_revoked(self, function: decorators.RevokeHook) -> decorators.RevokeHook:
         """Call `function(partition, reason)` after the last record; reason: `revoked` or `stopped`."""
         return self._set_partition_hook("on_revoked", function)
 
     @plainly
-    def on_lost(self, function: Function) -> Function:
+    def on_lost(self, function: decorators.PartitionHook) -> decorators.PartitionHook:
         """Call `function(partition)` when a partition was lost: another member may have it already."""
         return self._set_partition_hook("on_lost", function)
 
     @plainly
-    def on_idle(self, function: Function) -> Function:
+    def on_idle(self, function: decorators.PartitionHook) -> decorators.PartitionHook:
         """Call `function(partition)` once when nothing has come for `idle_s` and all is finished."""
         return self._set_partition_hook("on_idle", function)
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from ehkafka.events.history import History
+    from ehkafka.handlers.payload import Payload
     from ehkafka.handlers.spec import HandlerSpec
     from ehkafka.lanes.lane import Lane
     from ehkafka.records import Message
@@ -53,10 +54,12 @@ class HandlerCall:
     function: Callable[[Any], object]
     middleware: tuple[Any, ...]
     make_record: type[Record]
+    payload: Payload | None = None
 
     def bind(self) -> Callable[[Message, int], None]:
         """Return what is called with each message and its attempt."""
-        handler = _with_middleware(_really_run(self.function), self.middleware)
+        function = self.function if self.payload is None else self.payload.around(self.function)
+        handler = _with_middleware(_really_run(function), self.middleware)
         make_record = self.make_record
 
         def call(message: Message, attempt: int) -> None:
@@ -69,13 +72,13 @@ class HandlerCall:
 def make_call(spec: HandlerSpec, middleware: Sequence[Any], make_record: type[Record]) -> HandlerCall:
     """Return how a function handler is called in another process. Raises `ConfigurationError`."""
     _must_be_of_a_kind(spec, middleware)
-    return HandlerCall(spec.function, tuple(middleware), make_record)
+    return HandlerCall(spec.function, tuple(middleware), make_record, spec.payload)
 
 
 def _for_function(
     spec: HandlerSpec, middleware: Sequence[Any], make_record: type[Record]
 ) -> Callable[[Lane], object]:
-    handler = with_middleware(spec.function, middleware)
+    handler = with_middleware(spec.of_record(spec.function), middleware)
 
     def call(lane: Lane) -> None:
         if (result := handler(make_record(lane.head, lane.attempts + 1))) is not None:  # type: ignore[arg-type]
@@ -92,7 +95,8 @@ def _for_class(
     spec: HandlerSpec, middleware: Sequence[Any], make_record: type[Record]
 ) -> Callable[[Lane], object]:
     def process(lane: Lane) -> None:
-        handler = with_middleware(lane.assignment.context.process, middleware)  # type: ignore[attr-defined]
+        process = spec.of_record(lane.assignment.context.process)  # type: ignore[attr-defined]
+        handler = with_middleware(process, middleware)
         must_have_run(handler(_given(lane, make_record, raw=spec.raw)))
 
     return process
@@ -218,7 +222,7 @@ def make_invoke_async(
 def _for_function_async(
     spec: HandlerSpec, middleware: Sequence[Any], make_record: type[Record]
 ) -> InvokeAsync:
-    function = spec.function
+    function = spec.of_record(spec.function)
     handler: Any = _with_middleware(_really_run_async(function) if middleware else function, middleware)
 
     # No coroutine of its own: whoever awaits the handler's looks at its result, too.
@@ -235,7 +239,7 @@ def _for_function_async(
 def _for_class_async(spec: HandlerSpec, middleware: Sequence[Any], make_record: type[Record]) -> InvokeAsync:
     def process(lane: Lane) -> Awaitable[object]:
         record = _given(lane, make_record, raw=spec.raw)
-        function = lane.assignment.context.process  # type: ignore[attr-defined]
+        function = spec.of_record(lane.assignment.context.process)  # type: ignore[attr-defined]
         handler: Any = _with_middleware(_really_run_async(function) if middleware else function, middleware)
         return handler(record)  # type: ignore[no-any-return]
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from typing import TypeGuard
 
     from ehkafka.handlers.batch import BatchSpec
+    from ehkafka.handlers.payload import Payload
 
 WORKERS_MAX = 10_000
 # Tasks of one event loop.
@@ -59,6 +60,8 @@ class HandlerSpec:
     rate_limit: float | None = None
     rate_burst: int | None = None
     express: bool | None = None
+    # What its records are decoded to; None where it takes the record alone.
+    payload: Payload | None = None
 
     # What it is called with.
     argument: ClassVar[str] = "record"
@@ -110,7 +113,9 @@ class HandlerSpec:
         self._check_limits(where)
 
     def _check_arguments(self, where: str) -> None:
-        given = ("message",) if self.raw is True else (self.argument,)
+        given: tuple[str, ...] = ("message",) if self.raw is True else (self.argument,)
+        if self.payload is not None and self.argument == "record":
+            given = self.payload.arguments
         if not self.is_class:
             kind = "async def" if self.is_async else "def"
             right = f"write {kind} {self.name}({given[0]}), and open what else it needs in on_worker_start"
@@ -215,6 +220,12 @@ class HandlerSpec:
     def is_async(self) -> bool:
         """True when its calls are awaited, on asyncio workers."""
         return is_async(self._called)
+
+    def of_record(self, function: Any) -> Any:
+        """Return the function, or an instance's method, as one of a record alone."""
+        if self.payload is None or self.argument != "record":
+            return function
+        return self.payload.around_async(function) if self.is_async else self.payload.around(function)
 
     @property
     def _called(self) -> Any:

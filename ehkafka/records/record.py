@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import orjson
 
@@ -18,6 +18,8 @@ from ehkafka.records.deferral import DEADLINE_S, Deferred, defer
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError
+    from confluent_kafka import Message as KafkaMessage
+    from confluent_kafka._types import HeadersType
 
     from ehkafka.headers import HeaderMode, Value
     from ehkafka.records.message import Headers, Message
@@ -49,13 +51,13 @@ class Record:
         self.attempt = attempt
 
     @property
-    def message(self) -> Any:
+    def message(self) -> KafkaMessage:
         """A `confluent_kafka.Message` of the record's own: whatever is set in it is seen by this call alone.
 
         Made when it is first asked for. What is retried or dead-lettered is what was received.
         """
         self._message = message = own_copy(self._message)
-        return message
+        return cast("KafkaMessage", message)
 
     def key(self) -> bytes | None:
         """Return the record's key as produced, `None` when it has none."""
@@ -97,11 +99,39 @@ class Record:
         """Return `None`: an error never reaches a handler as a record."""
         return self._message.error()
 
-    def __getattr__(self, name: str) -> Any:
-        """Everything else that a `Message` can do (`set_value`, `delivery_count`, …) is the message's."""
-        if name == "_message":  # not set yet: copy and pickle ask an empty object
-            raise AttributeError(name)
-        return getattr(self.message if name.startswith("set_") else self._message, name)
+    if TYPE_CHECKING:
+        # All that `__getattr__` finds, by name, so that an editor knows a mistyped one.
+        def set_key(self, key: Any) -> None:
+            """Set the key of `message`."""
+
+        def set_value(self, value: Any) -> None:
+            """Set the value of `message`."""
+
+        def set_topic(self, topic: str) -> None:
+            """Set the topic of `message`."""
+
+        def set_headers(self, headers: HeadersType) -> None:
+            """Set the headers of `message`."""
+
+        def set_error(self, error: KafkaError | None) -> None:
+            """Set the error of `message`."""
+
+        def deserialized_key(self) -> Any:
+            """Return the key: only a `DeserializingConsumer` makes something else of it."""
+
+        def deserialized_value(self) -> Any:
+            """Return the value: only a `DeserializingConsumer` makes something else of it."""
+
+        def delivery_count(self) -> int | None:
+            """Return `None`: only a share consumer counts deliveries."""
+
+    else:
+
+        def __getattr__(self, name: str) -> Any:
+            """Everything else that a `Message` can do (`set_value`, `delivery_count`, …) is the message's."""
+            if name == "_message":  # not set yet: copy and pickle ask an empty object
+                raise AttributeError(name)
+            return getattr(self.message if name.startswith("set_") else self._message, name)
 
     def __len__(self) -> int:
         """Return the length of the value in bytes, 0 for a tombstone."""

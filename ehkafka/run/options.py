@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ehkafka.endpoint.properties.ahead import Ahead
 from ehkafka.endpoint.properties.layers import consumer_properties
 from ehkafka.intake.context import PartitionHooks
+from ehkafka.settings.clock import REAL_CLOCK, Clock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,6 +46,8 @@ class AppOptions:
     mirror: MirrorChoice | None = None
     # None: the run goes on until somebody stops it.
     until: Until | None = None
+    # What all of the run asks for the time.
+    clock: Clock = REAL_CLOCK
     # Where its page is, for other members' pages.
     advertise: str | None = None
     # The loop of all coroutines; None: each async handler has one of its own.

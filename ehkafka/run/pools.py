@@ -7,7 +7,6 @@ wants it: most apps have one.
 from __future__ import annotations
 
 import inspect
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -83,7 +82,7 @@ class Pools:
         invoke = make_invoke(*called)
         attempts = None
         if spec.deadline_s is not None:
-            attempts = AttemptClock(spec.name, spec.deadline_s, time.monotonic)
+            attempts = AttemptClock(spec.name, spec.deadline_s, self.app.clock.now_s)
             invoke = attempts.timed(invoke)
         run_chunk = None
         if may_express(spec):
@@ -104,11 +103,13 @@ class Pools:
         invoke = make_invoke_async(*called, deadline_s=spec.deadline_s)
         attempts = None
         if spec.deadline_s is not None:
-            attempts = AttemptClock(spec.name, spec.deadline_s, time.monotonic)
+            attempts = AttemptClock(spec.name, spec.deadline_s, self.app.clock.now_s)
             invoke = attempts.timed_async(invoke)
         options = self._options(spec, parts, size_of(spec), self._guarded_loop_tear_down())
         if (shared := self.app.shared_loop) is None:
-            return Pool(AsyncioWorkers(parts.exchange, options, invoke=invoke), attempts)
+            return Pool(
+                AsyncioWorkers(parts.exchange, options, invoke=invoke, clock=self.app.clock), attempts
+            )
         from ehkafka.workers.tasks.guests import GuestWorkers  # noqa: PLC0415
 
         return Pool(GuestWorkers(parts.exchange, options, invoke=invoke, shared=shared), attempts)
@@ -125,7 +126,7 @@ class Pools:
         if spec.is_async and (shared := self.app.shared_loop) is not None:
             loop = GuestBatchLoop(spec.name, self.worker_died, shared)
         elif spec.is_async:
-            loop = BatchLoop(spec.name, self.worker_died)
+            loop = BatchLoop(spec.name, self.worker_died, self.app.clock)
         call = BatchCall(
             spec,
             self.app.middleware,
@@ -151,12 +152,17 @@ class Pools:
             settings,
             options=self._options(spec, parts, settings.size, self.app.worker_tear_down),
             call=make_call(spec, self.app.middleware, parts.make_record),
-            parts={f"handler {spec.name!r}": spec.function, **middleware},
+            parts={
+                f"handler {spec.name!r}": spec.function,
+                f"what handler {spec.name!r} decodes to": spec.payload,
+                **middleware,
+            },
             on_tear_down_error=self._tear_down_failed,
             on_stop=self.stop_from_child,
             emit=self.emit,
             history=self.app.history,
             deadline_s=spec.deadline_s,
+            now_s=self.app.clock.now_s,
         )
 
     def _options(

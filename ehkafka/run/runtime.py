@@ -60,7 +60,7 @@ class Runtime:
     def __init__(self, app: AppOptions) -> None:
         self.app = app
         self.bus = EventBus(app.event_hooks)
-        self.started_s = time.monotonic()
+        self.started_s = app.clock.now_s()
         self._lock = threading.Lock()
         # Under the lock: the first fatal error, and the request to stop.
         self.failure: EhkafkaError | None = None
@@ -94,6 +94,7 @@ class Runtime:
         self._credential = CredentialWatch(app.endpoint.credential, self.bus.emit)
         self._connection = ConnectionErrors(time.monotonic, self._report_connection_error)
         self._stop_token_events: Callable[[], None] = lambda: None
+        self._stop_jumps: Callable[[], object] = lambda: None
         self.loop = PollLoop(
             self.context, by_topic, on_error=self._on_connection_error, slow_check=self._check_slowly
         )
@@ -114,6 +115,7 @@ class Runtime:
         self.bus.start()
         if self.app.endpoint.tokens is not None:
             self._stop_token_events = self.app.endpoint.tokens.listen(self.bus.emit)
+        self._stop_jumps = self.app.clock.on_jump(self._on_jump)
         try:
             consumer = self._open()
             try:
@@ -129,6 +131,7 @@ class Runtime:
         except BaseException:
             self._letters.stop(LETTERS_S)
             self._stop_token_events()
+            self._stop_jumps()
             self.bus.close(1.0)
             self._done.set()  # another thread may wait for the end
             raise
@@ -145,7 +148,7 @@ class Runtime:
         drain = drain_of(self.app.settings.drain if drain is None else drain)
         timeout_s = self.app.settings.stop_s if timeout_s is None else timeout_s
         if self._request is None:
-            deadline_s = time.monotonic() + timeout_s
+            deadline_s = self.app.clock.now_s() + timeout_s
             self._request = StopRequest(reason, drain=drain, timeout_s=timeout_s, deadline_s=deadline_s)
         return self._request
 
@@ -214,7 +217,7 @@ class Runtime:
     @property
     def poll_gap_s(self) -> float:
         """The longest time between two turns of the poll loop, of late."""
-        open_s = time.monotonic() - self.loop.last_turn_s if self.is_polling else 0.0
+        open_s = self.app.clock.now_s() - self.loop.last_turn_s if self.is_polling else 0.0
         return self.loop.gap.longest_s(open_s)
 
     def overdue(self) -> tuple[OverdueAttempt, ...]:
@@ -227,6 +230,22 @@ class Runtime:
         route = named_route(self._routes, handler, f"resize({handler!r})")
         before = resize(route, workers)
         self.bus.emit(HandlerResized(handler, before, workers))
+
+    def next_due_s(self) -> float | None:
+        """Return when the next retry, token, batch or deferral's deadline is due; None where nothing is."""
+        dues = [route.exchange.earliest_due_s() for route in self._routes]
+        dues += [one.earliest_due_s() for route in self._routes if (one := route.deferrals) is not None]
+        return min((due for due in dues if due is not None), default=None)
+
+    def is_at_rest(self) -> bool:
+        """Tell whether no record runs, deferred ones apart, and none is left that could run now."""
+        due_s = self.next_due_s()
+        if due_s is not None and due_s <= self.app.clock.now_s():
+            return False
+        deferred = {
+            lane for route in self._routes if route.deferrals is not None for lane in route.deferrals.lanes()
+        }
+        return all(route.exchange.is_at_rest(deferred) for route in self._routes)
 
     def stacks(self) -> dict[str, str]:
         """Return where each busy worker is, by name."""
@@ -285,6 +304,12 @@ class Runtime:
             return False
         self.loop.error_cb(consumer, error)
         return True
+
+    def _on_jump(self) -> None:
+        """Wake all that sleep until some time. The poll thread comes by itself, within its longest wait."""
+        for route in self._routes:
+            route.exchange.wake_all()
+        self._letters.wake()
 
     def _start_workers(self) -> None:
         started: list[Route] = []
@@ -352,6 +377,7 @@ class Runtime:
             self._logs.stop()
             self._credential.stop()
             self._stop_token_events()
+            self._stop_jumps()
             self._report_end()
             self.bus.close(2.0)
             self._done.set()

@@ -7,7 +7,6 @@ after the last outcome and before leaving, and hooks end after the workers' last
 from __future__ import annotations
 
 import threading
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -86,7 +85,11 @@ class Shutdown:
         may_commit = self._commit_while_time(consumer, request)
         left = still_unfinished(list(context.owned.values()))
         # Hooks and tear-downs may need as long as the stop itself; after its deadline nobody waits for them.
-        ends_s = max(request.deadline_s, time.monotonic() + EXIT_S) if drained else time.monotonic() + 0.1
+        ends_s = (
+            max(request.deadline_s, self._context.clock() + EXIT_S)
+            if drained
+            else self._context.clock() + 0.1
+        )
         released = self._loop.membership.release(
             consumer,
             list(context.owned),
@@ -131,7 +134,11 @@ class Shutdown:
         wait_s = max(COMMIT_AGAIN_S, ledger.pacing.spacing_s)
         tried: dict[TopicPartition, Position] = {}
         # Without partitions an answer to the last commit changes nothing: another member's count.
-        while self._context.owned and time.monotonic() < request.deadline_s and not self._context.exit_now():
+        while (
+            self._context.owned
+            and self._context.clock() < request.deadline_s
+            and not self._context.exit_now()
+        ):
             if ledger.in_flight is None:
                 positions = self._context.owned.positions()
                 dirty = ledger.dirty(positions)
@@ -157,7 +164,7 @@ class Shutdown:
             for route in self._routes:
                 route.exchange.settle()
             busy = hooks + workers
-            if not busy or time.monotonic() >= ends_s or self._context.exit_now():
+            if not busy or self._context.clock() >= ends_s or self._context.exit_now():
                 return busy
 
     def _stop_fetching(self, consumer: Consumer) -> None:
@@ -205,7 +212,7 @@ class Shutdown:
         next_word_s = 0.0
         finishes = request.drain == "started"
         while any(self._has_runnable(route, request) for route in self._routes):
-            now_s = time.monotonic()
+            now_s = self._context.clock()
             if now_s >= request.deadline_s or self._context.exit_now():
                 return False
             if now_s >= next_word_s:

@@ -168,7 +168,7 @@ class Top(App[None]):
         self._rates.note(state["snapshot"])
         self.query_one("#head", Static).update(lines.head(state))
         reasons = self.query_one("#reasons", Static)
-        notes = [*state["health"]["reasons"], *state["health"]["notes"]]
+        notes = [*state["health"]["reasons"], *state["health"]["notes"], *lines.silent(state)]
         if not state["access"]["may_act"]:
             notes.append(state["access"]["why_not"])
         reasons.display = bool(notes)
@@ -207,7 +207,8 @@ class Top(App[None]):
         self.query_one("#key-text", Static).update(detail)
         kind = self._table("errors").chosen
         stack = next(
-            (one.get("stack") or "" for one in self._state.get("errors", ()) if one["kind"] == kind), ""
+            (one.get("stack") or "" for one in self._state.get("errors", ()) if rows.error_name(one) == kind),
+            "",
         )
         self.query_one("#error-text", Static).update(
             "\n".join(rows.stack_lines(stack)) or "No stack is known."

@@ -84,11 +84,14 @@ class TopicLetters:
         emit: Callable[[Event], None],
         history: History | None = None,
         on_death: Callable[[BaseException], None] = lambda _error: None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._producer = producer
         self._emit = emit
         self._history = history
         self._on_death = on_death
+        # By which letters are sent again; the producer, and the end, go by the client library's time.
+        self._clock = clock
         # Appended to by any thread.
         self._inbox: deque[Posting] = deque()
         self._wake = threading.Event()
@@ -135,6 +138,10 @@ class TopicLetters:
         self._inbox.append(posting)
         self._wake.set()
 
+    def wake(self) -> None:
+        """See whether a letter is due: the time has jumped. Any thread."""
+        self._wake.set()
+
     def _main(self) -> None:
         try:
             while not self._is_over():
@@ -176,7 +183,7 @@ class TopicLetters:
                 self._report(self._inbox[0], str(failed), self._producer.due_s())
 
     def _take_due(self) -> None:
-        now_s = time.monotonic()
+        now_s = self._clock()
         while self._later and self._later[0][0] <= now_s:
             self._inbox.append(heapq.heappop(self._later)[2])
 
@@ -185,7 +192,7 @@ class TopicLetters:
             return min(IDLE_WAIT_S, self._producer.due_s())
         if not self._later:
             return IDLE_WAIT_S
-        return max(0.0, min(IDLE_WAIT_S, self._later[0][0] - time.monotonic()))
+        return max(0.0, min(IDLE_WAIT_S, self._later[0][0] - self._clock()))
 
     def _send(self, posting: Posting) -> None:
         if posting.ticket.assignment.ended:
@@ -258,7 +265,7 @@ class TopicLetters:
         delay_s = min(RETRY_MAX_S, RETRY_FIRST_S * 2 ** min(posting.tries, 10))
         self._report(posting, error, delay_s)
         again = posting._replace(tries=posting.tries + 1)
-        heapq.heappush(self._later, (time.monotonic() + delay_s, next(self._serial), again))
+        heapq.heappush(self._later, (self._clock() + delay_s, next(self._serial), again))
 
     def _report(self, posting: Posting, error: str, retry_s: float | None) -> None:
         origin, offset = posting.letter.origin, posting.letter.offset

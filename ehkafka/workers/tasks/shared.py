@@ -14,12 +14,15 @@ from contextvars import ContextVar, copy_context
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.errors import EhkafkaError, HandlerFailedError
+from ehkafka.settings.clock import REAL_CLOCK
 from ehkafka.workers.loop_threads import LoopThreads
 from ehkafka.workers.tasks.loop import new_loop, stopped_loop
 from ehkafka.workers.tasks.stack import await_stack
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+
+    from ehkafka.settings.clock import Clock
 
 # Between two looks of a waiting thread whether the loop is still there.
 CHECK_S = 0.2
@@ -140,14 +143,14 @@ class AppLoop(SharedLoop):
 
     is_callers = False
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock = REAL_CLOCK) -> None:
         """Start it."""
         self._blocking = LoopThreads()
         # What the run does when code that it calls has stopped the loop.
         self.on_death: Callable[[BaseException], None] = lambda _error: None
         self._is_closing = False
         ready = threading.Event()
-        loop = new_loop()
+        loop = new_loop(clock)
         thread = threading.Thread(target=self._main, args=(loop,), name="ehkafka-app-loop", daemon=True)
         self._blocking.attach(loop, thread.name)
         thread.start()

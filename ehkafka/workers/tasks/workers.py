@@ -15,6 +15,7 @@ import traceback
 from typing import TYPE_CHECKING
 
 from ehkafka.lanes.order import describe_key
+from ehkafka.settings.clock import REAL_CLOCK
 from ehkafka.workers.loop_threads import LoopThreads
 from ehkafka.workers.tasks.loop import new_loop, stopped_loop
 from ehkafka.workers.tasks.other_loop import explain_other_loop
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from ehkafka.lanes.lane import Lane
+    from ehkafka.settings.clock import Clock
     from ehkafka.workers.exchange import Exchange
     from ehkafka.workers.protocol import PoolOptions
 
@@ -47,8 +49,10 @@ class AsyncioWorkers:
         options: PoolOptions,
         *,
         invoke: Callable[[Lane], Awaitable[object]],
+        clock: Clock = REAL_CLOCK,
     ) -> None:
         self._exchange = exchange
+        self._clock = clock
         self._size = options.size
         self._invoke = invoke
         self._on_failure = options.on_failure
@@ -134,7 +138,7 @@ class AsyncioWorkers:
 
     def _main(self) -> None:
         try:
-            with asyncio.Runner(loop_factory=new_loop) as runner:
+            with asyncio.Runner(loop_factory=lambda: new_loop(self._clock)) as runner:
                 self._loop = runner.get_loop()
                 self._blocking.attach(self._loop, self._thread.name)
                 try:
