@@ -334,9 +334,8 @@ class Registration:
     def on_start(self, function: decorators.Hook) -> decorators.Hook:
         """Call a function in the thread that starts the app: the broker is reached, no record came yet.
 
-        May be a decorator. An `async def` runs with `loop="caller"` on the loop that entered the app; else on
-        one that the app makes for it, which lives until the stop and is the loop of all async handlers, too.
-        So what it opens serves them in both cases.
+        An `async def` runs with `loop="caller"` on the loop that entered the app, else on one that is made
+        for it, lives until the stop, and is that of all async handlers, too: what it opens serves them.
         """
         self._must_be_new("on_start")
         must_be_callable(function, "on_start")
