@@ -230,15 +230,18 @@ class Runtime:
         dues += [one.earliest_due_s() for route in self._routes if (one := route.deferrals) is not None]
         return min((due for due in dues if due is not None), default=None)
 
-    def is_at_rest(self) -> bool:
-        """Tell whether no record runs, deferred ones apart, and none is left that could run now."""
+    def is_at_rest(self, *, letters: bool) -> bool:
+        """Tell whether no record runs, deferred ones apart, and none is left that could run now.
+
+        With `letters` none may wait for its dead letter to be safe either.
+        """
         due_s = self.next_due_s()
         if due_s is not None and due_s <= self.app.clock.now_s():
             return False
         deferred = {
             lane for route in self._routes if route.deferrals is not None for lane in route.deferrals.lanes()
         }
-        return all(route.exchange.is_at_rest(deferred) for route in self._routes)
+        return all(route.exchange.is_at_rest(deferred, letters=letters) for route in self._routes)
 
     def stacks(self) -> dict[str, str]:
         """Return where each busy worker is, by name."""

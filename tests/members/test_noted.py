@@ -12,14 +12,14 @@ import pytest
 
 from ehkafka.members.channel import Answer
 from ehkafka.members.journals import Journals
-from tests.kit.supervised import TOKEN, Port
+from tests.kit.supervisor_port import TOKEN, Port
 from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 LIMIT_S = 30.0
-TROUBLE = """
+FAILING = """
     import logging, os, threading
     import ehkafka
 
@@ -112,9 +112,9 @@ def test_of_a_process_that_ended_the_last_one_is_kept() -> None:
 
 @pytest.fixture
 def served(start: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Port]:
-    """Run a supervisor of two members in trouble; return both."""
+    """Run a supervisor of two members whose handlers fail; return both."""
     monkeypatch.setenv("EHKAFKA_HTTP_TOKEN", TOKEN)
-    running = start(parts=(TROUBLE,))
+    running = start(parts=(FAILING,))
     running.wait_until_ready(2)
     found = re.search(r"http://127\.0\.0\.1:(\d+)", running.stderr)
     assert found is not None, running.stderr

@@ -318,6 +318,22 @@ def test_the_brokers_faults_are_at_hand() -> None:
         assert app.snapshot().counters["CommitFailed"] == 1
 
 
+def test_a_topic_that_a_test_deletes_is_missed_only_by_who_asks_for_it() -> None:
+    """The end of the block passes."""
+    app = _app()
+    app.handler("a")(lambda record: None)
+    with run(app) as t:
+        t.send("a", "x", partition=0)
+        t.send("b", "x")
+        t.wait()
+        t.broker.delete_records("a", 0, 1)
+        with pytest.raises(EndpointError, match=r"a\[0\]@0 was handled"):
+            _ = t.handled
+        t.broker.delete_topic("b")
+    with pytest.raises(EndpointError, match="b was not read"):
+        t.outputs("b")
+
+
 def test_nothing_is_served_unless_it_is_asked_for() -> None:
     """An address that is in use is no matter then."""
     app = _app(http="127.0.0.1:0")
