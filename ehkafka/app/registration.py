@@ -335,18 +335,24 @@ class Registration:
     def on_start(self, function: decorators.Hook) -> decorators.Hook:
         """Call a function in the thread that starts the app: the broker is reached, no record came yet.
 
-        May be a decorator.
+        An `async def` runs with `loop="caller"` on the loop that entered the app, else on one that is made
+        for it, lives until the stop, and is that of all async handlers, too: what it opens serves them.
         """
         self._must_be_new("on_start")
-        must_answer(function, (), "on_start")
+        must_be_callable(function, "on_start")
+        must_take(function, (), "on_start")
         self._on_start.append(function)
         return function
 
     @plainly
     def on_stop(self, function: decorators.Hook) -> decorators.Hook:
-        """Call a function after the last record, if the on_start functions ran; last registered first."""
+        """Call a function after the last record, if the on_start functions ran; last registered first.
+
+        It runs in the thread that stops the app, an `async def` on the loop of those of `on_start`.
+        """
         self._must_be_new("on_stop")
-        must_answer(function, (), "on_stop")
+        must_be_callable(function, "on_stop")
+        must_take(function, (), "on_stop")
         self._on_stop.append(function)
         return function
 

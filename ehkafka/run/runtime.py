@@ -33,6 +33,7 @@ from ehkafka.run.steer.steering import Steering
 from ehkafka.settings import drain_of
 from ehkafka.telemetry.bus import EventBus
 from ehkafka.workers.call_times import CallTimes
+from ehkafka.workers.protocol import Checking
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -67,6 +68,9 @@ class Runtime:
         self._request: StopRequest | None = None
         self._exit_now = threading.Event()
         self._done = threading.Event()
+        # Called without arguments at the first fatal error and at the end, by any thread: it must return
+        # at once. Set before the start.
+        self.on_change: Callable[[], None] = lambda: None
         self._thread: threading.Thread | None = None
         assembly = Assembly(
             app=app,
@@ -192,9 +196,12 @@ class Runtime:
         """End the run with an error, without a drain: what runs ends, what is queued is redelivered."""
         with self._lock:
             # What fails after the end, such as a hook that was left running, changes nothing any more.
-            if self.failure is None and not self._has_ended:
+            is_first = self.failure is None and not self._has_ended
+            if is_first:
                 self.failure = error
         self.request_stop(f"{type(error).__name__}", drain="running")
+        if is_first:
+            self.on_change()
 
     def measure(self) -> None:
         """Have workers count from now on how long their calls take."""
@@ -377,6 +384,7 @@ class Runtime:
             self._report_end()
             self.bus.close(2.0)
             self._done.set()
+            self.on_change()
 
     def _report_end(self) -> None:
         """Tell the end of the run, after everything that may still make it a failure."""
@@ -390,6 +398,9 @@ class Runtime:
         self._reports.check()
         self._letters.check()
         self._credential.apply()
+        for route in self._routes:
+            if isinstance(route.workers, Checking):
+                route.workers.check()
         received = sum(route.dispatcher.received_records for route in self._routes)
         context = self.context
         self._connection.check(received, context.committer.acknowledged, context.contact.up_at_s)
@@ -426,6 +437,10 @@ class Runtime:
 
     def _worker_died(self, error: BaseException) -> None:
         self.fail(death_of("A worker thread", error))
+
+    def report_on_end(self, error: BaseException) -> None:
+        """Report what the function raised that was called for the run's failure."""
+        self.bus.emit(UserCodeFailed.of("on_end", error))
 
     def _user_code_failed(self, where: str, error: BaseException) -> None:
         self.bus.emit(UserCodeFailed.of(where, error))
