@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from ehkafka.app import decorators, keywords
     from ehkafka.app.configuration import Configuration
+    from ehkafka.codecs.codec import Decoder
     from ehkafka.events import Hook
     from ehkafka.headers import HeaderMode
     from ehkafka.positions.start import Start
@@ -97,7 +98,7 @@ class Registration:
         rate_burst: int | None = None,
         express: bool | None = None,
         value: Any = None,
-        decoder: Callable[..., Any] | None = None,
+        decoder: Decoder | None = None,
     ) -> Callable[[Function], Function]:
         """Register a function `(record)`, or a class with `process(record)`, as the topics' handler.
 
@@ -213,7 +214,7 @@ class Registration:
         retry: Retry | RetryFunction = NO_RETRY,
         on_failure: FailurePolicy | None = None,
         value: Any = None,
-        decoder: Callable[..., Any] | None = None,
+        decoder: Decoder | None = None,
     ) -> decorators.BatchHandlerDecorator:
         """Register a function `(batch)` as the topics' handler, called with many records at once.
 
