@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 HANDLED_S = 30.0
-NOT_RUN_MAX = 8
+NOT_RUN_MAX = 7
 """Blocks that are not run here: Spark's, those of schemas, and a web app, which their own tests run, and one
 that needs Azure."""
 
