@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 _REBALANCE_CALLBACKS = ("on_assign", "on_revoke", "on_lost")
 # These take turns with polls by themselves, and sooner.
 _UNORDERED = frozenset({"commit", "close"})
+# confluent-kafka ends the process after these on the thread of a callback, and after `poll` and `consume`.
+_APART = frozenset({"list_topics", "cluster_id"})
 
 
 class ConsumerSettings(TypedDict, total=False):
@@ -67,7 +69,8 @@ class AIOConsumer(KafkaAIOConsumer):
     - Of several polls at once one is served after the other. Other calls come in between, so a poll without
       a time-out keeps nobody out for longer than 0.2 s.
     - Callbacks may be coroutine functions or plain ones. They run on the loop, and may await every method of
-      this consumer; one thread is enough for that. They must not wait for other tasks that do.
+      this consumer but `poll` and `consume`, which raise `RuntimeError` there; one thread is enough. They
+      must not wait for other tasks that use the consumer.
     - It is used on the event loop on which it was made. On another one its calls raise `RuntimeError`; only
       `close()` is possible there, once the first loop is closed.
 
@@ -118,40 +121,42 @@ class AIOConsumer(KafkaAIOConsumer):
         is_timed = isinstance(limit, int | float)
         ends_s = monotonic() + limit if is_timed and limit >= 0 else float("inf")
         reentry = self._checked()
-        lock = self._lock if reentry is None else reentry.lock
-        while await _taken(lock, ends_s):
-            try:
-                self._refuse_closing(reentry)
-                left_s = max(0.0, ends_s - monotonic())
-            except BaseException:
-                lock.release()
-                raise
+        if reentry is not None:
+            raise RuntimeError(
+                "poll() and consume() are not possible inside of a callback of the same consumer. Return "
+                "from the callback; the poll that called it goes on."
+            )
+        while await _taken(self._lock, ends_s):
+            if self._is_closing:
+                self._lock.release()
+                raise RuntimeError("Consumer closed")
+            left_s = max(0.0, ends_s - monotonic())
             # Others come in between two pieces, and a cancelled poll ends with its piece.
-            found = await self._piece(partial(call, min(PIECE_S, left_s) if is_timed else limit), lock)
+            found = await self._piece(partial(call, min(PIECE_S, left_s) if is_timed else limit))
             if found or left_s <= PIECE_S or not is_timed:
                 return found
         return []
 
-    async def _piece(self, call: Callable[[], list[Message]], lock: asyncio.Lock) -> list[Message]:
+    async def _piece(self, call: Callable[[], list[Message]]) -> list[Message]:
         """Poll once, with the lock, which is free afterwards."""
 
         def deserted(found: list[Message] | None, error: BaseException | None) -> None:
             self._consumer.give_back(found or ())
-            # A cancelled task that was told of the end of the consumer has missed nothing.
+            # That the consumer was closed is no news to a task that has gone.
             if error is not None and self._consumer.is_open:
                 self._error = error
-            self._release(lock)
+            self._release()
 
         error, self._error = self._error, None
         if error is not None:
-            lock.release()
+            self._lock.release()
             raise error
-        found: list[Message] = await self._run(call, deserted, lock)
+        found: list[Message] = await self._run(Job(call, deserted), is_locked=True)
         try:
             if found:
                 self._consumer.given(found)
         finally:
-            lock.release()
+            self._lock.release()
         return found
 
     # --- every other call -----------------------------------------------------------------------------
@@ -160,15 +165,16 @@ class AIOConsumer(KafkaAIOConsumer):
         """Have a thread of the executor call this; confluent-kafka's methods come by here."""
         reentry = self._checked()
         call = partial(blocking_task, *args, **kwargs)
-        if reentry is not None or self._is_unordered(getattr(blocking_task, "__name__", "")):
-            return await self._run(call, self._deserted)
+        name = getattr(blocking_task, "__name__", "")
+        if reentry is not None or self._is_unordered(name):
+            return await self._run(Job(call, self._deserted), apart=name in _APART)
         await self._lock.acquire()
 
         def deserted(result: Any, error: BaseException | None) -> None:
             self._deserted(result, error)
-            self._release(self._lock)
+            self._release()
 
-        result = await self._run(call, deserted, self._lock)
+        result = await self._run(Job(call, deserted), is_locked=True)
         self._lock.release()
         return result
 
@@ -223,29 +229,19 @@ class AIOConsumer(KafkaAIOConsumer):
             )
         return reentry
 
-    def _refuse_closing(self, reentry: Reentry | None) -> None:
-        if self._is_closing and reentry is None:
-            raise RuntimeError("Consumer closed")
-
     def _is_unordered(self, name: str) -> bool:
         return name in _UNORDERED or (name == "store_offsets" and self._consumer.is_contiguous)
 
-    async def _run(
-        self,
-        call: Callable[[], Any],
-        deserted: Callable[[Any, BaseException | None], None],
-        lock: asyncio.Lock | None = None,
-    ) -> Any:
-        """Have a thread call this. On an error the lock is let go; of a task that went, by `deserted`."""
+    async def _run(self, job: Job, *, is_locked: bool = False, apart: bool = False) -> Any:
+        """Have a thread do it. On an error the lock is let go; of a task that went, by the job."""
         try:
-            job = Job(call, deserted)
-            job.start(self.executor, Reentry.around(self))
+            job.start(self.executor, Reentry.around(self), apart=apart)
             return await job.result()
         except asyncio.CancelledError:
             raise
         except BaseException:
-            if lock is not None:
-                lock.release()
+            if is_locked:
+                self._lock.release()
             raise
 
     def _deserted(self, _result: Any, error: BaseException | None) -> None:
@@ -257,9 +253,9 @@ class AIOConsumer(KafkaAIOConsumer):
             }
             self._loop.call_exception_handler(what)
 
-    def _release(self, lock: asyncio.Lock) -> None:
+    def _release(self) -> None:
         if not self._loop.is_closed():
-            lock.release()
+            self._lock.release()
 
 
 def _listed(message: Message | None) -> list[Message]:

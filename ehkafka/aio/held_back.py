@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class HeldBackConsumer(Consumer):
-    """Polled by one thread at a time, and only when what was polled before is given or given back."""
+    """Polled by one thread at a time, and only when nothing it polled before is on its way to a task."""
 
     _is_noted_at_once = False
 

@@ -28,9 +28,9 @@ class Job:
         # None where a callback's own thread runs it.
         self._place: Future[None] | None = None
 
-    def start(self, executor: Executor, reentry: Reentry | None) -> None:
-        """Have a thread run it: in a callback the one that called back, which is inside the consumer."""
-        if reentry is None or not reentry.submit(self.run):
+    def start(self, executor: Executor, reentry: Reentry | None, *, apart: bool = False) -> None:
+        """Have a thread run it: in a callback the one that called back, or `apart` from it."""
+        if reentry is None or not reentry.submit(self.run, apart=apart):
             self._place = executor.submit(self.run)
 
     async def result(self) -> Any:

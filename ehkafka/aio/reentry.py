@@ -11,9 +11,12 @@ import asyncio
 import inspect
 import threading
 from contextvars import ContextVar
+from functools import partial
 from queue import Empty, SimpleQueue
 from time import monotonic
 from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import cimpl
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,8 +37,6 @@ class Reentry:
         self._owner = owner
         self._name = name
         self._loop = loop
-        # One poll at a time inside of a callback as well.
-        self.lock = asyncio.Lock()
         self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._state = threading.Lock()
         # Under the state's lock: from then on the thread waits no more.
@@ -55,11 +56,15 @@ class Reentry:
         """Tell whether this is a callback of this consumer that still runs."""
         return self._owner is owner and not self._is_over
 
-    def submit(self, job: Callable[[], None]) -> bool:
-        """Have the waiting thread do this; False: it waits no more."""
+    def submit(self, job: Callable[[], None], *, apart: bool = False) -> bool:
+        """Have the waiting thread do this; False: it waits no more.
+
+        `apart`: on another thread, in its name. For calls that confluent-kafka does not survive inside of a
+        callback on the thread that it called back.
+        """
         with self._state:
             if not self._is_over:
-                self._jobs.put(job)
+                self._jobs.put(partial(_run_apart, job) if apart else job)
             return not self._is_over
 
     def call(self, callback: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
@@ -123,3 +128,18 @@ class Reentry:
             f"{self._name} could not be called: the event loop of its AIOConsumer {what}. Await close() "
             "before the loop ends."
         )
+
+
+def _run_apart(job: Callable[[], None]) -> None:
+    """Have another thread do it, which confluent-kafka (from 2.16 on) lets in as if it were this one."""
+    caller = threading.get_ident()
+
+    def run() -> None:
+        identity: Any = getattr(cimpl, "_reentry_identity_var", None)
+        if identity is not None:
+            identity.set(caller)
+        job()
+
+    thread = threading.Thread(target=run, name="ehkafka-aio")
+    thread.start()
+    thread.join()

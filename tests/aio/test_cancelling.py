@@ -104,7 +104,7 @@ def test_no_commit_passes_what_a_cancelled_poll_took(
 def test_no_commit_passes_what_is_on_its_way_to_a_task(
     properties: dict[str, Any], run: Run, read: Read, committed: Committed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Off librdkafka's queue and not yet a task's: another task's bare commit leaves it out, and the close."""
+    """Off librdkafka's queue and not yet a task's: another task's bare commit leaves it out."""
 
     async def program() -> None:
         async with AIOConsumer(properties) as consumer:
@@ -222,16 +222,15 @@ def test_a_cancelled_call_whose_error_nobody_hears(properties: dict[str, Any], r
         heard: list[dict[str, Any]] = []
         asyncio.get_running_loop().set_exception_handler(lambda _loop, context: heard.append(context))
         async with AIOConsumer(properties) as consumer:
-            begun, free = threading.Event(), threading.Event()
+            loop, begun, free = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
 
             def fail() -> None:
-                begun.set()
+                loop.call_soon_threadsafe(begun.set)
                 free.wait(10)
                 raise OwnError
 
             task = asyncio.create_task(consumer._call(fail))
-            while not begun.is_set():
-                await asyncio.sleep(0.001)
+            await begun.wait()
             task.cancel()
             await asyncio.wait([task])
             free.set()
