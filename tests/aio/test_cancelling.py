@@ -133,6 +133,39 @@ def test_no_commit_passes_what_is_on_its_way_to_a_task(
     assert committed() == 11
 
 
+def test_a_close_passes_nothing_that_is_on_its_way_to_a_task(
+    properties: dict[str, Any], run: Run, read: Read, committed: Committed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor does the client's own position, which is behind it already; the task gets it all the same."""
+
+    async def program() -> None:
+        consumer = AIOConsumer(properties | {"enable.auto.commit": True})
+        await consumer.subscribe(["t"])
+        await read(consumer, 10)
+        assert await consumer.consume(0) == []  # a later poll: the ten are done with
+        polled, go_on = asyncio.Event(), threading.Event()
+        loop, poll = asyncio.get_running_loop(), consumer._consumer.poll
+
+        def slow(limit_s: float) -> Any:
+            found = poll(limit_s)
+            loop.call_soon_threadsafe(polled.set)
+            go_on.wait(10)
+            return found
+
+        monkeypatch.setattr(consumer._consumer, "poll", slow)
+        task = begin_poll(consumer)
+        await polled.wait()
+        closing = asyncio.create_task(consumer.close())
+        while consumer._consumer.is_open:  # noqa: ASYNC110 - a thread closes it
+            await asyncio.sleep(0.01)
+        go_on.set()
+        await closing
+        assert (await task).offset() == 10
+
+    run(program())
+    assert committed() == 10
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_polls_under_short_time_outs_lose_nothing(properties: dict[str, Any], run: Run, seed: int) -> None:
     """Cancelled at random moments, two hundred times and more."""
