@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from confluent_kafka import Message as KafkaMessage
 
+    from ehkafka.codecs.codec import Decoder
     from ehkafka.handlers.spec import Acknowledged
     from ehkafka.headers import HeaderMode
     from ehkafka.lanes.order import NullKey, Scope
@@ -120,7 +121,7 @@ class HandlerOptions(OfRecords, total=False):
     says anything.
     """
 
-    decoder: Callable[..., Any] | None
+    decoder: Decoder | None
     """A function, default `None`: decodes the payload, called with its bytes, or with these and the record.
     `None`: JSON, text or bytes, as the type wants it.
     """

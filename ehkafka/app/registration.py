@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from ehkafka.app import decorators, keywords
     from ehkafka.app.configuration import Configuration
+    from ehkafka.codecs.codec import Decoder
     from ehkafka.events import Hook
     from ehkafka.headers import HeaderMode
     from ehkafka.positions.start import Start
@@ -102,7 +103,7 @@ class Registration(Written):
         to: str | Sequence[str] | None = None,
         acknowledged: Acknowledged = "before_commit",
         value: Any = None,
-        decoder: Callable[..., Any] | None = None,
+        decoder: Decoder | None = None,
     ) -> Callable[[Function], Function]:
         """Register a function `(record)`, or a class with `process(record)`, as the topics' handler.
 
@@ -144,15 +145,12 @@ class Registration(Written):
         - `max_age` (a timedelta, default `None`): skip older records of these topics. `None`: as the app's
           `max_age` says.
 
-        Failure
+        Failure and outputs
 
         - `retry` (default `Retry(attempts=1)`): when a record whose handler raised is retried. Its key
           waits meanwhile, others do not.
         - `on_failure` (default `None`): what happens when no attempt is left: `Stop()`, `Hold()`, `Skip()` or
           `DeadLetter(…)`. `None`: `Stop()`.
-
-        Outputs
-
         - `to` (default `None`): the topic, or topics, that it sends to: what it returns goes to the first
           one, a `Send` where it says, and `record.send(…)` at once. `None`: it sends nothing.
         - `acknowledged` (default `"before_commit"`): what waits for the broker's acknowledgement of a
@@ -228,7 +226,7 @@ class Registration(Written):
         on_failure: FailurePolicy | None = None,
         to: str | Sequence[str] | None = None,
         value: Any = None,
-        decoder: Callable[..., Any] | None = None,
+        decoder: Decoder | None = None,
     ) -> decorators.BatchHandlerDecorator:
         """Register a function `(batch)` as the topics' handler, called with many records at once.
 
@@ -279,15 +277,12 @@ class Registration(Written):
         - `max_age` (a timedelta, default `None`): skip older records of these topics. `None`: as the app's
           `max_age` says.
 
-        Failure
+        Failure and outputs
 
         - `retry` (default `Retry(attempts=1)`): when a record that failed is retried. Its key waits
           meanwhile, others do not.
         - `on_failure` (default `None`): what happens when no attempt is left: `Stop()`, `Hold()`, `Skip()` or
           `DeadLetter(…)`. `None`: `Stop()`.
-
-        Outputs
-
         - `to` (default `None`): the topic, or topics, that it sends to, as for `handler`; what it returns has
           keys of its own, and all records of the batch wait for it. `None`: it sends nothing.
         """
@@ -355,18 +350,24 @@ class Registration(Written):
     def on_start(self, function: decorators.Hook) -> decorators.Hook:
         """Call a function in the thread that starts the app: the broker is reached, no record came yet.
 
-        May be a decorator.
+        An `async def` runs with `loop="caller"` on the loop that entered the app, else on one that is made
+        for it, lives until the stop, and is that of all async handlers, too: what it opens serves them.
         """
         self._must_be_new("on_start")
-        must_answer(function, (), "on_start")
+        must_be_callable(function, "on_start")
+        must_take(function, (), "on_start")
         self._on_start.append(function)
         return function
 
     @plainly
     def on_stop(self, function: decorators.Hook) -> decorators.Hook:
-        """Call a function after the last record, if the on_start functions ran; last registered first."""
+        """Call a function after the last record, if the on_start functions ran; last registered first.
+
+        It runs in the thread that stops the app, an `async def` on the loop of those of `on_start`.
+        """
         self._must_be_new("on_stop")
-        must_answer(function, (), "on_stop")
+        must_be_callable(function, "on_stop")
+        must_take(function, (), "on_stop")
         self._on_stop.append(function)
         return function
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ehkafka.records import Message
     from ehkafka.records.batch import Result
     from ehkafka.settings import Settings
+    from ehkafka.workers.batches.guest_loop import GuestBatchLoop
     from ehkafka.workers.batches.loop import BatchLoop
     from ehkafka.workers.batches.plan import Share
 
@@ -137,7 +138,7 @@ class BatchCall:
         make_record: type[Record],
         emit: Callable[[Event], None],
         history: History | None,
-        loop: BatchLoop | None = None,
+        loop: BatchLoop | GuestBatchLoop | None = None,
         outlet: Outlet | None = None,
     ) -> None:
         self._outlet = outlet

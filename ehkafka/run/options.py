@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ehkafka.handlers.spec import HandlerSpec
     from ehkafka.run.until import Until
     from ehkafka.settings import Settings
+    from ehkafka.workers.tasks.shared import SharedLoop
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +50,8 @@ class AppOptions:
     clock: Clock = REAL_CLOCK
     # Where its page is, for other members' pages.
     advertise: str | None = None
+    # The loop of all coroutines; None: each async handler has one of its own.
+    shared_loop: SharedLoop | None = None
 
     @property
     def topics(self) -> tuple[str, ...]:

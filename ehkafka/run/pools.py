@@ -107,22 +107,28 @@ class Pools:
         if spec.deadline_s is not None:
             attempts = AttemptClock(spec.name, spec.deadline_s, self.app.clock.now_s)
             invoke = attempts.timed_async(invoke)
-        workers = AsyncioWorkers(
-            parts.exchange,
-            self._options(spec, parts, size_of(spec), self._guarded_loop_tear_down()),
-            invoke=invoke,
-            clock=self.app.clock,
-        )
-        return Pool(workers, attempts)
+        options = self._options(spec, parts, size_of(spec), self._guarded_loop_tear_down())
+        if (shared := self.app.shared_loop) is None:
+            return Pool(
+                AsyncioWorkers(parts.exchange, options, invoke=invoke, clock=self.app.clock), attempts
+            )
+        from ehkafka.workers.tasks.guests import GuestWorkers  # noqa: PLC0415
+
+        return Pool(GuestWorkers(parts.exchange, options, invoke=invoke, shared=shared), attempts)
 
     def _batches(self, spec: BatchSpec, parts: HandlerParts) -> BatchWorkers:
         from ehkafka.handlers.batch import BatchCall  # noqa: PLC0415
         from ehkafka.workers.batches.exchange import BatchExchange  # noqa: PLC0415
+        from ehkafka.workers.batches.guest_loop import GuestBatchLoop  # noqa: PLC0415
         from ehkafka.workers.batches.loop import BatchLoop  # noqa: PLC0415
         from ehkafka.workers.batches.workers import BatchWorkers  # noqa: PLC0415
 
         assert isinstance(parts.exchange, BatchExchange)
-        loop = BatchLoop(spec.name, self.worker_died, self.app.clock) if spec.is_async else None
+        loop: BatchLoop | GuestBatchLoop | None = None
+        if spec.is_async and (shared := self.app.shared_loop) is not None:
+            loop = GuestBatchLoop(spec.name, self.worker_died, shared)
+        elif spec.is_async:
+            loop = BatchLoop(spec.name, self.worker_died, self.app.clock)
         call = BatchCall(
             spec,
             self.app.middleware,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ehkafka.app.app import App
@@ -60,6 +60,11 @@ def run(
 
     Raises `ConfigurationError` for an app that runs, or has no handler.
     """
+    if isinstance(app, App) and app.is_on_callers_loop:
+        raise ConfigurationError(
+            "run: the app has loop='caller', and there is no loop here: write `async with arun(app) as t:`, "
+            "where your test enters what the app's handlers use."
+        )
     with _on_a_broker(AppTest, app, topics, partitions, http, settings) as test:
         app.start()
         try:
@@ -85,6 +90,9 @@ async def arun(
 ) -> AsyncIterator[AsyncAppTest]:
     """Run an app as `run` does, for a test on an event loop: the app is entered by `async with`.
 
+    With `App(loop="caller")` its coroutines are on that loop, whose own timers, `deadline_s=` included, stay
+    real.
+
     - `app` (required): what `ehkafka.App(…)` returned.
     - `topics` (default `None`): partitions of topics by name, also of topics beside the app's.
     - `partitions` (default `4`): of every other topic.
@@ -99,7 +107,8 @@ async def arun(
             yield test
         except BaseException as error:
             await asyncio.to_thread(_stop_after, error, test)
-            await app.__aexit__(type(error), error, error.__traceback__)
+            with suppress(EhkafkaError):  # added to the error above
+                await app.__aexit__(None, None, None)
             raise
         try:
             await app.__aexit__(None, None, None)
