@@ -111,11 +111,6 @@ class InTest:
         runtime = self._runtime
         return runtime is None or runtime.is_done or runtime.is_at_rest(letters=letters)
 
-    @property
-    def _ended_by(self) -> EhkafkaError | None:
-        """What ends the run, as soon as it is known."""
-        return None if self._runtime is None else self._runtime.failure
-
     def _check_process(self) -> None:
         raise NotImplementedError
 
