@@ -271,6 +271,16 @@ def test_before_next_a_refused_output_fails_the_attempt(
     app.stop()
 
 
+def test_before_next_and_a_deferred_record_are_refused(out: Any) -> None:
+    """Its outputs could come until the token is answered, so its key's next record cannot wait for them."""
+    out.produce("a")
+    app = sending(out, lambda record: record.defer() and None, acknowledged="before_next")
+    app.start()
+    assert app.wait(10.0)
+    with pytest.raises(ehkafka.errors.HandlerFailedError, match="leave out one of the two"):
+        app.stop()
+
+
 def test_a_missing_topic_ends_the_start(out: Any) -> None:
     """It is said before anything runs."""
     app = sending(out, by_thread, to="nowhere")
