@@ -182,7 +182,7 @@ def _too_many(what: str, positional: list[inspect.Parameter], options: list[str]
 def _called(function: Callable[..., Any]) -> str:
     """Return what a user calls it: `Retry`, `app.handler`, `Endpoint.kafka`."""
     room, _, name = function.__qualname__.rpartition(".")
-    room = {"Registration": "@app", "Hooks": "@app", "App": "app"}.get(room, room)
+    room = {"Registration": "@app", "App": "app"}.get(room, room)
     if name == "__init__":
         return "App" if room == "app" else room
     return f"{room}.{name}" if room else name
