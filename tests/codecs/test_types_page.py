@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pytest
 from azure.schemaregistry.encoder.avroencoder import AvroEncoder
 from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroSerializer
@@ -16,9 +17,6 @@ import ehkafka
 from ehkafka.testing import EmbeddedBroker
 from tests.kit.pages import ROOT, blocks_of
 from tests.kit.waiting import wait_until
-
-if TYPE_CHECKING:
-    import pytest
 
 CONFLUENT, AZURE = (
     block.text for block in blocks_of(ROOT / "docs" / "types.md") if block.not_run is not None
@@ -37,7 +35,7 @@ class Reading:
 
 
 class Client:
-    """Azure's client of the one schema, which answers once it is told to."""
+    """Azure's client of the one schema, which fails at first."""
 
     def __init__(self) -> None:
         self.asked = 0
@@ -76,12 +74,16 @@ def test_avro_by_a_confluent_registry(monkeypatch: pytest.MonkeyPatch) -> None:
     assert run(CONFLUENT, "readings", value) == [Reading("home-1", 21.5)]
 
 
-def test_avro_by_azures_registry_which_does_not_answer_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("kind", ["def", "async def"])
+def test_avro_by_azures_registry_which_does_not_answer_at_once(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The record waits for it, and the app does not stop, as its failure policy would have it do."""
     known: Any = SimpleNamespace(get_schema_properties=lambda *_given: SimpleNamespace(id="7"))
     written: Any = AvroEncoder(client=known, group_name="group").encode(VALUE, schema=SCHEMA)
     client = Client()
     monkeypatch.setattr("ehkafka.codecs.azure.AzureSchemaRegistry._opened", lambda _registry: client)
     headers = [("content-type", written["content_type"].encode())]
-    assert run(AZURE, "events", written["content"], headers) == [Reading("home-1", 21.5)]
+    block = AZURE.replace("def handle_event", f"{kind} handle_event")
+    assert run(block, "events", written["content"], headers) == [Reading("home-1", 21.5)]
     assert client.asked == 2
