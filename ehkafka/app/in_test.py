@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from ehkafka.app.configuration import Configuration
+    from ehkafka.app.on_end import OnEnd
     from ehkafka.checkpoints.store_mirror import MirrorChoice
     from ehkafka.endpoint import Endpoint
     from ehkafka.errors import EhkafkaError
@@ -34,6 +35,7 @@ _PUT_BACK = (
     "_mirror",
     "_http",
     "_clock",
+    "_on_end",
     "_state",
     "_runtime",
     "_supervisor",
@@ -64,6 +66,7 @@ class InTest:
     _mirror: MirrorChoice | None
     _http: Http | None
     _clock: Clock = REAL_CLOCK
+    _on_end: OnEnd
     _runtime: Runtime | None
     _lock: threading.RLock
 
@@ -84,6 +87,8 @@ class InTest:
             # It lies outside of the test.
             self._mirror = None
             self._clock = run.clock
+            # The test raises it.
+            self._on_end = _nothing
             if not run.has_http:
                 self._http = None
         try:
@@ -101,14 +106,10 @@ class InTest:
         """Return when the next thing is due that waits for a time; None where nothing does."""
         return None if self._runtime is None else self._runtime.next_due_s()
 
-    def _is_at_rest(self) -> bool:
-        """Tell whether no record runs, and none is left that could run now."""
-        return self._runtime is None or self._runtime.is_done or self._runtime.is_at_rest()
-
-    @property
-    def _failure(self) -> EhkafkaError | None:
-        """What ends the run, as soon as it is known."""
-        return None if self._runtime is None else self._runtime.failure
+    def _is_at_rest(self, *, letters: bool) -> bool:
+        """Tell whether no record runs, and none is left that could run now; no letter either, if asked."""
+        runtime = self._runtime
+        return runtime is None or runtime.is_done or runtime.is_at_rest(letters=letters)
 
     def _check_process(self) -> None:
         raise NotImplementedError
@@ -118,3 +119,7 @@ class InTest:
 
     def _must_have_handlers(self) -> None:
         raise NotImplementedError
+
+
+def _nothing(error: EhkafkaError) -> None:
+    """Do nothing about what ends the app."""

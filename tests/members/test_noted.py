@@ -14,7 +14,7 @@ from ehkafka.checkpoints import FileStore
 from ehkafka.members.channel import Answer
 from ehkafka.members.journals import Journals
 from ehkafka.offsets.owners import read_owners
-from tests.kit.supervised import TOKEN, Port
+from tests.kit.supervisor_port import TOKEN, Port
 from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
