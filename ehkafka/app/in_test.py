@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from ehkafka.app.configuration import Configuration
+    from ehkafka.app.on_end import OnEnd
     from ehkafka.checkpoints.store_mirror import MirrorChoice
     from ehkafka.endpoint import Endpoint
     from ehkafka.errors import EhkafkaError
@@ -34,6 +35,7 @@ _PUT_BACK = (
     "_mirror",
     "_http",
     "_clock",
+    "_on_end",
     "_state",
     "_runtime",
     "_supervisor",
@@ -64,6 +66,7 @@ class InTest:
     _mirror: MirrorChoice | None
     _http: Http | None
     _clock: Clock = REAL_CLOCK
+    _on_end: OnEnd
     _runtime: Runtime | None
     _lock: threading.RLock
 
@@ -84,6 +87,8 @@ class InTest:
             # It lies outside of the test.
             self._mirror = None
             self._clock = run.clock
+            # The test raises it.
+            self._on_end = _nothing
             if not run.has_http:
                 self._http = None
         try:
@@ -106,11 +111,6 @@ class InTest:
         runtime = self._runtime
         return runtime is None or runtime.is_done or runtime.is_at_rest(letters=letters)
 
-    @property
-    def _failure(self) -> EhkafkaError | None:
-        """What ends the run, as soon as it is known."""
-        return None if self._runtime is None else self._runtime.failure
-
     def _check_process(self) -> None:
         raise NotImplementedError
 
@@ -119,3 +119,7 @@ class InTest:
 
     def _must_have_handlers(self) -> None:
         raise NotImplementedError
+
+
+def _nothing(error: EhkafkaError) -> None:
+    """Do nothing about what ends the app."""

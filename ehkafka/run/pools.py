@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ehkafka.handlers.spec import HandlerSpec
     from ehkafka.lanes.dispatcher import Dispatcher
     from ehkafka.lanes.order import KeyReader
+    from ehkafka.outputs.outlet import Outlet
     from ehkafka.records import Record
     from ehkafka.recovery.failures import Failures
     from ehkafka.recovery.pending import PendingAnswers
@@ -48,6 +49,7 @@ class HandlerParts:
     failures: Failures
     deferrals: PendingAnswers
     make_record: type[Record]
+    outlet: Outlet | None = None
 
 
 class Pool(NamedTuple):
@@ -79,7 +81,7 @@ class Pools:
 
     def _threads(self, spec: HandlerSpec, parts: HandlerParts) -> Pool:
         called = (spec, self.app.middleware, self.app.history, parts.make_record)
-        invoke = make_invoke(*called)
+        invoke = make_invoke(*called, parts.outlet)
         attempts = None
         if spec.deadline_s is not None:
             attempts = AttemptClock(spec.name, spec.deadline_s, self.app.clock.now_s)
@@ -87,7 +89,7 @@ class Pools:
         run_chunk = None
         if may_express(spec):
             parts.dispatcher.use_express(parts.keys)
-            run_chunk = make_run_chunk(*called, parts.keys)
+            run_chunk = make_run_chunk(*called, parts.keys, parts.outlet)
         workers = ThreadWorkers(
             parts.exchange,
             self._options(spec, parts, size_of(spec), self._guarded_tear_down()),
@@ -100,27 +102,33 @@ class Pools:
         from ehkafka.workers.tasks.workers import AsyncioWorkers  # noqa: PLC0415
 
         called = (spec, self.app.middleware, self.app.history, parts.make_record)
-        invoke = make_invoke_async(*called, deadline_s=spec.deadline_s)
+        invoke = make_invoke_async(*called, deadline_s=spec.deadline_s, outlet=parts.outlet)
         attempts = None
         if spec.deadline_s is not None:
             attempts = AttemptClock(spec.name, spec.deadline_s, self.app.clock.now_s)
             invoke = attempts.timed_async(invoke)
-        workers = AsyncioWorkers(
-            parts.exchange,
-            self._options(spec, parts, size_of(spec), self._guarded_loop_tear_down()),
-            invoke=invoke,
-            clock=self.app.clock,
-        )
-        return Pool(workers, attempts)
+        options = self._options(spec, parts, size_of(spec), self._guarded_loop_tear_down())
+        if (shared := self.app.shared_loop) is None:
+            return Pool(
+                AsyncioWorkers(parts.exchange, options, invoke=invoke, clock=self.app.clock), attempts
+            )
+        from ehkafka.workers.tasks.guests import GuestWorkers  # noqa: PLC0415
+
+        return Pool(GuestWorkers(parts.exchange, options, invoke=invoke, shared=shared), attempts)
 
     def _batches(self, spec: BatchSpec, parts: HandlerParts) -> BatchWorkers:
         from ehkafka.handlers.batch import BatchCall  # noqa: PLC0415
         from ehkafka.workers.batches.exchange import BatchExchange  # noqa: PLC0415
+        from ehkafka.workers.batches.guest_loop import GuestBatchLoop  # noqa: PLC0415
         from ehkafka.workers.batches.loop import BatchLoop  # noqa: PLC0415
         from ehkafka.workers.batches.workers import BatchWorkers  # noqa: PLC0415
 
         assert isinstance(parts.exchange, BatchExchange)
-        loop = BatchLoop(spec.name, self.worker_died, self.app.clock) if spec.is_async else None
+        loop: BatchLoop | GuestBatchLoop | None = None
+        if spec.is_async and (shared := self.app.shared_loop) is not None:
+            loop = GuestBatchLoop(spec.name, self.worker_died, shared)
+        elif spec.is_async:
+            loop = BatchLoop(spec.name, self.worker_died, self.app.clock)
         call = BatchCall(
             spec,
             self.app.middleware,
@@ -128,6 +136,7 @@ class Pools:
             emit=self.emit,
             history=self.app.history,
             loop=loop,
+            outlet=parts.outlet,
         )
         return BatchWorkers(
             parts.exchange,

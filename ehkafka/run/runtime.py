@@ -30,9 +30,11 @@ from ehkafka.run.reports import HandlerReports
 from ehkafka.run.resizing import named_route, resize
 from ehkafka.run.shutdown import Shutdown, StopRequest
 from ehkafka.run.steer.steering import Steering
+from ehkafka.run.ways_out import WaysOut
 from ehkafka.settings import drain_of
 from ehkafka.telemetry.bus import EventBus
 from ehkafka.workers.call_times import CallTimes
+from ehkafka.workers.protocol import Checking
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -67,6 +69,9 @@ class Runtime:
         self._request: StopRequest | None = None
         self._exit_now = threading.Event()
         self._done = threading.Event()
+        # Called without arguments at the first fatal error and at the end, by any thread: it must return
+        # at once. Set before the start.
+        self.on_change: Callable[[], None] = lambda: None
         self._thread: threading.Thread | None = None
         assembly = Assembly(
             app=app,
@@ -77,11 +82,12 @@ class Runtime:
             exit_now=self._exit_now.is_set,
             stop_from_child=self._stop_from_child,
         )
-        self._letters = assembly.letters()
-        self._routes = [assembly.route(spec, self._letters) for spec in app.specs]
+        letters, outputs = assembly.letters(), assembly.outputs()
+        self._letters = WaysOut(letters, outputs)
+        self._routes = [assembly.route(spec, letters, outputs) for spec in app.specs]
         self._logs = LogIdentity(app, self.bus, on_death=self._worker_died)
         self.mirroring = Mirroring(app, self.bus)
-        self.context = assembly.context(self._logs, self.mirroring)
+        self.context = assembly.context(self._logs, self.mirroring, outputs=outputs)
         self._watch = ProgressWatch(self.context, self._routes, app.settings.stuck_s)
         self._reports = HandlerReports(
             self.context, self._routes, app.settings.report_interval_s, self.bus.emit
@@ -100,7 +106,7 @@ class Runtime:
         self.shutdown = Shutdown(self.context, self.loop, self._routes)
         # Set by the poll thread, before its first turn.
         self._until: UntilCaughtUp | None = None
-        self._reach = Reach(app, letters=self._letters.topics, emit=self.bus.emit)
+        self._reach = Reach(app, letters=letters.topics, outputs=app.output_topics, emit=self.bus.emit)
 
     def start(self, on_reached: Callable[[], object] = lambda: None) -> None:
         """Reach the broker, call `on_reached`, start the workers, subscribe.
@@ -192,9 +198,12 @@ class Runtime:
         """End the run with an error, without a drain: what runs ends, what is queued is redelivered."""
         with self._lock:
             # What fails after the end, such as a hook that was left running, changes nothing any more.
-            if self.failure is None and not self._has_ended:
+            is_first = self.failure is None and not self._has_ended
+            if is_first:
                 self.failure = error
         self.request_stop(f"{type(error).__name__}", drain="running")
+        if is_first:
+            self.on_change()
 
     def measure(self) -> None:
         """Have workers count from now on how long their calls take."""
@@ -377,6 +386,7 @@ class Runtime:
             self._report_end()
             self.bus.close(2.0)
             self._done.set()
+            self.on_change()
 
     def _report_end(self) -> None:
         """Tell the end of the run, after everything that may still make it a failure."""
@@ -390,6 +400,9 @@ class Runtime:
         self._reports.check()
         self._letters.check()
         self._credential.apply()
+        for route in self._routes:
+            if isinstance(route.workers, Checking):
+                route.workers.check()
         received = sum(route.dispatcher.received_records for route in self._routes)
         context = self.context
         self._connection.check(received, context.committer.acknowledged, context.contact.up_at_s)
@@ -426,6 +439,10 @@ class Runtime:
 
     def _worker_died(self, error: BaseException) -> None:
         self.fail(death_of("A worker thread", error))
+
+    def report_on_end(self, error: BaseException) -> None:
+        """Report what the function raised that was called for the run's failure."""
+        self.bus.emit(UserCodeFailed.of("on_end", error))
 
     def _user_code_failed(self, where: str, error: BaseException) -> None:
         self.bus.emit(UserCodeFailed.of(where, error))

@@ -213,7 +213,7 @@ class TestedApp:
         self._raise_failure()
 
     def _raise_failure(self) -> None:
-        failure = self.app._failure  # noqa: SLF001 - made for this
+        failure = self.app._ended_by()  # noqa: SLF001 - made for this
         if failure is not None:
             self.reported = failure
             raise failure

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ehkafka.app.app import App
@@ -18,7 +18,9 @@ from ehkafka.testing.in_test.topic_logs import TopicLogs
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping
+    from typing import Unpack
 
+    from ehkafka.app.keywords import ChangedSettings
     from ehkafka.events.history import History
 
 Test = TypeVar("Test", bound=TestedApp)
@@ -43,7 +45,7 @@ def run(
     topics: Mapping[str, int] | None = None,
     partitions: int = PARTITIONS,
     http: bool = False,
-    **settings: Any,
+    **settings: Unpack[ChangedSettings],
 ) -> Iterator[AppTest]:
     """Run an app while the block lasts, on an embedded broker of its own, and give the test a hold of it.
 
@@ -60,6 +62,11 @@ def run(
 
     Raises `ConfigurationError` for an app that runs, or has no handler.
     """
+    if isinstance(app, App) and app.is_on_callers_loop:
+        raise ConfigurationError(
+            "run: the app has loop='caller', and there is no loop here: write `async with arun(app) as t:`, "
+            "where your test enters what the app's handlers use."
+        )
     with _on_a_broker(AppTest, app, topics, partitions, http, settings) as test:
         app.start()
         try:
@@ -81,9 +88,12 @@ async def arun(
     topics: Mapping[str, int] | None = None,
     partitions: int = PARTITIONS,
     http: bool = False,
-    **settings: Any,
+    **settings: Unpack[ChangedSettings],
 ) -> AsyncIterator[AsyncAppTest]:
     """Run an app as `run` does, for a test on an event loop: the app is entered by `async with`.
+
+    With `App(loop="caller")` its coroutines are on that loop, whose own timers, `deadline_s=` included, stay
+    real.
 
     - `app` (required): what `ehkafka.App(…)` returned.
     - `topics` (default `None`): partitions of topics by name, also of topics beside the app's.
@@ -99,6 +109,8 @@ async def arun(
             yield test
         except BaseException as error:
             await asyncio.to_thread(_stop_after, error, test)
+            with suppress(EhkafkaError):  # added to the error above
+                await app.__aexit__(None, None, None)
             raise
         try:
             await app.__aexit__(None, None, None)
@@ -153,7 +165,7 @@ def _on_a_broker(
 
 def topics_of(app: App) -> tuple[str, ...]:
     """Return the topics that an app needs: its handlers', and those that they write to."""
-    return tuple(sorted({*app.topics, *app.letter_topics}))
+    return tuple(sorted({*app.topics, *app.letter_topics, *app.output_topics}))
 
 
 def _raise_once(failure: EhkafkaError, test: TestedApp) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ehkafka.settings.clock import REAL_CLOCK
 from ehkafka.workers.loop_threads import LoopThreads
 from ehkafka.workers.tasks.loop import new_loop, stopped_loop
+from ehkafka.workers.tasks.other_loop import explain_other_loop
 from ehkafka.workers.tasks.stack import await_stack
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ class BatchLoop:
         assert self._loop is not None
         result, error = asyncio.run_coroutine_threadsafe(_outcome(awaitable), self._loop).result()
         if error is not None:
+            explain_other_loop(error, self._handler, is_callers=False)
             raise error
         return result
 
