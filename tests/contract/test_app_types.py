@@ -10,6 +10,7 @@ import pytest
 import ehkafka
 from ehkafka.codecs import per_process
 from ehkafka.events import HandlerFailed, RecordRetried
+from ehkafka.lanes.express import Express
 from ehkafka.lanes.express_mode import ExpressMode
 from tests.contract import typed_handlers as typed
 from tests.contract.conftest import FAST_GROUP
@@ -38,6 +39,16 @@ KINDS = {
     "batches": Kind("handle_batch", {"batch_records_max": 7, "wait_s_max": 0.02}, is_batch=True),
 }
 BOTH = "chunks with the record"
+
+
+def switched_on(make: Any) -> Any:
+    """Return what makes a mode, or what follows it, and turns it on."""
+
+    def make_on(made: Any, *given: Any) -> None:
+        make(made, *given)
+        made.on = True
+
+    return make_on
 
 
 class Stage:
@@ -84,13 +95,8 @@ def stage(
 
 def chunks_from_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let handlers that write to files, which is slow, have them all the same."""
-    make = ExpressMode.__init__
-
-    def make_on(mode: ExpressMode) -> None:
-        make(mode)
-        mode.on = True
-
-    monkeypatch.setattr(ExpressMode, "__init__", make_on)
+    for kind in (ExpressMode, Express):
+        monkeypatch.setattr(kind, "__init__", switched_on(kind.__init__))
     monkeypatch.setattr("ehkafka.lanes.express_mode.SLOW_S", 10.0)
 
 
