@@ -72,13 +72,13 @@ def test_row_15_other_keys_are_steered_while_one_handler_is_stuck(
 ) -> None:
     """The stuck one is named and refused with its age; a poison key is skipped, another one retried."""
     stage = embedded_stage(8)
-    is_mended = threading.Event()
+    is_repaired = threading.Event()
 
     def handle(record: Any) -> None:
         key = record.key()
         if key == b"stuck":
             freed.wait()
-        if key == b"poison" or (key == b"broken" and not is_mended.is_set()):
+        if key == b"poison" or (key == b"broken" and not is_repaired.is_set()):
             raise ValueError("no luck")
 
     load = stage.load()
@@ -101,7 +101,7 @@ def test_row_15_other_keys_are_steered_while_one_handler_is_stuck(
     assert keys.resume("stuck").changed
     assert keys.skip("poison", preview=True).text.endswith("would be skipped.")
     assert keys.skip("poison").changed
-    is_mended.set()
+    is_repaired.set()
     assert keys.retry("broken").changed
     eventually(lambda: app.snapshot().finished_records == RECORDS * scale + 1, "the retried record")
     assert app.snapshot().skipped_records == 1

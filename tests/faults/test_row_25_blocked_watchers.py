@@ -32,7 +32,7 @@ TOKEN = "a-token-of-24-characters"
 
 
 class Sink(logging.Handler):
-    """A log that stands still from the moment on that it is told to, as a full pipe does."""
+    """A log that stands still once it `blocks`, as a full pipe does."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -76,11 +76,11 @@ def test_row_25_the_data_path_and_actions_wait_for_no_watcher(
     """Records are handled as quickly as before; poison is skipped, retried and paused meanwhile."""
     monkeypatch.setenv("EHKAFKA_HTTP_TOKEN", TOKEN)
     stage = embedded_stage(8)
-    is_mended = threading.Event()
+    is_repaired = threading.Event()
 
     def handle(record: Any) -> None:
         time.sleep(WORK_S)
-        if record.key() == b"poison" or (record.key() == b"broken" and not is_mended.is_set()):
+        if record.key() == b"poison" or (record.key() == b"broken" and not is_repaired.is_set()):
             raise ValueError("no luck")
 
     load = stage.load(keys=[b"key-%d" % number for number in range(400)])
@@ -118,7 +118,7 @@ def test_row_25_the_data_path_and_actions_wait_for_no_watcher(
             posted(port, {"do": "pause", "name": "broken"}),
             posted(port, {"do": "resume", "name": "broken"}),
         ]
-        is_mended.set()
+        is_repaired.set()
         by_hand.append(posted(port, {"do": "retry", "name": "broken"}))
         stage.wait_until_committed(load.ends)
         assert not sink.freed.is_set()
