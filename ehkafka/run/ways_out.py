@@ -36,7 +36,7 @@ class WaysOut:
         self._letters.check()
 
     def wake(self) -> None:
-        """Let letters see whether anything is due: the time has jumped. Refused outputs look by themselves."""
+        """Let letters see whether anything is due: the time has jumped. Refused outputs look anyway."""
         self._letters.wake()
 
     def problems(self) -> Iterator[str]:
