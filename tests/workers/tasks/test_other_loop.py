@@ -89,3 +89,27 @@ def test_other_errors_stay_as_they_are(error: BaseException) -> None:
     explain_other_loop(error, "store", is_callers=False)
     assert error.args == before
     assert not hasattr(error, "__notes__")
+
+
+def test_an_error_whose_text_cannot_be_made_raises_nothing() -> None:
+    """The worker that asks has a record in its hands."""
+
+    class BrokenError(RuntimeError):
+        def __str__(self) -> str:
+            raise ValueError("no text")
+
+    error = BrokenError("Event loop is closed")
+    explain_other_loop(error, "store", is_callers=False)
+    assert error.args == ("Event loop is closed",)
+
+
+def test_a_clients_error_with_one_text_is_named_where_only_texts_are_shown() -> None:
+    """Events and letters have the text alone."""
+
+    class ClientError(Exception):
+        pass
+
+    error = ClientError("request failed")
+    error.__cause__ = RuntimeError("got Future <Future pending> attached to a different loop")
+    explain_other_loop(error, "store", is_callers=False)
+    assert str(error).startswith("request failed (handler 'store' used an object of another event loop;")
