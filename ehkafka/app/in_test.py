@@ -106,14 +106,10 @@ class InTest:
         """Return when the next thing is due that waits for a time; None where nothing does."""
         return None if self._runtime is None else self._runtime.next_due_s()
 
-    def _is_at_rest(self) -> bool:
-        """Tell whether no record runs, and none is left that could run now."""
-        return self._runtime is None or self._runtime.is_done or self._runtime.is_at_rest()
-
-    @property
-    def _failure(self) -> EhkafkaError | None:
-        """What ends the run, as soon as it is known."""
-        return None if self._runtime is None else self._runtime.failure
+    def _is_at_rest(self, *, letters: bool) -> bool:
+        """Tell whether no record runs, and none is left that could run now; no letter either, if asked."""
+        runtime = self._runtime
+        return runtime is None or runtime.is_done or runtime.is_at_rest(letters=letters)
 
     def _check_process(self) -> None:
         raise NotImplementedError

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from ehkafka.settings.keywords import AppSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable, Hashable, Sequence
     from datetime import timedelta
 
     from confluent_kafka import Message as KafkaMessage
 
+    from ehkafka.codecs.codec import Decoder
+    from ehkafka.handlers.spec import Acknowledged
     from ehkafka.headers import HeaderMode
     from ehkafka.lanes.order import NullKey, Scope
     from ehkafka.positions.start import Start
@@ -95,6 +97,16 @@ class OfRecords(TypedDict, total=False):
     `ehkafka.handlers.chunk_call.may_express` allows it. `False`: never.
     """
 
+    to: str | Sequence[str] | None
+    """Default `None`: the topic, or topics, that it sends to: what it returns goes to the first one, a
+    `Send` where it says, and `record.send(…)` at once. `None`: it sends nothing.
+    """
+
+    acknowledged: Acknowledged
+    """Default `"before_commit"`: what waits for the broker's acknowledgement of a record's outputs: its
+    commit, or `"before_next"`: the next record of its key as well.
+    """
+
 
 class HandlerOptions(OfRecords, total=False):
     """Options of `App.handler`."""
@@ -109,7 +121,7 @@ class HandlerOptions(OfRecords, total=False):
     says anything.
     """
 
-    decoder: Callable[..., Any] | None
+    decoder: Decoder | None
     """A function, default `None`: decodes the payload, called with its bytes, or with these and the record.
     `None`: JSON, text or bytes, as the type wants it.
     """

@@ -7,28 +7,32 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from ehkafka.app.written import Written
 from ehkafka.errors import ConfigurationError
 from ehkafka.handlers.arguments import names_of_caller, payload_of
 from ehkafka.handlers.spec import (
+    Acknowledged,
     HandlerSpec,
-    check_topics,
+    check_decorated,
     must_answer,
     must_be_callable,
     named,
+    topics_of,
 )
 from ehkafka.lanes.order import NullKey, Scope, by_key
 from ehkafka.positions.start import check_start
-from ehkafka.recovery.policy import DeadLetter, FailurePolicy, Stop
+from ehkafka.recovery.policy import FailurePolicy, Stop
 from ehkafka.recovery.retry import NO_RETRY, Retry, RetryFunction
 from ehkafka.wording.calling import must_take, plainly, renamed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable, Hashable, Sequence
     from datetime import timedelta
     from typing import Literal, Unpack
 
     from ehkafka.app import decorators, keywords
     from ehkafka.app.configuration import Configuration
+    from ehkafka.codecs.codec import Decoder
     from ehkafka.events import Hook
     from ehkafka.headers import HeaderMode
     from ehkafka.positions.start import Start
@@ -38,13 +42,13 @@ if TYPE_CHECKING:
 Function = TypeVar("Function", bound="Callable[..., Any]")
 
 
-class Registration:
+class Registration(Written):
     """Handlers, middleware and hooks of one app."""
 
     _configuration: Configuration
 
     def __init__(self) -> None:
-        self._specs: list[HandlerSpec] = []
+        super().__init__()
         self._middleware: list[Any] = []
         # By the names of `PartitionHooks`.
         self._partition_hooks: dict[str, Callable[..., Any]] = {}
@@ -96,8 +100,10 @@ class Registration:
         rate_limit: float | None = None,
         rate_burst: int | None = None,
         express: bool | None = None,
+        to: str | Sequence[str] | None = None,
+        acknowledged: Acknowledged = "before_commit",
         value: Any = None,
-        decoder: Callable[..., Any] | None = None,
+        decoder: Decoder | None = None,
     ) -> Callable[[Function], Function]:
         """Register a function `(record)`, or a class with `process(record)`, as the topics' handler.
 
@@ -139,12 +145,16 @@ class Registration:
         - `max_age` (a timedelta, default `None`): skip older records of these topics. `None`: as the app's
           `max_age` says.
 
-        Failure
+        Failure and outputs
 
         - `retry` (default `Retry(attempts=1)`): when a record whose handler raised is retried. Its key
           waits meanwhile, others do not.
         - `on_failure` (default `None`): what happens when no attempt is left: `Stop()`, `Hold()`, `Skip()` or
           `DeadLetter(…)`. `None`: `Stop()`.
+        - `to` (default `None`): the topic, or topics, that it sends to: what it returns goes to the first
+          one, a `Send` where it says, and `record.send(…)` at once. `None`: it sends nothing.
+        - `acknowledged` (default `"before_commit"`): what waits for the broker's acknowledgement of a
+          record's outputs: its commit, or `"before_next"`: the next record of its key as well.
 
         Limits
 
@@ -156,7 +166,7 @@ class Registration:
         - `rate_burst` (calls, default `None`): how many may start at once after a rest. `None`: a tenth of
           `rate_limit`, 1 at least.
         """
-        _check_decorated(topics, "handler")
+        check_decorated(topics, "handler")
         if start is not None:
             check_start(start)
         named = topics or self._configuration.own_topics()
@@ -181,6 +191,8 @@ class Registration:
                 rate_limit=rate_limit,
                 rate_burst=rate_burst,
                 express=express,
+                to=topics_of(to),
+                acknowledged=acknowledged,
                 payload=payload_of(function, **asked),
             )
             self._add(spec)
@@ -212,8 +224,9 @@ class Registration:
         max_age: timedelta | None = None,
         retry: Retry | RetryFunction = NO_RETRY,
         on_failure: FailurePolicy | None = None,
+        to: str | Sequence[str] | None = None,
         value: Any = None,
-        decoder: Callable[..., Any] | None = None,
+        decoder: Decoder | None = None,
     ) -> decorators.BatchHandlerDecorator:
         """Register a function `(batch)` as the topics' handler, called with many records at once.
 
@@ -264,17 +277,19 @@ class Registration:
         - `max_age` (a timedelta, default `None`): skip older records of these topics. `None`: as the app's
           `max_age` says.
 
-        Failure
+        Failure and outputs
 
         - `retry` (default `Retry(attempts=1)`): when a record that failed is retried. Its key waits
           meanwhile, others do not.
         - `on_failure` (default `None`): what happens when no attempt is left: `Stop()`, `Hold()`, `Skip()` or
           `DeadLetter(…)`. `None`: `Stop()`.
+        - `to` (default `None`): the topic, or topics, that it sends to, as for `handler`; what it returns has
+          keys of its own, and all records of the batch wait for it. `None`: it sends nothing.
         """
         # What batches need is not for the many apps without any.
         from ehkafka.handlers.batch import BatchSpec  # noqa: PLC0415
 
-        _check_decorated(topics, "batch_handler")
+        check_decorated(topics, "batch_handler")
         if start is not None:
             check_start(start)
         named = topics or self._configuration.own_topics()
@@ -300,6 +315,7 @@ class Registration:
                     max_age=max_age,
                     retry=retry,
                     on_failure=Stop() if on_failure is None else on_failure,
+                    to=topics_of(to),
                     payload=payload_of(function, **asked),
                 )
             )
@@ -421,14 +437,6 @@ class Registration:
         must_take(hook.on_event, ("event",), "add_hook: on_event")
         self._event_hooks.append(hook)
 
-    @property
-    def letter_topics(self) -> tuple[str, ...]:
-        """The topics to which handlers send dead letters, sorted."""
-        policies = (spec.on_failure for spec in self._specs)
-        return tuple(
-            sorted({one.to for one in policies if isinstance(one, DeadLetter) and isinstance(one.to, str)})
-        )
-
     def _set_partition_hook(self, name: str, function: Function) -> Function:
         self._must_be_new(name)
         must_answer(function, ("partition", "reason") if name == "on_revoked" else ("partition",), name)
@@ -438,13 +446,3 @@ class Registration:
     def _must_be_new(self, what: str) -> None:
         """Refuse a change of what runs. Raises `ConfigurationError`."""
         raise NotImplementedError
-
-
-def _check_decorated(topics: tuple[Any, ...], decorator: str) -> None:
-    """Refuse a decorator without parentheses, which is given the function for a topic."""
-    if len(topics) == 1 and callable(topics[0]):
-        raise ConfigurationError(
-            f"@app.{decorator} stands without parentheses: write @app.{decorator}('orders') above "
-            f"{named(topics[0])}, with the topics that it handles."
-        )
-    check_topics(topics, f"@app.{decorator}")

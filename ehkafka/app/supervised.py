@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ehkafka.app.configuration import Configuration
     from ehkafka.events import Event
     from ehkafka.http.noted import Noted
+    from ehkafka.http.options import Http
     from ehkafka.http.site import Site
     from ehkafka.members.supervisor import Supervisor
     from ehkafka.run.options import AppOptions
@@ -33,6 +34,7 @@ class Supervised:
     # Of the last run with members; then this process runs nothing itself. Main thread, read by any.
     _supervisor: Supervisor | None = None
     # See `Web`.
+    _http: Http | None
     _site: Site | None
     # See `App.measure`.
     _measures: bool = False
@@ -92,7 +94,8 @@ class Supervised:
             hung_s=wait_s,
             members_min=checked_members_min(members_min, count),
             health_file=None if health_file is None else HealthFile(health_file),
-            run=run,
+            # They serve nothing: their owner blobs advertise this one's page.
+            run={**run, "http": self._http},
             reference=reference_to(self),
             laid=self._configuration.laid_over(),
             registered=self.registered,

@@ -26,6 +26,11 @@ class Web:
     _site: Site | None = None
 
     @property
+    def http(self) -> Http | None:
+        """Where it serves, as `App(http=…)` or `run(http=…)` said; None where nobody wants that."""
+        return self._http
+
+    @property
     def http_app(self) -> Any:
         """The same as an ASGI application, to be mounted in a web app of your own. Needs the extra `[web]`.
 

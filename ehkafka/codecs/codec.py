@@ -42,6 +42,12 @@ class Codec(Protocol):
         """
 
 
+if TYPE_CHECKING:
+    # What `decoder=` takes: a function of the bytes, or of these and the record (confluent's deserialisers
+    # have a context of their own there), or a codec.
+    Decoder = Callable[[bytes], Any] | Callable[[bytes, Any], Any] | Codec
+
+
 def codec_for(annotation: Any) -> Codec:
     """Return the codec of a type, by what was written as an annotation.
 

@@ -221,6 +221,7 @@ class Consumer(PollingConsumer):
         """See `confluent_kafka.Consumer.assign`."""
         _check(partitions, "assign")
         super().assign(partitions)
+        self._drop_kept()
         self._rebalances.assigned(partitions, anew=True)
 
     def incremental_assign(self, partitions: list[KafkaPartition]) -> None:
@@ -232,17 +233,20 @@ class Consumer(PollingConsumer):
     def unassign(self) -> None:
         """See `confluent_kafka.Consumer.unassign`."""
         super().unassign()
+        self._drop_kept()
         self._rebalances.unassigned(None)
 
     def incremental_unassign(self, partitions: list[KafkaPartition]) -> None:
         """See `confluent_kafka.Consumer.incremental_unassign`."""
         super().incremental_unassign(partitions)
+        self._drop_kept(_names(partitions))
         self._rebalances.unassigned(partitions)
 
     def seek(self, partition: KafkaPartition) -> None:
         """See `confluent_kafka.Consumer.seek`. What lies behind is not committed for having been returned."""
         super().seek(partition)
         name = TopicPartition(partition.topic, partition.partition)
+        self._drop_kept([name])
         self._internals.returned.sought(name, partition.offset)
 
     def pause(self, partitions: list[KafkaPartition]) -> None:

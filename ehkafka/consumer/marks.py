@@ -114,8 +114,8 @@ class Marks:
             self._pause(self._flow.to_pause_all(self._dispatcher.assignments.values()))
         return max(1, min(records, wanted))
 
-    def delivered(self, messages: Sequence[Message]) -> None:
-        """These are handed to the program."""
+    def delivered(self, messages: Sequence[Message], *, may_pause: bool = True) -> None:
+        """These are handed to the program. On another thread `may_pause=False`, and `pause_stuck` later."""
         good = [message for message in messages if message.error() is None]
         largest_bytes = 0
         for (topic, number), batch in itertools.groupby(good, lambda m: (m.topic(), m.partition())):
@@ -124,7 +124,8 @@ class Marks:
             self._receive(TopicPartition(cast("str", topic), cast("int", number)), kept)
         if good:
             self._flow.note_batch(largest_bytes)
-            self._pause_stuck()
+            if may_pause:
+                self.pause_stuck()
 
     def mark(self, partition: TopicPartition, offset: int) -> bool:
         """The program is done with a record; False if that is of no use any more."""
@@ -202,7 +203,7 @@ class Marks:
                 self._halted.discard(partition)
             self._flow.forget(partition)
 
-    def _pause_stuck(self) -> None:
+    def pause_stuck(self) -> None:
         """Pause what holds so much unmarked that others would get nothing any more."""
         amounts = self._amounts()
         if self._flow.is_half_full(amounts):

@@ -5,6 +5,7 @@ On the program's polling thread. What is returned is noted, never touched; this 
 
 from __future__ import annotations
 
+from collections import deque
 from threading import get_ident
 from time import monotonic
 from typing import TYPE_CHECKING, Any, cast
@@ -15,7 +16,7 @@ from ehkafka.consumer.access import Access
 from ehkafka.consumer.positions import Returned
 
 if TYPE_CHECKING:
-    from collections import deque
+    from collections.abc import Collection
 
     from confluent_kafka import Message
 
@@ -55,9 +56,11 @@ class PollingConsumer(KafkaConsumer):
     _is_open = False
     # Returned by librdkafka and not yet by us: a callback raised meanwhile. Polling thread.
     _kept: deque[Message] = cast("deque[Message]", ())
+    # Whether what is returned counts as given at once. The asyncio drop-in calls `_note` when it has arrived.
+    _is_noted_at_once = True
     _committing: Committing
 
-    def poll(self, timeout: float = -1) -> Message | None:
+    def poll(self, timeout: float = -1) -> Message | None:  # noqa: PLR0912 - no call more for each record
         """See `confluent_kafka.Consumer.poll`."""
         internals = self._internals
         access = internals.access
@@ -73,8 +76,9 @@ class PollingConsumer(KafkaConsumer):
             marks = internals.marks
             if marks is not None:
                 marks.check()
-            if self._kept:
-                message: Message | None = self._kept.popleft()
+            kept = self._kept  # another thread may put another one in its place
+            if kept:
+                message: Message | None = kept.popleft()
             else:
                 if marks is not None:
                     marks.room(1)
@@ -82,9 +86,12 @@ class PollingConsumer(KafkaConsumer):
                 if internals.callbacks.is_cut:
                     message = next(iter(self._cut([] if message is None else [message])), None)
             if message is not None:
-                returned.took_one(message)
-                if marks is not None:
-                    marks.delivered([message])
+                if self._is_noted_at_once:
+                    returned.took_one(message)
+                    if marks is not None:
+                        marks.delivered([message])
+                else:
+                    returned.has_latest = True
             return message
         finally:
             door.release()
@@ -107,8 +114,9 @@ class PollingConsumer(KafkaConsumer):
         self._check()
         if marks is not None:
             marks.check()
-        if self._kept:
-            batch = [self._kept.popleft() for _ in range(min(num_messages, len(self._kept)))]
+        kept = self._kept
+        if kept:
+            batch = [kept.popleft() for _ in range(min(num_messages, len(kept)))]
         else:
             if marks is not None and num_messages > 0:
                 num_messages = marks.room(num_messages)
@@ -116,9 +124,12 @@ class PollingConsumer(KafkaConsumer):
             if internals.callbacks.is_cut:
                 batch = self._cut(batch)
         if batch:
-            returned.took(batch)
-            if marks is not None:
-                marks.delivered(batch)
+            if self._is_noted_at_once:
+                returned.took(batch)
+                if marks is not None:
+                    marks.delivered(batch)
+            else:
+                returned.has_latest = True
         return batch
 
     def _wait(self, call: Any, arguments: tuple[Any, ...], timeout: Any) -> Any:
@@ -168,6 +179,12 @@ class PollingConsumer(KafkaConsumer):
         self._kept.extend(messages)
         callbacks.release()
         return []
+
+    def _drop_kept(self, partitions: Collection[tuple[Any, Any]] | None = None) -> None:
+        """The program goes elsewhere: what was to be returned next of these, or of all, lies behind it."""
+        if self._kept:
+            kept = [] if partitions is None else list(self._kept)
+            self._kept = deque(m for m in kept if (m.topic(), m.partition()) not in (partitions or ()))
 
     def _check(self) -> None:
         """Do what the polling thread has to do now and then. May raise what `on_commit` raises."""

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
     from ehkafka.events import Event
     from ehkafka.events.history import History
+    from ehkafka.lanes.assignment import Assignment
+    from ehkafka.outputs.outlet import Outlet
     from ehkafka.records import Message
     from ehkafka.records.batch import Result
     from ehkafka.settings import Settings
@@ -137,8 +139,10 @@ class BatchCall:
         emit: Callable[[Event], None],
         history: History | None,
         loop: BatchLoop | GuestBatchLoop | None = None,
+        outlet: Outlet | None = None,
     ) -> None:
-        function = make_batch_function(spec, middleware)
+        self._outlet = outlet
+        function = make_batch_function(spec, middleware, outlet)
         self._function = function if loop is None else lambda batch: loop.run(function(batch))
         self._make_record = make_record
         self._decode = None if spec.payload is None else spec.payload.decoder()
@@ -152,15 +156,20 @@ class BatchCall:
         fitting = None if self._decode is None else Fitting.of(shares, records, self._decode)
         batch: Batch[Any] = Batch(records) if fitting is None else Batch(fitting.records, fitting.values)
         self._report_started(shares)
+        claim = None if self._outlet is None else self._outlet.begin_batch(batch, _inputs(shares))
         try:
             if batch:  # with nothing that fits there is nothing to handle
                 self._function(batch)
         except BaseException:
             self._report_raised(shares)
+            if claim is not None and self._outlet is not None:
+                self._outlet.failed(claim)
             raise
         finally:
             results = dict(results_of(batch))
             _refuse_deferrals(batch, results)
+        if claim is not None and self._outlet is not None:
+            self._outlet.returned(claim)
         self._note(shares, results if fitting is None else fitting.results(results))
 
     def _records(self, shares: Iterable[Share]) -> list[Record]:
@@ -218,6 +227,10 @@ class BatchCall:
             if number:
                 history.started(*_what(share, number))
             history.finished(*_what(share, number), end.value if number < share.ended_records else "failed")
+
+
+def _inputs(shares: Iterable[Share]) -> list[tuple[Assignment, Message]]:
+    return [(share.lane.assignment, message) for share in shares for message in share.messages]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ehkafka.errors import ConfigurationError
 from ehkafka.events.history import call_in_history
+from ehkafka.handlers.sending import sending, sending_async, taking, taking_async
 from ehkafka.handlers.spec import is_async
 from ehkafka.lanes.order import KeyFailure, by_key
 from ehkafka.lanes.received import Received
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from ehkafka.handlers.payload import Payload
     from ehkafka.handlers.spec import HandlerSpec
     from ehkafka.lanes.lane import Lane
+    from ehkafka.outputs.outlet import Outlet
     from ehkafka.records import Message
 
     InvokeAsync = Callable[[Lane], Awaitable[object]]
@@ -37,11 +39,14 @@ def make_invoke(
     middleware: Sequence[Any],
     history: History | None,
     make_record: type[Record] = Record,
+    outlet: Outlet | None = None,
 ) -> Callable[[Lane], object]:
     """Return the function that workers call for a lane's head. Raises `ConfigurationError`."""
     _must_be_of_a_kind(spec, middleware)
     build = _for_class if spec.is_class else _for_function
-    invoke = build(spec, middleware, make_record)
+    invoke = build(spec, middleware, make_record, outlet)
+    if outlet is not None:
+        invoke = sending(invoke, outlet)
     if spec.order_by is not by_key:
         invoke = _failing_without_key(invoke)
     return invoke if history is None else _recorded(invoke, history)
@@ -76,9 +81,9 @@ def make_call(spec: HandlerSpec, middleware: Sequence[Any], make_record: type[Re
 
 
 def _for_function(
-    spec: HandlerSpec, middleware: Sequence[Any], make_record: type[Record]
+    spec: HandlerSpec, middleware: Sequence[Any], make_record: type[Record], outlet: Outlet | None
 ) -> Callable[[Lane], object]:
-    handler = with_middleware(spec.of_record(spec.function), middleware)
+    handler = with_middleware(taking(spec.of_record(spec.function), outlet), middleware)
 
     def call(lane: Lane) -> None:
         if (result := handler(make_record(lane.head, lane.attempts + 1))) is not None:  # type: ignore[arg-type]
@@ -92,11 +97,11 @@ def _for_function(
 
 
 def _for_class(
-    spec: HandlerSpec, middleware: Sequence[Any], make_record: type[Record]
+    spec: HandlerSpec, middleware: Sequence[Any], make_record: type[Record], outlet: Outlet | None
 ) -> Callable[[Lane], object]:
     def process(lane: Lane) -> None:
-        process = spec.of_record(lane.assignment.context.process)  # type: ignore[attr-defined]
-        handler = with_middleware(process, middleware)
+        function = spec.of_record(lane.assignment.context.process)  # type: ignore[attr-defined]
+        handler = with_middleware(taking(function, outlet), middleware)
         must_have_run(handler(_given(lane, make_record, raw=spec.raw)))
 
     return process
@@ -202,6 +207,7 @@ def make_invoke_async(
     make_record: type[Record] = Record,
     *,
     deadline_s: float | None = None,
+    outlet: Outlet | None = None,
 ) -> InvokeAsync:
     """Return the coroutine function that asyncio workers await for a lane's head.
 
@@ -209,20 +215,21 @@ def make_invoke_async(
     `ConfigurationError`.
     """
     middleware = _of_its_kind(spec, middleware)
-    invoke = _for_class_async(spec, middleware, make_record)
-    if not spec.is_class:
-        invoke = _for_function_async(spec, middleware, make_record)
+    build = _for_class_async if spec.is_class else _for_function_async
+    invoke = build(spec, middleware, make_record, outlet)
     if deadline_s is not None:
         invoke = _within_async(invoke, deadline_s)
+    if outlet is not None:
+        invoke = sending_async(invoke, outlet)
     if spec.order_by is not by_key:
         invoke = _failing_without_key_async(invoke)
     return invoke if history is None else _recorded_async(invoke, history)
 
 
 def _for_function_async(
-    spec: HandlerSpec, middleware: Sequence[Any], make_record: type[Record]
+    spec: HandlerSpec, middleware: Sequence[Any], make_record: type[Record], outlet: Outlet | None
 ) -> InvokeAsync:
-    function = spec.of_record(spec.function)
+    function = taking_async(spec.of_record(spec.function), outlet)
     handler: Any = _with_middleware(_really_run_async(function) if middleware else function, middleware)
 
     # No coroutine of its own: whoever awaits the handler's looks at its result, too.
@@ -236,10 +243,13 @@ def _for_function_async(
     return call_raw if spec.raw else call
 
 
-def _for_class_async(spec: HandlerSpec, middleware: Sequence[Any], make_record: type[Record]) -> InvokeAsync:
+def _for_class_async(
+    spec: HandlerSpec, middleware: Sequence[Any], make_record: type[Record], outlet: Outlet | None
+) -> InvokeAsync:
     def process(lane: Lane) -> Awaitable[object]:
         record = _given(lane, make_record, raw=spec.raw)
-        function = spec.of_record(lane.assignment.context.process)  # type: ignore[attr-defined]
+        process = spec.of_record(lane.assignment.context.process)  # type: ignore[attr-defined]
+        function = taking_async(process, outlet)
         handler: Any = _with_middleware(_really_run_async(function) if middleware else function, middleware)
         return handler(record)  # type: ignore[no-any-return]
 
@@ -288,7 +298,9 @@ def _recorded_async(invoke: InvokeAsync, history: History) -> InvokeAsync:
     return recorded
 
 
-def make_batch_function(spec: HandlerSpec, middleware: Sequence[Any]) -> Callable[[Any], Any]:
+def make_batch_function(
+    spec: HandlerSpec, middleware: Sequence[Any], outlet: Outlet | None = None
+) -> Callable[[Any], Any]:
     """Return what batch workers call with a batch, the function in its middleware; async if that is.
 
     Raises `ConfigurationError`.
@@ -296,5 +308,8 @@ def make_batch_function(spec: HandlerSpec, middleware: Sequence[Any]) -> Callabl
     middleware = _of_its_kind(spec, middleware)
     really_run: Any = _really_run_async if spec.is_async else _really_run
     # Outside, too: a middleware may give a coroutine in place of what it does.
-    function: Callable[[Any], Any] = really_run(_with_middleware(really_run(spec.function), middleware))
+    inner = really_run(spec.function)
+    if outlet is not None:
+        inner = taking_async(spec.function, outlet) if spec.is_async else taking(spec.function, outlet)
+    function: Callable[[Any], Any] = really_run(_with_middleware(inner, middleware))
     return function

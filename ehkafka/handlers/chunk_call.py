@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ehkafka.events.history import call_in_history
 from ehkafka.handlers.call import with_middleware
+from ehkafka.handlers.sending import sending_in_chunk, taking
 from ehkafka.handlers.spec import is_batch
 from ehkafka.lanes.chunk import has_exact_iterators
 from ehkafka.lanes.user_keys import users_key
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from ehkafka.lanes.assignment import Assignment
     from ehkafka.lanes.chunk import Chunk
     from ehkafka.lanes.order import KeyReader
+    from ehkafka.outputs.outlet import Outlet
     from ehkafka.records import Message, Record
     from ehkafka.workers.protocol import RunChunk
 
@@ -50,6 +52,8 @@ def may_express(spec: HandlerSpec) -> bool:
         and spec.rate_limit is None
         # Each call's beginning is noted with its key.
         and spec.deadline_s is None
+        # Every record would leave its chunk to wait.
+        and spec.acknowledged != "before_next"
     )
 
 
@@ -59,11 +63,14 @@ def make_run_chunk(
     history: History | None,
     make_record: type[Record],
     reader: KeyReader,
+    outlet: Outlet | None = None,
 ) -> RunChunk:
     """Return what calls a handler for one record of a chunk after another."""
 
     def handler_of(assignment: Assignment) -> Callable[[Any], object]:
-        return with_middleware(spec.of_record(users_function(assignment)), middleware)
+        function = taking(spec.of_record(users_function(assignment)), outlet)
+        handler = with_middleware(function, middleware)
+        return handler if outlet is None else sending_in_chunk(handler, outlet, assignment)
 
     def users_function(assignment: Assignment) -> Any:
         return assignment.context.process if spec.is_class else spec.function  # type: ignore[attr-defined]
@@ -83,7 +90,8 @@ def make_run_chunk(
         chunk.remember()
         return _run_messages(handler_of(chunk.assignment), chunk.iterator)
 
-    if history is None and spec.payload is not None and spec.payload.is_alone and not middleware:
+    is_alone = spec.payload is not None and spec.payload.is_alone and outlet is None
+    if history is None and is_alone and not middleware:
         return run_payloads
     if history is None:
         return run_raw if spec.raw else run

@@ -181,10 +181,14 @@ class Membership:
     def _is_drained(self, partition: TopicPartition) -> bool:
         route, assignment = self.owned[partition]
         with route.exchange.locked() as dispatcher:
-            return dispatcher.drained(assignment)
+            if not dispatcher.drained(assignment):
+                return False
+        # Second: what has ended by now has its outputs in the book.
+        outputs = self._context.outputs
+        return outputs is None or not outputs.waits(assignment)
 
     def _end(
-        self, partitions: Iterable[TopicPartition]
+        self, partitions: Sequence[TopicPartition]
     ) -> tuple[dict[TopicPartition, Position], dict[TopicPartition, int]]:
         samples: list[Sample | None] = []
         returned: dict[TopicPartition, int] = {}
@@ -198,6 +202,10 @@ class Membership:
             returned |= {one.partition: records for one, records in zip(assignments, left, strict=True)}
             if isinstance(route.workers, Cancelling):
                 route.workers.cancel_ended()
+        if self._context.outputs is not None:
+            # Before anybody else is given these partitions: what an old owner's queue still holds must not
+            # come behind what the new one sends.
+            self._context.outputs.end([self.owned[partition].assignment for partition in partitions])
         positions = {
             sample.assignment.partition: self.owned.saver.position(sample)
             for sample in samples

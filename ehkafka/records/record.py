@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from ehkafka.headers import HeaderMode, Value
     from ehkafka.records.message import Headers, Message
 
+# Stands for the record's own key.
+_OWN: Any = object()
 # The last second that a datetime can say.
 _TIMESTAMP_MS_MAX = 253_402_300_799_000
 
@@ -45,6 +47,8 @@ class Record:
     # see `record_type`.
     _header_mode: ClassVar[HeaderMode] = "auto"
     _event_hubs: ClassVar[bool] = False
+    # Where its handler's outputs go; None where it has none. Of a class for each such handler.
+    _outlet: ClassVar[Any] = None
 
     def __init__(self, message: Message, attempt: int = 1) -> None:
         self._message = message
@@ -148,6 +152,27 @@ class Record:
         waits, no worker is held, and no commit passes it. `ehkafka.defer` has the rules.
         """
         return defer(self._message, deadline_s)
+
+    def send(
+        self,
+        value: Any,
+        key: Any = _OWN,
+        topic: str | None = None,
+        headers: Any = None,
+        partition: int | None = None,
+    ) -> None:
+        """Send a message for this record at once; the record is committed when that is acknowledged.
+
+        Arguments mean what they mean for `Send`. For handlers with `to=`, until the record has its outcome.
+        Raises `RuntimeError` afterwards, `ValueError` or `TypeError` for what cannot be sent.
+        """
+        if self._outlet is None:
+            raise RuntimeError(
+                f"{self.where}: its handler sends nothing: give it to=, the topic, such as "
+                "@app.handler('in', to='out')"
+            )
+        given = {} if key is _OWN else {"key": key}
+        self._outlet.send(self._message, value, topic=topic, headers=headers, partition=partition, **given)
 
     def json(self) -> Any:
         """Parse the value as JSON. Raises `orjson.JSONDecodeError`, a `ValueError`, if it is none."""
@@ -266,6 +291,11 @@ def record_type(mode: HeaderMode, *, event_hubs: bool) -> type[Record]:
     if mode == "auto":
         return _EventHubsRecord if event_hubs else Record
     return _AmqpRecord if mode == "amqp" else _UndecodedRecord
+
+
+def sending_type(kind: type[Record], outlet: object) -> type[Record]:
+    """Return a kind of record that sends by this outlet."""
+    return type(kind.__name__, (kind,), {"__slots__": (), "__module__": kind.__module__, "_outlet": outlet})
 
 
 def moment_of(kind: int, milliseconds: int) -> datetime | None:

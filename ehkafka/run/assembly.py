@@ -31,7 +31,7 @@ from ehkafka.progress.committer import Committer
 from ehkafka.progress.ledger import CommitLedger
 from ehkafka.progress.pacing import commit_pacing
 from ehkafka.progress.saving import ProgressSaver, metadata_bytes_max
-from ehkafka.records import record_type
+from ehkafka.records import record_type, sending_type
 from ehkafka.recovery.failures import STOP_WORDS, Failures, StopWords
 from ehkafka.recovery.letters.letters import Letters
 from ehkafka.recovery.pending import PendingAnswers
@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from ehkafka.run.log_identity import LogIdentity
     from ehkafka.run.mirroring import Mirroring
     from ehkafka.run.options import AppOptions
+    from ehkafka.run.outputs import Outputs
     from ehkafka.run.until import Until
     from ehkafka.settings import Drain, Settings
     from ehkafka.telemetry.bus import EventBus
@@ -109,12 +110,24 @@ class Assembly:
             clock=self.app.clock.now_s,
         )
 
-    def route(self, spec: HandlerSpec, letters: Letters) -> Route:
+    def outputs(self) -> Outputs | None:
+        """Return what sends the handlers' outputs, not started; None where no handler has any."""
+        if not any(spec.to for spec in self.app.specs):
+            return None
+        from ehkafka.run.outputs import Outputs  # noqa: PLC0415 - few apps have outputs
+
+        return Outputs(self.app, emit=self.bus.emit, on_death=self.worker_died)
+
+    def route(self, spec: HandlerSpec, letters: Letters, outputs: Outputs | None = None) -> Route:
         """Return a handler with its lanes and workers."""
         pace = self._pace(spec)
         dispatcher = Dispatcher(spec.scope) if pace is None else PacedDispatcher(spec.scope, pace)
         exchange = self._exchange(spec, dispatcher, pace)
         make_record = record_type(spec.headers, event_hubs=self.app.endpoint.is_event_hubs)
+        outlet = None
+        if outputs is not None and spec.to:
+            outlet = outputs.outlet(spec, letters, make_record, self.fail)
+            make_record = sending_type(make_record, outlet)
         failures = self._failures(spec, exchange, letters, make_record)
         if isinstance(spec.on_failure, DeadLetter):
             dispatcher.decisions.divert = failures.divert
@@ -128,7 +141,7 @@ class Assembly:
             clock=self.app.clock.now_s,
             is_running=lambda message: exchange.is_running(message, keys.find(message)),
         )
-        parts = HandlerParts(dispatcher, exchange, keys, failures, deferrals, make_record)
+        parts = HandlerParts(dispatcher, exchange, keys, failures, deferrals, make_record, outlet)
         workers, attempts = self._pools.pool(spec, parts)
         name = f"{spec.name}({', '.join(spec.topics)})"
         opening = (_open_instance(spec), _close_instance) if spec.is_class else (None, None)
@@ -177,6 +190,7 @@ class Assembly:
         logs: LogIdentity,
         mirroring: Mirroring,
         beyond: Callable[[IsDisproved], IsDisproved] | None = None,
+        outputs: Outputs | None = None,
     ) -> IntakeContext:
         """Return the poll thread's collaborators. `beyond` may disprove more than the watch over the logs."""
         app, settings, bus, now_s = self.app, self.app.settings, self.bus, self.app.clock.now_s
@@ -184,6 +198,8 @@ class Assembly:
         ledger = CommitLedger(commit_pacing(settings, is_event_hubs=is_event_hubs))
         bytes_max = metadata_bytes_max(settings, is_event_hubs=is_event_hubs)
         saver = ProgressSaver(bytes_max, bus.emit, now_s)
+        if outputs is not None:
+            saver.waiting = outputs.book.waiting
         owned = OwnedPartitions(saver)
         log_watch = logs.watch(owned, time.monotonic)
         committer = Committer(
@@ -230,6 +246,7 @@ class Assembly:
             on_epoch_begin=mirror.on_epoch_begin,
             on_epoch_end=mirror.on_epoch_end,
             owned=owned,
+            outputs=outputs,
         )
 
     def _age_limits(self) -> AgeLimits | None:

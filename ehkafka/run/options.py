@@ -58,6 +58,11 @@ class AppOptions:
         """The topics of all handlers, sorted."""
         return tuple(sorted({topic for spec in self.specs for topic in spec.topics}))
 
+    @property
+    def output_topics(self) -> set[str]:
+        """The topics that handlers send to."""
+        return {topic for spec in self.specs for topic in spec.to}
+
     def consumer_properties(self, apps: int = 1) -> dict[str, Any]:
         """Return librdkafka's for the run's consumer, one of so many apps, with the key of this moment."""
         return properties_of(self.endpoint, self.settings, apps)

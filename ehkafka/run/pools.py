@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ehkafka.handlers.spec import HandlerSpec
     from ehkafka.lanes.dispatcher import Dispatcher
     from ehkafka.lanes.order import KeyReader
+    from ehkafka.outputs.outlet import Outlet
     from ehkafka.records import Record
     from ehkafka.recovery.failures import Failures
     from ehkafka.recovery.pending import PendingAnswers
@@ -48,6 +49,7 @@ class HandlerParts:
     failures: Failures
     deferrals: PendingAnswers
     make_record: type[Record]
+    outlet: Outlet | None = None
 
 
 class Pool(NamedTuple):
@@ -79,7 +81,7 @@ class Pools:
 
     def _threads(self, spec: HandlerSpec, parts: HandlerParts) -> Pool:
         called = (spec, self.app.middleware, self.app.history, parts.make_record)
-        invoke = make_invoke(*called)
+        invoke = make_invoke(*called, parts.outlet)
         attempts = None
         if spec.deadline_s is not None:
             attempts = AttemptClock(spec.name, spec.deadline_s, self.app.clock.now_s)
@@ -87,7 +89,7 @@ class Pools:
         run_chunk = None
         if may_express(spec):
             parts.dispatcher.use_express(parts.keys)
-            run_chunk = make_run_chunk(*called, parts.keys)
+            run_chunk = make_run_chunk(*called, parts.keys, parts.outlet)
         workers = ThreadWorkers(
             parts.exchange,
             self._options(spec, parts, size_of(spec), self._guarded_tear_down()),
@@ -100,7 +102,7 @@ class Pools:
         from ehkafka.workers.tasks.workers import AsyncioWorkers  # noqa: PLC0415
 
         called = (spec, self.app.middleware, self.app.history, parts.make_record)
-        invoke = make_invoke_async(*called, deadline_s=spec.deadline_s)
+        invoke = make_invoke_async(*called, deadline_s=spec.deadline_s, outlet=parts.outlet)
         attempts = None
         if spec.deadline_s is not None:
             attempts = AttemptClock(spec.name, spec.deadline_s, self.app.clock.now_s)
@@ -134,6 +136,7 @@ class Pools:
             emit=self.emit,
             history=self.app.history,
             loop=loop,
+            outlet=parts.outlet,
         )
         return BatchWorkers(
             parts.exchange,

@@ -30,6 +30,7 @@ from ehkafka.run.reports import HandlerReports
 from ehkafka.run.resizing import named_route, resize
 from ehkafka.run.shutdown import Shutdown, StopRequest
 from ehkafka.run.steer.steering import Steering
+from ehkafka.run.ways_out import WaysOut
 from ehkafka.settings import drain_of
 from ehkafka.telemetry.bus import EventBus
 from ehkafka.workers.call_times import CallTimes
@@ -81,11 +82,12 @@ class Runtime:
             exit_now=self._exit_now.is_set,
             stop_from_child=self._stop_from_child,
         )
-        self._letters = assembly.letters()
-        self._routes = [assembly.route(spec, self._letters) for spec in app.specs]
+        letters, outputs = assembly.letters(), assembly.outputs()
+        self._letters = WaysOut(letters, outputs)
+        self._routes = [assembly.route(spec, letters, outputs) for spec in app.specs]
         self._logs = LogIdentity(app, self.bus, on_death=self._worker_died)
         self.mirroring = Mirroring(app, self.bus)
-        self.context = assembly.context(self._logs, self.mirroring)
+        self.context = assembly.context(self._logs, self.mirroring, outputs=outputs)
         self._watch = ProgressWatch(self.context, self._routes, app.settings.stuck_s)
         self._reports = HandlerReports(
             self.context, self._routes, app.settings.report_interval_s, self.bus.emit
@@ -104,7 +106,7 @@ class Runtime:
         self.shutdown = Shutdown(self.context, self.loop, self._routes)
         # Set by the poll thread, before its first turn.
         self._until: UntilCaughtUp | None = None
-        self._reach = Reach(app, letters=self._letters.topics, emit=self.bus.emit)
+        self._reach = Reach(app, letters=letters.topics, outputs=app.output_topics, emit=self.bus.emit)
 
     def start(self, on_reached: Callable[[], object] = lambda: None) -> None:
         """Reach the broker, call `on_reached`, start the workers, subscribe.
@@ -237,15 +239,18 @@ class Runtime:
         dues += [one.earliest_due_s() for route in self._routes if (one := route.deferrals) is not None]
         return min((due for due in dues if due is not None), default=None)
 
-    def is_at_rest(self) -> bool:
-        """Tell whether no record runs, deferred ones apart, and none is left that could run now."""
+    def is_at_rest(self, *, letters: bool) -> bool:
+        """Tell whether no record runs, deferred ones apart, and none is left that could run now.
+
+        With `letters` none may wait for its dead letter to be safe either.
+        """
         due_s = self.next_due_s()
         if due_s is not None and due_s <= self.app.clock.now_s():
             return False
         deferred = {
             lane for route in self._routes if route.deferrals is not None for lane in route.deferrals.lanes()
         }
-        return all(route.exchange.is_at_rest(deferred) for route in self._routes)
+        return all(route.exchange.is_at_rest(deferred, letters=letters) for route in self._routes)
 
     def stacks(self) -> dict[str, str]:
         """Return where each busy worker is, by name."""

@@ -84,6 +84,8 @@ class Shutdown:
             self._loop.membership.cut(context.owned, None)
         may_commit = self._commit_while_time(consumer, request)
         left = still_unfinished(list(context.owned.values()))
+        if context.outputs is not None:
+            left = left._replace(outputs=context.outputs.count())
         # Hooks and tear-downs may need as long as the stop itself; after its deadline nobody waits for them.
         ends_s = (
             max(request.deadline_s, self._context.clock() + EXIT_S)
@@ -101,7 +103,8 @@ class Shutdown:
         if (event := left.event(self.returned_records)) is not None:
             context.emit(event)
         not_committed = sorted({*released.uncommitted, *self._refused})
-        words = [left.still_running(), left.uncommitted(not_committed, released, context.committer.problem)]
+        words = [left.still_running(), left.unacknowledged()]
+        words.append(left.uncommitted(not_committed, released, context.committer.problem))
         if not context.owned.saver.is_mirrored:
             words.append(left.unsaved(released))
         returned = UnfinishedError(" ".join(filter(None, words))) if any(words) else None
@@ -211,7 +214,7 @@ class Shutdown:
         """Poll, for the group and for commits, until nothing can run any more or the time is over."""
         next_word_s = 0.0
         finishes = request.drain == "started"
-        while any(self._has_runnable(route, request) for route in self._routes):
+        while self._has_outputs() or any(self._has_runnable(route, request) for route in self._routes):
             now_s = self._context.clock()
             if now_s >= request.deadline_s or self._context.exit_now():
                 return False
@@ -223,6 +226,10 @@ class Shutdown:
                 finishes = self._cut(consumer, request)
             self._loop.turn_without_intake(consumer)
         return True
+
+    def _has_outputs(self) -> bool:
+        outputs = self._context.outputs
+        return outputs is not None and any(map(outputs.waits, self._context.owned.assignments()))
 
     @staticmethod
     def _has_runnable(route: Route, request: StopRequest) -> bool:

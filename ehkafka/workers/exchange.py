@@ -211,12 +211,16 @@ class Exchange:
             dues = (dispatcher.holds.earliest_due_s(), self.next_due_s())
         return min((due for due in dues if due is not None), default=None)
 
-    def is_at_rest(self, deferred: Container[Lane]) -> bool:
-        """Tell whether no lane runs but deferred ones, and what is ready waits for a time. Any thread."""
+    def is_at_rest(self, deferred: Container[Lane], *, letters: bool) -> bool:
+        """Tell whether no lane runs but deferred ones, and what is ready waits for a time. Any thread.
+
+        With `letters` lanes that wait for one to be safe run as well.
+        """
         with self.locked() as dispatcher:
+            idle = deferred if letters else dispatcher.decisions.awaited
             for assignment in dispatcher.assignments.values():
                 lanes = assignment.lanes.values()
-                if assignment.chunks or any(lane.running and lane not in deferred for lane in lanes):
+                if assignment.chunks or any(lane.running and lane not in idle for lane in lanes):
                     return False
             return not dispatcher.ready or self._waits_for_time()
 

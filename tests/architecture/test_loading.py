@@ -59,6 +59,7 @@ NO_STANDARD = (
 )
 NO_THIRD_PARTY = ("azure", "confluent_kafka", "pyarrow", "pydantic", "pyspark", "pytest", "rich", "typer")
 NO_ROOMS = (
+    "aio",
     "checkpoints",
     "checks",
     "cli",

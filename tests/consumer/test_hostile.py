@@ -150,6 +150,28 @@ def test_what_a_callback_kept_back_is_not_returned_after_close(open_consumer: Op
         consumer.poll(0)
 
 
+@pytest.mark.parametrize("way", ["seek", "assign", "unassign", "incremental_unassign"])
+def test_what_a_callback_kept_back_is_not_returned_after_the_program_went_elsewhere(
+    open_consumer: Open, read: Read, way: str
+) -> None:
+    """Records behind an exception lie where the program was, not where it is."""
+
+    def fail(*_arguments: Any) -> None:
+        raise OwnError
+
+    consumer = open_consumer(enable_auto_commit=False, statistics_interval_ms=10, stats_cb=fail)
+    consumer.assign([TopicPartition("t", 0, 0)])
+
+    def consume() -> None:
+        with suppress(OwnError):
+            consumer.consume(7, 0.05)
+
+    wait_until(lambda: consumer._kept, meanwhile=consume)
+    place = TopicPartition("t", 0, 90)
+    getattr(consumer, way)(*{"assign": ([place],), "seek": (place,), "unassign": ()}.get(way, ([place],)))
+    assert not consumer._kept
+
+
 def test_a_callback_may_close(
     open_consumer: Open, read: Read, committed: Committed, caplog: pytest.LogCaptureFixture
 ) -> None:

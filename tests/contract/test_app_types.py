@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 import ehkafka
+from ehkafka.codecs import per_process
 from ehkafka.events import HandlerFailed, RecordRetried
 from tests.contract import typed_handlers as typed
 from tests.contract.letters import TO_DEAD
@@ -156,6 +157,20 @@ def test_decoding_never_runs_on_the_poll_thread(stage: Stage, wait_for: Any) -> 
     else:
         assert {pid for pid, _ in places} == {str(os.getpid())}
         assert all(name.startswith("ehkafka-handle") for _, name in places), places
+
+
+def test_a_decoder_may_be_made_by_each_process_for_itself(stage: Stage, wait_for: Any) -> None:
+    """Once, at its first record, and by a worker."""
+    stage.produce(*(reading(f"s{number % 5}", number) for number in range(20)))
+    app = stage.app(decoder=per_process(typed.make_decoder))
+    app.start()
+    wait_for(lambda: stage.lab.committed() == 20)
+    app.stop()
+    assert len(typed.lines("values")) == 20
+    makers = typed.lines("made")
+    assert len(makers) == len(set(makers))
+    assert (str(os.getpid()) in makers) is (stage.name != "processes")
+    assert not any(line.endswith("ehkafka-poll") for line in typed.lines("threads"))
 
 
 def test_a_decoder_that_fails_for_another_reason_is_retried(stage: Stage, wait_for: Any) -> None:

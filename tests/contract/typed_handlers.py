@@ -94,6 +94,12 @@ def decode_noting(value: bytes) -> Any:
     return _DECODER.decode(value)
 
 
+def make_decoder() -> Any:
+    """Make a decoder, and write down that it was made."""
+    note("made", str(os.getpid()))
+    return decode_noting
+
+
 def decode_at_third(value: bytes, record: ehkafka.Record) -> Any:
     """Fail twice, as a network does."""
     note("attempts", f"{record.offset()} {record.attempt}")

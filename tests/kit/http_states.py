@@ -299,7 +299,7 @@ def with_members() -> dict[str, Any]:
 
 
 def noted_by_members() -> dict[str, Any]:
-    """Return a supervisor of two members in trouble of their own, the second of which does not answer."""
+    """Return a supervisor of two members with errors of their own, the second of which does not answer."""
     poison = poisoned()
     parts = [partition(n) for n in range(4)]
     members = tuple(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.kit.supervised import TOKEN, Port
+from tests.kit.supervisor_port import TOKEN, Port
 from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:

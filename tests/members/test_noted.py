@@ -10,16 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ehkafka.checkpoints import FileStore
 from ehkafka.members.channel import Answer
 from ehkafka.members.journals import Journals
-from tests.kit.supervised import TOKEN, Port
+from ehkafka.offsets.owners import read_owners
+from tests.kit.supervisor_port import TOKEN, Port
 from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from pathlib import Path
 
 LIMIT_S = 30.0
-TROUBLE = """
+FAILING = """
     import logging, os, threading
     import ehkafka
 
@@ -112,9 +115,9 @@ def test_of_a_process_that_ended_the_last_one_is_kept() -> None:
 
 @pytest.fixture
 def served(start: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Port]:
-    """Run a supervisor of two members in trouble; return both."""
+    """Run a supervisor of two members whose handlers fail; return both."""
     monkeypatch.setenv("EHKAFKA_HTTP_TOKEN", TOKEN)
-    running = start(parts=(TROUBLE,))
+    running = start(parts=(FAILING,))
     running.wait_until_ready(2)
     found = re.search(r"http://127\.0\.0\.1:(\d+)", running.stderr)
     assert found is not None, running.stderr
@@ -172,3 +175,36 @@ def test_errors_stacks_and_rebalances_of_all_members_are_shown(served: tuple[Any
     # Its next process begins with an empty journal.
     running.wait_until_ready(3)
     shown(lambda now: sum(one["count"] for one in now["errors"] if one["member"] == 2) > before)
+
+
+ADVERTISED = """
+    import logging, pathlib
+    import ehkafka
+    from ehkafka.checkpoints import FileStore, StoreMirror
+    from ehkafka.http import Http
+
+    endpoint = ehkafka.Endpoint.embedded({"orders": 4})
+    mirror = StoreMirror(store=FileStore("mirror"), namespace="here", interval_s=0.2)
+    app = ehkafka.App(group="shop", endpoint=endpoint, start="earliest", stop_s=5, mirror=mirror)
+
+    @app.handler("orders")
+    def handle(record): ...
+
+    if __name__ == "__main__":
+        logging.basicConfig(level=logging.INFO)
+        app.run(members=2, http=Http(address="127.0.0.1:0", advertise="http://10.0.0.1:8080"))
+"""
+
+
+def test_members_advertise_the_page_of_their_supervisor(start: Callable[..., Any], tmp_path: Path) -> None:
+    """Each beside the partitions that it owns; none of them serves a page of its own."""
+    (tmp_path / "mirror").mkdir()
+    running = start(parts=(ADVERTISED,))
+    running.wait_until_ready(2)
+
+    def advertised() -> dict[int, str]:
+        found = read_owners(FileStore(tmp_path / "mirror"), "here", "shop", "orders")
+        return {partition: owner.url for partition, (owner, _) in found.items()}
+
+    wait_until(lambda: advertised() == dict.fromkeys(range(4), "http://10.0.0.1:8080"), advertised, LIMIT_S)
+    assert len(set(re.findall(r"http://127\.0\.0\.1:\d+", running.stderr))) == 1

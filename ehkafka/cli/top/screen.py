@@ -63,8 +63,10 @@ class Top(App[None]):
         *((str(n), f"tab({n})", "") for n in range(1, 8)),
     ]
 
-    def __init__(self, asked: Asked, state: dict[str, Any]) -> None:
+    def __init__(self, asked: Asked, state: dict[str, Any], *, note: str = "") -> None:
+        """`note` is worth knowing as long as it is open."""
         super().__init__()
+        self._note = note
         self._asked = asked
         self._state = state
         self._rates = Rates()
@@ -169,6 +171,8 @@ class Top(App[None]):
         self.query_one("#head", Static).update(lines.head(state))
         reasons = self.query_one("#reasons", Static)
         notes = [*state["health"]["reasons"], *state["health"]["notes"], *lines.silent(state)]
+        if self._note:
+            notes.insert(0, self._note)
         if not state["access"]["may_act"]:
             notes.append(state["access"]["why_not"])
         reasons.display = bool(notes)

@@ -53,9 +53,16 @@ class Letters:
         self.topics: set[str] = set()
 
     def sender(
-        self, policy: FailurePolicy, complete: Callable[[Ticket, Answer], None]
+        self,
+        policy: FailurePolicy,
+        complete: Callable[[Ticket, Answer], None],
+        *,
+        in_history: bool = True,
     ) -> LetterSender | None:
-        """Return a handler's way to its dead letters, None where its policy has none."""
+        """Return a handler's way to its dead letters, None where its policy has none.
+
+        Not `in_history`: for records that have ended there already.
+        """
         if not isinstance(policy, DeadLetter):
             return None
         unanswered = Unanswered(policy.where, self._clock.now_s)
@@ -68,10 +75,9 @@ class Letters:
         if isinstance(policy.to, str):
             topics = self._topics_to(policy.to)
             unanswered.why = lambda: topics.problem
-            return _WatchedSender(topics.sender(policy.to, answer), unanswered)
-        function = FunctionSender(
-            policy, answer, emit=self._emit, history=self._history, clock=self._clock.now_s
-        )
+            return _WatchedSender(topics.sender(policy.to, answer, in_history=in_history), unanswered)
+        history = self._history if in_history else None
+        function = FunctionSender(policy, answer, emit=self._emit, history=history, clock=self._clock.now_s)
         self._functions.append(function)
         unanswered.why = lambda: function.problem
         return _WatchedSender(function, unanswered)

@@ -72,6 +72,7 @@ class Posting(NamedTuple):
     to: str
     complete: Complete
     tries: int = 0
+    in_history: bool = True
 
 
 class TopicLetters:
@@ -103,9 +104,9 @@ class TopicLetters:
         self._in_flight: dict[int, Posting] = {}
         self._thread = threading.Thread(target=self._main, name="ehkafka-letters", daemon=True)
 
-    def sender(self, to: str, complete: Complete) -> TopicSender:
+    def sender(self, to: str, complete: Complete, *, in_history: bool = True) -> TopicSender:
         """Return where one handler posts its letters for a topic; `complete` is its exchange's."""
-        return TopicSender(self, to, complete)
+        return TopicSender(self, to, complete, in_history=in_history)
 
     def start(self, id_s: float = ID_S) -> None:
         """Open the producer, wait up to `id_s` for its id, start the thread.
@@ -235,7 +236,7 @@ class TopicLetters:
             posting.to,
             complete=posting.complete,
             emit=self._emit,
-            history=self._history,
+            history=self._history if posting.in_history else None,
         )
 
     def _failed(self, posting: Posting, error: KafkaError) -> None:
@@ -276,11 +277,12 @@ class TopicLetters:
 class TopicSender:
     """One handler's way to one dead-letter topic."""
 
-    def __init__(self, topics: TopicLetters, to: str, complete: Complete) -> None:
+    def __init__(self, topics: TopicLetters, to: str, complete: Complete, *, in_history: bool = True) -> None:
         self._topics = topics
         self._to = to
         self._complete = complete
+        self._in_history = in_history
 
     def post(self, ticket: Ticket, letter: Letter) -> None:
         """Take a letter. Never blocks, never raises."""
-        self._topics.post(Posting(ticket, letter, self._to, self._complete))
+        self._topics.post(Posting(ticket, letter, self._to, self._complete, in_history=self._in_history))

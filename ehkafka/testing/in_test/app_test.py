@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 import time
 from typing import TYPE_CHECKING, Any
 
-from ehkafka.errors import ConfigurationError, EhkafkaError, UnfinishedError
+from ehkafka.errors import ConfigurationError, EhkafkaError, EndpointError, UnfinishedError
 from ehkafka.records import TopicPartition
 from ehkafka.testing.in_test.advancing import advance
 from ehkafka.testing.in_test.moved_clock import checked_seconds
@@ -126,10 +127,15 @@ class TestedApp:
                 continue
             if end.partition not in records:
                 records |= self._by_offset(end.partition.topic)
-            record = records[end.partition].get(end.offset)
+            record = records.get(end.partition, {}).get(end.offset)
             if record is None:  # the log has grown since it was read
                 records |= self._by_offset(end.partition.topic)
-                record = records[end.partition][end.offset]
+                record = records.get(end.partition, {}).get(end.offset)
+            if record is None:
+                raise EndpointError(
+                    f"{end.partition}@{end.offset} was handled, and its log does not hold it any more. Ask "
+                    "for the handled records before you delete any."
+                )
             found.append(handled_of(record, self._handlers[end.partition.topic], end.attempt))
         return found
 
@@ -150,7 +156,9 @@ class TestedApp:
             if keep:
                 self._sender.flush()
                 for topic in sorted(self._topics):
-                    self._logs.read(topic)
+                    # One that a fault of the test keeps away: whoever asks for it later is refused.
+                    with contextlib.suppress(EndpointError):
+                        self._logs.read(topic)
         finally:
             self._sender.close()
             self._logs.close()
@@ -205,7 +213,7 @@ class TestedApp:
         self._raise_failure()
 
     def _raise_failure(self) -> None:
-        failure = self.app._failure  # noqa: SLF001 - made for this
+        failure = self.app._ended_by()  # noqa: SLF001 - made for this
         if failure is not None:
             self.reported = failure
             raise failure

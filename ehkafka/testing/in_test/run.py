@@ -18,7 +18,9 @@ from ehkafka.testing.in_test.topic_logs import TopicLogs
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping
+    from typing import Unpack
 
+    from ehkafka.app.keywords import ChangedSettings
     from ehkafka.events.history import History
 
 Test = TypeVar("Test", bound=TestedApp)
@@ -43,7 +45,7 @@ def run(
     topics: Mapping[str, int] | None = None,
     partitions: int = PARTITIONS,
     http: bool = False,
-    **settings: Any,
+    **settings: Unpack[ChangedSettings],
 ) -> Iterator[AppTest]:
     """Run an app while the block lasts, on an embedded broker of its own, and give the test a hold of it.
 
@@ -86,7 +88,7 @@ async def arun(
     topics: Mapping[str, int] | None = None,
     partitions: int = PARTITIONS,
     http: bool = False,
-    **settings: Any,
+    **settings: Unpack[ChangedSettings],
 ) -> AsyncIterator[AsyncAppTest]:
     """Run an app as `run` does, for a test on an event loop: the app is entered by `async with`.
 
@@ -163,7 +165,7 @@ def _on_a_broker(
 
 def topics_of(app: App) -> tuple[str, ...]:
     """Return the topics that an app needs: its handlers', and those that they write to."""
-    return tuple(sorted({*app.topics, *app.letter_topics}))
+    return tuple(sorted({*app.topics, *app.letter_topics, *app.output_topics}))
 
 
 def _raise_once(failure: EhkafkaError, test: TestedApp) -> None:

@@ -43,6 +43,8 @@ class TopicLogs:
         self._lock = threading.Lock()
         self._is_closed = False
         self._records: dict[TopicPartition, list[Record]] = {}
+        # Topics whose last reading came to their ends.
+        self._known: set[str] = set()
 
     def ends(self, topics: Iterable[str]) -> dict[TopicPartition, int]:
         """Return where the logs end, of partitions that hold anything."""
@@ -54,9 +56,11 @@ class TopicLogs:
         """Return all records of a topic: those of a partition in order, partitions merged by their times."""
         with self._lock:
             if not self._is_closed:
+                self._known.discard(topic)
                 self._read_on(topic)
+                self._known.add(topic)
             logs = [log for where, log in sorted(self._records.items()) if where.topic == topic]
-            if self._is_closed and not any(where.topic == topic for where in self._records):
+            if topic not in self._known:
                 raise TopicNotFoundError(
                     f"Topic {topic} was not read before the test's broker ended: read it inside of the block."
                 )

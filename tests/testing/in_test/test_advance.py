@@ -162,6 +162,28 @@ def test_a_batch_goes_when_its_time_is_over() -> None:
         assert sizes == [3]
 
 
+def test_a_letter_function_that_fails_is_called_again_by_the_clock() -> None:
+    """Ten calls, which are up to half a minute apart."""
+    app, calls = _app(), []
+
+    def keep(letter: Any) -> None:
+        calls.append(letter)
+        if len(calls) < 10:
+            raise ConnectionError("the store is away")
+
+    @app.handler("a", on_failure=ehkafka.DeadLetter(keep))
+    def fail(record: ehkafka.Record) -> None:
+        raise ValueError("never")
+
+    began_s = time.monotonic()
+    with run(app, partitions=1) as t:
+        t.send("a", "x", key="k")
+        while len(calls) < 10:
+            t.advance(30.0)
+        t.wait()
+    assert time.monotonic() - began_s < 60  # by the real clock it takes two minutes
+
+
 def test_a_rate_limit_goes_by_the_clock() -> None:
     """Ten an hour: no more than the burst and one for each six minutes."""
     app, seen = _app(), []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 from typing import Any
 
@@ -12,6 +13,13 @@ import ehkafka
 from ehkafka.errors import ConfigurationError, EndpointError, HandlerFailedError, UnfinishedError
 from ehkafka.testing import ApiKey, MemoryHistory, run
 from tests.testing.in_test.in_test_handlers import double  # a process imports its handler by name
+
+
+@dataclasses.dataclass
+class Reading:
+    """What a door says."""
+
+    door: str
 
 
 def _app(**options: Any) -> ehkafka.App:
@@ -275,6 +283,22 @@ def test_a_handler_in_processes() -> None:
             t.wait(30)
 
 
+def test_a_typed_handler_gets_what_was_sent_as_the_same_type() -> None:
+    """A value of the type is sent as it is; one that does not fit is a dead letter, with its field."""
+    app, seen = _app(), []
+
+    @app.handler("readings", start="latest", on_failure=ehkafka.DeadLetter("dead"))
+    def watch(reading: Reading) -> None:
+        seen.append(reading)
+
+    with run(app) as t:
+        t.send("readings", Reading("open"), key="k")
+        t.send("readings", {"door": 5}, key="k")
+        t.wait()
+        assert seen == [Reading("open")]
+        assert "door" in t.letters("dead")[0].reason
+
+
 def test_several_handlers_of_which_one_feeds_the_other() -> None:
     """`wait` waits for what handlers send to each other, and `by` and `of` tell them apart."""
     app = _app()
@@ -316,6 +340,22 @@ def test_the_brokers_faults_are_at_hand() -> None:
         t.send("a", "x")
         t.wait(30)
         assert app.snapshot().counters["CommitFailed"] == 1
+
+
+def test_a_topic_that_a_test_deletes_is_missed_only_by_who_asks_for_it() -> None:
+    """The end of the block passes."""
+    app = _app()
+    app.handler("a")(lambda record: None)
+    with run(app) as t:
+        t.send("a", "x", partition=0)
+        t.send("b", "x")
+        t.wait()
+        t.broker.delete_records("a", 0, 1)
+        with pytest.raises(EndpointError, match=r"a\[0\]@0 was handled"):
+            _ = t.handled
+        t.broker.delete_topic("b")
+    with pytest.raises(EndpointError, match="b was not read"):
+        t.outputs("b")
 
 
 def test_nothing_is_served_unless_it_is_asked_for() -> None:

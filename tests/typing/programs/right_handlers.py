@@ -9,6 +9,8 @@ from typing import Any, assert_type
 import confluent_kafka
 
 import ehkafka
+import ehkafka.middleware
+from ehkafka.middleware import time_attempts
 
 app = ehkafka.App(group="doors", start="earliest")
 
@@ -104,6 +106,10 @@ def log(record: Any, call_next: Callable[[Any], Any]) -> Any:
 @app.use
 async def log_async(record: Any, call_next: Callable[[Any], Any]) -> Any:
     return await call_next(record)
+
+
+app.use(ehkafka.middleware.log_attempts())
+app.use(time_attempts(lambda record, seconds, ok: None))
 
 
 @app.on_start

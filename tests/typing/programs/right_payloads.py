@@ -6,7 +6,12 @@ import json
 from dataclasses import dataclass
 from typing import Any, TypedDict, assert_type
 
+import orjson
+from confluent_kafka.serialization import StringDeserializer
+
 import ehkafka
+from ehkafka.codecs.azure import AzureSchemaRegistry
+from ehkafka.codecs.custom import per_process
 
 
 @dataclass
@@ -51,6 +56,24 @@ def handle_decoded(_record: ehkafka.Record, payload: Any) -> None:
 @app.handler("bytes", decoder=lambda data, record: (record.where, data.decode()))
 def handle_pair(payload: tuple[str, str]) -> None:
     print(payload)
+
+
+@app.handler("avro", decoder=AzureSchemaRegistry("home"))
+async def handle_avro(reading: Reading) -> None:
+    print(reading.celsius)
+
+
+def registry() -> AzureSchemaRegistry:
+    return AzureSchemaRegistry("home")
+
+
+@app.handler("avro", decoder=per_process(registry), workers=ehkafka.Processes(2))
+def handle_in_processes(reading: Reading) -> None:
+    print(reading.celsius)
+
+
+app.handler("confluent", decoder=StringDeserializer())(print)
+app.handler("json", decoder=orjson.loads)(print)
 
 
 @app.handler("doors")

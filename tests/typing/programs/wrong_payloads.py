@@ -60,5 +60,8 @@ app.handler("readings", values=Reading)  # error
 app.handler("readings", decoder="json")  # error
 app.handler("readings", raw=True, value=Reading)  # error
 app.batch_handler("readings", decoder="json")  # error
+app.handler("readings", decoder=lambda: {"home": 1})  # error
+app.handler("readings", decoder=Reading)  # error
+app.batch_handler("readings", decoder=lambda one, two, three: {})  # error
 handle(Door("a", is_open=True))  # error
 handle()  # error
