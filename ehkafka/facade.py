@@ -25,6 +25,7 @@ from ehkafka.lanes.order import by_key as by_key
 from ehkafka.lanes.order import by_partition as by_partition
 from ehkafka.lanes.order import by_topic_partition as by_topic_partition
 from ehkafka.lanes.order import unordered as unordered
+from ehkafka.outputs.send import Send as Send
 from ehkafka.records import Record as Record
 from ehkafka.records import TopicPartition as TopicPartition
 from ehkafka.records.batch import Batch as Batch

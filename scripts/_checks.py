@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 PROCESSES_MAX = 8
 # Tests start hundreds of Python programs: none compiles again what another has, on machines either that let
 # no program write beside the sources.
-BYTECODE = ROOT / ".venv" / "bytecode"
+COMPILED = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(ROOT / ".venv" / "bytecode")}
 # The engine's core, its contract on the embedded broker, and the drop-in.
 QUICK = {
     "architecture",
@@ -37,6 +37,7 @@ QUICK = {
     "run",
     "simulation",
     "telemetry",
+    "typing",
     "wording",
     "workers",
 }
@@ -77,14 +78,22 @@ class LintBeside:
         return self._process.returncode
 
 
-def pytest(*arguments: str, each_core: int = 2, **environment: str) -> int:
+def compile_tests() -> None:
+    """Compile all tests once, before as many processes as run them do it each for itself.
+
+    What cannot be compiled is reported by the run itself.
+    """
+    command = [str(PYTHON), "-m", "pytest", "--collect-only", "-qq", "-n", "0"]
+    subprocess.run(command, cwd=ROOT, env={**os.environ, **COMPILED}, check=False, stdout=subprocess.DEVNULL)
+
+
+def pytest(*arguments: str, each_core: int = 3, **environment: str) -> int:
     """Run the tests, in so many processes for each core (`-n 0`: in one); return pytest's code.
 
     They mostly wait: for brokers, for limits of time, for programs that they have started.
     """
     processes = str(min(each_core * (os.cpu_count() or 1), PROCESSES_MAX))
-    environment |= {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(BYTECODE)}
-    return run("pytest", "-n", processes, "--dist", "worksteal", *arguments, **environment)
+    return run("pytest", "-n", processes, "--dist", "worksteal", *arguments, **COMPILED, **environment)
 
 
 def quick_rooms() -> tuple[list[str], str]:

@@ -265,12 +265,18 @@ def skip_or_fail(error: EhkafkaError, what: str = "Kafka broker") -> NoReturn:
 
 
 @pytest.fixture(autouse=True)
-def no_leaked_threads() -> Iterator[None]:
+def no_leaked_threads(request: pytest.FixtureRequest) -> Iterator[None]:
     """Fail a test that leaves a thread of ehkafka, or one that would keep the process alive."""
     before = set(threading.enumerate())
+    # The browser of a module stays for its other tests, with the threads of its event loop.
+    kept = "asyncio_" if "browser_page" in request.fixturenames else "-"
     yield
     deadline_s = time.monotonic() + THREAD_GRACE_S
-    while leaked := [thread for thread in threading.enumerate() if thread not in before and _is_leak(thread)]:
+    while leaked := [
+        thread
+        for thread in threading.enumerate()
+        if thread not in before and _is_leak(thread) and not thread.name.startswith(kept)
+    ]:
         if time.monotonic() > deadline_s:
             names = ", ".join(thread.name for thread in leaked)
             pytest.fail(f"threads still run {THREAD_GRACE_S:g} s after the test: {names}", pytrace=False)
@@ -281,13 +287,9 @@ def _is_leak(thread: threading.Thread) -> bool:
     return not thread.daemon or thread.name.startswith("ehkafka-")
 
 
-@pytest.fixture
-def browser_page() -> Iterator[Any]:
-    """Return a page of a real Chromium that reaches this machine alone.
-
-    The test fails if the page logged an error or asked for anything outside; what it expects to fail, it
-    adds to `page.expected_failures` as a part of the console's words.
-    """
+@pytest.fixture(scope="module")
+def _browser() -> Iterator[Any]:
+    # Not for the whole session: Playwright's event loop runs in this thread until it ends.
     try:
         from playwright.sync_api import sync_playwright  # noqa: PLC0415 - only when a test asks for it
 
@@ -299,15 +301,27 @@ def browser_page() -> Iterator[Any]:
         skip_or_fail(missing, "Chromium")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=LOOPBACK_ONLY)
-        page = browser.new_page(viewport={"width": 1280, "height": 900}, device_scale_factor=1.5)
-        page.expected_failures = []
-        seen: list[str] = []
-        page.on("console", lambda message: seen.append(message.text) if message.type == "error" else None)
-        page.on("pageerror", lambda error: seen.append(str(error)))
-        asked: set[str] = set()
-        page.on("request", lambda request: asked.add(request.url))
-        yield page
+        yield browser
         browser.close()
+
+
+@pytest.fixture
+def browser_page(_browser: Any) -> Iterator[Any]:
+    """Return a page of a real Chromium that reaches this machine alone.
+
+    It knows nothing of other tests' pages. The test fails if the page logged an error or asked for anything
+    outside; what it expects to fail, it adds to `page.expected_failures` as a part of the console's words.
+    """
+    context = _browser.new_context(viewport={"width": 1280, "height": 900}, device_scale_factor=1.5)
+    page = context.new_page()
+    page.expected_failures = []
+    seen: list[str] = []
+    page.on("console", lambda message: seen.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: seen.append(str(error)))
+    asked: set[str] = set()
+    page.on("request", lambda request: asked.add(request.url))
+    yield page
+    context.close()
     assert not [text for text in seen if not any(part in text for part in page.expected_failures)]
     assert not [url for url in asked if not url.startswith("http://127.0.0.1:")]
 

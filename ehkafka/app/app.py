@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from ehkafka.app.configuration import Configurable, Configuration
+from ehkafka.app.entering import Entering
+from ehkafka.app.in_test import InTest
 from ehkafka.app.on_spark import OnSpark
 from ehkafka.app.registration import Registration
 from ehkafka.app.shown import Shown
@@ -26,17 +27,22 @@ from ehkafka.settings import check_timeout, drain_of
 from ehkafka.wording.calling import plainly
 
 if TYPE_CHECKING:
-    from types import TracebackType
-    from typing import Self
+    from collections.abc import Callable
+    from typing import Unpack
 
+    from ehkafka.app.entering import LoopChoice
+    from ehkafka.app.on_end import ByHand, OnEnd
     from ehkafka.checkpoints.store_mirror import MirrorChoice
     from ehkafka.endpoint import Endpoint
     from ehkafka.events.history import History
     from ehkafka.http.options import Http
+    from ehkafka.positions.start import Start
     from ehkafka.run.options import AppOptions
     from ehkafka.run.runtime import Runtime
     from ehkafka.run.until import Until, UntilWord
     from ehkafka.settings import Drain
+    from ehkafka.settings.keywords import AppSettings
+    from ehkafka.workers.tasks.shared import SharedLoop
 
 State = Literal["new", "starting", "running", "stopping", "stopped"]
 
@@ -44,7 +50,7 @@ State = Literal["new", "starting", "running", "stopping", "stopped"]
 STOP_SLACK_S = 5.0
 
 
-class App(Registration, Configurable, Shown, Supervised, OnSpark, Web):
+class App(Entering, Registration, Configurable, Shown, Supervised, OnSpark, Web, InTest):
     """A consumer group's member: handlers, and one consumer that feeds them.
 
     - `group` (required): the consumer group.
@@ -58,6 +64,13 @@ class App(Registration, Configurable, Shown, Supervised, OnSpark, Web):
     - `mirror` (default `None`): a copy of the commits elsewhere, such as `BlobMirror`.
     - `http` (default `None`): where to serve probes, metrics, the page and actions while the app runs: an
       address such as `"127.0.0.1:8080"`, or `ehkafka.http.Http(…)`. Needs the extra `[web]`.
+    - `loop` (default `"own"`): where coroutines run: `"own"` on event loops of the app's own, one for each
+      async handler; `"caller"` on the one that enters the app by `async with app`, so that they share its
+      clients. Then it is entered in no other way.
+    - `on_end` (default `"raise"`): what an error that ends the app does to who entered it: `"raise"` it there
+      at once (`async with` cancels the task; in `with`, `wait()` raises it, also of another app around it);
+      `"signal"` sends SIGTERM to the own process, so that a web server stops; or a function is called with
+      the error, on the loop of an `async with`. The block's end, and `run()`, raise it in any case.
     - `**settings`: the fields of `ehkafka.settings.Settings`, which has a line for each: commits, limits,
       stop, health, and librdkafka's properties as `consumer={…}`.
 
@@ -70,17 +83,20 @@ class App(Registration, Configurable, Shown, Supervised, OnSpark, Web):
         *,
         group: str,
         endpoint: Endpoint | None = None,
-        start: Any = None,
+        start: Start | None = None,
         history: History | None = None,
         mirror: MirrorChoice | None = None,
         http: str | Http | None = None,
-        **settings: Any,
+        loop: LoopChoice = "own",
+        on_end: OnEnd = "raise",
+        **settings: Unpack[AppSettings],
     ) -> None:
         super().__init__()
         self._configuration = Configuration(group, endpoint, start, settings)
         self._history = None if history is None else _checked_history(history)
         self._mirror = None if mirror is None else _checked_mirror(mirror)
         self._take_http(http)
+        self._take_ending(loop, on_end)
         # Guards the life cycle, not the data: two threads may start and stop.
         self._lock = threading.RLock()
         self._runtime: Runtime | None = None
@@ -138,6 +154,7 @@ class App(Registration, Configurable, Shown, Supervised, OnSpark, Web):
         - `gc_threshold` (objects, default `None`): how many new ones make a collection. `None`: Python's 700.
         """
         refuse_while_importing()
+        self._refuse_without_loop("run()")
         self._take_http(http)
         collector = collector_set(freeze=gc_freeze, threshold=gc_threshold)
         ends = checked_until(until, settle_s)
@@ -167,7 +184,7 @@ class App(Registration, Configurable, Shown, Supervised, OnSpark, Web):
             self._early_stop = None
             self._until = ends
             try:
-                self.start()
+                self._start(_nobody)
             finally:
                 self._until = None
             runtime = self._runtime
@@ -202,28 +219,32 @@ class App(Registration, Configurable, Shown, Supervised, OnSpark, Web):
             raise KeyboardInterrupt
         self._runtime.exit_now()
 
-    def start(self) -> None:
-        """Reach the broker, start the threads, subscribe; returns at once. Raises what is wrong."""
+    def _start(self, enter: Callable[[], ByHand | None], loop: SharedLoop | None = None) -> None:
         refuse_while_importing()
         with self._lock:
             self._check_process()
             self._must_be_at_rest()
             self._must_have_handlers()
             self._state, self._starter = "starting", threading.current_thread()
+            self._entered = None
             try:
                 with ExitStack() as undo:
                     # Bound before anything starts: a port that is in use ends the start with nothing done.
                     undo.callback(self._unbind)
                     serving = self._bind()
+                    undo.callback(self._close_loop)
+                    self._open_loop(loop)
                     self._runtime = runtime = self._make_runtime()
                     runtime.start(lambda: self._call_on_start(undo))
                     undo.pop_all()
+                self._entered = enter()
             except BaseException:
                 self._state = "stopped"
                 raise
             finally:
                 self._starter = None
             self._state = "running"
+            self._changed(runtime)  # it may have failed before anybody was inside
             if serving is not None:
                 runtime.bus.emit(serving)
 
@@ -257,9 +278,10 @@ class App(Registration, Configurable, Shown, Supervised, OnSpark, Web):
             return
         request = runtime.request_stop("stop() was called", drain=drain, timeout_s=timeout_s)
         here = threading.current_thread()
-        if here is self._starter or runtime.owns(here):
+        if here is self._starter or runtime.owns(here) or self._is_on_loop(here):
             return  # it would wait for itself
-        limit_s = max(0.0, request.deadline_s - time.monotonic()) + STOP_SLACK_S
+        self._raise_here()
+        limit_s = max(0.0, request.deadline_s - runtime.app.clock.now_s()) + STOP_SLACK_S
         if not runtime.wait(limit_s):
             raise EngineError(f"The app did not end within {limit_s:.0f} s. Please report it.")
         self._finish()
@@ -271,30 +293,7 @@ class App(Registration, Configurable, Shown, Supervised, OnSpark, Web):
             return self._supervisor.wait(timeout_s)
         runtime = self._runtime
         # A start that failed leaves a runtime that never ran.
-        return runtime is None or self._state == "stopped" or runtime.wait(timeout_s)
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
-
-    async def __aenter__(self) -> Self:
-        # Only programs with a loop of their own need asyncio here.
-        from ehkafka.app.lifespan import start_unless_cancelled  # noqa: PLC0415
-
-        await start_unless_cancelled(self.start, self.stop)
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        import asyncio  # noqa: PLC0415 - likewise
-
-        await asyncio.to_thread(self.stop)
+        return runtime is None or self._state == "stopped" or self._wait_inside(runtime, timeout_s)
 
     @plainly
     def resize(self, handler: str, *, workers: int) -> None:
@@ -345,7 +344,9 @@ class App(Registration, Configurable, Shown, Supervised, OnSpark, Web):
         # use for it.
         from ehkafka.run.runtime import Runtime  # noqa: PLC0415
 
-        return self._measured(Runtime(self._options()))
+        runtime = self._measured(Runtime(self._options()))
+        runtime.on_change = lambda: self._changed(runtime)
+        return runtime
 
     def _options(self) -> AppOptions:
         from ehkafka.intake.context import PartitionHooks  # noqa: PLC0415 - with the engine
@@ -366,7 +367,9 @@ class App(Registration, Configurable, Shown, Supervised, OnSpark, Web):
             history=self._history,
             mirror=self._mirror,
             until=self._until,
+            clock=self._clock,
             advertise=None if self._http is None else self._http.advertise,
+            shared_loop=self._shared_loop,
         )
 
     def _finish(self) -> None:
@@ -379,21 +382,21 @@ class App(Registration, Configurable, Shown, Supervised, OnSpark, Web):
             try:
                 self._call_on_stop()
             finally:
+                self._close_loop()
                 self._unbind()
                 if runtime.failure is not None:
                     raise runtime.failure
 
     def _call_on_start(self, undo: ExitStack) -> None:
         """Run the on_start functions; from then on `undo` runs the on_stop functions."""
-        for function in self._on_start:
-            function()
+        self._call_hooks(self._on_start, "on_start")
         undo.callback(self._call_on_stop)
 
     def _call_on_stop(self) -> None:
         # Last registered first, and each one: what one of them raises must not leave the others' pools open.
         with ExitStack() as functions:
             for function in self._on_stop:
-                functions.callback(function)
+                functions.callback(self._call_hook, function, "on_stop")
 
     def _must_have_handlers(self) -> None:
         if not self._specs:
@@ -421,6 +424,10 @@ class App(Registration, Configurable, Shown, Supervised, OnSpark, Web):
                     "The process forked after the app was started, so the child has none of its threads and "
                     "sockets. Make the app in the child, or start it after the fork."
                 )
+
+
+def _nobody() -> None:
+    """Enter as `run` does, which raises what ends the app itself."""
 
 
 def _checked_history(history: History) -> History | None:

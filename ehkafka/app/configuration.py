@@ -7,6 +7,7 @@ properties may start an embedded broker or read a key, as the start of the app w
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
@@ -22,9 +23,11 @@ from ehkafka.wording.calling import close_to, must_be_endpoint
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from typing import Unpack
 
     from ehkafka.app.effective import Effective
     from ehkafka.app.handler_options import Tunable
+    from ehkafka.app.keywords import ChangedSettings
     from ehkafka.handlers.spec import HandlerSpec
 
 # What a reader of files and variables needs beside the two classes; `cli/` imports it from here.
@@ -46,6 +49,18 @@ OF_ENDPOINT = "endpoint.properties."
 SETTING_NAMES = tuple(field.name for field in dataclasses.fields(Settings))
 # Options of `App.handler` that a newcomer gives to the app.
 _OF_HANDLERS = frozenset({"workers", "order_by", "retry", "on_failure", "deadline_s", "raw", "rate_limit"})
+
+# Properties that say how the app's own broker is reached, and by whom.
+_OF_OWN_BROKER = (
+    "bootstrap.servers",
+    "metadata.broker.list",
+    "security.",
+    "sasl.",
+    "ssl.",
+    "https.",
+    "group.instance.id",
+    "broker.address.family",
+)
 
 
 class Configuration:
@@ -82,6 +97,17 @@ class Configuration:
     def endpoint_name(self) -> str:
         """The endpoint's name if it is chosen by now."""
         return "not chosen yet" if self._endpoint is None else self._endpoint.name
+
+    def in_test(self, endpoint: Endpoint, changes: Mapping[str, Any]) -> Configuration:
+        """Return another one, with this endpoint and without what belongs to the app's own broker."""
+        _check_names(changes)
+        settings = self._changed(changes)
+        consumer = in_one_spelling(settings.consumer, "consumer")
+        fitting = {name: value for name, value in consumer.items() if not name.startswith(_OF_OWN_BROKER)}
+        other = copy.copy(self)
+        vars(other).update(_endpoint=endpoint, _laid=set(), _laid_endpoint=False, _origins={**self._origins})
+        other.settings = dataclasses.replace(settings, consumer=fitting)
+        return other
 
     def own_topics(self) -> tuple[str, ...]:
         """Return what a handler takes that names no topic: the one of the endpoint, if it has one."""
@@ -190,7 +216,7 @@ class Configurable:
         endpoint: Endpoint | None = None,
         handlers: Mapping[str, Mapping[str, Any]] | None = None,
         origins: Mapping[str, str] | None = None,
-        **settings: Any,
+        **settings: Unpack[ChangedSettings],
     ) -> None:
         """Lay other settings over the app's own, before the start; `ehkafka run` does so with a file's.
 

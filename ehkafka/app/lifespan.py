@@ -1,6 +1,6 @@
-"""Starting from an event loop: in a thread, so that the loop goes on, and undone when the task is cancelled.
+"""An app in a task: started and stopped on a thread, so that the loop goes on, and undone when cancelled.
 
-Called by `App` on the loop's thread; `start` and `stop` run on a thread of the loop's default pool.
+Called by `App` on the loop's thread.
 """
 
 from __future__ import annotations
@@ -8,10 +8,15 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING
+
+from ehkafka.app.on_end import ByHand
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from ehkafka.workers.tasks.shared import SharedLoop
 
 
 async def start_unless_cancelled(start: Callable[[], None], stop: Callable[[], None]) -> None:
@@ -26,20 +31,109 @@ async def start_unless_cancelled(start: Callable[[], None], stop: Callable[[], N
         if cancelled.is_set():
             stop()
 
-    # A future of the pool and no task: the end of an event loop cancels all tasks.
-    loop = asyncio.get_running_loop()
-    starting = loop.run_in_executor(None, contextvars.copy_context().run, start_and_perhaps_stop)
+    starting = _on_thread(start_and_perhaps_stop, "ehkafka-start")
     try:
         await asyncio.shield(starting)
     except asyncio.CancelledError:
         cancelled.set()
         starting.add_done_callback(_retrieve_error)
         await asyncio.wait([starting])
-        await asyncio.to_thread(stop)  # once more: the cancellation may have come just after the start
+        await stop_to_the_end(stop)  # once more: the cancellation may have come just after the start
         raise
+
+
+async def stop_to_the_end(stop: Callable[[], None]) -> None:
+    """Run `stop` and wait until it has returned, whoever cancels the task meanwhile: that counts afterwards.
+
+    Else the loop might end while handlers run on it. `stop` has a time-out of its own. What it raises comes
+    first; a cancellation that it covers is still counted by the task, as `asyncio.TaskGroup` has it.
+    """
+    stopping = _on_thread(stop, "ehkafka-stop")
+    cancelled: asyncio.CancelledError | None = None
+    while not stopping.done():
+        try:
+            await asyncio.wait([stopping])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    await stopping
+    if cancelled is not None:
+        raise cancelled
+
+
+def _on_thread(function: Callable[[], None], name: str) -> asyncio.Future[None]:
+    """Call it on a thread of its own: those of the loop's pool may all wait for handlers.
+
+    A future and no task: the end of an event loop cancels all tasks.
+    """
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[None] = loop.create_future()
+    context = contextvars.copy_context()
+
+    def answer(error: BaseException | None) -> None:
+        if done.done():
+            return
+        if error is None:
+            done.set_result(None)
+        else:
+            done.set_exception(error)
+
+    def main() -> None:
+        error: BaseException | None = None
+        try:
+            context.run(function)
+        except BaseException as raised:  # the task raises it
+            error = raised
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(answer, error)
+
+    threading.Thread(target=main, name=name, daemon=True).start()
+    return done
 
 
 def _retrieve_error(done: asyncio.Future[None]) -> None:
     # What a cancelled start raised is nobody's to handle; asyncio would complain of it at some later time.
     if not done.cancelled():
         done.exception()
+
+
+class InTask(ByHand):
+    """Who entered by `async with`: the task is cancelled, and its block raises the failure at its end."""
+
+    def __init__(self, lent: SharedLoop | None) -> None:
+        super().__init__()
+        # Until the block begins: a cancellation before would be one of the start.
+        self.is_inside = False
+        self._loop = asyncio.get_running_loop()
+        self._task = asyncio.current_task()
+        # What coroutines of the run are on, if that is this loop.
+        self._lent = lent
+        # Written on the loop.
+        self.is_interrupted = False
+
+    def interrupt(self) -> None:
+        """Cancel the task, from the loop: never while it runs, so that the cancellation always arrives."""
+        self._on_loop(self._cancel)
+
+    def call(self, function: Callable[[], None]) -> None:
+        """Call the user's function on the loop."""
+        self._on_loop(function)
+
+    def leave(self) -> None:
+        """Leave the block, on the loop. What was cancelled from here counts no more; other requests do."""
+        super().leave()
+        if self.is_interrupted and self._task is asyncio.current_task() and self._task is not None:
+            self._task.uncancel()
+
+    def let_go(self) -> None:
+        """Give the loop back, after the end."""
+        if self._lent is not None:
+            self._lent.release()
+
+    def _cancel(self) -> None:
+        if self.is_inside and self._task is not None:
+            self.is_interrupted = True
+            self._task.cancel("the app failed; the end of its block raises the error")
+
+    def _on_loop(self, function: Callable[[], None]) -> None:
+        with suppress(RuntimeError):  # closed: nobody is left in the block
+            self._loop.call_soon_threadsafe(function)

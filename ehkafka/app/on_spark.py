@@ -23,6 +23,9 @@ class OnSpark:
     def _must_be_at_rest(self) -> None:
         raise NotImplementedError
 
+    def _refuse_on_spark(self) -> None:
+        raise NotImplementedError
+
     def _options(self) -> AppOptions:
         raise NotImplementedError
 
@@ -69,6 +72,7 @@ class OnSpark:
         from ehkafka.spark.engine.choices import SparkChoices  # noqa: PLC0415 - not for an app that runs here
         from ehkafka.spark.engine.start import start_on_spark  # noqa: PLC0415 - likewise
 
+        self._refuse_on_spark()
         self._must_be_at_rest()
         choices = SparkChoices(
             checkpoint=checkpoint,

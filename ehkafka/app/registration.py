@@ -5,49 +5,58 @@ Checks each thing at once, so that a mistake is an exception where it stands. St
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from ehkafka.app.written import Written
 from ehkafka.errors import ConfigurationError
+from ehkafka.handlers.arguments import names_of_caller, payload_of
 from ehkafka.handlers.spec import (
+    Acknowledged,
     HandlerSpec,
-    check_topics,
+    check_decorated,
     must_answer,
     must_be_callable,
     named,
+    topics_of,
 )
 from ehkafka.lanes.order import NullKey, Scope, by_key
 from ehkafka.positions.start import check_start
-from ehkafka.recovery.policy import DeadLetter, FailurePolicy, Stop
+from ehkafka.recovery.policy import FailurePolicy, Stop
 from ehkafka.recovery.retry import NO_RETRY, Retry, RetryFunction
 from ehkafka.wording.calling import must_take, plainly, renamed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable, Hashable, Sequence
     from datetime import timedelta
+    from typing import Literal, Unpack
 
+    from ehkafka.app import decorators, keywords
     from ehkafka.app.configuration import Configuration
+    from ehkafka.codecs.codec import Decoder
     from ehkafka.events import Hook
     from ehkafka.headers import HeaderMode
+    from ehkafka.positions.start import Start
+    from ehkafka.records import Record
     from ehkafka.workers.processes.option import Processes
 
 Function = TypeVar("Function", bound="Callable[..., Any]")
 
 
-class Registration:
+class Registration(Written):
     """Handlers, middleware and hooks of one app."""
 
     _configuration: Configuration
 
     def __init__(self) -> None:
-        self._specs: list[HandlerSpec] = []
+        super().__init__()
         self._middleware: list[Any] = []
         # By the names of `PartitionHooks`.
         self._partition_hooks: dict[str, Callable[..., Any]] = {}
         self._on_error: Callable[..., Any] | None = None
         self._on_start: list[Callable[[], Any]] = []
         self._on_stop: list[Callable[[], Any]] = []
-        self._worker_set_up: Callable[[], None] | None = None
-        self._worker_tear_down: Callable[[], None] | None = None
+        self._worker_set_up: Callable[[], Any] | None = None
+        self._worker_tear_down: Callable[[], Any] | None = None
         self._event_hooks: list[Hook] = []
 
     @property
@@ -65,17 +74,25 @@ class Registration:
         ]
         return tuple(sorted([*found, *(f"event hook {kind.__qualname__}" for kind in theirs)]))
 
+    @overload
+    def handler(
+        self, *topics: str, raw: Literal[False] = ..., **options: Unpack[keywords.HandlerOptions]
+    ) -> decorators.HandlerDecorator: ...
+    @overload
+    def handler(
+        self, *topics: str, raw: Literal[True], **options: Unpack[keywords.RawHandlerOptions]
+    ) -> decorators.RawHandlerDecorator: ...
     @plainly
     def handler(
         self,
         *topics: str,
-        order_by: Callable[..., Hashable] = by_key,
+        order_by: Callable[[Any], Hashable] = by_key,
         scope: Scope = "partition",
         null_key: NullKey = "spread",
         workers: int | Processes = 16,
         raw: bool = False,
         headers: HeaderMode = "auto",
-        start: Any = None,
+        start: Start | None = None,
         max_age: timedelta | None = None,
         retry: Retry | RetryFunction = NO_RETRY,
         on_failure: FailurePolicy | None = None,
@@ -83,9 +100,15 @@ class Registration:
         rate_limit: float | None = None,
         rate_burst: int | None = None,
         express: bool | None = None,
+        to: str | Sequence[str] | None = None,
+        acknowledged: Acknowledged = "before_commit",
+        value: Any = None,
+        decoder: Decoder | None = None,
     ) -> Callable[[Function], Function]:
         """Register a function `(record)`, or a class with `process(record)`, as the topics' handler.
 
+        A parameter with a type, such as `(reading: Reading)` or `(record: Record, reading: Reading)`, gets
+        the decoded payload; a payload that does not fit it is a `RejectRecord` before the handler is called.
         A class gets one instance for each partition, with `open(partition)` and `close(reason)` around it
         where it has them. Raises `ConfigurationError`.
 
@@ -114,16 +137,24 @@ class Registration:
         - `headers` (default `"auto"`): how `Record.properties` decodes: `"auto"` (AMQP values or text on
           Event Hubs, text elsewhere), `"amqp"`, or `"raw"` for the bytes; `ehkafka.headers.modes` has the
           rules.
+        - `value` (a type, default `None`): what a payload is decoded to. `None`: what the handler's
+          annotation says, if it says anything.
+        - `decoder` (a function, default `None`): decodes the payload, called with its bytes, or with these
+          and the record. `None`: JSON, text or bytes, as the type wants it.
         - `start` (default `None`): where partitions of these topics begin. `None`: as the app's `start` says.
         - `max_age` (a timedelta, default `None`): skip older records of these topics. `None`: as the app's
           `max_age` says.
 
-        Failure
+        Failure and outputs
 
         - `retry` (default `Retry(attempts=1)`): when a record whose handler raised is retried. Its key
           waits meanwhile, others do not.
         - `on_failure` (default `None`): what happens when no attempt is left: `Stop()`, `Hold()`, `Skip()` or
           `DeadLetter(…)`. `None`: `Stop()`.
+        - `to` (default `None`): the topic, or topics, that it sends to: what it returns goes to the first
+          one, a `Send` where it says, and `record.send(…)` at once. `None`: it sends nothing.
+        - `acknowledged` (default `"before_commit"`): what waits for the broker's acknowledgement of a
+          record's outputs: its commit, or `"before_next"`: the next record of its key as well.
 
         Limits
 
@@ -135,13 +166,14 @@ class Registration:
         - `rate_burst` (calls, default `None`): how many may start at once after a rest. `None`: a tenth of
           `rate_limit`, 1 at least.
         """
-        _check_decorated(topics, "handler")
+        check_decorated(topics, "handler")
         if start is not None:
             check_start(start)
         named = topics or self._configuration.own_topics()
 
         def register(function: Function) -> Function:
             self._must_be_new("handler")
+            asked = {"value": value, "decoder": decoder, "raw": raw is True, "names": names_of_caller()}
             spec = HandlerSpec(
                 topics=named,
                 function=function,
@@ -159,6 +191,9 @@ class Registration:
                 rate_limit=rate_limit,
                 rate_burst=rate_burst,
                 express=express,
+                to=topics_of(to),
+                acknowledged=acknowledged,
+                payload=payload_of(function, **asked),
             )
             self._add(spec)
             return function
@@ -180,16 +215,19 @@ class Registration:
         batch_bytes_max: int | None = None,
         wait_s_max: float = 1.0,
         workers: int = 4,
-        order_by: Callable[..., Hashable] = by_key,
+        order_by: Callable[[Record], Hashable] = by_key,
         scope: Scope = "partition",
         null_key: NullKey = "spread",
         unique_keys: bool = False,
         headers: HeaderMode = "auto",
-        start: Any = None,
+        start: Start | None = None,
         max_age: timedelta | None = None,
         retry: Retry | RetryFunction = NO_RETRY,
         on_failure: FailurePolicy | None = None,
-    ) -> Callable[[Function], Function]:
+        to: str | Sequence[str] | None = None,
+        value: Any = None,
+        decoder: Decoder | None = None,
+    ) -> decorators.BatchHandlerDecorator:
         """Register a function `(batch)` as the topics' handler, called with many records at once.
 
         A function that returns has finished every record for which it called neither `batch.fail(record,
@@ -231,27 +269,34 @@ class Registration:
         - `headers` (default `"auto"`): how `Record.properties` decodes: `"auto"` (AMQP values or text on
           Event Hubs, text elsewhere), `"amqp"`, or `"raw"` for the bytes; `ehkafka.headers.modes` has the
           rules.
+        - `value` (a type, default `None`): what a payload is decoded to. `None`: what the handler's
+          annotation says, if it says anything.
+        - `decoder` (a function, default `None`): decodes the payload, called with its bytes, or with these
+          and the record. `None`: JSON, text or bytes, as the type wants it.
         - `start` (default `None`): where partitions of these topics begin. `None`: as the app's `start` says.
         - `max_age` (a timedelta, default `None`): skip older records of these topics. `None`: as the app's
           `max_age` says.
 
-        Failure
+        Failure and outputs
 
         - `retry` (default `Retry(attempts=1)`): when a record that failed is retried. Its key waits
           meanwhile, others do not.
         - `on_failure` (default `None`): what happens when no attempt is left: `Stop()`, `Hold()`, `Skip()` or
           `DeadLetter(…)`. `None`: `Stop()`.
+        - `to` (default `None`): the topic, or topics, that it sends to, as for `handler`; what it returns has
+          keys of its own, and all records of the batch wait for it. `None`: it sends nothing.
         """
         # What batches need is not for the many apps without any.
         from ehkafka.handlers.batch import BatchSpec  # noqa: PLC0415
 
-        _check_decorated(topics, "batch_handler")
+        check_decorated(topics, "batch_handler")
         if start is not None:
             check_start(start)
         named = topics or self._configuration.own_topics()
 
         def register(function: Function) -> Function:
             self._must_be_new("batch handler")
+            asked = {"value": value, "decoder": decoder, "batch": True, "names": names_of_caller()}
             self._add(
                 BatchSpec(
                     topics=named,
@@ -270,6 +315,8 @@ class Registration:
                     max_age=max_age,
                     retry=retry,
                     on_failure=Stop() if on_failure is None else on_failure,
+                    to=topics_of(to),
+                    payload=payload_of(function, **asked),
                 )
             )
             return function
@@ -288,7 +335,7 @@ class Registration:
         self._specs.append(spec)
 
     @plainly
-    def use(self, middleware: Function) -> Function:
+    def use(self, middleware: decorators.Middleware) -> decorators.Middleware:
         """Wrap every handler in `middleware(record, call_next)`; the first one used is the outermost.
 
         Around `async def` handlers it is an `async def`, too, and awaits `call_next(record)`.
@@ -300,26 +347,32 @@ class Registration:
         return middleware
 
     @plainly
-    def on_start(self, function: Function) -> Function:
+    def on_start(self, function: decorators.Hook) -> decorators.Hook:
         """Call a function in the thread that starts the app: the broker is reached, no record came yet.
 
-        May be a decorator.
+        An `async def` runs with `loop="caller"` on the loop that entered the app, else on one that is made
+        for it, lives until the stop, and is that of all async handlers, too: what it opens serves them.
         """
         self._must_be_new("on_start")
-        must_answer(function, (), "on_start")
+        must_be_callable(function, "on_start")
+        must_take(function, (), "on_start")
         self._on_start.append(function)
         return function
 
     @plainly
-    def on_stop(self, function: Function) -> Function:
-        """Call a function after the last record, if the on_start functions ran; last registered first."""
+    def on_stop(self, function: decorators.Hook) -> decorators.Hook:
+        """Call a function after the last record, if the on_start functions ran; last registered first.
+
+        It runs in the thread that stops the app, an `async def` on the loop of those of `on_start`.
+        """
         self._must_be_new("on_stop")
-        must_answer(function, (), "on_stop")
+        must_be_callable(function, "on_stop")
+        must_take(function, (), "on_stop")
         self._on_stop.append(function)
         return function
 
     @plainly
-    def on_worker_start(self, function: Function) -> Function:
+    def on_worker_start(self, function: decorators.Hook) -> decorators.Hook:
         """Call a function in each worker thread before its first record.
 
         For `async def` handlers it runs once in the handler's event loop, and may be an `async def` itself.
@@ -331,7 +384,7 @@ class Registration:
         return function
 
     @plainly
-    def on_worker_stop(self, function: Function) -> Function:
+    def on_worker_stop(self, function: decorators.Hook) -> decorators.Hook:
         """Call a function in each worker thread, or event loop, after its last record."""
         self._must_be_new("on_worker_stop")
         must_be_callable(function, "on_worker_stop")
@@ -340,7 +393,7 @@ class Registration:
         return function
 
     @plainly
-    def on_error(self, function: Function) -> Function:
+    def on_error(self, function: decorators.ErrorHook) -> decorators.ErrorHook:
         """Let `function(kind, partition, record, error)` hear of errors and answer them.
 
         `kind` is `handler` (called on the worker's thread) or `connection` (partition and record are
@@ -354,22 +407,22 @@ class Registration:
         return function
 
     @plainly
-    def on_assigned(self, function: Function) -> Function:
+    def on_assigned(self, function: decorators.PartitionHook) -> decorators.PartitionHook:
         """Call `function(partition)` on the hook thread before the first record of an assignment."""
         return self._set_partition_hook("on_assigned", function)
 
     @plainly
-    def on_revoked(self, function: Function) -> Function:
+    def on_revoked(self, function: decorators.RevokeHook) -> decorators.RevokeHook:
         """Call `function(partition, reason)` after the last record; reason: `revoked` or `stopped`."""
         return self._set_partition_hook("on_revoked", function)
 
     @plainly
-    def on_lost(self, function: Function) -> Function:
+    def on_lost(self, function: decorators.PartitionHook) -> decorators.PartitionHook:
         """Call `function(partition)` when a partition was lost: another member may have it already."""
         return self._set_partition_hook("on_lost", function)
 
     @plainly
-    def on_idle(self, function: Function) -> Function:
+    def on_idle(self, function: decorators.PartitionHook) -> decorators.PartitionHook:
         """Call `function(partition)` once when nothing has come for `idle_s` and all is finished."""
         return self._set_partition_hook("on_idle", function)
 
@@ -384,14 +437,6 @@ class Registration:
         must_take(hook.on_event, ("event",), "add_hook: on_event")
         self._event_hooks.append(hook)
 
-    @property
-    def letter_topics(self) -> tuple[str, ...]:
-        """The topics to which handlers send dead letters, sorted."""
-        policies = (spec.on_failure for spec in self._specs)
-        return tuple(
-            sorted({one.to for one in policies if isinstance(one, DeadLetter) and isinstance(one.to, str)})
-        )
-
     def _set_partition_hook(self, name: str, function: Function) -> Function:
         self._must_be_new(name)
         must_answer(function, ("partition", "reason") if name == "on_revoked" else ("partition",), name)
@@ -401,13 +446,3 @@ class Registration:
     def _must_be_new(self, what: str) -> None:
         """Refuse a change of what runs. Raises `ConfigurationError`."""
         raise NotImplementedError
-
-
-def _check_decorated(topics: tuple[Any, ...], decorator: str) -> None:
-    """Refuse a decorator without parentheses, which is given the function for a topic."""
-    if len(topics) == 1 and callable(topics[0]):
-        raise ConfigurationError(
-            f"@app.{decorator} stands without parentheses: write @app.{decorator}('orders') above "
-            f"{named(topics[0])}, with the topics that it handles."
-        )
-    check_topics(topics, f"@app.{decorator}")

@@ -15,10 +15,13 @@ from ehkafka.run import signals
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from ehkafka.app.configuration import Configuration
     from ehkafka.events import Event
+    from ehkafka.http.noted import Noted
+    from ehkafka.http.options import Http
+    from ehkafka.http.site import Site
     from ehkafka.members.supervisor import Supervisor
     from ehkafka.run.options import AppOptions
     from ehkafka.settings import Drain
@@ -30,6 +33,9 @@ class Supervised:
     _configuration: Configuration
     # Of the last run with members; then this process runs nothing itself. Main thread, read by any.
     _supervisor: Supervisor | None = None
+    # See `Web`.
+    _http: Http | None
+    _site: Site | None
     # See `App.measure`.
     _measures: bool = False
 
@@ -37,6 +43,10 @@ class Supervised:
     def registered(self) -> tuple[str, ...]:
         """What was registered, in words."""
         raise NotImplementedError
+
+    def _noted_by_members(self) -> Sequence[Noted]:
+        """Return the journals of this process's members; none without a supervisor."""
+        return () if self._supervisor is None else self._supervisor.journals.read()
 
     def _is_live(self) -> bool:
         raise NotImplementedError
@@ -84,10 +94,12 @@ class Supervised:
             hung_s=wait_s,
             members_min=checked_members_min(members_min, count),
             health_file=None if health_file is None else HealthFile(health_file),
-            run=run,
+            # They serve nothing: their owner blobs advertise this one's page.
+            run={**run, "http": self._http},
             reference=reference_to(self),
             laid=self._configuration.laid_over(),
             registered=self.registered,
+            keeps_journal=self._site is not None,
         )
         bus = EventBus(options.event_hooks)
         bus.start()

@@ -10,9 +10,10 @@ from ehkafka.errors import ConfigurationError, MissingExtraError
 from ehkafka.run import signals
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from ehkafka.events import Event, Hook
+    from ehkafka.http.noted import Noted
     from ehkafka.http.options import Http
     from ehkafka.http.site import Site
 
@@ -23,6 +24,11 @@ class Web:
     # What was asked for; None where nobody wants a server.
     _http: Http | None = None
     _site: Site | None = None
+
+    @property
+    def http(self) -> Http | None:
+        """Where it serves, as `App(http=…)` or `run(http=…)` said; None where nobody wants that."""
+        return self._http
 
     @property
     def http_app(self) -> Any:
@@ -45,8 +51,18 @@ class Web:
                     "'ehkafka[web]'. Without it --health-file says whether the app is live."
                 ) from None
             version: str = sys.modules["ehkafka"].__version__  # the root lies above
-            self._site = Site(options, self, version=version, metrics=self._metrics_of())  # type: ignore[arg-type]
+            self._site = Site(
+                options,
+                self,  # type: ignore[arg-type]
+                version=version,
+                metrics=self._metrics_of(),
+                of_members=self._noted_by_members,
+            )
         return self._site
+
+    def _noted_by_members(self) -> Sequence[Noted]:
+        """Return the journals of this process's members; none without a supervisor."""
+        raise NotImplementedError
 
     def _metrics_of(self) -> Callable[[str], tuple[bytes, str]]:
         """Return what answers a scrape. Raises `MissingExtraError`."""

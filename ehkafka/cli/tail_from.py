@@ -8,10 +8,14 @@ from __future__ import annotations
 import re
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
 
 from ehkafka.checks import LastRecords
 from ehkafka.cli.settings.text import start_position
 from ehkafka.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from ehkafka.positions.start import FixedStart
 
 FORMS = (
     "earliest, latest, an offset such as 1200, -10 for the last 10 of each partition, -10m for the last"
@@ -20,7 +24,7 @@ FORMS = (
 _LAST = re.compile(r"-(?P<count>\d{1,9})", re.ASCII)
 
 
-def parse_from(text: str, *, option: str = "--from") -> str | int | datetime | timedelta | LastRecords:
+def parse_from(text: str, *, option: str = "--from") -> FixedStart | LastRecords:
     """Return the place to begin. Raises `ConfigurationError`."""
     if found := _LAST.fullmatch(text):
         return LastRecords(int(found["count"]))
@@ -30,7 +34,7 @@ def parse_from(text: str, *, option: str = "--from") -> str | int | datetime | t
         if moment is not None and moment.tzinfo is None:
             return moment.astimezone()
     try:
-        place: str | int | datetime | timedelta = start_position(text)
+        place: FixedStart = start_position(text)
         if isinstance(place, timedelta):
             _ = datetime.now(UTC) - place  # further back than there are dates?
     except (ValueError, OverflowError):

@@ -11,8 +11,11 @@ from ehkafka.cli.options import Debug, TokenFile
 
 TOP_HELP = """Watch a running app in the terminal, and steer it: which key holds a commit, and a hand on each.
 
-It shows what the app's page shows, and asks the same HTTP interface: start the app with --http. Only a URL
-can be given, not MODULE:APP. Actions say first what they will do, and need the token. Needs the extra [top].
+It shows what the app's page shows, and asks the same HTTP interface of an app that was started with --http.
+Actions say first what they will do, and need the token. Needs the extra [top].
+
+MODULE:APP instead of a URL: an app with http= in its code is asked there, by its own token. Any other one is
+started here, in the same process, joins its group and consumes, until q stops it.
 
 \b
 Keys:
@@ -26,6 +29,7 @@ Keys:
 Examples:
   ehkafka top                                 what answers at http://127.0.0.1:8080
   ehkafka top http://10.0.0.7:8080 --token-file /mnt/secrets/token
+  ehkafka top shop.orders:app                 the app of a module, or of a file: shop/orders.py:app
 
 \b
 Environment:
@@ -36,7 +40,9 @@ USUAL_URL = "http://127.0.0.1:8080"
 
 
 def top(
-    url: Annotated[str, typer.Argument(metavar="URL", help="Where the app answers.")] = USUAL_URL,
+    where: Annotated[
+        str, typer.Argument(metavar="[URL|MODULE:APP]", help="Where the app answers, or which it is.")
+    ] = USUAL_URL,
     *,
     token_file: TokenFile = None,
     debug: Debug = False,
@@ -45,4 +51,4 @@ def top(
     from ehkafka.cli.top import start  # noqa: PLC0415 - other commands need none of it
 
     with reported(debug=debug):
-        start.top(url, token_file)
+        start.top(where, token_file)

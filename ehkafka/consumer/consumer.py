@@ -27,14 +27,21 @@ from ehkafka.records import TopicPartition
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
     from types import TracebackType
+    from typing import Unpack
 
     from confluent_kafka import Message
 
     from ehkafka.checkpoints.store_mirror import MirrorChoice
     from ehkafka.consumer.deviations import Deviation
+    from ehkafka.consumer.keywords import (
+        ClientProperties,
+        RebalanceCallback,
+        RebalanceCallbacks,
+        TimeLimit,
+    )
     from ehkafka.endpoint import Endpoint
 
-_REBALANCE_CALLBACKS = frozenset({"on_assign", "on_revoke", "on_lost"})
+_REBALANCE_ARGUMENTS = ("on_assign", "on_revoke", "on_lost")
 
 
 class Consumer(PollingConsumer):
@@ -52,13 +59,14 @@ class Consumer(PollingConsumer):
     - `endpoint` (default `None`): an `ehkafka.Endpoint`. The dict then needs no address or credentials; its
       values win where Event Hubs permits them.
     - `mirror` (default `None`): where commits are copied to, and where a partition without a commit begins.
-    - `contiguous` (default `False`): whether records may be finished in any order, by any thread; see below.
+    - `contiguous` (default `False`): whether records may be finished in any order, by any thread.
     - `unmarked_records_max` (records, default `50_000`): with `contiguous`, how many may be delivered and not
       marked as done, all partitions together.
     - `unmarked_bytes_max` (bytes, default `128 * 1024 * 1024`): the same in bytes.
     - `sync_commit` (default `"acknowledged"`): when a synchronous commit returns. `"deferred"`: when it is
       accepted, as if it were asynchronous; its answer is logged if it is a refusal.
-    - `as_confluent` (default `()`): names of what is to be done in confluent-kafka's way, from this list.
+    - `as_confluent` (default `()`): names of what is to be done in confluent-kafka's way, such as
+      `"bare_commit"`.
 
     What it does in its own way. Each is logged once, and switched off by its name in `as_confluent=`:
 
@@ -101,7 +109,7 @@ class Consumer(PollingConsumer):
         unmarked_bytes_max: int = UNMARKED_BYTES_MAX,
         sync_commit: SyncCommit = "acknowledged",
         as_confluent: Collection[Deviation] = (),
-        **properties: Any,
+        **properties: Unpack[ClientProperties],
     ) -> None:
         if not (config or properties or endpoint):
             super().__init__()  # it says what is wrong, as below
@@ -178,24 +186,29 @@ class Consumer(PollingConsumer):
             super().store_offsets(message, offsets)
 
     def committed(
-        self, partitions: list[KafkaPartition], *timeout: Any, **named: Any
+        self, partitions: list[KafkaPartition], *timeouts: float, **named: Unpack[TimeLimit]
     ) -> list[KafkaPartition]:
         """See `confluent_kafka.Consumer.committed`. What our commits say beside is left out."""
-        found: list[KafkaPartition] = super().committed(partitions, *timeout, **named)
+        found: list[KafkaPartition] = super().committed(partitions, *timeouts, **named)
         return without_ours(found) if self._is_open and self._internals.log_guard.is_on else found
 
     # --- partitions -----------------------------------------------------------------------------------
 
-    def subscribe(self, topics: list[str], *callbacks: Any, **named: Any) -> None:
+    def subscribe(
+        self,
+        topics: list[str],
+        *callbacks: RebalanceCallback | None,
+        **named: Unpack[RebalanceCallbacks],
+    ) -> None:
         """See `confluent_kafka.Consumer.subscribe`."""
-        given = dict(zip(("on_assign", "on_revoke", "on_lost"), callbacks, strict=False)) | named
+        given: dict[str, Any] = {**dict(zip(_REBALANCE_ARGUMENTS, callbacks, strict=False)), **named}
         if isinstance(topics, list):
             # confluent-kafka takes whatever has a text, and ends the process for what librdkafka cannot read.
             topics = list(map(str, topics))
             check_topics(topics, "Consumer.subscribe")
         internals = self._internals
-        is_understood = isinstance(topics, list) and len(callbacks) <= len(_REBALANCE_CALLBACKS)
-        is_understood &= given.keys() <= _REBALANCE_CALLBACKS and all(map(callable, given.values()))
+        is_understood = isinstance(topics, list) and len(callbacks) <= len(_REBALANCE_ARGUMENTS)
+        is_understood &= given.keys() <= set(_REBALANCE_ARGUMENTS) and all(map(callable, given.values()))
         if not is_understood or not self._is_open:
             super().subscribe(topics, *callbacks, **named)
             return

@@ -14,12 +14,15 @@ from ehkafka.consumer.consumer import Consumer
 
 if TYPE_CHECKING:
     from types import TracebackType
+    from typing import Unpack
+
+    from ehkafka.consumer.keywords import ConsumerOptions
 
 
 class _Chosen(Consumer):
     """What confluent-kafka's constructor hands on the properties to, and those alone."""
 
-    _program_settings: dict[str, Any]
+    _program_settings: ConsumerOptions
 
     def __init__(self, conf: dict[str, Any]) -> None:
         super().__init__(conf, **self._program_settings)
@@ -28,7 +31,7 @@ class _Chosen(Consumer):
 class DeserializingConsumer(KafkaDeserializingConsumer[Any, Any], _Chosen):
     """A drop-in for `confluent_kafka.DeserializingConsumer`; takes what `ehkafka.Consumer` takes beside."""
 
-    def __init__(self, conf: dict[str, Any], **program_settings: Any) -> None:
+    def __init__(self, conf: dict[str, Any], **program_settings: Unpack[ConsumerOptions]) -> None:
         self._program_settings = program_settings
         if not isinstance(conf, dict):
             raise TypeError("expected configuration dict")  # as confluent-kafka's other classes say

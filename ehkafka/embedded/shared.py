@@ -54,6 +54,14 @@ class SharedBroker:
             bootstrap = self._started().bootstrap if self._loan is None else self._loan.bootstrap
             return {"bootstrap.servers": bootstrap}
 
+    @property
+    def broker(self) -> EmbeddedBroker:
+        """The broker itself, started if it is not running. Raises `ConfigurationError` for a borrowed one."""
+        with self._lock:
+            if self._loan is not None:
+                raise ConfigurationError("The embedded broker belongs to another process; ask it there.")
+            return self._started()
+
     def prepare(self, topics: Iterable[str]) -> None:
         """Create the topics that do not exist; those that do stay as they are."""
         if isinstance(topics, str) or not isinstance(topics, Iterable):

@@ -101,27 +101,30 @@ def missing_topics(
     timeout_s: float = LOOKUP_TIMEOUT_S,
     *,
     letters: Collection[str] = (),
+    outputs: Collection[str] = (),
     note_partitions: Callable[[dict[str, int]], object] = lambda _counts: None,
 ) -> EhkafkaError | None:
     """Ask which of the topics exist; return the error to raise when one does not, None when all do.
 
-    `letters` are the topics of dead letters; `note_partitions` takes how many partitions the others have.
-    Raises `EndpointError` when the broker cannot be asked.
+    `letters` are the topics of dead letters, `outputs` those that handlers send to; `note_partitions` takes
+    how many partitions the others have. Raises `EndpointError` when the broker cannot be asked.
     """
     try:
         # All topics, not one by one: asking for one by name may create it.
         known = consumer.list_topics(timeout=timeout_s).topics
     except KafkaException as error:
         raise EndpointError(f"The broker cannot be reached: {describe_error(error.args[0])}") from error
-    missing, unaddressed = (
+    missing, unaddressed, unsendable = (
         sorted(topic for topic in asked if topic not in known or known[topic].error is not None)
-        for asked in (topics, letters)
+        for asked in (topics, letters, outputs)
     )
-    if not missing and not unaddressed:
+    if not (missing or unaddressed or unsendable):
         note_partitions({topic: len(known[topic].partitions) for topic in topics})
         return None
     fix = "Create it or correct the handler's topic."
-    if not missing:
+    if not (missing or unaddressed):
+        missing, fix = unsendable, "A handler's outputs go there: create it or correct to=."
+    elif not missing:
         missing, fix = unaddressed, "Dead letters go there: create it or correct on_failure=DeadLetter(…)."
     there = sorted(topic for topic in known if not topic.startswith("__"))
     shown = ", ".join(there[:10]) + (" …" if len(there) > 10 else "") if there else "none"

@@ -24,6 +24,7 @@ from ehkafka.wording.calling import made_plainly, plainly
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from ehkafka.embedded.broker import EmbeddedBroker
     from ehkafka.embedded.shared import Loan, SharedBroker
     from ehkafka.endpoint.entra.entra import EntraConnection
     from ehkafka.endpoint.entra.token_source import TokenSource
@@ -292,6 +293,11 @@ class Endpoint(NeverPickled):
         """
         if self._broker is not None:
             self._broker.prepare(topics)
+
+    @property
+    def embedded_broker(self) -> EmbeddedBroker | None:
+        """The broker inside this process, started if it is not running; None for all other endpoints."""
+        return None if self._broker is None else self._broker.broker
 
     @property
     def recipe(self) -> Recipe:

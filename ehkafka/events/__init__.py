@@ -5,8 +5,8 @@ assignment, commit, pause or failure, never per record). The engine emits them, 
 and logs them and hands them to hooks. Pure values: importing this room starts nothing.
 
 `event` is what all have in common, with hooks and counters; the groups are `app`, `commit`, `connection`,
-`consumer`, `credential`, `dead_letter`, `handler`, `members`, `mirror`, `partition`, `rebalance`, `record`
-and `steering`. `history` is the protocol of the checker's record of a run.
+`consumer`, `credential`, `dead_letter`, `handler`, `members`, `mirror`, `output`, `partition`, `rebalance`,
+`record` and `steering`. `history` is the protocol of the checker's record of a run.
 
 Fields are named as in the vocabulary of `docs/concepts.md`; units come last. A new kind is a class in the
 file of its group, with its level and its `sentence`; the group's `__all__` makes it a name of this room.
@@ -26,6 +26,7 @@ from ehkafka.events.event import Hook as Hook
 from ehkafka.events.handler import *
 from ehkafka.events.members import *
 from ehkafka.events.mirror import *
+from ehkafka.events.output import *
 from ehkafka.events.partition import *
 from ehkafka.events.rebalance import *
 from ehkafka.events.record import *

@@ -1,5 +1,6 @@
 """Handlers: from the decorator's words to the call.
 
 `spec` and `batch` say what a handler is, `call` and `chunk_call` make one callable out of it, its middleware
-and its class, `adapt` wraps functions that were written for messages. Who calls them is `workers`' business.
+and its class, `sending` sends what it returns, `adapt` wraps functions that were written for messages.
+`arguments` reads what its parameters ask for, `payload` decodes it. Who calls them is `workers`' business.
 """

@@ -26,9 +26,12 @@ if TYPE_CHECKING:
 
     from ehkafka.events import Event
     from ehkafka.events.history import History
+    from ehkafka.lanes.assignment import Assignment
+    from ehkafka.outputs.outlet import Outlet
     from ehkafka.records import Message
     from ehkafka.records.batch import Result
     from ehkafka.settings import Settings
+    from ehkafka.workers.batches.guest_loop import GuestBatchLoop
     from ehkafka.workers.batches.loop import BatchLoop
     from ehkafka.workers.batches.plan import Share
 
@@ -135,27 +138,39 @@ class BatchCall:
         make_record: type[Record],
         emit: Callable[[Event], None],
         history: History | None,
-        loop: BatchLoop | None = None,
+        loop: BatchLoop | GuestBatchLoop | None = None,
+        outlet: Outlet | None = None,
     ) -> None:
-        function = make_batch_function(spec, middleware)
+        self._outlet = outlet
+        function = make_batch_function(spec, middleware, outlet)
         self._function = function if loop is None else lambda batch: loop.run(function(batch))
         self._make_record = make_record
+        self._decode = None if spec.payload is None else spec.payload.decoder()
         self._emit = emit
         self._history = history
 
     def __call__(self, shares: list[Share]) -> None:
         """Call the handler once."""
-        batch = Batch(self._records(shares))
+        records = self._records(shares)
+        # On the batch's own thread, not on the loop of a coroutine.
+        fitting = None if self._decode is None else Fitting.of(shares, records, self._decode)
+        batch: Batch[Any] = Batch(records) if fitting is None else Batch(fitting.records, fitting.values)
         self._report_started(shares)
+        claim = None if self._outlet is None else self._outlet.begin_batch(batch, _inputs(shares))
         try:
-            self._function(batch)
+            if batch:  # with nothing that fits there is nothing to handle
+                self._function(batch)
         except BaseException:
             self._report_raised(shares)
+            if claim is not None and self._outlet is not None:
+                self._outlet.failed(claim)
             raise
         finally:
             results = dict(results_of(batch))
             _refuse_deferrals(batch, results)
-        self._note(shares, results)
+        if claim is not None and self._outlet is not None:
+            self._outlet.returned(claim)
+        self._note(shares, results if fitting is None else fitting.results(results))
 
     def _records(self, shares: Iterable[Share]) -> list[Record]:
         make_record = self._make_record
@@ -212,6 +227,50 @@ class BatchCall:
             if number:
                 history.started(*_what(share, number))
             history.finished(*_what(share, number), end.value if number < share.ended_records else "failed")
+
+
+def _inputs(shares: Iterable[Share]) -> list[tuple[Assignment, Message]]:
+    return [(share.lane.assignment, message) for share in shares for message in share.messages]
+
+
+@dataclass(frozen=True, slots=True)
+class Fitting:
+    """The records of a batch whose payloads fit, and what the others failed with.
+
+    A record that does not fit takes the later ones of its key out of the batch, as `batch.fail` does.
+    """
+
+    records: list[Record]
+    values: list[Any]
+    # Where each of them stands among all records of the shares.
+    places: list[int]
+    # What the others failed with, by their places.
+    failed: dict[int, Failed]
+
+    @classmethod
+    def of(cls, shares: Iterable[Share], records: Sequence[Record], decode: Callable[[Any], Any]) -> Fitting:
+        """Decode what the shares hold."""
+        fitting = cls([], [], [], {})
+        begin = 0
+        for share in shares:
+            end = begin + len(share.messages)
+            for place in range(begin, end):
+                try:
+                    value = decode(records[place])
+                except MemoryError:
+                    raise
+                except Exception as error:  # the record's own: `Failures` decides
+                    fitting.failed[place] = Failed(error)
+                    break
+                fitting.records.append(records[place])
+                fitting.values.append(value)
+                fitting.places.append(place)
+            begin = end
+        return fitting
+
+    def results(self, reported: Mapping[int, Result]) -> dict[int, Result]:
+        """Return the results of all records by their places; `reported` are those of the handler."""
+        return {**{self.places[index]: result for index, result in reported.items()}, **self.failed}
 
 
 def _what(share: Share, number: int) -> tuple[Any, int, int, Any, int]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ehkafka.errors import ConfigurationError
 from ehkafka.events.history import call_in_history
+from ehkafka.handlers.sending import sending, sending_async, taking, taking_async
 from ehkafka.handlers.spec import is_async
 from ehkafka.lanes.order import KeyFailure, by_key
 from ehkafka.lanes.received import Received
@@ -24,8 +25,10 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from ehkafka.events.history import History
+    from ehkafka.handlers.payload import Payload
     from ehkafka.handlers.spec import HandlerSpec
     from ehkafka.lanes.lane import Lane
+    from ehkafka.outputs.outlet import Outlet
     from ehkafka.records import Message
 
     InvokeAsync = Callable[[Lane], Awaitable[object]]
@@ -36,11 +39,14 @@ def make_invoke(
     middleware: Sequence[Any],
     history: History | None,
     make_record: type[Record] = Record,
+    outlet: Outlet | None = None,
 ) -> Callable[[Lane], object]:
     """Return the function that workers call for a lane's head. Raises `ConfigurationError`."""
     _must_be_of_a_kind(spec, middleware)
     build = _for_class if spec.is_class else _for_function
-    invoke = build(spec, middleware, make_record)
+    invoke = build(spec, middleware, make_record, outlet)
+    if outlet is not None:
+        invoke = sending(invoke, outlet)
     if spec.order_by is not by_key:
         invoke = _failing_without_key(invoke)
     return invoke if history is None else _recorded(invoke, history)
@@ -53,10 +59,12 @@ class HandlerCall:
     function: Callable[[Any], object]
     middleware: tuple[Any, ...]
     make_record: type[Record]
+    payload: Payload | None = None
 
     def bind(self) -> Callable[[Message, int], None]:
         """Return what is called with each message and its attempt."""
-        handler = _with_middleware(_really_run(self.function), self.middleware)
+        function = self.function if self.payload is None else self.payload.around(self.function)
+        handler = _with_middleware(_really_run(function), self.middleware)
         make_record = self.make_record
 
         def call(message: Message, attempt: int) -> None:
@@ -69,13 +77,13 @@ class HandlerCall:
 def make_call(spec: HandlerSpec, middleware: Sequence[Any], make_record: type[Record]) -> HandlerCall:
     """Return how a function handler is called in another process. Raises `ConfigurationError`."""
     _must_be_of_a_kind(spec, middleware)
-    return HandlerCall(spec.function, tuple(middleware), make_record)
+    return HandlerCall(spec.function, tuple(middleware), make_record, spec.payload)
 
 
 def _for_function(
-    spec: HandlerSpec, middleware: Sequence[Any], make_record: type[Record]
+    spec: HandlerSpec, middleware: Sequence[Any], make_record: type[Record], outlet: Outlet | None
 ) -> Callable[[Lane], object]:
-    handler = with_middleware(spec.function, middleware)
+    handler = with_middleware(taking(spec.of_record(spec.function), outlet), middleware)
 
     def call(lane: Lane) -> None:
         if (result := handler(make_record(lane.head, lane.attempts + 1))) is not None:  # type: ignore[arg-type]
@@ -89,10 +97,11 @@ def _for_function(
 
 
 def _for_class(
-    spec: HandlerSpec, middleware: Sequence[Any], make_record: type[Record]
+    spec: HandlerSpec, middleware: Sequence[Any], make_record: type[Record], outlet: Outlet | None
 ) -> Callable[[Lane], object]:
     def process(lane: Lane) -> None:
-        handler = with_middleware(lane.assignment.context.process, middleware)  # type: ignore[attr-defined]
+        function = spec.of_record(lane.assignment.context.process)  # type: ignore[attr-defined]
+        handler = with_middleware(taking(function, outlet), middleware)
         must_have_run(handler(_given(lane, make_record, raw=spec.raw)))
 
     return process
@@ -198,6 +207,7 @@ def make_invoke_async(
     make_record: type[Record] = Record,
     *,
     deadline_s: float | None = None,
+    outlet: Outlet | None = None,
 ) -> InvokeAsync:
     """Return the coroutine function that asyncio workers await for a lane's head.
 
@@ -205,20 +215,21 @@ def make_invoke_async(
     `ConfigurationError`.
     """
     middleware = _of_its_kind(spec, middleware)
-    invoke = _for_class_async(spec, middleware, make_record)
-    if not spec.is_class:
-        invoke = _for_function_async(spec, middleware, make_record)
+    build = _for_class_async if spec.is_class else _for_function_async
+    invoke = build(spec, middleware, make_record, outlet)
     if deadline_s is not None:
         invoke = _within_async(invoke, deadline_s)
+    if outlet is not None:
+        invoke = sending_async(invoke, outlet)
     if spec.order_by is not by_key:
         invoke = _failing_without_key_async(invoke)
     return invoke if history is None else _recorded_async(invoke, history)
 
 
 def _for_function_async(
-    spec: HandlerSpec, middleware: Sequence[Any], make_record: type[Record]
+    spec: HandlerSpec, middleware: Sequence[Any], make_record: type[Record], outlet: Outlet | None
 ) -> InvokeAsync:
-    function = spec.function
+    function = taking_async(spec.of_record(spec.function), outlet)
     handler: Any = _with_middleware(_really_run_async(function) if middleware else function, middleware)
 
     # No coroutine of its own: whoever awaits the handler's looks at its result, too.
@@ -232,10 +243,13 @@ def _for_function_async(
     return call_raw if spec.raw else call
 
 
-def _for_class_async(spec: HandlerSpec, middleware: Sequence[Any], make_record: type[Record]) -> InvokeAsync:
+def _for_class_async(
+    spec: HandlerSpec, middleware: Sequence[Any], make_record: type[Record], outlet: Outlet | None
+) -> InvokeAsync:
     def process(lane: Lane) -> Awaitable[object]:
         record = _given(lane, make_record, raw=spec.raw)
-        function = lane.assignment.context.process  # type: ignore[attr-defined]
+        process = spec.of_record(lane.assignment.context.process)  # type: ignore[attr-defined]
+        function = taking_async(process, outlet)
         handler: Any = _with_middleware(_really_run_async(function) if middleware else function, middleware)
         return handler(record)  # type: ignore[no-any-return]
 
@@ -284,7 +298,9 @@ def _recorded_async(invoke: InvokeAsync, history: History) -> InvokeAsync:
     return recorded
 
 
-def make_batch_function(spec: HandlerSpec, middleware: Sequence[Any]) -> Callable[[Any], Any]:
+def make_batch_function(
+    spec: HandlerSpec, middleware: Sequence[Any], outlet: Outlet | None = None
+) -> Callable[[Any], Any]:
     """Return what batch workers call with a batch, the function in its middleware; async if that is.
 
     Raises `ConfigurationError`.
@@ -292,5 +308,8 @@ def make_batch_function(spec: HandlerSpec, middleware: Sequence[Any]) -> Callabl
     middleware = _of_its_kind(spec, middleware)
     really_run: Any = _really_run_async if spec.is_async else _really_run
     # Outside, too: a middleware may give a coroutine in place of what it does.
-    function: Callable[[Any], Any] = really_run(_with_middleware(really_run(spec.function), middleware))
+    inner = really_run(spec.function)
+    if outlet is not None:
+        inner = taking_async(spec.function, outlet) if spec.is_async else taking(spec.function, outlet)
+    function: Callable[[Any], Any] = really_run(_with_middleware(inner, middleware))
     return function

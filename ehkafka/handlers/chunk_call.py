@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ehkafka.events.history import call_in_history
 from ehkafka.handlers.call import with_middleware
+from ehkafka.handlers.sending import sending_in_chunk, taking
 from ehkafka.handlers.spec import is_batch
 from ehkafka.lanes.chunk import has_exact_iterators
 from ehkafka.lanes.user_keys import users_key
@@ -22,10 +23,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Sequence
 
     from ehkafka.events.history import History
+    from ehkafka.handlers.payload import Payload
     from ehkafka.handlers.spec import HandlerSpec
     from ehkafka.lanes.assignment import Assignment
     from ehkafka.lanes.chunk import Chunk
     from ehkafka.lanes.order import KeyReader
+    from ehkafka.outputs.outlet import Outlet
     from ehkafka.records import Message, Record
     from ehkafka.workers.protocol import RunChunk
 
@@ -49,6 +52,8 @@ def may_express(spec: HandlerSpec) -> bool:
         and spec.rate_limit is None
         # Each call's beginning is noted with its key.
         and spec.deadline_s is None
+        # Every record would leave its chunk to wait.
+        and spec.acknowledged != "before_next"
     )
 
 
@@ -58,12 +63,22 @@ def make_run_chunk(
     history: History | None,
     make_record: type[Record],
     reader: KeyReader,
+    outlet: Outlet | None = None,
 ) -> RunChunk:
     """Return what calls a handler for one record of a chunk after another."""
 
     def handler_of(assignment: Assignment) -> Callable[[Any], object]:
-        function = assignment.context.process if spec.is_class else spec.function  # type: ignore[attr-defined]
-        return with_middleware(function, middleware)
+        function = taking(spec.of_record(users_function(assignment)), outlet)
+        handler = with_middleware(function, middleware)
+        return handler if outlet is None else sending_in_chunk(handler, outlet, assignment)
+
+    def users_function(assignment: Assignment) -> Any:
+        return assignment.context.process if spec.is_class else spec.function  # type: ignore[attr-defined]
+
+    def run_payloads(chunk: Chunk) -> bool:
+        assert chunk.iterator is not None
+        assert spec.payload is not None
+        return _run_payloads(users_function(chunk.assignment), chunk.iterator, spec.payload)
 
     def run(chunk: Chunk) -> bool:
         assert chunk.iterator is not None
@@ -75,6 +90,9 @@ def make_run_chunk(
         chunk.remember()
         return _run_messages(handler_of(chunk.assignment), chunk.iterator)
 
+    is_alone = spec.payload is not None and spec.payload.is_alone and outlet is None
+    if history is None and is_alone and not middleware:
+        return run_payloads
     if history is None:
         return run_raw if spec.raw else run
     report, make = history, None if spec.raw else make_record
@@ -102,6 +120,25 @@ def _run_messages(handler: Callable[[Any], object], messages: Iterator[Message])
         # so the hot path pays for one look at a dict.
         if DEFERRED:
             return True
+    return False
+
+
+def _run_payloads(handler: Callable[[Any], object], messages: Iterator[Message], payload: Payload) -> bool:
+    """Make no record at all. Such a handler cannot defer one either."""
+    decode = payload.codec.decode
+    for message in messages:
+        value: Any = message.value()
+        if value is None:
+            payload.without_value()
+        else:
+            try:
+                value = decode(value)
+            except Exception as error:
+                if (refusal := payload.refusal(error)) is None:
+                    raise
+                raise refusal from None
+        if (result := handler(value)) is not None:
+            must_have_run(result)
     return False
 
 

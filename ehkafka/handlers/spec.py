@@ -10,14 +10,14 @@ import functools
 import inspect
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from ehkafka.errors import ConfigurationError
 from ehkafka.headers import HeaderMode
 from ehkafka.lanes.order import NullKey, Scope, by_key
 from ehkafka.positions.start import check_start_topics
 from ehkafka.records.deferral import DEADLINE_S_MAX
-from ehkafka.recovery.policy import DeadLetter, FailurePolicy, Stop
+from ehkafka.recovery.policy import DeadLetter, FailurePolicy, Hold, Stop
 from ehkafka.recovery.retry import NO_RETRY, Retry, RetryFunction
 from ehkafka.settings import check_max_age
 from ehkafka.settings.secret import quoted
@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from typing import TypeGuard
 
     from ehkafka.handlers.batch import BatchSpec
+    from ehkafka.handlers.payload import Payload
+
+# What waits for the acknowledgement of a record's outputs: its commit alone, or its key's next record, too.
+Acknowledged = Literal["before_commit", "before_next"]
 
 WORKERS_MAX = 10_000
 # Tasks of one event loop.
@@ -59,6 +63,11 @@ class HandlerSpec:
     rate_limit: float | None = None
     rate_burst: int | None = None
     express: bool | None = None
+    # Topics of its outputs, the first one by default; none: it sends nothing.
+    to: tuple[str, ...] = ()
+    acknowledged: Acknowledged = "before_commit"
+    # What its records are decoded to; None where it takes the record alone.
+    payload: Payload | None = None
 
     # What it is called with.
     argument: ClassVar[str] = "record"
@@ -108,9 +117,12 @@ class HandlerSpec:
         check_start_topics(self.start, self.topics)
         self._check_recovery(where)
         self._check_limits(where)
+        self._check_outputs(where)
 
     def _check_arguments(self, where: str) -> None:
-        given = ("message",) if self.raw is True else (self.argument,)
+        given: tuple[str, ...] = ("message",) if self.raw is True else (self.argument,)
+        if self.payload is not None and self.argument == "record":
+            given = self.payload.arguments
         if not self.is_class:
             kind = "async def" if self.is_async else "def"
             right = f"write {kind} {self.name}({given[0]}), and open what else it needs in on_worker_start"
@@ -179,6 +191,46 @@ class HandlerSpec:
                 "each would come back and fail again: give another topic."
             )
 
+    def _check_outputs(self, where: str) -> None:
+        if self.acknowledged not in get_args(Acknowledged):
+            raise ConfigurationError(
+                f"{where}: acknowledged={quoted(self.acknowledged)}; use one of {get_args(Acknowledged)}."
+            )
+        if not self.to:
+            if self.acknowledged != "before_commit":
+                raise ConfigurationError(
+                    f"{where}: acknowledged={self.acknowledged!r} means nothing without outputs: "
+                    f"give to=, the "
+                    "topic that it sends to."
+                )
+            return
+        for topic in self.to:
+            if not is_topic_name(topic):
+                raise ConfigurationError(
+                    f"{where}: to={quoted(topic)}; give the name of the topic that it sends to, or a list of "
+                    "them."
+                )
+        if isinstance(self.workers, Processes):
+            raise ConfigurationError(
+                f"{where}: to={self.to[0]!r}: a handler in processes cannot send outputs yet: use threads, "
+                "workers=16, or an async def."
+            )
+        if self.acknowledged == "before_next":
+            if is_batch(self):
+                raise ConfigurationError(
+                    f"{where}: acknowledged='before_next' is for handlers of one record: a batch has records "
+                    "of many keys, and all of them would wait. Leave it out."
+                )
+            return
+        after = self.on_failure.after if isinstance(self.on_failure, DeadLetter) else "continue"
+        if isinstance(self.on_failure, Hold) or after != "continue":
+            what = "Hold()" if isinstance(self.on_failure, Hold) else f"DeadLetter(after={after!r})"
+            raise ConfigurationError(
+                f"{where}: on_failure={what} is to stop a key's next records, but these run before "
+                f"its outputs "
+                "are acknowledged: give acknowledged='before_next' as well, or another on_failure."
+            )
+
     def _check_limits(self, where: str) -> None:
         if self.deadline_s is not None and not _is_within(self.deadline_s, DEADLINE_S_MAX):
             raise ConfigurationError(
@@ -215,6 +267,12 @@ class HandlerSpec:
     def is_async(self) -> bool:
         """True when its calls are awaited, on asyncio workers."""
         return is_async(self._called)
+
+    def of_record(self, function: Any) -> Any:
+        """Return the function, or an instance's method, as one of a record alone."""
+        if self.payload is None or self.argument != "record":
+            return function
+        return self.payload.around_async(function) if self.is_async else self.payload.around(function)
 
     @property
     def _called(self) -> Any:
@@ -270,6 +328,13 @@ def check_topics(topics: tuple[Any, ...], where: str) -> None:
             )
 
 
+def topics_of(to: Any) -> tuple[Any, ...]:
+    """Return what `to=` names, one or several; what is no name is refused with the handler."""
+    if to is None:
+        return ()
+    return tuple(to) if isinstance(to, list | tuple) else (to,)
+
+
 def must_answer(function: Any, given: tuple[str, ...], what: str) -> None:
     """Refuse a function whose result nobody could take for an answer, or that cannot be called so."""
     must_be_plain(function, what)
@@ -299,3 +364,13 @@ def must_be_plain(function: Any, what: str) -> None:
             "give a plain function, and open what async handlers share in on_worker_start, which runs on "
             "their loop."
         )
+
+
+def check_decorated(topics: tuple[Any, ...], decorator: str) -> None:
+    """Refuse a decorator without parentheses, which is given the function for a topic."""
+    if len(topics) == 1 and callable(topics[0]):
+        raise ConfigurationError(
+            f"@app.{decorator} stands without parentheses: write @app.{decorator}('orders') above "
+            f"{named(topics[0])}, with the topics that it handles."
+        )
+    check_topics(topics, f"@app.{decorator}")

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 CONNECTIONS_MAX: Final = 512
 STOP_S: Final = 3.0
 _LOG = logging.getLogger(__name__)
+_UVICORN_LOG = logging.getLogger("uvicorn.error")
 
 
 class HttpServer:
@@ -60,6 +61,8 @@ class HttpServer:
         self._server = server = uvicorn.Server(config)
 
         def serve() -> None:
+            left_out = _InfoOfThread(threading.get_ident())
+            _UVICORN_LOG.addFilter(left_out)
             try:
                 asyncio.run(_served(server, self._socket, sample))
             except (
@@ -67,6 +70,7 @@ class HttpServer:
             ):  # an app without its page goes on; who asks for the page sees that it is gone
                 _LOG.exception("The HTTP server on %s has ended.", self.url)
             finally:
+                _UVICORN_LOG.removeFilter(left_out)
                 self._socket.close()  # else clients would wait for somebody to take them
 
         self._thread = threading.Thread(target=serve, name="ehkafka-http", daemon=True)
@@ -83,6 +87,21 @@ class HttpServer:
     def owns(self, thread: threading.Thread) -> bool:
         """Tell whether a thread is this server's."""
         return thread is self._thread
+
+
+class _InfoOfThread(logging.Filter):
+    """Leaves out what one server says of its start and end, which says to press Ctrl-C: `HttpServing` does.
+
+    Warnings and errors stay, and all that a server of the program's own says on another thread.
+    """
+
+    def __init__(self, thread: int) -> None:
+        super().__init__()
+        self._thread = thread
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Tell whether a line is written."""
+        return record.levelno != logging.INFO or record.thread != self._thread
 
 
 async def _served(server: uvicorn.Server, at: socket.socket, sample: Callable[[], object]) -> None:

@@ -12,8 +12,9 @@ from ehkafka.settings.secret import Secret
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
+    from ehkafka.http.noted import Noted
     from ehkafka.http.options import Http
     from ehkafka.http.served import Served
 
@@ -22,7 +23,13 @@ class Site:
     """Made once for an app; its server is made for each run."""
 
     def __init__(
-        self, options: Http, served: Served, *, version: str, metrics: Callable[[str], tuple[bytes, str]]
+        self,
+        options: Http,
+        served: Served,
+        *,
+        version: str,
+        metrics: Callable[[str], tuple[bytes, str]],
+        of_members: Callable[[], Sequence[Noted]] = tuple,
     ) -> None:
         """Raises `ConfigurationError` for a token that cannot be read."""
         self._options = options
@@ -35,6 +42,7 @@ class Site:
             version=version,
             shows_values=options.shows_values,
             advertise=options.advertise,
+            of_members=of_members,
         )
         self.application: Any = application(
             options, None if token is None else Secret(token), served, state, self.journal, metrics

@@ -10,10 +10,15 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from ehkafka.http.elsewhere import PagesElsewhere
+from ehkafka.http.noted import joined
 from ehkafka.http.past import EVERY_S, Past
+from ehkafka.records import TopicPartition
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from ehkafka.http.journal import Journal
+    from ehkafka.http.noted import Noted
     from ehkafka.http.served import Served
     from ehkafka.telemetry.snapshot import Snapshot
 
@@ -32,9 +37,12 @@ class State:
         version: str,
         shows_values: bool,
         advertise: str | None = None,
+        of_members: Callable[[], Sequence[Noted]] = tuple,
     ) -> None:
+        """`of_members` are the journals of processes that this one looks after."""
         self._served = served
         self._journal = journal
+        self._of_members = of_members
         self._version = version
         self._shows_values = shows_values
         self._pages = PagesElsewhere(served, advertise)
@@ -58,6 +66,8 @@ class State:
     def sample(self) -> None:
         """Take a point of the plots, and read where others' pages are, if that is due."""
         self._pages.refresh()
+        # Also where nobody asks for it: what a member noted is gone with its process.
+        self._of_members()
         with self._lock:
             now_s = time.monotonic()
             if now_s >= self._past_s + EVERY_S - FRESH_S:
@@ -71,13 +81,15 @@ class State:
         snapshot = self._served.snapshot()
         if now_s >= self._past_s + EVERY_S:
             self._take_point(now_s, snapshot)
+        noted = joined(self._journal.as_dict(), self._of_members())
         return {
             "snapshot": snapshot.as_dict(),
             "health": self._served.health().as_dict(),
-            "keys": self._keys(),
-            "errors": self._journal.errors(),
-            "rebalances": self._journal.rebalances(),
-            "events": self._journal.events(),
+            "keys": self._keys(noted["stacks"], snapshot),
+            "errors": noted["errors"],
+            "rebalances": noted["rebalances"],
+            "events": noted["events"],
+            "silent_members": noted["silent"],
             "history": self._past.as_dict(),
             "process": {
                 "pid": os.getpid(),
@@ -92,10 +104,21 @@ class State:
             "members_elsewhere": self._pages.found,
         }
 
-    def _keys(self) -> list[dict[str, Any]]:
-        stacks = self._journal.stacks()
-        found = self._served.keys.waiting(values=self._shows_values)
-        return [one.as_dict() | {"stack": stacks.get(one.name, "")} for one in found]
+    def _keys(self, stacks: dict[str, str], snapshot: Snapshot) -> list[dict[str, Any]]:
+        members = {
+            one.partition: member.number
+            for member in snapshot.members
+            if member.snapshot is not None
+            for one in member.snapshot.partitions
+        }
+        return [
+            one.as_dict()
+            | {
+                "stack": stacks.get(one.name, ""),
+                "member": members.get(TopicPartition(one.topic, one.partition)),
+            }
+            for one in self._served.keys.waiting(values=self._shows_values)
+        ]
 
     def _take_point(self, now_s: float, snapshot: Snapshot) -> None:
         self._past.add(snapshot)

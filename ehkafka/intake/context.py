@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ehkafka.intake.epochs import Epochs
 from ehkafka.intake.owned import OwnedPartitions
@@ -11,7 +11,7 @@ from ehkafka.intake.standstill import Standstill
 from ehkafka.positions.restore import Restore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from ehkafka.errors import EhkafkaError
     from ehkafka.events import CounterName, Event
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ehkafka.intake.log_watch import LogWatch
     from ehkafka.intake.max_age import AgeLimits
     from ehkafka.intake.throttle import Throttle
+    from ehkafka.lanes.assignment import Assignment
     from ehkafka.positions.finder import PositionFinder
     from ehkafka.progress.committer import Committer
     from ehkafka.progress.ledger import CommitLedger
@@ -38,6 +39,19 @@ class PartitionHooks:
     on_revoked: Callable[[TopicPartition, str], None] | None = None
     on_lost: Callable[[TopicPartition], None] | None = None
     on_idle: Callable[[TopicPartition], None] | None = None
+
+
+class OutputsUnderWay(Protocol):
+    """What handlers have sent and the broker has not acknowledged."""
+
+    def waits(self, assignment: Assignment, /) -> bool:
+        """Tell whether a record of an assignment waits for its outputs."""
+
+    def count(self) -> int:
+        """Return how many outputs are not acknowledged."""
+
+    def end(self, assignments: Sequence[Assignment], /) -> None:
+        """Let nothing be sent any more for epochs that have ended; returns when it is so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,4 +94,6 @@ class IntakeContext:
     catch_up_ends: CatchUpEnds | None = None
     standstill: Standstill = field(default_factory=Standstill)
     owned: OwnedPartitions = field(default_factory=OwnedPartitions)
+    # None where no handler sends anything.
+    outputs: OutputsUnderWay | None = None
     epochs: Epochs = field(default_factory=Epochs)

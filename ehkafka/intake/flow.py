@@ -104,7 +104,8 @@ class FlowControl:
     parked_full: set[TopicPartition] = field(default_factory=set)
     # Those that somebody has paused: only `resume_by_hand` lets them go on.
     by_hand: set[TopicPartition] = field(default_factory=set)
-    # The whole backlog reached a limit: everything is paused until it is half empty.
+    # The whole backlog reached a limit: everything is paused until it is half empty, or what those leave that
+    # have not moved since.
     full: bool = False
     # Some turn took nothing though there may have been something. The slow watch, which takes silence for a
     # standstill otherwise, clears it.
@@ -112,6 +113,8 @@ class FlowControl:
     # Those of them that were stuck. A wait is remembered after the resume, until the partition moves.
     _stuck: dict[TopicPartition, _Pause] = field(default_factory=dict)
     _waits: dict[TopicPartition, float] = field(default_factory=dict)
+    # How many records each partition held when the backlog became full.
+    _at_full: dict[TopicPartition, int] = field(default_factory=dict)
     _largest_bytes: int = LARGEST_RECORD_GUESS_BYTES
     _largest_age_batches: int = 0
 
@@ -119,8 +122,9 @@ class FlowControl:
         """Return how many records may be taken at a time without passing a limit; 0: none."""
         records, size = self._free(amounts)
         by_bytes = size // self._largest_bytes
-        if amounts.backlog_records + amounts.parked_records == 0:
-            by_bytes = max(by_bytes, 1)  # a record larger than the limit must still get through, alone
+        # A record larger than the limit must still get through, alone; whatever is on hold within its budget.
+        if amounts.backlog_records == 0 and amounts.parked_bytes <= self.limits.parked_bytes_max:
+            by_bytes = max(by_bytes, 1)
         return max(0, min(self.limits.consume_records_max, records, by_bytes))
 
     def batch_size(self, amounts: Amounts, partitions: int = _BATCH_PARTS) -> int:
@@ -201,18 +205,28 @@ class FlowControl:
 
     def to_pause_all(self, loads: Iterable[Load]) -> list[TopicPartition]:
         """Return what is left to pause because the whole backlog is full."""
-        self.full = True
+        loads = list(loads)
+        if not self.full:
+            self.full = True
+            self._at_full = {load.partition: load.backlog_records for load in loads}
         rest = [load.partition for load in loads if load.partition not in self.paused]
         self.paused.update(rest)
         return rest
 
     def to_resume(self, loads: Iterable[Load], amounts: Amounts, now_s: float) -> list[TopicPartition]:
         """Return which paused partitions may go on: they have moved, or there is room again."""
-        if self.full and not self._half_empty(amounts):
-            return []
-        self.full = False
         loads = list(loads)
         room, parts = self._room_for_stuck(amounts, len(loads)), self._resume_parts(loads)
+        if self.full and not self._half_empty(amounts):
+            still = [load for load in loads if self._has_not_moved(load)]
+            moved = (load for load in loads if not self._has_not_moved(load))
+            if not self._half_empty_beside(still, amounts) or not any(
+                self._may_go_on(load, room, parts, now_s) for load in moved
+            ):
+                return []
+            self._keep_as_stuck(still, now_s)
+        self.full = False
+        self._at_full.clear()
         parked = self.parked_share(len(loads))
         going = [
             load.partition
@@ -227,6 +241,28 @@ class FlowControl:
         for partition in going:
             self._stuck.pop(partition, None)
         return going
+
+    def _keep_as_stuck(self, still: Iterable[Load], now_s: float) -> None:
+        """Keep those that have not moved since the backlog was full, where the others have.
+
+        One of them that holds more than half, for ever, must not keep the others from going on.
+        """
+        for load in still:
+            if load.partition not in self._stuck:
+                self._pause_stuck(load, now_s)
+
+    def _has_not_moved(self, load: Load) -> bool:
+        held = self._at_full.get(load.partition, 0)
+        return held > 0 and load.backlog_records > held - held // _RESUME_PARTS
+
+    def _half_empty_beside(self, still: Iterable[Load], amounts: Amounts) -> bool:
+        """Tell whether what some partitions leave of the backlog is worth having, and half empty."""
+        still, limits, free = list(still), self.limits, self._free(amounts)
+        rest_records = amounts.backlog_records - sum(load.backlog_records for load in still)
+        rest_bytes = amounts.backlog_bytes - sum(load.backlog_bytes for load in still) if rest_records else 0
+        return free[0] >= max(1, rest_records, limits.backlog_records_max // _EMPTY_PARTS) and free[1] >= max(
+            self._largest_bytes, rest_bytes, limits.backlog_bytes_max // _EMPTY_PARTS
+        )
 
     def _may_go_on(self, load: Load, room: tuple[int, int], parts: int, now_s: float) -> bool:
         pause = self._stuck.get(load.partition)
@@ -300,6 +336,7 @@ class FlowControl:
         self.parked_full.discard(partition)
         self._stuck.pop(partition, None)
         self._waits.pop(partition, None)
+        self._at_full.pop(partition, None)
 
 
 def _is_over(stuck: Stuck, records: int, size: int) -> bool:

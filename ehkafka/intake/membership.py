@@ -115,7 +115,7 @@ class Membership:
         """
         # In this order, always: stop new starts, let what runs end, fix what is finished, commit it, and only
         # then tell the hooks. A hook that came earlier could close what a handler still writes to.
-        deadline_s = time.monotonic() + drain_s
+        deadline_s = self._context.clock() + drain_s
         ours = [partition for partition in partitions if partition in self.owned]
         ends_s = deadline_s if drain_s > 0 else None
         self.cut(ours, ends_s)
@@ -142,7 +142,7 @@ class Membership:
             )
             hooks += self._submit_close(route, assignment, reason)
         self._context.contact.note_gone(len(ours), left=len(self.owned), lost=False)
-        self._wait_for_hooks(hooks, max(deadline_s, hooks_end_s, time.monotonic() + HOOKS_S))
+        self._wait_for_hooks(hooks, max(deadline_s, hooks_end_s, self._context.clock() + HOOKS_S))
         return released
 
     def cut(self, partitions: Iterable[TopicPartition], ends_s: float | None) -> bool:
@@ -152,12 +152,12 @@ class Membership:
         """
         # All limits of a route are set in one hold of its lock, before any lane is cut: with lanes that
         # partitions share, the first cut would else make another partition's record the head, and start it.
-        began_s = time.monotonic()
+        began_s = self._context.clock()
         finishes = True
         for route, assignments in self.owned.by_route(partitions).values():
             with route.exchange.locked() as dispatcher:
-                finishes &= dispatcher.drain_all(assignments, fits_until(route, ends_s))
-        ended_s = time.monotonic()
+                finishes &= dispatcher.drain_all(assignments, fits_until(route, ends_s, self._context.clock))
+        ended_s = self._context.clock()
         self.cut_again_s = ended_s + max(CUT_AGAIN_S, (ended_s - began_s) / CUT_SHARE)
         return finishes
 
@@ -171,20 +171,24 @@ class Membership:
             # are found by this call or not at all.
             self._watch()
             # Records fail and estimates err: what seemed to fit is counted again.
-            if ends_s is not None and time.monotonic() >= self.cut_again_s:
+            if ends_s is not None and self._context.clock() >= self.cut_again_s:
                 self.cut(waiting, ends_s)
             waiting = [partition for partition in waiting if not self._is_drained(partition)]
-            if not waiting or self._context.exit_now() or time.monotonic() >= deadline_s:
+            if not waiting or self._context.exit_now() or self._context.clock() >= deadline_s:
                 break
             time.sleep(DRAIN_CHECK_S)
 
     def _is_drained(self, partition: TopicPartition) -> bool:
         route, assignment = self.owned[partition]
         with route.exchange.locked() as dispatcher:
-            return dispatcher.drained(assignment)
+            if not dispatcher.drained(assignment):
+                return False
+        # Second: what has ended by now has its outputs in the book.
+        outputs = self._context.outputs
+        return outputs is None or not outputs.waits(assignment)
 
     def _end(
-        self, partitions: Iterable[TopicPartition]
+        self, partitions: Sequence[TopicPartition]
     ) -> tuple[dict[TopicPartition, Position], dict[TopicPartition, int]]:
         samples: list[Sample | None] = []
         returned: dict[TopicPartition, int] = {}
@@ -198,6 +202,10 @@ class Membership:
             returned |= {one.partition: records for one, records in zip(assignments, left, strict=True)}
             if isinstance(route.workers, Cancelling):
                 route.workers.cancel_ended()
+        if self._context.outputs is not None:
+            # Before anybody else is given these partitions: what an old owner's queue still holds must not
+            # come behind what the new one sends.
+            self._context.outputs.end([self.owned[partition].assignment for partition in partitions])
         positions = {
             sample.assignment.partition: self.owned.saver.position(sample)
             for sample in samples
@@ -356,8 +364,8 @@ class Membership:
         """Wait for hooks to return, but not for those that an earlier one of their partition holds up."""
         threads = self._context.hook_threads
         for call in calls:
-            while not call.done.wait(min(HOOKS_CHECK_S, max(0.0, deadline_s - time.monotonic()))):
-                if time.monotonic() >= deadline_s or self._context.exit_now():
+            while not call.done.wait(min(HOOKS_CHECK_S, max(0.0, deadline_s - self._context.clock()))):
+                if self._context.clock() >= deadline_s or self._context.exit_now():
                     return
                 threads.check()
                 if threads.is_held_up(call):
@@ -381,8 +389,10 @@ class Membership:
             self.is_in_callback = False
 
 
-def fits_until(route: Route, ends_s: float | None) -> Callable[[Work], bool] | None:
+def fits_until(
+    route: Route, ends_s: float | None, clock: Callable[[], float]
+) -> Callable[[Work], bool] | None:
     """Return what tells whether a route's workers finish so much until then; None without a time."""
     if ends_s is None:
         return None
-    return lambda work: route.exchange.needs_s(work, route.workers.size) <= ends_s - time.monotonic()
+    return lambda work: route.exchange.needs_s(work, route.workers.size) <= ends_s - clock()

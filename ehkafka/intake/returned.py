@@ -12,6 +12,7 @@ from ehkafka.intake.stuck import running_records
 from ehkafka.lanes.order import describe_key
 from ehkafka.progress.metadata import CommitMetadata, decode
 from ehkafka.progress.ranges import count_offsets
+from ehkafka.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
@@ -36,6 +37,18 @@ class ReturnedRecords(NamedTuple):
     waiting: tuple[str, ...]
     # By partition, the lowest offset without an outcome, and how many are finished above it.
     finished: Mapping[TopicPartition, tuple[int, int]]
+    # Outputs that are not acknowledged.
+    outputs: int = 0
+
+    def unacknowledged(self) -> str:
+        """Say that outputs are not acknowledged, for the error; empty where all are."""
+        if not self.outputs:
+            return ""
+        return (
+            f"{counted(self.outputs, 'output was', 'outputs were')} not acknowledged by the broker "
+            f"in time; the "
+            "records that they are of were not committed, so they are handled, and their outputs sent, again."
+        )
 
     def event(self, left_records: int) -> RecordsLeft | None:
         """Return the event for so many records without an outcome; None where nothing was left."""

@@ -92,6 +92,10 @@ class Extent(NamedTuple):
             found = _joined(chain(found, self.before.above(max(self.received_next, self.next_offset))))
         return tuple(found)
 
+    def held_back(self, next_offset: int, offsets: Iterable[int]) -> Extent:
+        """Return it from a lower position on, with offsets that do not count as finished yet."""
+        return self._replace(next_offset=next_offset, returned_offsets=[*self.returned_offsets, *offsets])
+
     def finished_leader_epoch(self) -> int | None:
         """Return the newest leader epoch among the finished records, where known."""
         if self.before is not None and next(self.before.above(self.received_next), None) is not None:

@@ -87,6 +87,10 @@ class Holds:
             heapq.heappop(due)
         return due[0][0] if due else None
 
+    def earliest_due_s(self) -> float | None:
+        """Return the same and change nothing. Caller has the lock."""
+        return min((due for due, _, lane, hold in self._due if self.held.get(lane) is hold), default=None)
+
     def _drop_left_over(self) -> None:
         """Forget waits that a command ended: far-off ones would pile up until their time comes."""
         self._due = [entry for entry in self._due if self.held.get(entry[2]) is entry[3]]

@@ -5,7 +5,8 @@
 `supervisor` is the loop, over one `member` each with its `process` and the `channel` to it (`wire` is the
 form of what goes through); `restarts` decides what follows an end, `rollover` who is replaced when, both
 pure. `commands` are signals, `output` is what members print, `reaping` what process 1 owes, `failure` the
-error in the end, `summary` the sum of what members show, `steering` sends actions to the one they are for.
+error in the end. `questions` asks members for whoever wants to know: `summary` is the sum of what they show,
+`journals` what they have noted, `steering` sends actions to the one they are for.
 
 `child` is the other side, in the member's process: `serving` hears and answers, `orders` carries a stop out.
 It is loaded there alone, and everything else not before a run has members.

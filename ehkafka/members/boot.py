@@ -42,6 +42,8 @@ class Boot:
     registered: tuple[str, ...]
     run: Mapping[str, Any]
     logs: Logs | None
+    # Whether it notes what happens, for who asks the supervisor.
+    keeps_journal: bool = False
     # Where the logs ended at the start, for members that end once they have caught up.
     ends: Mapping[TopicPartition, LogBounds] = field(default_factory=dict)
 
@@ -61,6 +63,7 @@ def boot_of(
     instance_id: str | None,
     registered: tuple[str, ...],
     run: Mapping[str, Any],
+    keeps_journal: bool = False,
 ) -> Boot:
     """Return the boot, without a loan. Raises `ConfigurationError` for what cannot travel."""
     endpoint, settings = laid
@@ -85,6 +88,7 @@ def boot_of(
         registered=registered,
         run=run,
         logs=logs_here(),
+        keeps_journal=keeps_journal,
     )
 
 

@@ -32,7 +32,7 @@ from ehkafka.wording.error_stack import place_of
 from ehkafka.workers.processes.logs import is_set_up
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from ehkafka.members.logs import Logs
 
@@ -69,7 +69,7 @@ def _ended_with(packed: bytes, serving: Serving) -> int:
     try:
         boot = pickle.loads(packed)  # noqa: S301 - the supervisor wrote it
         app = _app(boot)
-        _serve(app, serving)
+        _serve(app, serving, keeps_journal=boot["keeps_journal"])
         try:
             app.run(**boot["run"])
         finally:
@@ -151,7 +151,7 @@ def _refuse_other(reference: Any, theirs: tuple[str, ...], ours: tuple[str, ...]
     )
 
 
-def _serve(app: Any, serving: Serving) -> None:
+def _serve(app: Any, serving: Serving, *, keeps_journal: bool) -> None:
     def status(*, measure: bool = False) -> dict[str, Any]:
         if measure:
             app.measure()
@@ -171,4 +171,20 @@ def _serve(app: Any, serving: Serving) -> None:
         except ActionRefusedError as error:
             return {"refused": [error.reason, str(error), list(error.names)]}
 
-    serving.actions = {"status": status, "report": app.log_state, "keys": keys, "act": act}
+    actions: dict[str, Any] = {"status": status, "report": app.log_state, "keys": keys, "act": act}
+    serving.actions = actions | ({"journal": _journal_of(app)} if keeps_journal else {})
+
+
+def _journal_of(app: Any) -> Callable[..., dict[str, Any] | None]:
+    """Note what happens from now on; return what answers with it, or with None where `seen` is the same."""
+    from ehkafka.http.journal import Journal  # noqa: PLC0415 - few members are watched
+
+    journal, pid = Journal(), os.getpid()
+    app.add_hook(journal)
+
+    def noted(*, seen: list[int] | None) -> dict[str, Any] | None:
+        # First: what comes meanwhile is then sent once more, and not never.
+        version = journal.version
+        return None if seen == [pid, version] else {"pid": pid, "version": version, **journal.as_dict()}
+
+    return noted

@@ -46,6 +46,8 @@ class Wanted:
     reference: Reference
     laid: tuple[Endpoint | None, dict[str, Any]]
     registered: tuple[str, ...]
+    # Somebody may want to see what members note.
+    keeps_journal: bool = False
 
 
 def plan_of(app: AppOptions, wanted: Wanted, emit: Callable[[Event], None]) -> Plan:
@@ -67,6 +69,7 @@ def plan_of(app: AppOptions, wanted: Wanted, emit: Callable[[Event], None]) -> P
         instance_id=settings.instance_id,
         registered=wanted.registered,
         run=wanted.run,
+        keeps_journal=wanted.keeps_journal,
     )
     has_end = wanted.run.get("until") is not None
     partitions, session_s, ends = _asked(app, letters, emit, wants_ends=has_end)

@@ -14,8 +14,9 @@ from ehkafka.run.steer.keys import KeyState
 from ehkafka.run.steer.names import parse_head, parse_partition, partition_name
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
+    from ehkafka.members.channel import Answer
     from ehkafka.records import TopicPartition
     from ehkafka.run.steer.action import Action
 
@@ -25,7 +26,7 @@ LIST_S: Final = 2.0
 
 
 class Asking(Protocol):
-    """What is needed of the supervisor."""
+    """What is needed of `Questions`."""
 
     def running(self) -> list[int]:
         """Return the numbers of the members that run."""
@@ -37,14 +38,20 @@ class Asking(Protocol):
         """Return which member has a partition, as far as is known."""
 
 
-def keys_of(asking: Asking, *, values: bool) -> list[KeyState]:
+class AskingAll(Protocol):
+    """What else is needed of `Questions`."""
+
+    def ask_all(
+        self, action: str, timeout_s: float, /, of: Callable[[int], Mapping[str, Any]]
+    ) -> dict[int, Answer]:
+        """Ask all members at once; who does not answer in time is left out."""
+
+
+def keys_of(asking: AskingAll, *, values: bool) -> list[KeyState]:
     """Return the keys of all members that answer: those that hold a commit first, by age, then the others."""
-    found: list[KeyState] = []
-    for number in asking.running():
-        try:
-            found += [KeyState(**one) for one in asking.ask(number, "keys", LIST_S, values=values)]
-        except (TimeoutError, LookupError):
-            continue  # the snapshot says that it does not answer
+    answers = asking.ask_all("keys", LIST_S, of=lambda _number: {"values": values}).values()
+    # The snapshot says of the others that they do not answer.
+    found = [KeyState(**one) for answer in answers if answer.error is None for one in answer.value]
     return sorted(found, key=lambda one: (not one.is_blocking, -one.age_s))
 
 

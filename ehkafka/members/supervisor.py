@@ -11,7 +11,7 @@ import selectors
 import threading
 import time
 from collections import Counter, deque
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from ehkafka.events import (
     AppStopped,
@@ -27,10 +27,12 @@ from ehkafka.events import (
 )
 from ehkafka.members.commands import Waker, caught
 from ehkafka.members.failure import described, failure_of
+from ehkafka.members.journals import Journals
 from ehkafka.members.member import Member
 from ehkafka.members.orders import INTERRUPTED
 from ehkafka.members.output import Output
 from ehkafka.members.process import MemberProcess
+from ehkafka.members.questions import FRESH_S, Questions
 from ehkafka.members.reaping import must_reap, reap
 from ehkafka.members.restarts import LOOP_ENDS, ends_all
 from ehkafka.members.rollover import Rollover
@@ -44,7 +46,6 @@ if TYPE_CHECKING:
 
     from ehkafka.errors import EhkafkaError
     from ehkafka.members.plan import Plan
-    from ehkafka.records import TopicPartition
     from ehkafka.run.steer.action import Action, ActionResult
     from ehkafka.run.steer.keys import KeyState
     from ehkafka.settings import Drain
@@ -63,8 +64,6 @@ STOP_SLACK_S: Final = 5.0
 LEAVE_S: Final = 5.0
 # An interpreter that starts on a busy machine answers nothing for seconds; so long is no start.
 FIRST_ANSWER_S: Final = 30.0
-# How long who asks for a snapshot waits for fresh answers.
-FRESH_S: Final = 1.0
 OUTPUT_S: Final = 2.0
 
 
@@ -77,6 +76,8 @@ class Supervisor:
         self._now_s = now_s
         self._started_s = now_s()
         self._members = [Member(number) for number in range(1, plan.count + 1)]
+        self._questions = Questions(self._members, now_s)
+        self.journals = Journals(self._questions)
         self._waker = Waker()
         self._selector = selectors.DefaultSelector()
         self._signals: deque[str] = deque()
@@ -152,36 +153,13 @@ class Supervisor:
             f"{ready} of {len(self._members)} members are ready; at least {self._plan.members_min} must be.",
         )
 
-    def ask(self, number: int, action: str, timeout_s: float, /, **arguments: Any) -> Any:
-        """Ask one member for something, and return what it answers.
-
-        Raises `TimeoutError` when it does not in time, `LookupError` when it cannot.
-        """
-        process = self._members[number - 1].process
-        if process is None:
-            raise LookupError(f"Member {number} does not run.")
-        answer = process.channel.ask(action, **arguments)
-        if not answer.wait(timeout_s):
-            raise TimeoutError(f"Member {number} has not answered within {timeout_s:g} s.")
-        if answer.error is not None:
-            raise LookupError(f"Member {number}: {answer.error}.")
-        return answer.value
-
     def keys(self, *, values: bool = False) -> list[KeyState]:
         """Return the keys of all members that hold a commit, or wait by themselves."""
-        return keys_of(self, values=values)
+        return keys_of(self._questions, values=values)
 
     def act(self, action: Action) -> ActionResult:
         """Have a member carry an action out. Raises `ActionRefusedError`."""
-        return act(self, action)
-
-    def running(self) -> list[int]:
-        """Return the numbers of the members that run."""
-        return [member.number for member in self._members if member.process is not None]
-
-    def member_with(self, partition: TopicPartition) -> int | None:
-        """Return which member has a partition, as it answered last."""
-        return next((one.number for one in self._members if one.has(partition)), None)
+        return act(self._questions, action)
 
     def request_stop(self, reason: str, drain: Drain | None = None, timeout_s: float | None = None) -> None:
         """Ask all members to stop; returns at once."""
@@ -204,12 +182,11 @@ class Supervisor:
 
     def _refresh(self, fresh_s: float) -> None:
         ends_s = time.monotonic() + fresh_s
-        asked = []
-        for member in self._members:
-            process = member.process
-            # Who has missed a question already is not waited for.
-            if process is not None and member.silence_s(self._now_s()) < 2 * FRESH_S:
-                asked.append((member, process, process.channel.ask("status", measure=self.measures)))
+        asked = [
+            (member, process, process.channel.ask("status", measure=self.measures))
+            for member in self._questions.responsive()
+            if (process := member.process) is not None
+        ]
         for member, process, answer in asked:
             if answer.wait(ends_s - time.monotonic()) and member.process is process:
                 member.take(answer, self._now_s())

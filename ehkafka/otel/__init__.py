@@ -1,10 +1,12 @@
-"""Traces of an app for OpenTelemetry. Needs the extra `[otel]`: `pip install 'ehkafka[otel]'`.
+"""Traces and metrics of an app for OpenTelemetry. Needs the extra `[otel]`: `pip install 'ehkafka[otel]'`.
 
-`Tracing(app)` makes spans by whatever SDK the program has set up. `docs/tracing.md` shows them.
+`Tracing(app)` makes spans, `Metrics(app)` shows numbers, both by whatever SDK the program has set up.
+`docs/tracing.md` and `docs/metrics.md` name them.
 """
 
 from __future__ import annotations
 
+from ehkafka.telemetry.otel.meter import Metrics
 from ehkafka.telemetry.otel.tracing import Tracing
 
-__all__ = ["Tracing"]
+__all__ = ["Metrics", "Tracing"]

@@ -25,7 +25,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from ehkafka.errors import ConfigurationError
 from ehkafka.settings.secret import quoted
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from ehkafka.records import TopicPartition
 
-FixedStart = str | int | datetime | timedelta
+FixedStart = Literal["earliest", "latest"] | int | datetime | timedelta
 # By `(topic, partition)`, by partition number, or under `"*"` for every other one.
 StartByPartition = Mapping[Any, FixedStart]
 Start = FixedStart | StartByPartition | Callable[[str, int], FixedStart]

@@ -16,7 +16,7 @@ from ehkafka.progress.ledger import Position
 from ehkafka.progress.metadata import LogFacts, encode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
     from contextlib import AbstractContextManager
 
     from ehkafka.events import Event
@@ -97,6 +97,8 @@ class ProgressSaver:
         self._known: dict[tuple[TopicPartition, int], Known] = {}
         # Somebody else keeps the ranges, whatever fits into the commit.
         self.is_mirrored = False
+        # Which finished offsets of an assignment wait for their outputs; set once, where handlers have any.
+        self.waiting: Callable[[Assignment], Collection[int]] = lambda _assignment: ()
         # Up to where each epoch had received at the last look; whether detail was dropped then.
         self._seen: dict[tuple[TopicPartition, int], int] = {}
         self._truncated: set[tuple[TopicPartition, int]] = set()
@@ -176,6 +178,15 @@ class ProgressSaver:
         next_offset = assignment.watermark() if extent is None else extent.next_offset
         if next_offset is None:
             return None
+        # In this order: an output is in the book before its record ends, so of what has ended by now, all
+        # that does not wait here is acknowledged.
+        if waiting := self.waiting(assignment):
+            next_offset = min(next_offset, *waiting)
+            ended = [offset for offset in ended if offset not in waiting]
+            if extent is not None:
+                extent = extent.held_back(next_offset, waiting)
+            # What is left out now is found by a later look.
+            assignment.is_extent_due = True
         assignment.trim_marks(next_offset)
         mark = assignment.mark_at(next_offset - 1)
         leader_epoch, anchor = mark.leader_epoch if mark else None, assignment.anchor

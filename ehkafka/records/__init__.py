@@ -7,7 +7,7 @@ the token of a deferred record, `signals` what a handler raises instead of faili
 from __future__ import annotations
 
 from ehkafka.records.message import Headers, Message, Outcome, TopicPartition
-from ehkafka.records.record import Record, moment_of, own_copy, record_type
+from ehkafka.records.record import Record, moment_of, own_copy, record_type, sending_type
 
 __all__ = [
     "Headers",
@@ -18,4 +18,5 @@ __all__ = [
     "moment_of",
     "own_copy",
     "record_type",
+    "sending_type",
 ]

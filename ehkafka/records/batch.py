@@ -9,12 +9,21 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, Any, Generic, overload
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from typing_extensions import TypeVar
+
     from ehkafka.records.record import Record
+
+    # For type checkers alone: a default that Python's own knows from 3.13 on.
+    Payload = TypeVar("Payload", default=Any)
+else:
+    from typing import TypeVar
+
+    Payload = TypeVar("Payload")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,18 +43,21 @@ class Skipped:
 Result = Failed | Skipped
 
 
-class Batch(Sequence["Record"]):
+class Batch(Sequence["Record"], Generic[Payload]):
     """Records of many keys; those of one key stand in order, with nothing of theirs missing in between.
 
     What the handler does not name is finished when it returns. `fail` gives a record back, and with it the
     later ones of its key, whatever was done with them: they are passed again, in order, behind it. A handler
     that raises has finished nothing, and what it said before counts for nothing.
+
+    `Batch[Reading]` asks for the payloads, too: `batch.values` has them.
     """
 
-    __slots__ = ("_index", "_lock", "_records", "_results", "_returned")
+    __slots__ = ("_index", "_lock", "_records", "_results", "_returned", "_values")
 
-    def __init__(self, records: Sequence[Record]) -> None:
+    def __init__(self, records: Sequence[Record], values: Sequence[Payload] | None = None) -> None:
         self._records = tuple(records)
+        self._values = None if values is None else tuple(values)
         # Where each record stands, by its place in the log. Made when the first result is said.
         self._index: dict[tuple[str, int, int], int] | None = None
         self._results: dict[int, Result] = {}
@@ -63,6 +75,19 @@ class Batch(Sequence["Record"]):
     def __getitem__(self, index: int | slice) -> Record | Sequence[Record]:
         """Return a record, or a tuple of them for a slice."""
         return self._records[index]
+
+    @property
+    def values(self) -> tuple[Payload, ...]:
+        """The decoded payloads, in the order of the records.
+
+        Raises `TypeError` where the handler names no type for them.
+        """
+        if self._values is None:
+            raise TypeError(
+                "this batch handler names no type of its payloads: annotate batch: ehkafka.Batch[Reading], "
+                "or give batch_handler(value=…) or decoder=…"
+            )
+        return self._values
 
     def fail(self, record: Record, error: Exception) -> None:
         """Say that a record failed: `retry` and `on_failure` decide, as if a handler of one had raised it.

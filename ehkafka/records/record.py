@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import orjson
 
@@ -18,10 +18,14 @@ from ehkafka.records.deferral import DEADLINE_S, Deferred, defer
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError
+    from confluent_kafka import Message as KafkaMessage
+    from confluent_kafka._types import HeadersType
 
     from ehkafka.headers import HeaderMode, Value
     from ehkafka.records.message import Headers, Message
 
+# Stands for the record's own key.
+_OWN: Any = object()
 # The last second that a datetime can say.
 _TIMESTAMP_MS_MAX = 253_402_300_799_000
 
@@ -43,19 +47,21 @@ class Record:
     # see `record_type`.
     _header_mode: ClassVar[HeaderMode] = "auto"
     _event_hubs: ClassVar[bool] = False
+    # Where its handler's outputs go; None where it has none. Of a class for each such handler.
+    _outlet: ClassVar[Any] = None
 
     def __init__(self, message: Message, attempt: int = 1) -> None:
         self._message = message
         self.attempt = attempt
 
     @property
-    def message(self) -> Any:
+    def message(self) -> KafkaMessage:
         """A `confluent_kafka.Message` of the record's own: whatever is set in it is seen by this call alone.
 
         Made when it is first asked for. What is retried or dead-lettered is what was received.
         """
         self._message = message = own_copy(self._message)
-        return message
+        return cast("KafkaMessage", message)
 
     def key(self) -> bytes | None:
         """Return the record's key as produced, `None` when it has none."""
@@ -97,11 +103,39 @@ class Record:
         """Return `None`: an error never reaches a handler as a record."""
         return self._message.error()
 
-    def __getattr__(self, name: str) -> Any:
-        """Everything else that a `Message` can do (`set_value`, `delivery_count`, …) is the message's."""
-        if name == "_message":  # not set yet: copy and pickle ask an empty object
-            raise AttributeError(name)
-        return getattr(self.message if name.startswith("set_") else self._message, name)
+    if TYPE_CHECKING:
+        # All that `__getattr__` finds, by name, so that an editor knows a mistyped one.
+        def set_key(self, key: Any) -> None:
+            """Set the key of `message`."""
+
+        def set_value(self, value: Any) -> None:
+            """Set the value of `message`."""
+
+        def set_topic(self, topic: str) -> None:
+            """Set the topic of `message`."""
+
+        def set_headers(self, headers: HeadersType) -> None:
+            """Set the headers of `message`."""
+
+        def set_error(self, error: KafkaError | None) -> None:
+            """Set the error of `message`."""
+
+        def deserialized_key(self) -> Any:
+            """Return the key: only a `DeserializingConsumer` makes something else of it."""
+
+        def deserialized_value(self) -> Any:
+            """Return the value: only a `DeserializingConsumer` makes something else of it."""
+
+        def delivery_count(self) -> int | None:
+            """Return `None`: only a share consumer counts deliveries."""
+
+    else:
+
+        def __getattr__(self, name: str) -> Any:
+            """Everything else that a `Message` can do (`set_value`, `delivery_count`, …) is the message's."""
+            if name == "_message":  # not set yet: copy and pickle ask an empty object
+                raise AttributeError(name)
+            return getattr(self.message if name.startswith("set_") else self._message, name)
 
     def __len__(self) -> int:
         """Return the length of the value in bytes, 0 for a tombstone."""
@@ -118,6 +152,27 @@ class Record:
         waits, no worker is held, and no commit passes it. `ehkafka.defer` has the rules.
         """
         return defer(self._message, deadline_s)
+
+    def send(
+        self,
+        value: Any,
+        key: Any = _OWN,
+        topic: str | None = None,
+        headers: Any = None,
+        partition: int | None = None,
+    ) -> None:
+        """Send a message for this record at once; the record is committed when that is acknowledged.
+
+        Arguments mean what they mean for `Send`. For handlers with `to=`, until the record has its outcome.
+        Raises `RuntimeError` afterwards, `ValueError` or `TypeError` for what cannot be sent.
+        """
+        if self._outlet is None:
+            raise RuntimeError(
+                f"{self.where}: its handler sends nothing: give it to=, the topic, such as "
+                "@app.handler('in', to='out')"
+            )
+        given = {} if key is _OWN else {"key": key}
+        self._outlet.send(self._message, value, topic=topic, headers=headers, partition=partition, **given)
 
     def json(self) -> Any:
         """Parse the value as JSON. Raises `orjson.JSONDecodeError`, a `ValueError`, if it is none."""
@@ -236,6 +291,11 @@ def record_type(mode: HeaderMode, *, event_hubs: bool) -> type[Record]:
     if mode == "auto":
         return _EventHubsRecord if event_hubs else Record
     return _AmqpRecord if mode == "amqp" else _UndecodedRecord
+
+
+def sending_type(kind: type[Record], outlet: object) -> type[Record]:
+    """Return a kind of record that sends by this outlet."""
+    return type(kind.__name__, (kind,), {"__slots__": (), "__module__": kind.__module__, "_outlet": outlet})
 
 
 def moment_of(kind: int, milliseconds: int) -> datetime | None:

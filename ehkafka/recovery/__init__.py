@@ -4,6 +4,7 @@
 thread or under the lock. It asks `retry` (when to try again) and `policy` (what a failure leads to once no
 retry is left); `wiring` refuses at the start what policies must not lead to together. `pending` keeps
 deferred records from the handler's return to their answer, `unrun` finds results that nobody would run.
-`letters/` are the dead letters. Decisions themselves are values of `lanes.decision`, which the lanes carry
+`letters/` are the dead letters, `refused_outputs` decides on what a broker refuses.
+Decisions themselves are values of `lanes.decision`, which the lanes carry
 out.
 """

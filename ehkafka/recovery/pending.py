@@ -70,6 +70,8 @@ class PendingAnswers:
         token = DEFERRED.pop(id(lane.head), None)
         if token is None:
             return False
+        # `defer` knows no run; from here on the deadline is one of this run's clock.
+        token.expires_at_s += self.clock() - time.monotonic()
         head = DeferredHead(self, lane, token)
         self.waiting[token] = head
         if token.settle_at(head):
@@ -87,6 +89,14 @@ class PendingAnswers:
         token = DEFERRED.pop(id(lane.head), None)
         if token is not None:
             token.close("void", DeferredHead(self, lane, token))
+
+    def lanes(self) -> set[Lane]:
+        """Return the lanes whose heads wait for an answer. Any thread."""
+        return {head.lane for head in self.waiting.copy().values()}
+
+    def earliest_due_s(self) -> float | None:
+        """Return when the next deadline passes; None where nothing waits. Any thread."""
+        return min((token.expires_at_s for token in self.waiting.copy()), default=None)
 
     def take_expired(self) -> list[DeferredHead]:
         """Return the heads whose deadline has passed, each once, for `DeferredHead.expire`. Poll thread."""
@@ -114,7 +124,7 @@ class DeferredHead:
     def __init__(self, pending: PendingAnswers, lane: Lane, token: Deferred) -> None:
         assert lane.head is not None
         self._pending = pending
-        self._lane = lane
+        self.lane = lane
         self._token = token
         assignment = lane.assignment
         self._what: tuple[TopicPartition, int, int, Hashable, int] = (
@@ -173,7 +183,7 @@ class DeferredHead:
     def _judge(self, error: BaseException | None) -> Answer:
         if error is None:
             return Outcome.FINISHED
-        if self._lane.assignment.ended:
+        if self.lane.assignment.ended:
             # Another member has the record now and decides on it; here the answer is stale.
             return HoldHead("its partition was taken away")
-        return self._pending.failures(self._lane, error)
+        return self._pending.failures(self.lane, error)

@@ -1,18 +1,27 @@
 """Results that nobody would run: a coroutine or a generator in place of what a function computes.
 
 The one thing that every kind of worker refuses as a handler's result: nothing of it ran, and the record
-would count as handled. The same goes for a function that was to save a dead letter.
+would count as handled. The same goes for a function that was to save a dead letter, and for an output that a
+handler without `to=` returns.
 """
 
 from __future__ import annotations
 
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
 
+from ehkafka.outputs.send import Send
+
 
 def must_have_run(
     result: object, who: str = "the handler", undone: str = "the record was not handled"
 ) -> None:
     """Refuse what a wrapped `async def` gives. Raises `TypeError`."""
+    if isinstance(result, Send):
+        raise TypeError(
+            f"{who} returned a Send, but nothing says where its outputs may go: give it to=, the "
+            f"topic, such as "
+            "@app.handler('in', to='out')"
+        )
     if isinstance(result, CoroutineType | GeneratorType | AsyncGeneratorType):
         if not isinstance(result, AsyncGeneratorType):
             result.close()
@@ -20,3 +29,9 @@ def must_have_run(
             f"{who} returned a {type(result).__name__} that nobody runs: {undone}; "
             "decorate the async def itself, or await it inside"
         )
+
+
+def must_not_be_a_coroutine(result: object) -> None:
+    """Refuse the same of a handler with outputs, which may return what gives several. Raises `TypeError`."""
+    if not isinstance(result, GeneratorType | Send):
+        must_have_run(result)

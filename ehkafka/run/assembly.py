@@ -31,7 +31,7 @@ from ehkafka.progress.committer import Committer
 from ehkafka.progress.ledger import CommitLedger
 from ehkafka.progress.pacing import commit_pacing
 from ehkafka.progress.saving import ProgressSaver, metadata_bytes_max
-from ehkafka.records import record_type
+from ehkafka.records import record_type, sending_type
 from ehkafka.recovery.failures import STOP_WORDS, Failures, StopWords
 from ehkafka.recovery.letters.letters import Letters
 from ehkafka.recovery.pending import PendingAnswers
@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from ehkafka.run.log_identity import LogIdentity
     from ehkafka.run.mirroring import Mirroring
     from ehkafka.run.options import AppOptions
+    from ehkafka.run.outputs import Outputs
     from ehkafka.run.until import Until
     from ehkafka.settings import Drain, Settings
     from ehkafka.telemetry.bus import EventBus
@@ -80,7 +81,7 @@ class Assembly:
     def letters(self) -> Letters:
         """Return the ways to the dead letters, none of them used yet. Raises `ConfigurationError`."""
         check_recovery(self.app.specs, self.app.settings.on_parked_full)
-        return Letters(self._topics, emit=self.bus.emit, history=self.app.history)
+        return Letters(self._topics, emit=self.bus.emit, history=self.app.history, clock=self.app.clock)
 
     def _topics(self) -> TopicLetters:
         # Few apps have dead letters that go to a topic.
@@ -101,14 +102,32 @@ class Assembly:
             emit=self.bus.emit,
             make_watch=lambda: CredentialWatch(self.app.endpoint.credential, self.bus.emit),
         )
-        return TopicLetters(producer, emit=self.bus.emit, history=self.app.history, on_death=self.worker_died)
+        return TopicLetters(
+            producer,
+            emit=self.bus.emit,
+            history=self.app.history,
+            on_death=self.worker_died,
+            clock=self.app.clock.now_s,
+        )
 
-    def route(self, spec: HandlerSpec, letters: Letters) -> Route:
+    def outputs(self) -> Outputs | None:
+        """Return what sends the handlers' outputs, not started; None where no handler has any."""
+        if not any(spec.to for spec in self.app.specs):
+            return None
+        from ehkafka.run.outputs import Outputs  # noqa: PLC0415 - few apps have outputs
+
+        return Outputs(self.app, emit=self.bus.emit, on_death=self.worker_died)
+
+    def route(self, spec: HandlerSpec, letters: Letters, outputs: Outputs | None = None) -> Route:
         """Return a handler with its lanes and workers."""
-        pace = _pace(spec)
+        pace = self._pace(spec)
         dispatcher = Dispatcher(spec.scope) if pace is None else PacedDispatcher(spec.scope, pace)
         exchange = self._exchange(spec, dispatcher, pace)
         make_record = record_type(spec.headers, event_hubs=self.app.endpoint.is_event_hubs)
+        outlet = None
+        if outputs is not None and spec.to:
+            outlet = outputs.outlet(spec, letters, make_record, self.fail)
+            make_record = sending_type(make_record, outlet)
         failures = self._failures(spec, exchange, letters, make_record)
         if isinstance(spec.on_failure, DeadLetter):
             dispatcher.decisions.divert = failures.divert
@@ -119,9 +138,10 @@ class Assembly:
             failures=failures,
             emit=self.bus.emit,
             history=self.app.history,
+            clock=self.app.clock.now_s,
             is_running=lambda message: exchange.is_running(message, keys.find(message)),
         )
-        parts = HandlerParts(dispatcher, exchange, keys, failures, deferrals, make_record)
+        parts = HandlerParts(dispatcher, exchange, keys, failures, deferrals, make_record, outlet)
         workers, attempts = self._pools.pool(spec, parts)
         name = f"{spec.name}({', '.join(spec.topics)})"
         opening = (_open_instance(spec), _close_instance) if spec.is_class else (None, None)
@@ -142,8 +162,8 @@ class Assembly:
             from ehkafka.workers.batches.exchange import BatchExchange  # noqa: PLC0415 - as for pools
 
             spec.check_backlog(self.app.settings)
-            return BatchExchange(dispatcher, time.monotonic, spec.limits())
-        return Exchange(dispatcher, time.monotonic, pace)
+            return BatchExchange(dispatcher, self.app.clock.now_s, spec.limits())
+        return Exchange(dispatcher, self.app.clock.now_s, pace)
 
     def _failures(
         self, spec: HandlerSpec, exchange: Exchange, letters: Letters, make_record: type[Record]
@@ -161,6 +181,7 @@ class Assembly:
             letters=letters.sender(spec.on_failure, exchange.complete),
             finished_records=exchange.count_finished,
             history=self.app.history,
+            now_s=self.app.clock.wall_s,
             words=self.stop_words,
         )
 
@@ -169,21 +190,24 @@ class Assembly:
         logs: LogIdentity,
         mirroring: Mirroring,
         beyond: Callable[[IsDisproved], IsDisproved] | None = None,
+        outputs: Outputs | None = None,
     ) -> IntakeContext:
         """Return the poll thread's collaborators. `beyond` may disprove more than the watch over the logs."""
-        app, settings, bus = self.app, self.app.settings, self.bus
+        app, settings, bus, now_s = self.app, self.app.settings, self.bus, self.app.clock.now_s
         is_event_hubs = app.endpoint.is_event_hubs
         ledger = CommitLedger(commit_pacing(settings, is_event_hubs=is_event_hubs))
         bytes_max = metadata_bytes_max(settings, is_event_hubs=is_event_hubs)
-        saver = ProgressSaver(bytes_max, bus.emit, time.monotonic)
+        saver = ProgressSaver(bytes_max, bus.emit, now_s)
+        if outputs is not None:
+            saver.waiting = outputs.book.waiting
         owned = OwnedPartitions(saver)
         log_watch = logs.watch(owned, time.monotonic)
         committer = Committer(
-            ledger, clock=time.monotonic, emit=bus.emit, fatal=self.fail, history=app.history, saver=saver
+            ledger, clock=now_s, emit=bus.emit, fatal=self.fail, history=app.history, saver=saver
         )
         mirror = mirroring.join(logs, committer)
         return IntakeContext(
-            clock=time.monotonic,
+            clock=now_s,
             emit=bus.emit,
             count=bus.count,
             fatal=self.fail,
@@ -207,8 +231,9 @@ class Assembly:
             on_parked_full=settings.on_parked_full,
             ages=self._age_limits(),
             log_watch=log_watch,
-            hook_threads=HookThreads(self.user_code_failed, bus.emit),
+            hook_threads=HookThreads(self.user_code_failed, bus.emit, now_s),
             hooks=app.partition_hooks,
+            # What the brokers do goes by their time.
             throttle=Throttle(time.monotonic, bus.emit),
             contact=Contact(time.monotonic, settings.unreachable_s),
             # A drain that outlives the poll interval would make the group drop this member in mid-revoke.
@@ -216,11 +241,12 @@ class Assembly:
             idle_s=settings.idle_s,
             cooperative=settings.assignor == "cooperative-sticky",
             history=app.history,
-            catch_up_ends=None if app.until is None else _catch_up_ends(app.until, bus),
+            catch_up_ends=None if app.until is None else _catch_up_ends(app.until, bus, now_s),
             restore=Restore(bus.emit, on_foreign=settings.on_foreign_metadata, sources=mirror.ranges),
             on_epoch_begin=mirror.on_epoch_begin,
             on_epoch_end=mirror.on_epoch_end,
             owned=owned,
+            outputs=outputs,
         )
 
     def _age_limits(self) -> AgeLimits | None:
@@ -230,7 +256,14 @@ class Assembly:
             for topic in spec.topics
             if (limit := spec.max_age or self.app.settings.max_age) is not None
         }
-        return AgeLimits(limits, emit=self.bus.emit, count=self.bus.count) if limits else None
+        if not limits:
+            return None
+        return AgeLimits(limits, emit=self.bus.emit, count=self.bus.count, wall_clock=self.app.clock.wall_s)
+
+    def _pace(self, spec: HandlerSpec) -> Pace | None:
+        if spec.rate_limit is None:
+            return None
+        return Pace(spec.rate_limit, spec.rate_burst, self.app.clock.now_s)
 
 
 def start_of(app: AppOptions) -> Callable[[str], Start]:
@@ -251,14 +284,10 @@ def _flow_limits(settings: Settings) -> FlowLimits:
     )
 
 
-def _catch_up_ends(until: Until, bus: EventBus) -> CatchUpEnds:
+def _catch_up_ends(until: Until, bus: EventBus, now_s: Callable[[], float]) -> CatchUpEnds:
     from ehkafka.intake.catch_up_ends import CatchUpEnds  # noqa: PLC0415 - most runs have no end
 
-    return CatchUpEnds(until.ends, emit=bus.emit, clock=time.monotonic)
-
-
-def _pace(spec: HandlerSpec) -> Pace | None:
-    return None if spec.rate_limit is None else Pace(spec.rate_limit, spec.rate_burst, time.monotonic)
+    return CatchUpEnds(until.ends, emit=bus.emit, clock=now_s)
 
 
 def _open_instance(spec: HandlerSpec) -> Callable[[Assignment], None]:

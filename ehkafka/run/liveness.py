@@ -5,7 +5,6 @@ Reads; called from any thread.
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 from ehkafka.telemetry.health import POLL_SILENCE_S
@@ -22,7 +21,7 @@ def not_live(runtime: Runtime) -> tuple[str, ...]:
     if runtime.is_polling is False:
         reasons.append("The poll thread has ended.")
     elif runtime.is_polling:
-        silence_s = time.monotonic() - runtime.loop.last_turn_s
+        silence_s = runtime.app.clock.now_s() - runtime.loop.last_turn_s
         limit_s = POLL_SILENCE_S
         if runtime.loop.membership.is_in_callback:
             # A drain has its time there, and librdkafka reports a member that takes longer as gone.

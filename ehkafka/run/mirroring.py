@@ -56,6 +56,7 @@ class Mirroring:
     def __init__(self, app: AppOptions, bus: EventBus) -> None:
         """Raise `ConfigurationError` for what cannot be mirrored."""
         self._settings = app.settings
+        self._now_s = app.clock.now_s
         self._bus = bus
         self._mirror = None if app.mirror is None else _open_mirror(app, app.mirror, bus)
         self._read_back: ReadBack | None = None
@@ -107,11 +108,11 @@ class Mirroring:
         return self._mirror is not None and self._mirror.owns(thread)
 
     def stop(self, *, deadline_s: float, at_once: bool) -> None:
-        """Write what is owed by the deadline (monotonic), within bounds of our own, and end."""
+        """Write what is owed by the deadline, within bounds of our own, and end."""
         if self._mirror is not None:
             if self._read_back is not None:
                 self._read_back.stop(0.0 if at_once else READ_BACK_S)
-            left_s = 0.2 if at_once else max(FLUSH_LEAST_S, deadline_s - time.monotonic())
+            left_s = 0.2 if at_once else max(FLUSH_LEAST_S, deadline_s - self._now_s())
             self._mirror.stop(min(left_s, FLUSH_MOST_S))
 
     @property

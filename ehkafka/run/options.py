@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ehkafka.endpoint.properties.ahead import Ahead
 from ehkafka.endpoint.properties.layers import consumer_properties
 from ehkafka.intake.context import PartitionHooks
+from ehkafka.settings.clock import REAL_CLOCK, Clock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from ehkafka.handlers.spec import HandlerSpec
     from ehkafka.run.until import Until
     from ehkafka.settings import Settings
+    from ehkafka.workers.tasks.shared import SharedLoop
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,13 +46,22 @@ class AppOptions:
     mirror: MirrorChoice | None = None
     # None: the run goes on until somebody stops it.
     until: Until | None = None
+    # What all of the run asks for the time.
+    clock: Clock = REAL_CLOCK
     # Where its page is, for other members' pages.
     advertise: str | None = None
+    # The loop of all coroutines; None: each async handler has one of its own.
+    shared_loop: SharedLoop | None = None
 
     @property
     def topics(self) -> tuple[str, ...]:
         """The topics of all handlers, sorted."""
         return tuple(sorted({topic for spec in self.specs for topic in spec.topics}))
+
+    @property
+    def output_topics(self) -> set[str]:
+        """The topics that handlers send to."""
+        return {topic for spec in self.specs for topic in spec.to}
 
     def consumer_properties(self, apps: int = 1) -> dict[str, Any]:
         """Return librdkafka's for the run's consumer, one of so many apps, with the key of this moment."""

@@ -7,7 +7,6 @@ wants it: most apps have one.
 from __future__ import annotations
 
 import inspect
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from ehkafka.handlers.spec import HandlerSpec
     from ehkafka.lanes.dispatcher import Dispatcher
     from ehkafka.lanes.order import KeyReader
+    from ehkafka.outputs.outlet import Outlet
     from ehkafka.records import Record
     from ehkafka.recovery.failures import Failures
     from ehkafka.recovery.pending import PendingAnswers
@@ -49,6 +49,7 @@ class HandlerParts:
     failures: Failures
     deferrals: PendingAnswers
     make_record: type[Record]
+    outlet: Outlet | None = None
 
 
 class Pool(NamedTuple):
@@ -80,15 +81,15 @@ class Pools:
 
     def _threads(self, spec: HandlerSpec, parts: HandlerParts) -> Pool:
         called = (spec, self.app.middleware, self.app.history, parts.make_record)
-        invoke = make_invoke(*called)
+        invoke = make_invoke(*called, parts.outlet)
         attempts = None
         if spec.deadline_s is not None:
-            attempts = AttemptClock(spec.name, spec.deadline_s, time.monotonic)
+            attempts = AttemptClock(spec.name, spec.deadline_s, self.app.clock.now_s)
             invoke = attempts.timed(invoke)
         run_chunk = None
         if may_express(spec):
             parts.dispatcher.use_express(parts.keys)
-            run_chunk = make_run_chunk(*called, parts.keys)
+            run_chunk = make_run_chunk(*called, parts.keys, parts.outlet)
         workers = ThreadWorkers(
             parts.exchange,
             self._options(spec, parts, size_of(spec), self._guarded_tear_down()),
@@ -101,26 +102,33 @@ class Pools:
         from ehkafka.workers.tasks.workers import AsyncioWorkers  # noqa: PLC0415
 
         called = (spec, self.app.middleware, self.app.history, parts.make_record)
-        invoke = make_invoke_async(*called, deadline_s=spec.deadline_s)
+        invoke = make_invoke_async(*called, deadline_s=spec.deadline_s, outlet=parts.outlet)
         attempts = None
         if spec.deadline_s is not None:
-            attempts = AttemptClock(spec.name, spec.deadline_s, time.monotonic)
+            attempts = AttemptClock(spec.name, spec.deadline_s, self.app.clock.now_s)
             invoke = attempts.timed_async(invoke)
-        workers = AsyncioWorkers(
-            parts.exchange,
-            self._options(spec, parts, size_of(spec), self._guarded_loop_tear_down()),
-            invoke=invoke,
-        )
-        return Pool(workers, attempts)
+        options = self._options(spec, parts, size_of(spec), self._guarded_loop_tear_down())
+        if (shared := self.app.shared_loop) is None:
+            return Pool(
+                AsyncioWorkers(parts.exchange, options, invoke=invoke, clock=self.app.clock), attempts
+            )
+        from ehkafka.workers.tasks.guests import GuestWorkers  # noqa: PLC0415
+
+        return Pool(GuestWorkers(parts.exchange, options, invoke=invoke, shared=shared), attempts)
 
     def _batches(self, spec: BatchSpec, parts: HandlerParts) -> BatchWorkers:
         from ehkafka.handlers.batch import BatchCall  # noqa: PLC0415
         from ehkafka.workers.batches.exchange import BatchExchange  # noqa: PLC0415
+        from ehkafka.workers.batches.guest_loop import GuestBatchLoop  # noqa: PLC0415
         from ehkafka.workers.batches.loop import BatchLoop  # noqa: PLC0415
         from ehkafka.workers.batches.workers import BatchWorkers  # noqa: PLC0415
 
         assert isinstance(parts.exchange, BatchExchange)
-        loop = BatchLoop(spec.name, self.worker_died) if spec.is_async else None
+        loop: BatchLoop | GuestBatchLoop | None = None
+        if spec.is_async and (shared := self.app.shared_loop) is not None:
+            loop = GuestBatchLoop(spec.name, self.worker_died, shared)
+        elif spec.is_async:
+            loop = BatchLoop(spec.name, self.worker_died, self.app.clock)
         call = BatchCall(
             spec,
             self.app.middleware,
@@ -128,6 +136,7 @@ class Pools:
             emit=self.emit,
             history=self.app.history,
             loop=loop,
+            outlet=parts.outlet,
         )
         return BatchWorkers(
             parts.exchange,
@@ -146,12 +155,17 @@ class Pools:
             settings,
             options=self._options(spec, parts, settings.size, self.app.worker_tear_down),
             call=make_call(spec, self.app.middleware, parts.make_record),
-            parts={f"handler {spec.name!r}": spec.function, **middleware},
+            parts={
+                f"handler {spec.name!r}": spec.function,
+                f"what handler {spec.name!r} decodes to": spec.payload,
+                **middleware,
+            },
             on_tear_down_error=self._tear_down_failed,
             on_stop=self.stop_from_child,
             emit=self.emit,
             history=self.app.history,
             deadline_s=spec.deadline_s,
+            now_s=self.app.clock.now_s,
         )
 
     def _options(

@@ -31,14 +31,22 @@ SLICE_S = 0.5
 
 
 class Reach:
-    """One start's way to the broker. `letters` are topics that need to be there as well, to be written to."""
+    """One start's way to the broker. `letters` and `outputs` are topics to be written to."""
 
-    def __init__(self, app: AppOptions, *, letters: set[str], emit: Callable[[Event], None]) -> None:
+    def __init__(
+        self,
+        app: AppOptions,
+        *,
+        letters: set[str],
+        outputs: set[str] | None = None,
+        emit: Callable[[Event], None],
+    ) -> None:
         self._app = app
         self._endpoint = app.endpoint
         self._settings = app.settings
         self._topics = set(app.topics)
         self._letters = letters
+        self._outputs = outputs or set()
         self._emit = emit
         # True while it waits for a token or the broker. Written by the starting thread, read by any.
         self.is_waiting = False
@@ -69,7 +77,7 @@ class Reach:
         `on_error` gets the client's errors and says whether it took them; one that it left may explain
         why the broker gives no answer.
         """
-        self._endpoint.prepare_topics(self._topics | self._letters)
+        self._endpoint.prepare_topics(self._topics | self._letters | self._outputs)
         if (tokens := self._endpoint.tokens) is not None:
             self._wait(lambda: tokens.sign_in(self._settings.connect_s))
         unheard: list[KafkaError] = []
@@ -90,6 +98,7 @@ class Reach:
                 self._topics,
                 connect_s,
                 letters=self._letters,
+                outputs=self._outputs,
                 note_partitions=self.partitions.update,
             )
             missing = self._wait(lambda: interruptible(ask, consumer.close))

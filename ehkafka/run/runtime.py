@@ -30,9 +30,11 @@ from ehkafka.run.reports import HandlerReports
 from ehkafka.run.resizing import named_route, resize
 from ehkafka.run.shutdown import Shutdown, StopRequest
 from ehkafka.run.steer.steering import Steering
+from ehkafka.run.ways_out import WaysOut
 from ehkafka.settings import drain_of
 from ehkafka.telemetry.bus import EventBus
 from ehkafka.workers.call_times import CallTimes
+from ehkafka.workers.protocol import Checking
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -59,7 +61,7 @@ class Runtime:
     def __init__(self, app: AppOptions) -> None:
         self.app = app
         self.bus = EventBus(app.event_hooks)
-        self.started_s = time.monotonic()
+        self.started_s = app.clock.now_s()
         self._lock = threading.Lock()
         # Under the lock: the first fatal error, and the request to stop.
         self.failure: EhkafkaError | None = None
@@ -67,6 +69,9 @@ class Runtime:
         self._request: StopRequest | None = None
         self._exit_now = threading.Event()
         self._done = threading.Event()
+        # Called without arguments at the first fatal error and at the end, by any thread: it must return
+        # at once. Set before the start.
+        self.on_change: Callable[[], None] = lambda: None
         self._thread: threading.Thread | None = None
         assembly = Assembly(
             app=app,
@@ -77,11 +82,12 @@ class Runtime:
             exit_now=self._exit_now.is_set,
             stop_from_child=self._stop_from_child,
         )
-        self._letters = assembly.letters()
-        self._routes = [assembly.route(spec, self._letters) for spec in app.specs]
+        letters, outputs = assembly.letters(), assembly.outputs()
+        self._letters = WaysOut(letters, outputs)
+        self._routes = [assembly.route(spec, letters, outputs) for spec in app.specs]
         self._logs = LogIdentity(app, self.bus, on_death=self._worker_died)
         self.mirroring = Mirroring(app, self.bus)
-        self.context = assembly.context(self._logs, self.mirroring)
+        self.context = assembly.context(self._logs, self.mirroring, outputs=outputs)
         self._watch = ProgressWatch(self.context, self._routes, app.settings.stuck_s)
         self._reports = HandlerReports(
             self.context, self._routes, app.settings.report_interval_s, self.bus.emit
@@ -90,6 +96,7 @@ class Runtime:
         self._credential = CredentialWatch(app.endpoint.credential, self.bus.emit)
         self._connection = ConnectionErrors(time.monotonic, self._report_connection_error)
         self._stop_token_events: Callable[[], None] = lambda: None
+        self._stop_jumps: Callable[[], object] = lambda: None
         self.loop = PollLoop(
             self.context, by_topic, on_error=self._on_connection_error, slow_check=self._check_slowly
         )
@@ -99,7 +106,7 @@ class Runtime:
         self.shutdown = Shutdown(self.context, self.loop, self._routes)
         # Set by the poll thread, before its first turn.
         self._until: UntilCaughtUp | None = None
-        self._reach = Reach(app, letters=self._letters.topics, emit=self.bus.emit)
+        self._reach = Reach(app, letters=letters.topics, outputs=app.output_topics, emit=self.bus.emit)
 
     def start(self, on_reached: Callable[[], object] = lambda: None) -> None:
         """Reach the broker, call `on_reached`, start the workers, subscribe.
@@ -110,6 +117,7 @@ class Runtime:
         self.bus.start()
         if self.app.endpoint.tokens is not None:
             self._stop_token_events = self.app.endpoint.tokens.listen(self.bus.emit)
+        self._stop_jumps = self.app.clock.on_jump(self._on_jump)
         try:
             consumer = self._open()
             try:
@@ -125,6 +133,7 @@ class Runtime:
         except BaseException:
             self._letters.stop(LETTERS_S)
             self._stop_token_events()
+            self._stop_jumps()
             self.bus.close(1.0)
             self._done.set()  # another thread may wait for the end
             raise
@@ -141,7 +150,7 @@ class Runtime:
         drain = drain_of(self.app.settings.drain if drain is None else drain)
         timeout_s = self.app.settings.stop_s if timeout_s is None else timeout_s
         if self._request is None:
-            deadline_s = time.monotonic() + timeout_s
+            deadline_s = self.app.clock.now_s() + timeout_s
             self._request = StopRequest(reason, drain=drain, timeout_s=timeout_s, deadline_s=deadline_s)
         return self._request
 
@@ -189,9 +198,12 @@ class Runtime:
         """End the run with an error, without a drain: what runs ends, what is queued is redelivered."""
         with self._lock:
             # What fails after the end, such as a hook that was left running, changes nothing any more.
-            if self.failure is None and not self._has_ended:
+            is_first = self.failure is None and not self._has_ended
+            if is_first:
                 self.failure = error
         self.request_stop(f"{type(error).__name__}", drain="running")
+        if is_first:
+            self.on_change()
 
     def measure(self) -> None:
         """Have workers count from now on how long their calls take."""
@@ -207,7 +219,7 @@ class Runtime:
     @property
     def poll_gap_s(self) -> float:
         """The longest time between two turns of the poll loop, of late."""
-        open_s = time.monotonic() - self.loop.last_turn_s if self.is_polling else 0.0
+        open_s = self.app.clock.now_s() - self.loop.last_turn_s if self.is_polling else 0.0
         return self.loop.gap.longest_s(open_s)
 
     def overdue(self) -> tuple[OverdueAttempt, ...]:
@@ -220,6 +232,25 @@ class Runtime:
         route = named_route(self._routes, handler, f"resize({handler!r})")
         before = resize(route, workers)
         self.bus.emit(HandlerResized(handler, before, workers))
+
+    def next_due_s(self) -> float | None:
+        """Return when the next retry, token, batch or deferral's deadline is due; None where nothing is."""
+        dues = [route.exchange.earliest_due_s() for route in self._routes]
+        dues += [one.earliest_due_s() for route in self._routes if (one := route.deferrals) is not None]
+        return min((due for due in dues if due is not None), default=None)
+
+    def is_at_rest(self, *, letters: bool) -> bool:
+        """Tell whether no record runs, deferred ones apart, and none is left that could run now.
+
+        With `letters` none may wait for its dead letter to be safe either.
+        """
+        due_s = self.next_due_s()
+        if due_s is not None and due_s <= self.app.clock.now_s():
+            return False
+        deferred = {
+            lane for route in self._routes if route.deferrals is not None for lane in route.deferrals.lanes()
+        }
+        return all(route.exchange.is_at_rest(deferred, letters=letters) for route in self._routes)
 
     def stacks(self) -> dict[str, str]:
         """Return where each busy worker is, by name."""
@@ -278,6 +309,12 @@ class Runtime:
             return False
         self.loop.error_cb(consumer, error)
         return True
+
+    def _on_jump(self) -> None:
+        """Wake all that sleep until some time. The poll thread comes by itself, within its longest wait."""
+        for route in self._routes:
+            route.exchange.wake_all()
+        self._letters.wake()
 
     def _start_workers(self) -> None:
         started: list[Route] = []
@@ -345,9 +382,11 @@ class Runtime:
             self._logs.stop()
             self._credential.stop()
             self._stop_token_events()
+            self._stop_jumps()
             self._report_end()
             self.bus.close(2.0)
             self._done.set()
+            self.on_change()
 
     def _report_end(self) -> None:
         """Tell the end of the run, after everything that may still make it a failure."""
@@ -361,6 +400,9 @@ class Runtime:
         self._reports.check()
         self._letters.check()
         self._credential.apply()
+        for route in self._routes:
+            if isinstance(route.workers, Checking):
+                route.workers.check()
         received = sum(route.dispatcher.received_records for route in self._routes)
         context = self.context
         self._connection.check(received, context.committer.acknowledged, context.contact.up_at_s)
@@ -397,6 +439,10 @@ class Runtime:
 
     def _worker_died(self, error: BaseException) -> None:
         self.fail(death_of("A worker thread", error))
+
+    def report_on_end(self, error: BaseException) -> None:
+        """Report what the function raised that was called for the run's failure."""
+        self.bus.emit(UserCodeFailed.of("on_end", error))
 
     def _user_code_failed(self, where: str, error: BaseException) -> None:
         self.bus.emit(UserCodeFailed.of(where, error))

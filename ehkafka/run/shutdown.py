@@ -7,7 +7,6 @@ after the last outcome and before leaving, and hooks end after the workers' last
 from __future__ import annotations
 
 import threading
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -85,8 +84,14 @@ class Shutdown:
             self._loop.membership.cut(context.owned, None)
         may_commit = self._commit_while_time(consumer, request)
         left = still_unfinished(list(context.owned.values()))
+        if context.outputs is not None:
+            left = left._replace(outputs=context.outputs.count())
         # Hooks and tear-downs may need as long as the stop itself; after its deadline nobody waits for them.
-        ends_s = max(request.deadline_s, time.monotonic() + EXIT_S) if drained else time.monotonic() + 0.1
+        ends_s = (
+            max(request.deadline_s, self._context.clock() + EXIT_S)
+            if drained
+            else self._context.clock() + 0.1
+        )
         released = self._loop.membership.release(
             consumer,
             list(context.owned),
@@ -98,7 +103,8 @@ class Shutdown:
         if (event := left.event(self.returned_records)) is not None:
             context.emit(event)
         not_committed = sorted({*released.uncommitted, *self._refused})
-        words = [left.still_running(), left.uncommitted(not_committed, released, context.committer.problem)]
+        words = [left.still_running(), left.unacknowledged()]
+        words.append(left.uncommitted(not_committed, released, context.committer.problem))
         if not context.owned.saver.is_mirrored:
             words.append(left.unsaved(released))
         returned = UnfinishedError(" ".join(filter(None, words))) if any(words) else None
@@ -131,7 +137,11 @@ class Shutdown:
         wait_s = max(COMMIT_AGAIN_S, ledger.pacing.spacing_s)
         tried: dict[TopicPartition, Position] = {}
         # Without partitions an answer to the last commit changes nothing: another member's count.
-        while self._context.owned and time.monotonic() < request.deadline_s and not self._context.exit_now():
+        while (
+            self._context.owned
+            and self._context.clock() < request.deadline_s
+            and not self._context.exit_now()
+        ):
             if ledger.in_flight is None:
                 positions = self._context.owned.positions()
                 dirty = ledger.dirty(positions)
@@ -157,7 +167,7 @@ class Shutdown:
             for route in self._routes:
                 route.exchange.settle()
             busy = hooks + workers
-            if not busy or time.monotonic() >= ends_s or self._context.exit_now():
+            if not busy or self._context.clock() >= ends_s or self._context.exit_now():
                 return busy
 
     def _stop_fetching(self, consumer: Consumer) -> None:
@@ -204,8 +214,8 @@ class Shutdown:
         """Poll, for the group and for commits, until nothing can run any more or the time is over."""
         next_word_s = 0.0
         finishes = request.drain == "started"
-        while any(self._has_runnable(route, request) for route in self._routes):
-            now_s = time.monotonic()
+        while self._has_outputs() or any(self._has_runnable(route, request) for route in self._routes):
+            now_s = self._context.clock()
             if now_s >= request.deadline_s or self._context.exit_now():
                 return False
             if now_s >= next_word_s:
@@ -216,6 +226,10 @@ class Shutdown:
                 finishes = self._cut(consumer, request)
             self._loop.turn_without_intake(consumer)
         return True
+
+    def _has_outputs(self) -> bool:
+        outputs = self._context.outputs
+        return outputs is not None and any(map(outputs.waits, self._context.owned.assignments()))
 
     @staticmethod
     def _has_runnable(route: Route, request: StopRequest) -> bool:

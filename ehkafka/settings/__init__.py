@@ -1,6 +1,7 @@
 """Settings: an app's typed settings, and the secrets among them that nobody must see.
 
-`settings` has the values, `reset_name` what a reset may be called, `secret` the values that no text shows.
+`settings` has the values, `keywords` shows them to type checkers, `reset_name` says what a reset may be
+called, `secret` has the values that no text shows; `clock` is where a run has the time from.
 """
 
 from __future__ import annotations

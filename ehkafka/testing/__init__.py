@@ -3,7 +3,8 @@
 It hands on `embedded`, the broker inside of the process. `kafka/` is a real Apache Kafka on this machine,
 `azurite` a real Blob Storage (`azurite_install` fetches it), `identity_endpoint` gives managed-identity
 tokens, `ports` chooses ports; `faults/` spoils networks, `checker/` judges what happened, `clock` moves only
-when asked to, `plugin` has the fixtures. Nothing of it is loaded by an app.
+when asked to, `in_test/` runs an app of one's own, `plugin` has the fixtures. Nothing of it is loaded by an
+app.
 """
 
 from ehkafka.embedded.broker import EmbeddedBroker
@@ -15,19 +16,33 @@ from ehkafka.testing.checker.history import MemoryHistory
 from ehkafka.testing.checker.history_file import JsonLinesHistory, read_history
 from ehkafka.testing.checker.verdict import Measure, Verdict
 from ehkafka.testing.clock import VirtualClock
+from ehkafka.testing.in_test.app_test import AppTest, AsyncAppTest
+from ehkafka.testing.in_test.made_record import make_batch, make_record
+from ehkafka.testing.in_test.run import arun, run
+from ehkafka.testing.in_test.seen import Handled, HandledRecords, Letter, Seen
 
 __all__ = [
     "ApiKey",
+    "AppTest",
+    "AsyncAppTest",
     "Checker",
     "CheckingHistory",
     "EmbeddedBroker",
     "EmbeddedBrokerError",
+    "Handled",
+    "HandledRecords",
     "JsonLinesHistory",
+    "Letter",
     "Measure",
     "MemoryHistory",
+    "Seen",
     "TrackedRequest",
     "Verdict",
     "VirtualClock",
+    "arun",
     "check_history",
+    "make_batch",
+    "make_record",
     "read_history",
+    "run",
 ]

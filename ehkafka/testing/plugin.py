@@ -1,4 +1,4 @@
-"""pytest plugin of ehkafka: the fixtures `embedded_broker` and `embedded_broker_factory`.
+"""pytest plugin of ehkafka: the fixtures `run_app`, `embedded_broker` and `embedded_broker_factory`.
 
 Loaded by pytest in every project that has ehkafka installed, so it must import nothing but
 pytest until a fixture is asked for, and register nothing else.
@@ -15,6 +15,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from ehkafka.embedded.broker import EmbeddedBroker
+    from ehkafka.testing.in_test.app_test import AppTest
+
+
+@pytest.fixture
+def run_app() -> Iterator[Callable[..., AppTest]]:
+    """Run apps until the test ends: takes what `ehkafka.testing.run` takes.
+
+    What ends an app, and no `wait` has raised, fails the test at its end.
+    """
+    from ehkafka.testing.in_test.run import run  # noqa: PLC0415 - see above
+
+    with ExitStack() as running:
+        yield lambda app, **options: running.enter_context(run(app, **options))
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from ehkafka.lanes.express_mode import ExpressMode
 from ehkafka.lanes.running import is_running
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterator
+    from collections.abc import Callable, Container, Hashable, Iterator
 
     from ehkafka.lanes.chunk import Chunk
     from ehkafka.lanes.cuts import Work
@@ -204,6 +204,29 @@ class Exchange:
         if self._pace is None or not self.dispatcher.ready or self._pace.is_open:
             return None
         return self._pace.due_s
+
+    def earliest_due_s(self) -> float | None:
+        """Return when the next thing is due here that waits for a time: a retry, or a token. Any thread."""
+        with self.locked() as dispatcher:
+            dues = (dispatcher.holds.earliest_due_s(), self.next_due_s())
+        return min((due for due in dues if due is not None), default=None)
+
+    def is_at_rest(self, deferred: Container[Lane], *, letters: bool) -> bool:
+        """Tell whether no lane runs but deferred ones, and what is ready waits for a time. Any thread.
+
+        With `letters` lanes that wait for one to be safe run as well.
+        """
+        with self.locked() as dispatcher:
+            idle = deferred if letters else dispatcher.decisions.awaited
+            for assignment in dispatcher.assignments.values():
+                lanes = assignment.lanes.values()
+                if assignment.chunks or any(lane.running and lane not in idle for lane in lanes):
+                    return False
+            return not dispatcher.ready or self._waits_for_time()
+
+    def _waits_for_time(self) -> bool:
+        """Tell whether what is ready must not start yet. Caller has the lock."""
+        return self._pace is not None and not self._pace.is_open
 
     def note_chunk(self, spent_s: float, records: int) -> None:
         """Take the cost of a chunk, or of a part of it, into account."""

@@ -1,4 +1,4 @@
-"""The threads that a handler's event loop gives blocking calls to: `asyncio.to_thread`, `run_in_executor`.
+"""The threads that a handler's event loop gives blocking calls to: `asyncio.to_thread` and the like.
 
 What runs there is the handler's code as much as what runs on the loop. Attached by the loop's own thread.
 """

@@ -106,6 +106,14 @@ class Cancelling(Protocol):
 
 
 @runtime_checkable
+class Checking(Protocol):
+    """A pool on something that others may end."""
+
+    def check(self) -> None:
+        """Notice that it has ended. Poll thread, twice a second; returns at once."""
+
+
+@runtime_checkable
 class Releasing(Protocol):
     """A pool that can end by force those of its workers that nobody waits for any more."""
 

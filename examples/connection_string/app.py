@@ -56,7 +56,7 @@ class HealthPage(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write("\n".join(health.reasons or ["ok"]).encode())
 
-    def log_message(self, *_arguments: object) -> None:
+    def log_message(self, format: str, *_arguments: object) -> None:  # noqa: A002 - it is called so
         """Say nothing: a probe comes every few seconds."""
 
 

@@ -24,7 +24,7 @@ done = threading.Event()
 
 
 def handle(message: Message) -> None:
-    used[message.key().decode()] += 1
+    used[(message.key() or b"").decode()] += 1
     if used.total() >= records:
         done.set()
 

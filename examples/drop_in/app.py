@@ -28,7 +28,7 @@ done = threading.Event()
 @app.handler("readings", workers=4)
 def add(record: ehkafka.Record) -> None:
     with lock:
-        used[record.key().decode()] += 1
+        used[(record.key() or b"").decode()] += 1
         if used.total() >= records:
             done.set()
 

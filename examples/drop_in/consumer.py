@@ -27,7 +27,7 @@ used: Counter[str] = Counter()
 while sum(used.values()) < records:
     for message in consumer.consume(20, timeout=0.2):
         if message.error() is None:
-            used[message.key().decode()] += 1
+            used[(message.key() or b"").decode()] += 1
     if used:
         consumer.commit()
 consumer.close()

@@ -41,7 +41,7 @@ def read(consumer: confluent_kafka.Consumer) -> list[confluent_kafka.Message]:
 
 def asynchronously(consumer: confluent_kafka.Consumer) -> None:
     for message in read(consumer):
-        consumer.commit(message)
+        consumer.commit(message=message)
         consumer.poll(0)
     consumer.close()
 
@@ -56,7 +56,7 @@ def in_threads(consumer: confluent_kafka.Consumer) -> None:
                 if not messages:
                     return
                 message = messages.pop(0)
-            consumer.commit(message, asynchronous=False)
+            consumer.commit(message=message, asynchronous=False)
 
     with ThreadPoolExecutor(THREADS) as pool:
         list(pool.map(work, range(THREADS)))

@@ -24,13 +24,13 @@ def handle(record: ehkafka.Record) -> None:
     kind, severity = properties["kind"], properties["severity"]
     room = record.json()["room"]
     log.warning("%s: %s %d in the %s", home, kind, severity, room)
-    log.info("event %d of %s", record.sequence_number, record.enqueued_time.isoformat())
+    log.info("event %d of %s", record.sequence_number, record.enqueued_time)
     # No checkpoint: what has returned is committed, and never anything before it that has not.
 
 
 @app.on_error
 def on_error(
-    kind: str, partition: ehkafka.TopicPartition | None, record: ehkafka.Record | None, error: Exception
+    kind: str, partition: ehkafka.TopicPartition | None, record: ehkafka.Record | None, error: object
 ) -> None:
     log.error("%s error, %s: %s", kind, record.where if record else partition or "no partition", error)
     # Returning nothing leaves the decision to on_failure=, which stops the app unless you say otherwise.

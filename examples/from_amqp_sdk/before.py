@@ -18,12 +18,13 @@ if TYPE_CHECKING:
 log = logging.getLogger("alarms")
 
 
-def on_event(context: PartitionContext, event: EventData) -> None:
-    home = event.partition_key.decode()
+def on_event(context: PartitionContext, event: EventData | None) -> None:
+    assert event is not None  # it is None only with max_wait_time
+    home = (event.partition_key or b"").decode()
     kind, severity = event.properties[b"kind"].decode(), event.properties[b"severity"]
     room = event.body_as_json()["room"]
     log.warning("%s: %s %d in the %s", home, kind, severity, room)
-    log.info("event %d of %s", event.sequence_number, event.enqueued_time.isoformat())
+    log.info("event %d of %s", event.sequence_number, event.enqueued_time)
     context.update_checkpoint(event)
 
 

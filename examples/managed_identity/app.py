@@ -7,7 +7,7 @@ import ehkafka
 
 endpoint = ehkafka.Endpoint.entra(os.environ["EHKAFKA_NAMESPACE"])  # the machine's identity, or yours
 app = ehkafka.App(group="home-security", endpoint=endpoint, start="earliest")
-doors = {}  # needs no lock: the readings of one home are handled one after another
+doors: dict[object, str] = {}  # needs no lock: the readings of one home are handled one after another
 
 
 @app.handler("readings", workers=64)

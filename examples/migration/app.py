@@ -15,4 +15,4 @@ app = ehkafka.App(group="alarms", start="earliest")
 
 @app.handler("alarms")
 def handle(record: ehkafka.Record) -> None:
-    logging.getLogger("alarms").info("%s %s", record.where, record.value().decode())
+    logging.getLogger("alarms").info("%s %s", record.where, (record.value() or b"").decode())

@@ -1,4 +1,4 @@
-"""Traces in Application Insights, by Azure Monitor's distribution of OpenTelemetry.
+"""Traces and metrics in Application Insights, by Azure Monitor's distribution of OpenTelemetry.
 
     pip install 'ehkafka[otel]' azure-monitor-opentelemetry
     export APPLICATIONINSIGHTS_CONNECTION_STRING=…  EHKAFKA_NAMESPACE=…
@@ -14,6 +14,7 @@ import ehkafka.otel
 
 app = ehkafka.App(group="$Default", endpoint=ehkafka.Endpoint.from_env(), start="earliest")
 ehkafka.otel.Tracing(app)
+ehkafka.otel.Metrics(app)
 
 
 @app.handler("readings", workers=64)

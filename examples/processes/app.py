@@ -30,7 +30,7 @@ def set_up() -> None:
 )
 def find_rhythm(record: ehkafka.Record) -> None:
     """Log after how many minutes a day's temperatures repeat themselves best."""
-    temperatures = record.json()
+    temperatures: list[float] = record.json()
     mean = sum(temperatures) / len(temperatures)
     around = [temperature - mean for temperature in temperatures]
 
@@ -40,5 +40,5 @@ def find_rhythm(record: ehkafka.Record) -> None:
         )
 
     logging.getLogger("heating").info(
-        "%s: the heating cycles every %d min", record.key().decode(), max(LAGS, key=likeness)
+        "%s: the heating cycles every %d min", record.partition_key, max(LAGS, key=likeness)
     )

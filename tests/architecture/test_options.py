@@ -24,6 +24,7 @@ from ehkafka.recovery.letters.origin import LetterFilter
 from ehkafka.redrive.redrive import Redrive
 from ehkafka.settings import Settings
 from ehkafka.spark.engine.choices import SparkChoices
+from ehkafka.testing import AppTest, arun, make_record, run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -47,6 +48,10 @@ CALLABLES: tuple[Callable[..., Any], ...] = (
     SparkChoices,
     Target,
     TopicReader,
+    AppTest.send,
+    arun,
+    make_record,
+    run,
 )
 # Where a program finds what it calls.
 FACES = (

@@ -73,6 +73,11 @@ VALUES: dict[str, list[str]] = {
         *("ftp://h", "http://", "http://h:99999", "http://h/?x=1", "http://h/#x", "http://h h", "http://h\n"),
         *(f"http://u:{SECRET}@h", f"https://h/?token={SECRET}", "[red]://h", "http://" + "x" * 64),
     ],
+    "where": [
+        *("ftp://h", "http://", "http://h:99999", "http://h/?x=1", "http://h h", f"http://u:{SECRET}@h"),
+        *(f"https://h/?token={SECRET}", "[red]://h", ":", "::", "a:b:c", ".py", "\x1b[31m:app", "[red]:app"),
+        *("no/such/file.py", "no_such:app", f"u:{SECRET}", f"u:{SECRET}@h", "a\nb:c", "x" * 5_000 + ":app"),
+    ],
     "app": [
         *("no_such_module", "..", ":", "::", "a:b:c", "/", ".py", "\x1b[31m:app", "[red]:app", "a\nb", "a b"),
         *("no/such/file.py", "\N{PILE OF POO}", f"https://u:{SECRET}@h", STRING, NO_UTF8, "x" * 5_000),

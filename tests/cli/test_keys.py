@@ -64,7 +64,7 @@ def test_a_blocker_is_listed_and_skipped_in_two_steps(held: Any) -> None:
     assert "t/0@0 *" in listed.stdout
     assert "ValueError: no luck" in listed.stdout
     preview = run("skip", "t/0@0", "--url", held.url)
-    assert "Would do: t/0@0 (key a) skipped." in preview.stdout
+    assert "t/0@0 (key a) would be skipped.\nNothing was done" in preview.stdout
     assert held.app.keys.blocking()[0].offset == 0
     done = run("skip", "a", "--url", held.url, "--yes")
     assert (done.exit_code, done.stdout) == (0, "t/0@0 (key a) skipped.\n")

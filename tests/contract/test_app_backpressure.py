@@ -184,3 +184,25 @@ def test_handlers_far_longer_than_the_poll_interval_cause_no_rebalance(
     assert len(events.of(PartitionAssigned)) == 1
     assert len(recorder.started) == 10
     app.stop()
+
+
+def test_a_full_backlog_goes_on_beside_a_partition_that_never_moves(lab: Any, wait_for: Any) -> None:
+    """All were blocked when it became full; partition 0, with more than half of it, stays so."""
+    recorder = lab.recorder()
+    recorder.block(lambda record: record.partition() == 0)
+    others = recorder.block(lambda record: record.partition() > 0)
+    large = b"x" * 470_000
+    lab.produce("a " * 10, topic="t4", partition=0, value=large)
+    app = lab.app(recorder, "t4", workers=8, backlog_bytes_max=8_000_000)
+    app.start()
+    wait_for(lambda: any(one.paused for one in app.snapshot().partitions))
+    assert app.snapshot().partitions[0].backlog_bytes > 4_000_000
+    for partition in (1, 2, 3):
+        lab.produce("a " * 10, topic="t4", partition=partition, value=large)
+    wait_for(lambda: all(one.paused for one in app.snapshot().partitions), timeout_s=20.0)
+    others.set()
+    wait_for(lambda: recorder.count == 30)
+    assert app.snapshot().partitions[0].paused
+    recorder.open_all()
+    wait_for(lambda: recorder.count == 40)
+    app.stop()

@@ -52,7 +52,8 @@ def test_a_skip_lets_the_commit_pass(held: Any, lab: Any, recorder: Any, wait_fo
     assert held.keys.blocking()[0].offset == 0
     done = held.keys.skip("t/0@0", by="the operator")
     assert (done.changed, done.name, done.records) == (True, "t/0@0", 1)
-    assert done.text == preview.text == "t/0@0 (key a) skipped."
+    assert preview.text == "t/0@0 (key a) would be skipped."
+    assert done.text == "t/0@0 (key a) skipped."
     wait_for(lambda: lab.committed() == 4)
     assert recorder.finished_offsets() == [3, 1, 2]
     wait_for(lambda: events.of(ActionTaken))
@@ -342,3 +343,36 @@ def test_a_kept_pause_is_taken_over_by_the_next_assignment(
     stays(lambda: 0 not in recorder.finished_offsets(), for_s=0.5)
     app.keys.resume("kept")
     wait_for(lambda: lab.committed() == 2)
+
+
+def test_a_preview_reads_as_one(dead: Any, wait_for: Any) -> None:
+    """Whatever it is of: nobody takes it for what was done."""
+
+    def handle(record: Any) -> None:
+        if record.key() == b"bad":
+            raise ehkafka.RetryLater(after_s=60.0)
+
+    dead.produce("bad bad")
+    app = dead.app(handle, on_failure=ehkafka.DeadLetter("dead"))
+    app.start()
+    wait_for(lambda: [one.status for one in app.keys.waiting()] == ["waiting"])
+
+    def text(do: str, target: str, name: str, *, preview: bool = True) -> str:
+        asked = {"do": do, "target": target, "name": name, "preview": preview}
+        return str(app.keys.act(asked).text)
+
+    assert text("skip", "key", "bad") == "t/0@0 (key bad) would be skipped."
+    assert text("retry", "key", "bad") == "t/0@0 (key bad) would be retried without waiting any longer."
+    assert text("dead_letter", "key", "bad") == "t/0@0 (key bad) would go to the dead letters."
+    assert text("pause", "key", "bad") == "t/0@0 (key bad) would be paused; 2 records of it in line."
+    assert text("pause", "partition", "t/0").startswith("t/0 would be paused: ")
+    assert text("stop", "handler", "handle").startswith("handler handle would be stopped: ")
+    for target, name, do, back in (
+        ("key", "bad", "pause", "resume"),
+        ("partition", "t/0", "pause", "resume"),
+        ("handler", "handle", "stop", "start"),
+    ):
+        assert "would" not in text(do, target, name, preview=False)
+        assert " would " in text(back, target, name)
+        assert "would" not in text(back, target, name, preview=False)
+    app.stop(drain=False)

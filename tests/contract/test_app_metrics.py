@@ -7,12 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
 import ehkafka
 from ehkafka.checkpoints import MemoryStore, StoreMirror
 from ehkafka.events import OffsetGap, PartitionLost
 from ehkafka.metrics import Collector
-from ehkafka.telemetry.prometheus.catalogue import APP, HANDLER, PARTITION
+from ehkafka.otel import Metrics
+from ehkafka.telemetry.catalogue import APP, HANDLER, PARTITION
 from ehkafka.testing import ApiKey
 from tests.kit.events import Events
 from tests.kit.metrics import Shown
@@ -344,3 +347,26 @@ def test_without_a_collector_no_call_is_timed(lab: Any, recorder: Any, wait_for:
     lab.produce("c")
     wait_for(lambda: value("ehkafka_handler_seconds_count") == 1)
     app.stop()
+
+
+def test_a_running_app_is_shown_by_opentelemetry_too(lab: Any, wait_for: Any) -> None:
+    """The same numbers, and calls are timed for it."""
+    reader = InMemoryMetricReader()
+
+    def points(name: str) -> dict[Any, Any]:
+        data: Any = reader.get_metrics_data()
+        metrics = data.resource_metrics[0].scope_metrics[0].metrics
+        found = [point for metric in metrics if metric.name == name for point in metric.data.data_points]
+        return {point.attributes.get("ehkafka.outcome"): point.value for point in found}
+
+    lab.produce("a b c")
+    app = lab.app(lambda record: record.value())
+    Metrics(app, meter_provider=MeterProvider(metric_readers=[reader]))
+    app.start()
+    wait_for(lambda: points("ehkafka.attempts").get("finished") == 3)
+    wait_for(lambda: points("ehkafka.lag.records") == {None: 0})
+    assert points("ehkafka.handler.time")[None] > 0
+    assert points("ehkafka.running") == {None: 1}
+    app.stop()
+    assert points("ehkafka.running") == {None: 0}
+    assert points("ehkafka.lag.records") == {}

@@ -18,6 +18,7 @@ import pytest
 import ehkafka
 from ehkafka.events import PartitionLost
 from ehkafka.testing import ApiKey, CheckingHistory
+from tests.contract.in_loop import InLoop
 from tests.kit.unstolen import unstolen_s
 
 if TYPE_CHECKING:
@@ -29,11 +30,14 @@ class Kind(NamedTuple):
 
     handler: str
     workers: Callable[[int], Any]
+    # Whether coroutines run on a loop that enters the app.
+    is_on_callers_loop: bool = False
 
 
 KINDS = {
     "threads": Kind("handle", lambda count: count),
     "asyncio": Kind("handle_async", lambda count: count),
+    "callers_loop": Kind("handle_async", lambda count: count, is_on_callers_loop=True),
     "processes": Kind("handle", ehkafka.Processes),
 }
 
@@ -56,11 +60,16 @@ class Stage:
         self.kind = kind
         self.handlers = handlers
         self.directory = directory
+        self.entered: list[InLoop] = []
 
     def app(self, *topics: str, workers: int = 4, **options: Any) -> Any:
         """Make an app with this kind's handler."""
         handler = getattr(self.handlers, self.kind.handler)
-        return self.lab.app(handler, *topics, workers=self.kind.workers(workers), **options)
+        if not self.kind.is_on_callers_loop:
+            return self.lab.app(handler, *topics, workers=self.kind.workers(workers), **options)
+        app = self.lab.app(handler, *topics, workers=self.kind.workers(workers), loop="caller", **options)
+        self.entered.append(InLoop(app))
+        return self.entered[-1]
 
     def produce(self, *records: tuple[str, str], topic: str = "t", partition: int = 0) -> None:
         """Produce records of a key and what its handler is to do."""
@@ -116,6 +125,8 @@ def stage(
     yield stage
     for gate in ("gate", "never"):
         stage.open(gate)
+    for one in stage.entered:
+        one.close()
 
 
 def in_background(function: Callable[[], Any]) -> threading.Thread:

@@ -178,7 +178,7 @@ def test_before_and_after_say_the_same_of_an_event(
     context.update_checkpoint.assert_called_once_with(event)
     expected = [record.getMessage() for record in caplog.records if record.name == "alarms"]
     assert expected[0] == "home-1: smoke 42 in the kitchen"
-    assert expected[1] == "event 0 of 2023-11-14T22:13:20+00:00"
+    assert expected[1] == "event 0 of 2023-11-14 22:13:20+00:00"
 
     annotated = {"x-opt-partition-key": amqp("home-1")}
     headers = annotated | {name: amqp(value) for name, value in properties.items()}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import ehkafka
-from ehkafka.telemetry.prometheus.catalogue import ALL, COMMON_LABELS
+from ehkafka.telemetry.catalogue import ALL, COMMON_LABELS
 from tests.kit.pages import ROOT, load_yaml
 
 if TYPE_CHECKING:

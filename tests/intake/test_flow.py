@@ -353,3 +353,42 @@ def test_the_bytes_of_what_is_parked_count_too() -> None:
     flow = FlowControl(FlowLimits(10_000, consume_records_max=10, parked_bytes_max=1_000))
     load = _Load(TopicPartition("t", 0), parked_records=1, parked_bytes=1_000)
     assert flow.to_pause_parked([load], 1) == [load.partition]
+
+
+def test_one_record_comes_although_a_key_is_held_where_the_largest_is_above_the_limit() -> None:
+    """Else one key on hold would stop all others: no batch comes, so no smaller record is ever seen."""
+    flow = _flow(size=500_000)  # less than the first guess
+    flow.note_batch(100)
+    assert flow.room(Amounts(0, 0, parked_records=1, parked_bytes=100)) == 1
+    assert flow.room(Amounts(1, 10, parked_records=1, parked_bytes=100)) == 0
+    beyond = flow.limits.parked_bytes_max + 1
+    assert flow.room(Amounts(0, 0, parked_records=1, parked_bytes=beyond)) == 0
+
+
+def test_a_full_backlog_ends_for_those_that_moved_though_one_holds_more_than_half_for_ever() -> None:
+    """All were paused, then all but one worked off what they had: they get what that one leaves."""
+    flow = _flow()
+    loads = _loads(620, 190, 190, 0)
+    assert flow.to_pause_all(loads) == _names(0, 1, 2, 3)
+    assert flow.to_resume(loads, Amounts(1_000, 0), 0.0) == []
+    loads[1].backlog_records, loads[2].backlog_records = 0, 189
+    assert flow.to_resume(loads, Amounts(809, 0), 1.0) == _names(1, 3)
+    assert not flow.full
+    assert flow.to_resume(loads, Amounts(809, 0), 1.5) == []  # these two wait until they move
+    loads[2].backlog_records = 0
+    assert flow.to_resume(loads, Amounts(620, 0), 1.6) == _names(2)
+    loads[0].backlog_records = 100
+    assert flow.to_resume(loads, Amounts(100, 0), 1.7) == []
+    loads[0].backlog_records = 38
+    assert flow.to_resume(loads, Amounts(38, 0), 1.8) == _names(0)
+
+
+def test_a_full_backlog_of_one_partition_is_half_empty_before_it_goes_on() -> None:
+    """Nobody gains where it is the only one: it would wait for longer, as stuck."""
+    flow = _flow()
+    (load,) = loads = _loads(1_000)
+    flow.to_pause_all(loads)
+    load.backlog_records = 900
+    assert flow.to_resume(loads, Amounts(900, 0), 1.0) == []
+    load.backlog_records = 500
+    assert flow.to_resume(loads, Amounts(500, 0), 1.1) == _names(0)

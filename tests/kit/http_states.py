@@ -296,3 +296,21 @@ def with_members() -> dict[str, Any]:
     ended = MemberSnapshot(1, None, "waiting", 3, False, False, None, "it was killed by signal 9", None)
     elsewhere = [{"url": "http://10.0.0.7:8080/", "name": "shop-2"}]
     return state(parts, [on_its_way(0)], members=(well, ended), members_elsewhere=elsewhere)
+
+
+def noted_by_members() -> dict[str, Any]:
+    """Return a supervisor of two members with errors of their own, the second of which does not answer."""
+    poison = poisoned()
+    parts = [partition(n) for n in range(4)]
+    members = tuple(
+        MemberSnapshot(number, 500 + number, "running", 0, number == 1, True, 0.4, "", snapshot(parts))
+        for number in (1, 2)
+    )
+    owners = (None, 2, 1, 1)
+    errors = [one | {"member": number} for number in (1, 2) for one in poison["errors"][:1]]
+    errors[1] |= {"count": 7, "stack": STACK.replace("line 41", "line 99")}
+    events = [one | {"member": owner} for one, owner in zip(poison["events"], owners, strict=True)]
+    rebalances = [{"at_s": time.time(), "sentence": "assigned: readings 0 to 1", "member": 2}]
+    keys = [one | {"member": 1, "stack": STACK} for one in poison["keys"]]
+    shown = state(parts, [], members=members, errors=errors, events=events, rebalances=rebalances)
+    return shown | {"keys": keys, "silent_members": [2]}

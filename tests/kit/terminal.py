@@ -65,8 +65,10 @@ class Terminal:
             os.close(self._ours)
 
 
-# Our own interpreter runs the command; before that it makes its standard input its controlling terminal.
+# Our own interpreter runs the command; before that it makes its standard input its controlling terminal, and
+# hears of its end though the tests themselves were started with nohup.
 _TAKE_TERMINAL = (
-    "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); "
+    "import fcntl, os, signal, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); "
+    "signal.signal(signal.SIGHUP, signal.SIG_DFL); "
     "os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
 )

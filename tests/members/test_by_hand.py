@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
-import json
 import os
 import re
 import signal
@@ -11,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.kit.supervisor_port import TOKEN, Port
 from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 LIMIT_S = 60.0
-TOKEN = "a-token-of-24-characters"
 POISON = """
     import logging, os
     import ehkafka
@@ -34,26 +32,6 @@ POISON = """
         logging.basicConfig(level=logging.INFO)
         app.run(members=2, members_min=2, http="127.0.0.1:0")
 """
-
-
-class Port:
-    """The supervisor's server."""
-
-    def __init__(self, port: int) -> None:
-        self.port = port
-
-    def ask(self, path: str, body: Any = None) -> tuple[int, Any]:
-        """Return status and what is there."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20.0)
-        headers = {"content-type": "application/json", "authorization": f"Bearer {TOKEN}"}
-        try:
-            method = "GET" if body is None else "POST"
-            connection.request(method, path, None if body is None else json.dumps(body), headers)
-            answer = connection.getresponse()
-            content = answer.read()
-            return answer.status, json.loads(content) if content[:1] in b"{[" else content.decode()
-        finally:
-            connection.close()
 
 
 @pytest.fixture

@@ -82,6 +82,23 @@ EXAMPLES: list[tuple[events.Event, list[str]]] = [
         ["readings[0] is paused", "50000 records", "offset 7", "30 s", "store_offsets(message)"],
     ),
     (
+        events.OutputRefused(READINGS_0, 7, "alerts", 2, "INVALID_RECORD", None, "it is skipped"),
+        ["readings[0]@7 to alerts", "attempt 2", "it is skipped. Nothing is committed"],
+    ),
+    (
+        events.OutputRefused(READINGS_0, 7, "alerts", 2, "INVALID_RECORD", 1.0, ""),
+        ["it is sent again in 1 s"],
+    ),
+    (
+        events.OutputsSentInVain(READINGS_0, 7, 1, 2, 1),
+        ["Attempt 1 of readings[0]@7", "2 outputs, of which 1", "sends them again"],
+    ),
+    (
+        events.OutputProducerReplaced("the id is unknown.", 2.0),
+        ["replaced in 2 s", "the id is unknown. Outputs", "sent again, in their order"],
+    ),
+    (events.OutputProblem("the broker is away", 2.0), ["Outputs wait", "the broker is away", "2 s"]),
+    (
         events.DeadLetterProducerReplaced("the id is unknown.", 2.0),
         ["replaced in 2 s", "the id is unknown. Letters", "written again"],
     ),

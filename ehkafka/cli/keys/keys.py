@@ -71,7 +71,7 @@ def act(doors: Sequence[Door], asked: dict[str, Any], *, yes: bool, as_json: boo
         typer.echo(json.dumps({"url": door.url, **result}, indent=2))
         return
     text = printable(result["text"])
-    typer.echo(text if yes else f"Would do: {text}\nNothing was done; --yes does it.")
+    typer.echo(text if yes else f"Preview: {text}\nNothing was done; --yes does it.")
 
 
 def _found(doors: Sequence[Door], asked: dict[str, Any]) -> tuple[Door, dict[str, Any]]:

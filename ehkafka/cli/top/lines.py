@@ -65,6 +65,14 @@ def head(state: dict[str, Any]) -> str:
     return f"{at} · {cut(snapshot['state'], 20)}, {how} · as of {moment(snapshot['taken_at_s'])}"
 
 
+def silent(state: dict[str, Any]) -> list[str]:
+    """Return a sentence for each member that does not answer its supervisor."""
+    return [
+        f"Member {cut(one, 10)} does not answer: what it has noted is as it answered last."
+        for one in state.get("silent_members", ())
+    ]
+
+
 def process(state: dict[str, Any]) -> list[tuple[str, str]]:
     """Return the process: names and values."""
     found, snapshot = state.get("process") or {}, state["snapshot"]

@@ -133,11 +133,27 @@ def errors(state: dict[str, Any]) -> list[Row]:
     """Return them by kind, the newest first."""
     return [
         Row(
-            one["kind"],
-            (number(one["count"]), cut(one["kind"]), moment(one["last_at_s"]), cut(one["sentence"], 200)),
+            error_name(one),
+            (
+                number(one["count"]),
+                cut(one["kind"]),
+                moment(one["last_at_s"]),
+                cut(of_member(one) + one["sentence"], 200),
+            ),
         )
         for one in state.get("errors", ())[:ROWS_MAX]
     ]
+
+
+def error_name(one: dict[str, Any]) -> str:
+    """Return what tells a kind of errors from others: each member has its own."""
+    return f"{one.get('member')} {one['kind']}"
+
+
+def of_member(one: dict[str, Any]) -> str:
+    """Return whose entry it is, where members have some: in front of its sentence."""
+    member = one.get("member")
+    return "" if member is None else f"Member {cut(member, 10)}: "
 
 
 def letters(found: Sequence[dict[str, Any]]) -> list[Row]:
@@ -164,7 +180,7 @@ def events(state: dict[str, Any]) -> list[Row]:
     return [
         Row(
             str(n),
-            (moment(one["at_s"]), cut(one["level"], 12), cut(one["sentence"], 300)),
+            (moment(one["at_s"]), cut(one["level"], 12), cut(of_member(one) + one["sentence"], 300)),
             one["level"] == "warning",
         )
         for n, one in enumerate(found[:ROWS_MAX])
@@ -218,8 +234,9 @@ def handlers(state: dict[str, Any]) -> list[Row]:
 def detail(key: dict[str, Any], overdue: Iterable[dict[str, Any]] = ()) -> str:
     """Return what is worth knowing of one key, in lines; `overdue` are the calls past their deadline."""
     line = f"{counted(key['attempts'], 'attempt')}, {counted(key['records'], 'record')} of the key in line"
+    its_member = "" if key.get("member") is None else f"   member {cut(key['member'], 10)}"
     lines = [
-        f"Key {cut(key['key'], 200)}   {cut(key['name'], 200)}   handler {cut(key['handler'])}",
+        f"Key {cut(key['key'], 200)}   {cut(key['name'], 200)}   handler {cut(key['handler'])}{its_member}",
         f"{_state_of(key)}, received {span(key['age_s'])} ago, {line}",
     ]
     for call in overdue:

@@ -63,8 +63,10 @@ class Top(App[None]):
         *((str(n), f"tab({n})", "") for n in range(1, 8)),
     ]
 
-    def __init__(self, asked: Asked, state: dict[str, Any]) -> None:
+    def __init__(self, asked: Asked, state: dict[str, Any], *, note: str = "") -> None:
+        """`note` is worth knowing as long as it is open."""
         super().__init__()
+        self._note = note
         self._asked = asked
         self._state = state
         self._rates = Rates()
@@ -168,7 +170,9 @@ class Top(App[None]):
         self._rates.note(state["snapshot"])
         self.query_one("#head", Static).update(lines.head(state))
         reasons = self.query_one("#reasons", Static)
-        notes = [*state["health"]["reasons"], *state["health"]["notes"]]
+        notes = [*state["health"]["reasons"], *state["health"]["notes"], *lines.silent(state)]
+        if self._note:
+            notes.insert(0, self._note)
         if not state["access"]["may_act"]:
             notes.append(state["access"]["why_not"])
         reasons.display = bool(notes)
@@ -207,7 +211,8 @@ class Top(App[None]):
         self.query_one("#key-text", Static).update(detail)
         kind = self._table("errors").chosen
         stack = next(
-            (one.get("stack") or "" for one in self._state.get("errors", ()) if one["kind"] == kind), ""
+            (one.get("stack") or "" for one in self._state.get("errors", ()) if rows.error_name(one) == kind),
+            "",
         )
         self.query_one("#error-text", Static).update(
             "\n".join(rows.stack_lines(stack)) or "No stack is known."

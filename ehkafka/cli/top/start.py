@@ -1,13 +1,15 @@
-"""Starts `ehkafka top`: reads the token, asks once, and only then takes the terminal."""
+"""Starts `ehkafka top`: finds the app and its token, asks once, and only then takes the terminal."""
 
 from __future__ import annotations
 
 import http.client
 import importlib.util
+import re
 import sys
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ehkafka.cli.door import Door
+from ehkafka.cli.exits import note
 from ehkafka.cli.top.asked import Asked
 from ehkafka.errors import ConfigurationError, EndpointError, MissingExtraError
 from ehkafka.http import Http
@@ -15,24 +17,113 @@ from ehkafka.http import Http
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from ehkafka import App
+    from ehkafka.cli.door import Answer
+    from ehkafka.cli.top.here import AppHere
+
 ANSWER_S: Final = 5.0
+# What has no slashes and ends with a name and no port: a module and its app, or a file of Python.
+_NAMED: Final = re.compile(r"(?!\w+://).*(?:\.py|:[^\W\d]\w*)", re.DOTALL)
+# An address that stands for all of a machine's: here it is asked at this one.
+_ALL: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - it is read here, nothing is bound
+HERE_NOTE: Final = "The app runs in this process: q stops it."
 
 
-def top(url: str, token_file: Path | None) -> None:
+def top(where: str, token_file: Path | None) -> None:
     """Show an app until `q`. Raises what is wrong before the terminal is taken."""
     if importlib.util.find_spec("textual") is None:
         raise MissingExtraError("ehkafka top needs textual. Run: pip install 'ehkafka[top]'")
-    door = Door(url, Http(token_file=token_file).read_token(), ANSWER_S)
-    asked = Asked(door)
-    answer = asked.state()
+    if not _NAMED.fullmatch(where):
+        _show(Door(where, Http(token_file=token_file).read_token(), ANSWER_S))
+        return
+    app = _loaded(where)
+    served = app.http
+    if served is None or served.port == 0:
+        _must_have_terminal()
+        _show_here(app)
+        return
+    options = served if token_file is None else Http(token_file=token_file)
+    try:
+        _show(Door(_url_of(served), options.read_token(), ANSWER_S))
+    except EndpointError as error:
+        raise EndpointError(f"{error} {where} serves there: ehkafka run {where}") from None
+
+
+def _loaded(where: str) -> App:
+    from ehkafka.cli.app_path import load_app  # noqa: PLC0415 - a URL needs no engine
+    from ehkafka.cli.settings.given import Given  # noqa: PLC0415 - likewise
+
+    given = Given.read(None)
+    app = load_app(where)
+    given.apply(app)
+    return app
+
+
+def _url_of(served: Http) -> str:
+    host = _ALL.get(served.host, served.host)
+    return f"http://[{host}]:{served.port}" if ":" in host else f"http://{host}:{served.port}"
+
+
+def _show_here(app: App) -> None:
+    # An app elsewhere needs none of it.
+    from ehkafka.cli.top.here import AppHere, ended_by_signals, terminal_left_alone  # noqa: PLC0415
+    from ehkafka.cli.top.screen import Top  # noqa: PLC0415 - an extra
+
+    here, screen = AppHere(app), None
+
+    def end() -> None:
+        if screen is None:
+            raise KeyboardInterrupt
+        screen.exit()
+
+    with ended_by_signals(end):
+        door = Door(*here.open(), ANSWER_S)
+        try:
+            screen = Top(AskedHere(door, here), _first_state(door), note=HERE_NOTE)
+            with terminal_left_alone():
+                screen.run()
+        finally:
+            note("stops the app, which finishes what has started.")
+            here.close()
+
+
+def _show(door: Door) -> None:
+    state = _first_state(door)
+    _must_have_terminal()
+    from ehkafka.cli.top.screen import Top  # noqa: PLC0415 - an extra
+
+    Top(Asked(door), state).run()
+
+
+def _first_state(door: Door) -> dict[str, Any]:
+    """Return what there is to show. Raises why there is nothing."""
+    answer = Asked(door).state()
     if answer.status == http.client.UNAUTHORIZED:
         raise door.failure(answer)
     if answer.status == http.client.FORBIDDEN:
         raise ConfigurationError(f"{door.url} lets nobody in. {answer.text}")
     if not answer.is_ok or "snapshot" not in answer.body:
         raise EndpointError(f"{door.url} answered {answer.status} and shows no app: {answer.text}")
+    return answer.body
+
+
+class AskedHere(Asked):
+    """Asks the app of this process, and knows when it has ended."""
+
+    def __init__(self, door: Door, here: AppHere) -> None:
+        super().__init__(door)
+        self._here = here
+
+    def state(self) -> Answer:
+        """Return all that is shown."""
+        try:
+            return super().state()
+        except EndpointError:
+            if self._here.has_ended:
+                raise EndpointError("The app has ended: q shows why.") from None
+            raise
+
+
+def _must_have_terminal() -> None:
     if not sys.stdout.isatty():
         raise ConfigurationError("ehkafka top needs a terminal. For programs there is GET /snapshot.")
-    from ehkafka.cli.top.screen import Top  # noqa: PLC0415 - an extra
-
-    Top(asked, answer.body).run()

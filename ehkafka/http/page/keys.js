@@ -83,6 +83,7 @@ function makeCard(key) {
 function factsOf(key) {
   const facts = [
     `Handler ${visible(key.handler, 80)}`,
+    ...(Number.isFinite(key.member) ? [`member ${key.member}`] : []),
     ...(stateOf(key) === key.status ? [] : [stateOf(key)]),
     `received ${span(key.age_s)} ago`,
     counted(key.attempts, "attempt"),

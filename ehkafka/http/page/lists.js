@@ -13,7 +13,8 @@ const errors = new Kept(at("error-list"), (error) => {
   const stack = element("pre", "code");
   stack.tabIndex = 0;
   const folded = fold("Last stack", stack);
-  const node = element("li", "", element("div", "list-head", foreign(error.kind, 120), count, when), sentence, folded.box);
+  const whose = element("span", "note", memberOf(error));
+  const node = element("li", "", element("div", "list-head", foreign(error.kind, 120), whose, count, when), sentence, folded.box);
   return {
     node,
     fill(now) {
@@ -26,9 +27,14 @@ const errors = new Kept(at("error-list"), (error) => {
   };
 });
 
+// With members each entry says whose it is; without, and of the supervisor's own, it says nothing.
+function memberOf({ member }) {
+  return member === null || member === undefined ? "" : `member ${member}`;
+}
+
 export function showErrors(found, nowS) {
   at("no-errors").hidden = found.length > 0;
-  errors.show(found.slice(0, 50).map((error) => ({ ...error, nowS })), (error) => error.kind);
+  errors.show(found.slice(0, 50).map((error) => ({ ...error, nowS })), (error) => `${error.member ?? ""} ${error.kind}`);
 }
 
 const handlers = new Kept(at("handler-list"), (handler) => {
@@ -141,11 +147,14 @@ export function showRebalances(found, nowS) {
 }
 
 function log(list, lines, nowS) {
-  const key = `${lines.length} ${lines[0]?.at_s} ${lines[0]?.sentence}`;
+  // Entries of a member that answers late come in between.
+  const key = `${lines.length} ${lines.reduce((sum, one) => sum + one.at_s, 0)} ${lines[0]?.sentence}`;
   if (list.dataset.shown === key) return;
   list.dataset.shown = key;
   list.replaceChildren(...lines.map((one) => {
-    const made = element("li", "", element("time", "", moment(one.at_s, nowS)), foreign(one.sentence));
+    const whose = memberOf(one);
+    const sentence = foreign(one.sentence);
+    const made = element("li", "", element("time", "", moment(one.at_s, nowS)), whose ? element("span", "", element("b", "", `${whose}: `), sentence) : sentence);
     made.dataset.level = ["warning", "error", "critical"].includes(String(one.level).toLowerCase()) ? "warning" : "info";
     return made;
   }));

@@ -47,7 +47,7 @@ function show(state) {
   showRebalances(state.rebalances ?? [], snapshot.taken_at_s);
 }
 
-function showHead({ snapshot, health, process }) {
+function showHead({ snapshot, health, process, silent_members: silent = [] }) {
   const group = visible(snapshot.group, 120);
   write(at("group"), group);
   const problems = health.reasons.length;
@@ -59,7 +59,7 @@ function showHead({ snapshot, health, process }) {
   const standby = snapshot.is_standby ? ", standby" : "";
   write(pill, `${snapshot.state[0].toUpperCase()}${visible(snapshot.state.slice(1), 20)}${standby} · ${health.ok ? "healthy" : counted(problems, "problem")}`);
   sentences(at("reasons"), health.reasons);
-  sentences(at("notes"), health.notes);
+  sentences(at("notes"), [...health.notes, ...silent.map((member) => `Member ${member} does not answer: what it has noted is as it answered last.`)]);
 }
 
 function sentences(list, texts) {

@@ -54,12 +54,14 @@ class FunctionSender:
         *,
         emit: Callable[[Event], None],
         history: History | None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         assert callable(policy.to)
         self._function = policy.to
         self._where = policy.where
         self._complete = complete
         self._emit = emit
+        self._clock = clock
         self._history = history
         self._inbox: deque[Parcel] = deque()
         # The sender's thread only.
@@ -95,9 +97,13 @@ class FunctionSender:
         if self._thread is not None:
             self._thread.join(timeout_s)
 
+    def wake(self) -> None:
+        """See whether a letter is due: the time has jumped. Any thread."""
+        self._wake.set()
+
     def _run(self) -> None:
         while not self._stopping:
-            now_s = time.monotonic()
+            now_s = self._clock()
             while self._later and self._later[0][0] <= now_s:
                 self._inbox.append(heapq.heappop(self._later)[2])
             while self._inbox and not self._stopping:
@@ -108,7 +114,7 @@ class FunctionSender:
     def _patience_s(self) -> float:
         if self._inbox:
             return 0.0
-        return max(0.0, self._later[0][0] - time.monotonic()) if self._later else IDLE_WAIT_S
+        return max(0.0, self._later[0][0] - self._clock()) if self._later else IDLE_WAIT_S
 
     def _deliver(self, parcel: Parcel) -> None:
         if parcel.ticket.assignment.ended:
@@ -137,4 +143,4 @@ class FunctionSender:
         what = (letter.origin, letter.offset, key, self._where, text, delay_s)
         self._emit(DeadLetterFailed(*what, **raised(error)))
         again = parcel._replace(tries=parcel.tries + 1)
-        heapq.heappush(self._later, (time.monotonic() + delay_s, next(self._serial), again))
+        heapq.heappush(self._later, (self._clock() + delay_s, next(self._serial), again))

@@ -13,6 +13,7 @@ from ehkafka.recovery.letters.function import FunctionSender
 from ehkafka.recovery.letters.producer import ID_S
 from ehkafka.recovery.letters.unanswered import Unanswered
 from ehkafka.recovery.policy import DeadLetter
+from ehkafka.settings.clock import REAL_CLOCK
 
 if TYPE_CHECKING:
     import threading
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from ehkafka.recovery.letters.letter import Letter
     from ehkafka.recovery.letters.topics import TopicLetters
     from ehkafka.recovery.policy import FailurePolicy
+    from ehkafka.settings.clock import Clock
 
 
 class Letters:
@@ -36,11 +38,13 @@ class Letters:
         *,
         emit: Callable[[Event], None],
         history: History | None,
+        clock: Clock = REAL_CLOCK,
     ) -> None:
         """`make_topics` is called once, and only where a policy names a topic."""
         self._make_topics = make_topics
         self._emit = emit
         self._history = history
+        self._clock = clock
         self._topics: TopicLetters | None = None
         self._functions: list[FunctionSender] = []
         # One for each sender.
@@ -49,12 +53,19 @@ class Letters:
         self.topics: set[str] = set()
 
     def sender(
-        self, policy: FailurePolicy, complete: Callable[[Ticket, Answer], None]
+        self,
+        policy: FailurePolicy,
+        complete: Callable[[Ticket, Answer], None],
+        *,
+        in_history: bool = True,
     ) -> LetterSender | None:
-        """Return a handler's way to its dead letters, None where its policy has none."""
+        """Return a handler's way to its dead letters, None where its policy has none.
+
+        Not `in_history`: for records that have ended there already.
+        """
         if not isinstance(policy, DeadLetter):
             return None
-        unanswered = Unanswered(policy.where, time.monotonic)
+        unanswered = Unanswered(policy.where, self._clock.now_s)
         self._unanswered.append(unanswered)
 
         def answer(ticket: Ticket, answer: Answer) -> None:
@@ -64,8 +75,9 @@ class Letters:
         if isinstance(policy.to, str):
             topics = self._topics_to(policy.to)
             unanswered.why = lambda: topics.problem
-            return _WatchedSender(topics.sender(policy.to, answer), unanswered)
-        function = FunctionSender(policy, answer, emit=self._emit, history=self._history)
+            return _WatchedSender(topics.sender(policy.to, answer, in_history=in_history), unanswered)
+        history = self._history if in_history else None
+        function = FunctionSender(policy, answer, emit=self._emit, history=history, clock=self._clock.now_s)
         self._functions.append(function)
         unanswered.why = lambda: function.problem
         return _WatchedSender(function, unanswered)
@@ -83,6 +95,13 @@ class Letters:
         """
         if self._topics is not None:
             self._topics.start(id_s)
+
+    def wake(self) -> None:
+        """Let all see whether anything is due: the time has jumped. Any thread."""
+        if self._topics is not None:
+            self._topics.wake()
+        for sender in self._functions:
+            sender.wake()
 
     def check(self) -> None:
         """Tell of letters that have waited too long for their answer, once each."""

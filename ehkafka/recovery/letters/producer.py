@@ -65,8 +65,15 @@ class LetterProducer:
         *,
         emit: Callable[[Event], None],
         make_watch: Callable[[], CredentialWatch] | None = None,
+        of: str = "dead letters",
+        replaced: Callable[[str, float], Event] = DeadLetterProducerReplaced,
     ) -> None:
-        """`make_watch` gives what follows a rotating credential for one producer."""
+        """`make_watch` gives what follows a rotating credential for one producer.
+
+        `of` says in events whose producer it is, `replaced` makes the one for a replacement.
+        """
+        self._of = of
+        self._replaced = replaced
         self._open_client = open_client
         self._emit = emit
         self._make_watch = make_watch
@@ -95,7 +102,7 @@ class LetterProducer:
                 self._take_refusal(self._fatal)
             elif time.monotonic() >= ends_s:
                 self.problem = f"the broker has given the producer no id: {self._id.refusal or 'no answer'}"
-                self._emit(ConnectionProblem("producer id", f"dead letters: {self.problem}", fatal=False))
+                self._emit(ConnectionProblem("producer id", f"{self._of}: {self.problem}", fatal=False))
                 return
             else:
                 self.serve(ID_CHECK_S)
@@ -104,7 +111,7 @@ class LetterProducer:
         self.give_up(0.0)
         if not self.is_plain:
             raise EndpointError(
-                f"No dead letter can be written: the broker refuses an id to their producer: "
+                f"No {self._of} can be written: the broker refuses an id to their producer: "
                 f"{ended(describe_error(refusal))}"
             )
         self._replacement, self.problem = Replacement(), None
@@ -156,10 +163,21 @@ class LetterProducer:
 
     def replace(self) -> None:
         """Give the producer up, so that each of its letters is answered or can be sent again."""
-        self.give_up(LAST_ANSWERS_S)
+        self.replace_within(LAST_ANSWERS_S, at_once=False)
+
+    def renew(self) -> None:
+        """Give the producer up likewise; the next one is opened at once, if this one was of any use."""
+        was_of_use = not self._replacement.replaced
+        self.replace_within(LAST_ANSWERS_S, at_once=was_of_use)
+
+    def replace_within(self, answers_s: float, *, at_once: bool) -> None:
+        """Give the producer up after `answers_s` at most, and open the next one at once or after a wait."""
+        self.give_up(answers_s)
         wait_s = self._replacement.wait_s()
+        if at_once:
+            wait_s = 0.0
         self._opens_s = time.monotonic() + wait_s
-        self._emit(DeadLetterProducerReplaced(self.problem or "it lost its place", wait_s))
+        self._emit(self._replaced(self.problem or "it lost its place", wait_s))
 
     def open_when_due(self) -> None:
         """Open the next producer if its time has come. Raises `EhkafkaError` when that fails, once each."""
@@ -225,7 +243,7 @@ class LetterProducer:
                 self._emit(DeadLetterProducerPlain(error.str()))
         if self._watch is not None and error.name() == "_AUTHENTICATION":
             self._watch.check_now()
-        self._emit(ConnectionProblem(error.name(), f"dead letters: {describe_error(error)}", fatal=False))
+        self._emit(ConnectionProblem(error.name(), f"{self._of}: {describe_error(error)}", fatal=False))
 
     def _log(self, level: int, line: str) -> None:
         self._emit(ClientLogged(level, line))

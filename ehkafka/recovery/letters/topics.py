@@ -72,6 +72,7 @@ class Posting(NamedTuple):
     to: str
     complete: Complete
     tries: int = 0
+    in_history: bool = True
 
 
 class TopicLetters:
@@ -84,11 +85,14 @@ class TopicLetters:
         emit: Callable[[Event], None],
         history: History | None = None,
         on_death: Callable[[BaseException], None] = lambda _error: None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._producer = producer
         self._emit = emit
         self._history = history
         self._on_death = on_death
+        # By which letters are sent again; the producer, and the end, go by the client library's time.
+        self._clock = clock
         # Appended to by any thread.
         self._inbox: deque[Posting] = deque()
         self._wake = threading.Event()
@@ -100,9 +104,9 @@ class TopicLetters:
         self._in_flight: dict[int, Posting] = {}
         self._thread = threading.Thread(target=self._main, name="ehkafka-letters", daemon=True)
 
-    def sender(self, to: str, complete: Complete) -> TopicSender:
+    def sender(self, to: str, complete: Complete, *, in_history: bool = True) -> TopicSender:
         """Return where one handler posts its letters for a topic; `complete` is its exchange's."""
-        return TopicSender(self, to, complete)
+        return TopicSender(self, to, complete, in_history=in_history)
 
     def start(self, id_s: float = ID_S) -> None:
         """Open the producer, wait up to `id_s` for its id, start the thread.
@@ -133,6 +137,10 @@ class TopicLetters:
     def post(self, posting: Posting) -> None:
         """Take a letter. Never blocks."""
         self._inbox.append(posting)
+        self._wake.set()
+
+    def wake(self) -> None:
+        """See whether a letter is due: the time has jumped. Any thread."""
         self._wake.set()
 
     def _main(self) -> None:
@@ -176,7 +184,7 @@ class TopicLetters:
                 self._report(self._inbox[0], str(failed), self._producer.due_s())
 
     def _take_due(self) -> None:
-        now_s = time.monotonic()
+        now_s = self._clock()
         while self._later and self._later[0][0] <= now_s:
             self._inbox.append(heapq.heappop(self._later)[2])
 
@@ -185,7 +193,7 @@ class TopicLetters:
             return min(IDLE_WAIT_S, self._producer.due_s())
         if not self._later:
             return IDLE_WAIT_S
-        return max(0.0, min(IDLE_WAIT_S, self._later[0][0] - time.monotonic()))
+        return max(0.0, min(IDLE_WAIT_S, self._later[0][0] - self._clock()))
 
     def _send(self, posting: Posting) -> None:
         if posting.ticket.assignment.ended:
@@ -228,7 +236,7 @@ class TopicLetters:
             posting.to,
             complete=posting.complete,
             emit=self._emit,
-            history=self._history,
+            history=self._history if posting.in_history else None,
         )
 
     def _failed(self, posting: Posting, error: KafkaError) -> None:
@@ -258,7 +266,7 @@ class TopicLetters:
         delay_s = min(RETRY_MAX_S, RETRY_FIRST_S * 2 ** min(posting.tries, 10))
         self._report(posting, error, delay_s)
         again = posting._replace(tries=posting.tries + 1)
-        heapq.heappush(self._later, (time.monotonic() + delay_s, next(self._serial), again))
+        heapq.heappush(self._later, (self._clock() + delay_s, next(self._serial), again))
 
     def _report(self, posting: Posting, error: str, retry_s: float | None) -> None:
         origin, offset = posting.letter.origin, posting.letter.offset
@@ -269,11 +277,12 @@ class TopicLetters:
 class TopicSender:
     """One handler's way to one dead-letter topic."""
 
-    def __init__(self, topics: TopicLetters, to: str, complete: Complete) -> None:
+    def __init__(self, topics: TopicLetters, to: str, complete: Complete, *, in_history: bool = True) -> None:
         self._topics = topics
         self._to = to
         self._complete = complete
+        self._in_history = in_history
 
     def post(self, ticket: Ticket, letter: Letter) -> None:
         """Take a letter. Never blocks, never raises."""
-        self._topics.post(Posting(ticket, letter, self._to, self._complete))
+        self._topics.post(Posting(ticket, letter, self._to, self._complete, in_history=self._in_history))

@@ -73,6 +73,14 @@ class Action:
         action.check()
         return action
 
+    def done(self, verb: str) -> str:
+        """Return what is done, as `skipped`, the way it reads: in a preview it would be."""
+        return f"would be {verb}" if self.preview else verb
+
+    def goes(self, where: str) -> str:
+        """Return where something goes, likewise."""
+        return f"would go {where}" if self.preview else f"goes {where}"
+
     def check(self) -> None:
         """Refuse what no run could do. Raises `ActionRefusedError`."""
         if self.target not in ALLOWED:

@@ -75,7 +75,7 @@ class KeyActions:
         wait = f" for {seconds(action.for_s)}" if action.for_s is not None else ""
         kept = ", also after a rebalance" if action.keep else ""
         count = len(found.lane)
-        text = f"{described(found)} paused{wait}{kept}; {counted(count)} of it in line"
+        text = f"{described(found)} {action.done('paused')}{wait}{kept}; {counted(count)} of it in line"
         paused = _paused(found)
         changed = not self._pausing.is_paused(paused)
         if not action.preview:
@@ -109,7 +109,7 @@ class KeyActions:
         if not action.preview:
             self._pausing.resume(paused)
         key = describe_key(paused.key)
-        text = f"key {key} goes on" if is_paused else f"key {key} was not paused"
+        text = f"key {key} {action.goes('on')}" if is_paused else f"key {key} was not paused"
         return _result(action, name, text, count, changed=is_paused)
 
     def _retry(self, action: Action, found: Found) -> ActionResult:
@@ -123,12 +123,13 @@ class KeyActions:
             with found.route.exchange.locked() as dispatcher:
                 dispatcher.holds.retry_key(found.lane.key, found.lane.assignment)
             found.route.exchange.wake_one()
-        return _result(action, found.name, f"{where} retried without waiting any longer", 1)
+        retried = action.done("retried")
+        return _result(action, found.name, f"{where} {retried} without waiting any longer", 1)
 
     def _skip(self, action: Action, found: Found) -> ActionResult:
         self._finder.must_wait(found)
         heads = self._finder.heads(found, all_of_it=action.all)
-        text = f"{described(found)} skipped{_more(len(heads))}"
+        text = f"{described(found)} {action.done('skipped')}{_more(len(heads))}"
         if action.preview:
             return _result(action, found.name, text, len(heads))
         lane, attempt = found.lane, max(1, found.lane.attempts)
@@ -161,9 +162,8 @@ class KeyActions:
         if not action.preview:
             with found.route.exchange.locked():
                 decisions.send_by_hand(found.lane, f"by hand, asked for by {action.by}", count)
-        return _result(
-            action, found.name, f"{described(found)} goes to the dead letters{_more(count)}", count
-        )
+        goes = action.goes("to the dead letters")
+        return _result(action, found.name, f"{described(found)} {goes}{_more(count)}", count)
 
 
 def _paused(found: Found) -> Paused:

@@ -104,12 +104,13 @@ class Steering:
                 raise refused("stopped", f"Nothing was done: handler {route.handler!r} is stopped; start it.")
             if not action.preview:
                 self._pausing.resume(paused)
-            text = f"{name} goes on" if was_paused else f"{name} was not paused by hand"
+            text = f"{name} {action.goes('on')}" if was_paused else f"{name} was not paused by hand"
             return ActionResult(f"{text}.", was_paused, name, is_preview=action.preview)
         if not action.preview:
             self._pausing.pause(paused, action.for_s, keep=action.keep)
         wait = f" for {seconds(action.for_s)}" if action.for_s is not None else ""
-        text = f"{name} paused{wait}: nothing more of it is received, what was received is handled"
+        paused_text = action.done("paused")
+        text = f"{name} {paused_text}{wait}: nothing more of it is received, what was received is handled"
         return ActionResult(f"{text}.", not was_paused, name, is_preview=action.preview)
 
     def _act_on_handler(self, action: Action) -> ActionResult:
@@ -124,7 +125,7 @@ class Steering:
         left = counted(route.dispatcher.unfinished_records)
         text = f"handler {route.handler} " + ("is stopped already" if stops else "was not stopped")
         if changed:
-            text = f"handler {route.handler} started; {left} in line"
-            if stops:
-                text = f"handler {route.handler} stopped: what runs ends, nothing more starts; {left} in line"
+            how = ": what runs ends, nothing more starts" if stops else ""
+            verb = action.done("stopped" if stops else "started")
+            text = f"handler {route.handler} {verb}{how}; {left} in line"
         return ActionResult(f"{text}.", changed, route.handler, is_preview=action.preview)

@@ -42,6 +42,11 @@ def check_app(app: AppOptions) -> None:
     if not app.specs:
         raise ConfigurationError("The app has no handler; register one with @app.handler('topic').")
     for spec in app.specs:
+        if spec.to:
+            raise ConfigurationError(
+                f"On Spark, handler {spec.name!r}: its outputs (to={spec.to[0]!r}) cannot be sent from there "
+                "yet: run the app without Spark, or write the outputs from a query of your own."
+            )
         for reason in _reasons(spec):
             raise ConfigurationError(f"On Spark, handler {spec.name!r}: {reason}")
     for reason in (*_setting_reasons(app.settings), *_hook_reasons(app)):

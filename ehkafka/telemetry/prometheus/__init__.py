@@ -1,5 +1,5 @@
-"""Metrics for Prometheus: what there are (`catalogue`), and how an app's snapshot becomes them (`collector`).
+"""Metrics for Prometheus: how what the `catalogue` beside this room names becomes families (`collector`).
 
-The catalogue needs no third party; prometheus-client turns families into text, and is imported when a
-collector is made. Programs use the face, `ehkafka.metrics`.
+prometheus-client turns families into text, and is imported when a collector is made. Programs use the face,
+`ehkafka.metrics`.
 """

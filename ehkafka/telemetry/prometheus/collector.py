@@ -8,30 +8,20 @@ from __future__ import annotations
 
 import time
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from ehkafka.errors import ConfigurationError, MissingExtraError
-from ehkafka.telemetry.prometheus.catalogue import ALL, APP, HANDLER, MEMBER, PARTITION, Buckets, Metric
+from ehkafka.errors import MissingExtraError
+from ehkafka.telemetry.catalogue import ALL, Buckets, Metric
+from ehkafka.telemetry.measured import begin_measuring, measured
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from prometheus_client import Metric as Family
 
-    from ehkafka.telemetry.prometheus.catalogue import Value
+    from ehkafka.telemetry.catalogue import Value
+    from ehkafka.telemetry.measured import Labels, Source
     from ehkafka.telemetry.snapshot import Snapshot
-
-    Labels = dict[str, str]
-
-
-class Source(Protocol):
-    """What shows metrics: an app, which may be the supervisor of several processes."""
-
-    def snapshot(self) -> Snapshot:
-        """Return its picture of this moment."""
-
-    def measure(self) -> None:
-        """Have it counted from now on how long calls take."""
 
 
 class Collector:
@@ -44,10 +34,7 @@ class Collector:
     def __init__(self, app: Source, *apps: Source) -> None:
         _prometheus()
         self._apps = (app, *apps)
-        if apps:
-            _must_differ([one.snapshot().group for one in self._apps])
-        for one in self._apps:
-            one.measure()
+        begin_measuring("Collector", self._apps)
 
     def describe(self) -> Iterable[Family]:
         """Return the families without samples: a registry refuses a second collector by them."""
@@ -75,14 +62,6 @@ def exposition(collector: Collector, accept: str = "") -> tuple[bytes, str]:
     return encode(collector), content_type
 
 
-def _must_differ(groups: Sequence[str]) -> None:
-    if len(set(groups)) < len(groups):
-        raise ConfigurationError(
-            f"Collector: two apps have the same group ({', '.join(groups)}), and so would their series. Give "
-            "one app all of the handlers, or run it with members."
-        )
-
-
 def _prometheus() -> Any:
     try:
         import prometheus_client  # noqa: PLC0415 - an extra
@@ -108,27 +87,11 @@ class _Families:
 
     def add_app(self, snapshot: Snapshot) -> None:
         """Add what an app shows; of a supervisor that of each of its members."""
-        labels = {"group": snapshot.group}
-        if not snapshot.members:
-            self._add_run(snapshot, labels)
-            return
-        own = [(labels | {"member": str(member.number)}, member) for member in snapshot.members]
-        self._add(MEMBER, own)
-        for of_member, member in own:
-            if member.snapshot is not None:
-                self._add_run(member.snapshot, of_member)
-
-    def _add_run(self, snapshot: Snapshot, labels: Labels) -> None:
-        self._add(APP, [(labels, snapshot)])
-        self._add(HANDLER, [(labels | {"handler": one.handler}, one) for one in snapshot.handlers])
-        named = [(one.partition, one) for one in snapshot.partitions]
-        self._add(
-            PARTITION,
-            [(labels | {"topic": at.topic, "partition": str(at.partition)}, one) for at, one in named],
-        )
+        for metrics, parts in measured(snapshot):
+            self._add(metrics, parts)
 
     def _add(self, metrics: Sequence[Metric[Any]], parts: Sequence[tuple[Labels, Any]]) -> None:
-        """Add a sample of each metric for each part. Parts share their labels: nobody changes them."""
+        """Add a sample of each metric for each part."""
         sample = self._sample
         for metric in metrics:
             read, name, samples = metric.read, metric.name, self._by_name[metric.name].samples

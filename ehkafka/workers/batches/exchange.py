@@ -120,6 +120,18 @@ class BatchExchange(Exchange):
         self.closed = self.plan.is_hurried = True
         self.wake_all()
 
+    def earliest_due_s(self) -> float | None:
+        """Return when the next retry is due, or the next batch goes as it is. Any thread."""
+        due_s = super().earliest_due_s()
+        with self._lock:
+            now_s = self._clock()
+            wait_s = self.plan.wait_s(now_s)
+        dues = (due_s, None if wait_s is None else now_s + wait_s)
+        return min((due for due in dues if due is not None), default=None)
+
+    def _waits_for_time(self) -> bool:
+        return self.plan.wait_s(self._clock()) != 0.0
+
     def _take(self) -> list[Share] | None:
         """Return a batch that may go, else an empty list; None: it is time to leave. Caller has the lock."""
         now_s = self._clock()

@@ -11,12 +11,16 @@ import asyncio
 import threading
 from typing import TYPE_CHECKING, Any
 
+from ehkafka.settings.clock import REAL_CLOCK
 from ehkafka.workers.loop_threads import LoopThreads
 from ehkafka.workers.tasks.loop import new_loop, stopped_loop
+from ehkafka.workers.tasks.other_loop import explain_other_loop
 from ehkafka.workers.tasks.stack import await_stack
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+
+    from ehkafka.settings.clock import Clock
 
 CLOSE_S = 1.0
 
@@ -24,10 +28,13 @@ CLOSE_S = 1.0
 class BatchLoop:
     """One loop on a daemon thread of its own."""
 
-    def __init__(self, name: str, on_death: Callable[[BaseException], None]) -> None:
+    def __init__(
+        self, name: str, on_death: Callable[[BaseException], None], clock: Clock = REAL_CLOCK
+    ) -> None:
         """`on_death` is called when the handler's own code has stopped the loop."""
         self._handler = name
         self._on_death = on_death
+        self._clock = clock
         self._name = f"ehkafka-{name}-loop"
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -35,7 +42,7 @@ class BatchLoop:
 
     def start(self) -> None:
         """Start the loop."""
-        self._loop = new_loop()
+        self._loop = new_loop(self._clock)
         self._blocking.attach(self._loop, self._name)
         self._thread = threading.Thread(target=self._main, args=(self._loop,), name=self._name, daemon=True)
         self._thread.start()
@@ -56,6 +63,7 @@ class BatchLoop:
         assert self._loop is not None
         result, error = asyncio.run_coroutine_threadsafe(_outcome(awaitable), self._loop).result()
         if error is not None:
+            explain_other_loop(error, self._handler, is_callers=False)
             raise error
         return result
 

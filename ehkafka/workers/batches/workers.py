@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from ehkafka.events import Event
     from ehkafka.workers.batches.exchange import BatchExchange
+    from ehkafka.workers.batches.guest_loop import GuestBatchLoop
     from ehkafka.workers.batches.loop import BatchLoop
     from ehkafka.workers.batches.plan import Share
     from ehkafka.workers.protocol import PoolOptions
@@ -42,7 +43,7 @@ class BatchWorkers(ThreadWorkers):
         *,
         call: Callable[[list[Share]], None],
         emit: Callable[[Event], None],
-        loop: BatchLoop | None = None,
+        loop: BatchLoop | GuestBatchLoop | None = None,
     ) -> None:
         super().__init__(exchange, options, invoke=_never)
         self._batches = exchange

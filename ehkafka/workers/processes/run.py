@@ -40,11 +40,13 @@ class BatchRun:
         self._offered = batch.records
         # How many claims came back; None before the batch was taken back.
         self._taken_back: int | None = None
-        # When it was sent; then when the record that runs now was first known to run.
-        self._began_s = self._since_s = time.monotonic()
+        # When it was sent; beside it, when the record that runs now was first known to run.
+        self._began_s = time.monotonic()
+        # By the clock of deadlines.
+        self._since_s = pool.now_s()
         self._is_overdue = False
         # When the batch has taken so long that a slow record is to be looked for.
-        self._overrun_s = self._since_s + self._patience_s()
+        self._overrun_s = self._began_s + self._patience_s()
 
     def run(self) -> None:
         """Send the batch and see it to its end, or the child's."""
@@ -91,7 +93,7 @@ class BatchRun:
             return None
         self._taken_back = claims.take_back()
         if self._offered > 1:
-            self._since_s = time.monotonic()
+            self._since_s = self._pool.now_s()
         return self._offered - self._taken_back
 
     def _take_frames(self, frames: list[pipe.Frame]) -> bool:
@@ -125,7 +127,7 @@ class BatchRun:
             return self._first_check_s()
         if deadline_s is None:
             return ALIVE_CHECK_S
-        left_s = self._since_s + deadline_s - time.monotonic()
+        left_s = self._since_s + deadline_s - self._pool.now_s()
         if left_s <= 0 and not self._is_overdue:
             self._is_overdue = True
             self._link.kill()

@@ -53,6 +53,7 @@ class ProcessWorkers:
         emit: Callable[[Event], None],
         history: History | None = None,
         deadline_s: float | None = None,
+        now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         """`call.bind()`, in the child, gives what is called with a message and its attempt.
 
@@ -70,6 +71,8 @@ class ProcessWorkers:
         self._on_stop = on_stop
         self.history = history
         self.deadline_s = deadline_s
+        # The clock of deadlines.
+        self.now_s = now_s
         self.one_record_turns = options.turn_records_max == 1
         self._emit = emit
         # Set once; `closing` cuts waits short, `is_given_up` says that nobody waits for results any more.

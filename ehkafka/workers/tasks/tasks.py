@@ -66,8 +66,13 @@ class LaneTasks:
         on_failure: Failures,
         deferrals: PendingAnswers | None = None,
         turn_records_max: int = TURN_RECORDS_MAX,
+        is_loop_ending: Callable[[], bool] = lambda: False,
+        explain: Callable[[BaseException], None] = lambda _error: None,
     ) -> None:
-        """Call it on the loop's thread: the present context is what each attempt starts with."""
+        """Call it on the loop's thread: the present context is what each attempt starts with.
+
+        `is_loop_ending` tells whether others end the loop now, and `explain` adds to what a call raised.
+        """
         self.size = size
         # Live tasks, oldest first. Other threads read it through a copy.
         self.live: dict[asyncio.Task[None], LaneTask] = {}
@@ -81,6 +86,8 @@ class LaneTasks:
         self._on_failure = on_failure
         self._deferrals = deferrals
         self._turn_records_max = turn_records_max
+        self._is_loop_ending = is_loop_ending
+        self._explain = explain
         self._context = copy_context()
         # True when the last call left context variables behind. While the fresh context is empty, a copy of
         # the present one tells it by itself: it is true unless it is empty, too.
@@ -99,7 +106,7 @@ class LaneTasks:
 
     def feed(self) -> None:
         """Settle what was handed in, and see to it that ready lanes are taken or will be."""
-        if self.is_dead:
+        if self._is_over():
             return
         exchange = self._exchange
         exchange.settle()
@@ -121,6 +128,18 @@ class LaneTasks:
         for one in list(self.live.values()):
             if one.lane is not None and one.lane.assignment.ended:
                 one.task.cancel("the record's partition is no longer this member's")
+
+    def hold_all(self) -> None:
+        """Hand in the lanes of a loop that was closed: their calls never end. Not on its thread."""
+        self.is_dead = True
+        for one in list(self.live.values()):
+            if (lane := one.lane) is not None:
+                lane.decision = HoldHead("its event loop was closed")
+                self._exchange.returned.append(lane)
+        self.live.clear()
+
+    def _is_over(self) -> bool:
+        return self.is_dead or self._is_loop_ending()
 
     def _fall_asleep(self) -> None:
         if self._gate_is_out:
@@ -230,14 +249,15 @@ class LaneTasks:
     def _failed(self, lane: Lane, error: BaseException) -> None:
         if DEFERRED and self._deferrals is not None:
             self._deferrals.void(lane)
-        if self.is_dead:
+        if self._is_over():
             lane.decision = HoldHead("its event loop died")
         elif not isinstance(error, asyncio.CancelledError) or not lane.assignment.ended:
+            self._explain(error)
             lane.decision = self._on_failure(lane, error)
 
     def _replace(self) -> None:
         """Let another task go on for one that must serve no other lane, unless it is one too many."""
-        if len(self.live) <= self.size and self._exchange.ready_lanes() and not self.is_dead:
+        if len(self.live) <= self.size and self._exchange.ready_lanes() and not self._is_over():
             self._add()
 
     def _find_traces(self) -> bool:

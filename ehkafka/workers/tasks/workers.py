@@ -15,8 +15,10 @@ import traceback
 from typing import TYPE_CHECKING
 
 from ehkafka.lanes.order import describe_key
+from ehkafka.settings.clock import REAL_CLOCK
 from ehkafka.workers.loop_threads import LoopThreads
 from ehkafka.workers.tasks.loop import new_loop, stopped_loop
+from ehkafka.workers.tasks.other_loop import explain_other_loop
 from ehkafka.workers.tasks.stack import await_stack
 from ehkafka.workers.tasks.tasks import LaneTasks
 
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from ehkafka.lanes.lane import Lane
+    from ehkafka.settings.clock import Clock
     from ehkafka.workers.exchange import Exchange
     from ehkafka.workers.protocol import PoolOptions
 
@@ -46,8 +49,10 @@ class AsyncioWorkers:
         options: PoolOptions,
         *,
         invoke: Callable[[Lane], Awaitable[object]],
+        clock: Clock = REAL_CLOCK,
     ) -> None:
         self._exchange = exchange
+        self._clock = clock
         self._size = options.size
         self._invoke = invoke
         self._on_failure = options.on_failure
@@ -62,6 +67,7 @@ class AsyncioWorkers:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tasks: LaneTasks | None = None
         self._blocking = LoopThreads()
+        self._is_loop_ending: Callable[[], bool] = lambda: False
         # A daemon: a handler that never returns must not keep the process from leaving.
         self._name = options.name
         self._thread = threading.Thread(target=self._main, name=f"ehkafka-{options.name}-loop", daemon=True)
@@ -115,7 +121,10 @@ class AsyncioWorkers:
         for one in running[:STACKS_MAX]:
             if (lane := one.lane) is not None and (head := lane.head) is not None:
                 where = f"{lane.assignment.partition}@{head.offset()} key {describe_key(lane.key)}"
-                found[f"{self._thread.name} {where}"] = await_stack(one.task)
+                # A call that blocks instead of awaiting is where the loop is.
+                is_running = getattr(one.task.get_coro(), "cr_running", False)
+                stack = found[self._thread.name] if is_running else await_stack(one.task)
+                found[f"{self._thread.name} {where}"] = stack
         if len(running) > STACKS_MAX:
             found[f"{self._thread.name} …"] = f"and {len(running) - STACKS_MAX} calls more\n"
         return found
@@ -129,7 +138,7 @@ class AsyncioWorkers:
 
     def _main(self) -> None:
         try:
-            with asyncio.Runner(loop_factory=new_loop) as runner:
+            with asyncio.Runner(loop_factory=lambda: new_loop(self._clock)) as runner:
                 self._loop = runner.get_loop()
                 self._blocking.attach(self._loop, self._thread.name)
                 try:
@@ -154,11 +163,16 @@ class AsyncioWorkers:
             on_failure=self._on_failure,
             deferrals=self._deferrals,
             turn_records_max=self._turn_records_max,
+            is_loop_ending=self._is_loop_ending,
+            explain=self._explain,
         )
         self._ready.set()
         tasks.feed()
         await tasks.left
         await _called(self._tear_down)
+
+    def _explain(self, error: BaseException) -> None:
+        explain_other_loop(error, self._name, is_callers=False)
 
     def _died(self, error: BaseException) -> None:
         if self._tasks is not None:

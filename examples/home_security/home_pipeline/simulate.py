@@ -109,8 +109,8 @@ def simulate(options: argparse.Namespace, stop: threading.Event) -> Ledger:
         _send_paced(paced(records, town, stop), sender, ledger, options)
         last_us = time.time_ns() // 1000
     sender.flush()
-    ledger.closing_us = last_us + options.closing_s * SECOND_US
-    sender.send(town.closing(ledger.closing_us))
+    ledger.closing_us = closing_us = last_us + options.closing_s * SECOND_US
+    sender.send(town.closing(closing_us))
     sender.flush()
     ledger.write(options.ledger)
     return ledger

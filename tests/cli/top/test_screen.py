@@ -277,6 +277,26 @@ def test_members_events_and_the_process_have_their_tabs() -> None:
     used(story, states.with_members())
 
 
+def test_what_members_have_noted_says_whose_it_is(tmp_path: Path) -> None:
+    """The stack below is that of the row under the cursor, and a silent member is named above."""
+
+    async def story(seen: Seen) -> None:
+        assert "Member 2 does not answer" in seen.text("#reasons")
+        assert "member 1" in seen.text("#key-text")
+        await seen.pilot.press("3")
+        assert [row[3].partition(": ")[0] for row in seen.rows("errors")] == ["Member 1", "Member 2"]
+        assert "line 41" in seen.text("#error-text")
+        await seen.pilot.press("down")
+        assert "line 99" in seen.text("#error-text")
+        kept = os.environ.get("EHKAFKA_PICTURES")
+        seen.app.save_screenshot("noted.svg", path=kept or str(tmp_path))
+        await seen.pilot.press("5")
+        whose = [re.findall(r"^Member \d", row[2]) for row in seen.rows("events")]
+        assert whose == [["Member 2"], [], ["Member 2"], ["Member 1"], ["Member 1"]]
+
+    used(story, states.noted_by_members())
+
+
 def test_it_ends_while_an_answer_is_on_its_way() -> None:
     """A slow server delays nobody but itself, and its late answer finds no screen."""
 

@@ -113,3 +113,74 @@ def test_without_textual_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
     with pytest.raises(MissingExtraError, match=r"pip install 'ehkafka\[top\]'"):
         start.top("127.0.0.1:1", None)
+
+
+@pytest.mark.parametrize(
+    ("where", "is_app"),
+    [
+        ("shop.orders:app", True),
+        ("shop/orders.py", True),
+        ("shop/orders.py:app", True),
+        ("127.0.0.1:8080", False),
+        ("http://h:1/ops", False),
+        ("https://[::1]:8080", False),
+        ("[::1]:8080", False),
+        ("broker", False),
+    ],
+)
+def test_an_app_and_an_address_are_kept_apart(
+    where: str, is_app: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the name behind its colon, or the file's ending; a port is no name."""
+    asked: list[str] = []
+
+    def note(one: str, *_: Any) -> Any:
+        asked.append(one)
+        raise ConfigurationError("enough")
+
+    monkeypatch.setattr(start, "_loaded" if is_app else "Door", note)
+    with pytest.raises(ConfigurationError, match="enough"):
+        start.top(where, None)
+    assert asked == [where]
+
+
+APP = """
+import ehkafka
+from ehkafka.http import Http
+
+app = ehkafka.App(group="g", endpoint=ehkafka.Endpoint.kafka("127.0.0.1:1"), start="earliest", http={http})
+
+@app.handler("t")
+def handle(record): ...
+"""
+
+
+def test_an_app_that_serves_is_asked_there_by_its_own_token(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At this machine's address where it serves all; a token that is given counts instead of it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "its_token").write_text("its-token-of-24-characters")
+    (tmp_path / "other_token").write_text("another-of-24-characters")
+    double = HttpDouble(states.healthy())
+    with served(double) as url:
+        port = url.rpartition(":")[2]
+        http = f'Http(address="0.0.0.0:{port}", token_file={str(tmp_path / "its_token")!r})'
+        (tmp_path / "served_app.py").write_text(APP.format(http=http))
+        for token_file in (None, tmp_path / "other_token"):
+            with pytest.raises(ConfigurationError, match="needs a terminal"):
+                start.top("served_app:app", token_file)
+    assert double.authorizations == ["Bearer its-token-of-24-characters", "Bearer another-of-24-characters"]
+    with pytest.raises(EndpointError, match=r"does not answer.* ehkafka run served_app:app"):
+        start.top("served_app:app", None)
+
+
+def test_an_app_is_not_started_without_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would join its group and consume, for nobody."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "unserved_app.py").write_text(APP.format(http=None))
+    monkeypatch.setattr("ehkafka.App.run", lambda *_, **_more: pytest.fail("it was started"))
+    with pytest.raises(ConfigurationError, match="needs a terminal"):
+        start.top("unserved_app:app", None)

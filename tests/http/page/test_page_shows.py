@@ -91,6 +91,24 @@ def test_members_are_listed_and_only_web_addresses_are_links(shown: Shown, brows
     assert browser_page.get_attribute("#elsewhere a", "href") == "http://10.0.0.7:8080/"
 
 
+def test_what_members_have_noted_says_whose_it_is(shown: Shown, browser_page: Any, tmp_path: Path) -> None:
+    """Errors of one kind stand apart for each; a member that is silent is named above."""
+    shown(states.noted_by_members())
+    assert "Member 2 does not answer" in text(browser_page, "#notes")
+    heads = browser_page.locator("#error-list .list-head").all_inner_texts()
+    assert [("member 1" in one, "member 2" in one, "25×" in one) for one in heads] == [
+        (True, False, True),
+        (False, True, False),
+    ]
+    browser_page.click("#error-list li:nth-child(2) summary")
+    assert "line 99" in text(browser_page, "#error-list li:nth-child(2) pre")
+    events = browser_page.locator("#event-list li").all_inner_texts()
+    assert ["member" in one for one in events] == [False, True, True, True]
+    assert "member 2:" in text(browser_page, "#rebalance-list li")
+    assert "member 1" in card(browser_page, "readings/3@91003").inner_text()
+    picture(browser_page, tmp_path / "noted.png")
+
+
 def test_events_come_as_they_happen(shown: Shown, browser_page: Any) -> None:
     """Before the next state has them."""
     double = shown(states.healthy(), every_s=4.0)

@@ -84,6 +84,14 @@ def _stays_paused_after_revoke() -> bool:
     return bool(flow.paused)
 
 
+def _who_never_moved_goes_on_with_the_others() -> bool:
+    flow = FlowControl(FlowLimits(1_000, consume_records_max=10))
+    loads = _loads(620, 380)
+    flow.to_pause_all(loads)
+    loads[1].backlog_records = 0
+    return loads[0].partition in flow.to_resume(loads, Amounts(620, 0), 1.0)
+
+
 MUTANTS = [
     Mutant(
         "what is parked beyond its budget is taken anew",
@@ -138,6 +146,13 @@ MUTANTS = [
         " and now_s >= pause.again_s",
         "",
         _tries_a_stuck_one_at_once,
+    ),
+    Mutant(
+        "who never moved goes on beside the others",
+        FlowControl.to_resume,
+        "self._keep_as_stuck(still, now_s)",
+        "pass",
+        _who_never_moved_goes_on_with_the_others,
     ),
     Mutant(
         "a batch fills the backlog",

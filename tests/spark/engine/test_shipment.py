@@ -7,13 +7,16 @@ import pickle
 import subprocess
 import sys
 import threading
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
 import ehkafka
 from ehkafka.errors import ConfigurationError
 from ehkafka.spark.engine.tasks.shipment import Shipment, pack, unpack
+from tests.kit.simulated.message import SimulatedMessage
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,6 +38,57 @@ def test_a_function_inside_of_another_travels_by_value(lab: Any) -> None:
     assert spec.order_by is ehkafka.by_partition
     assert spec.on_failure == ehkafka.DeadLetter("dead")
     assert shipment.as_settings().group == "g"
+
+
+def test_a_payloads_type_travels_with_its_handler(lab: Any) -> None:
+    """Also one that is only local; what is unpacked decodes as what was packed."""
+    app = lab.make_app(max_age=None)
+
+    @dataclass
+    class Reading:
+        celsius: float
+
+    @app.handler("t")
+    def handle(reading: Reading | None) -> float:
+        return -1.0 if reading is None else reading.celsius
+
+    (spec,) = unpack(pack(Shipment.of(lab.parts_of(app)))).specs
+    called = spec.of_record(spec.function)
+    assert called(SimulatedMessage("t", 0, 0, value=b'{"celsius": 1.5}')) == 1.5
+    assert called(SimulatedMessage("t", 0, 0, value=None)) == -1.0
+    with pytest.raises(ehkafka.RejectRecord, match="celsius: Expected `float`, got `str`"):
+        called(SimulatedMessage("t", 0, 0, value=b'{"celsius": "x"}'))
+
+
+def test_a_struct_that_loses_its_fields_is_refused(lab: Any) -> None:
+    """By value it arrives empty; handlers would be given structs with nothing in them."""
+    app = lab.make_app(max_age=None)
+
+    class Local(msgspec.Struct):
+        celsius: float
+
+    @app.handler("t")
+    def handle(reading: Local) -> None: ...
+
+    program = (
+        "import sys; from ehkafka.spark.engine.tasks.shipment import unpack; unpack(sys.stdin.buffer.read())"
+    )
+    packed = pack(Shipment.of(lab.parts_of(app)))
+    ended = subprocess.run([sys.executable, "-c", program], input=packed, capture_output=True, check=False)
+    assert b"Local came without its fields: define it in a module" in ended.stderr
+
+
+def test_a_decoder_that_cannot_be_pickled_is_named(lab: Any) -> None:
+    """Such as one with a registry's client."""
+    app, lock = lab.make_app(), threading.Lock()
+
+    def decode(value: bytes) -> bytes:
+        with lock:
+            return value
+
+    app.handler("t", decoder=decode)(lambda payload: None)
+    with pytest.raises(ConfigurationError, match=r"^what handler '<lambda>' decodes to cannot be sent"):
+        pack(Shipment.of(lab.parts_of(app)))
 
 
 @pytest.mark.parametrize("what", ["handler", "middleware", "on_error", "on_worker_start", "dead letters"])

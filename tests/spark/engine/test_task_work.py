@@ -43,6 +43,30 @@ def test_every_record_has_an_outcome_and_is_counted(lab: Any) -> None:
     assert (results[1].last_offset, results[1].last_timestamp_ms) == (299, 1299)
 
 
+@pytest.mark.parametrize("kind", ["threads", "asyncio", "batches"])
+def test_payloads_are_decoded_in_the_task(lab: Any, kind: str) -> None:
+    """What does not fit is rejected before the handler runs; `b"x"` is no JSON."""
+    app, seen = lab.make_app(), []
+    good = [SimulatedMessage("t", 0, n, b"k", b'{"n": %d}' % n) for n in (0, 2)]
+    log = [good[0], SimulatedMessage("t", 0, 1, b"k", b"x"), good[1]]
+
+    def handle(payload: dict[str, int]) -> None:
+        seen.append(payload["n"])
+
+    async def handle_async(payload: dict[str, int]) -> None:
+        seen.append(payload["n"])
+
+    def handle_batch(batch: ehkafka.Batch[dict[str, int]]) -> None:
+        seen.extend(payload["n"] for payload in batch.values)
+
+    register = app.batch_handler if kind == "batches" else app.handler
+    function = {"threads": handle, "asyncio": handle_async, "batches": handle_batch}[kind]
+    register("t", on_failure=ehkafka.Skip())(function)
+    (result,) = lab.run_task(app, log)
+    assert seen == [0, 2]
+    assert (result.finished, result.skipped) == (2, 1)
+
+
 @pytest.mark.parametrize("kind", ["threads", "asyncio"])
 def test_per_key_order_is_kept_with_retries(lab: Any, kind: str) -> None:
     """Per key, starts follow offsets and no two overlap, retries included."""

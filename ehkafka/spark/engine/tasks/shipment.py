@@ -82,6 +82,7 @@ class Shipment:
         for spec in self.specs:
             where = f"handler {spec.name!r}"
             yield where, spec.function
+            yield f"what {where} decodes to", spec.payload
             yield f"order_by of {where}", spec.order_by
             yield f"retry of {where}", spec.retry
             if isinstance(spec.on_failure, DeadLetter):

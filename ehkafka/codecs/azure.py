@@ -1,0 +1,199 @@
+"""Azure Schema Registry: payloads as its Avro and JSON encoders write them, decoded by the schema they name.
+
+The schema's id stands in the `content-type` header: `avro/binary+<id>`, or
+`application/json;serialization=Json+<id>`. Each schema is asked for once and kept. A registry that cannot be
+asked is no fault of the record: it is retried later, as often as that takes, and its key waits. Called by
+workers. Needs the extra `[avro]`. No live registry was tried: the formats are those of Microsoft's packages.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import time
+from io import BytesIO
+from typing import TYPE_CHECKING, Any, Final
+
+from ehkafka.codecs.reason import of_library, of_own_code
+from ehkafka.errors import MissingExtraError
+from ehkafka.headers.reading import content_type
+from ehkafka.records.signals import RetryLater
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ehkafka.records import Record
+
+RETRY_S: Final = 2.0
+"""After how many seconds a record is retried whose schema could not be asked for."""
+SCHEMAS_MAX: Final = 1_000
+"""How many schemas are kept. An event names one, and anybody may name many."""
+UNKNOWN_S: Final = 10.0
+"""How long it counts that the registry does not know an id."""
+
+_AVRO = "avro/binary"
+_JSON = "application/json;serialization=json"
+# As long as the service makes them, and longer; what stands in an address must not lead elsewhere.
+_ID = re.compile(r"[0-9A-Za-z_-]{1,64}")
+# A worker waits for these: the record is retried anyway.
+_CLIENT_OPTIONS = {"retry_total": 1, "connection_timeout": 5, "read_timeout": 10}
+# What reading raises about the bytes. Not what a defect raises, such as `TypeError`.
+_OF_THE_PAYLOAD = (ValueError, LookupError, ArithmeticError, EOFError)
+
+
+class NoSchema(ValueError):  # noqa: N818 - says what the payload lacks, not that something broke
+    """A record names no schema, or one that nobody knows. Its text shows nothing of the payload."""
+
+
+class AzureSchemaRegistry:
+    """Decodes by the schemas of one namespace: `decoder=AzureSchemaRegistry("home.servicebus.windows.net")`.
+
+    `credential` is one of azure-identity; without it the machine's own is found as `DefaultAzureCredential`
+    does. `client`, in place of both, is a `SchemaRegistryClient` with options of the user's own.
+    """
+
+    name = "its schema in Azure's registry"
+    content_type = None
+    may_block = True
+    gives_plain = True
+
+    def __init__(self, namespace: str = "", credential: Any = None, *, client: Any = None) -> None:
+        self._namespace = namespace
+        self._credential = credential
+        self._client = client
+        # By a schema's format and id: its decoder, or until when it is unknown. Written under the lock.
+        self._known: dict[str, Callable[[bytes], Any] | float] = {}
+        # Until when nobody asks again, since the registry did not answer.
+        self._down_until_s = 0.0
+        self._lock = threading.Lock()
+        _load()
+
+    def __reduce__(self) -> tuple[type[AzureSchemaRegistry], tuple[str, Any]]:
+        if self._namespace == "":
+            raise TypeError("a client cannot be pickled: give AzureSchemaRegistry the namespace instead")
+        return type(self), (self._namespace, self._credential)
+
+    def __repr__(self) -> str:
+        return f"AzureSchemaRegistry({self._namespace!r})"
+
+    def decode_message(self, record: Record) -> Any:
+        """Return the record's value. Raises `RetryLater` while its schema cannot be asked for."""
+        kind, schema_id = _named_schema(content_type(record))
+        known = self._known.get(f"{kind}+{schema_id}")
+        if not callable(known):
+            known = self._asked(kind, schema_id)
+        return known(record.value() or b"")
+
+    def decode(self, value: bytes) -> Any:
+        """Refuse: the bytes alone do not say which schema they have."""
+        raise TypeError(f"{len(value)} bytes alone name no schema: the record's content-type header does")
+
+    def encode(self, value: Any) -> bytes:
+        """Refuse: Microsoft's encoders write the header, too."""
+        raise TypeError(f"a {type(value).__qualname__} is encoded by azure-schemaregistry's own encoders")
+
+    def misfit(self, error: Exception) -> str | None:
+        """Return why the payload does not fit."""
+        if isinstance(error, NoSchema):
+            return str(error)
+        if (known := of_library(error)) is not None:
+            return known
+        return of_own_code(error) if isinstance(error, _OF_THE_PAYLOAD) else None
+
+    def _asked(self, kind: str, schema_id: str) -> Callable[[bytes], Any]:
+        with self._lock:  # one asks, the others wait for the answer
+            name, now_s = f"{kind}+{schema_id}", time.monotonic()
+            known = self._known.get(name)
+            if callable(known):
+                return known
+            if known is not None and now_s < known:
+                raise _unknown(schema_id)
+            if now_s < self._down_until_s:
+                raise RetryLater(RETRY_S, "the schema registry did not answer a moment ago")
+            if len(self._known) >= SCHEMAS_MAX:
+                self._known.pop(next(iter(self._known)))
+            definition = self._definition(schema_id)
+            # Until a decoder of it is made. A schema that cannot be read counts as unknown, too.
+            self._known[name] = time.monotonic() + UNKNOWN_S
+            if definition is None:
+                raise _unknown(schema_id)
+            decode = _avro(definition, schema_id) if kind == _AVRO else _json(definition, schema_id)
+            self._known[name] = decode
+            return decode
+
+    def _definition(self, schema_id: str) -> str | None:
+        from azure.core.exceptions import AzureError, ResourceNotFoundError  # noqa: PLC0415
+
+        try:
+            return str(self._opened().get_schema(schema_id).definition)
+        except ResourceNotFoundError:
+            return None
+        except (AzureError, OSError) as error:
+            self._down_until_s = time.monotonic() + RETRY_S / 2
+            # Without the client's own text: it may hold what the service answered.
+            kind, status = type(error).__qualname__, getattr(error, "status_code", None)
+            reason = f"it answered with HTTP status {status}" if status else kind
+            raise RetryLater(RETRY_S, f"the schema registry cannot be asked: {reason}") from None
+
+    def _opened(self) -> Any:
+        if self._client is None:
+            from azure.identity import DefaultAzureCredential  # noqa: PLC0415
+            from azure.schemaregistry import SchemaRegistryClient  # noqa: PLC0415
+
+            credential = self._credential or DefaultAzureCredential()
+            self._client = SchemaRegistryClient(self._namespace, credential, **_CLIENT_OPTIONS)
+        return self._client
+
+
+def _load() -> None:
+    try:
+        import azure.schemaregistry  # noqa: F401, PLC0415
+        import fastavro  # noqa: F401, PLC0415
+        import jsonschema  # noqa: F401, PLC0415
+    except ImportError as error:
+        raise MissingExtraError(
+            f"AzureSchemaRegistry needs {error.name}: pip install 'ehkafka[avro]'."
+        ) from None
+
+
+def _named_schema(written: str | None) -> tuple[str, str]:
+    """Return format and id of a content type, as the encoders write it."""
+    kind, plus, schema_id = (written or "").replace(" ", "").rpartition("+")
+    if not plus or kind.lower() not in (_AVRO, _JSON) or _ID.fullmatch(schema_id) is None:
+        raise NoSchema("its content-type header names no schema, as avro/binary+<id> does")
+    return kind.lower(), schema_id
+
+
+def _unknown(schema_id: str) -> NoSchema:
+    return NoSchema(f"the registry has no schema {schema_id} of its format")
+
+
+def _avro(definition: str, schema_id: str) -> Callable[[bytes], Any]:
+    import fastavro  # noqa: PLC0415
+
+    try:
+        schema = fastavro.parse_schema(json.loads(definition))
+    except Exception as error:
+        raise NoSchema(f"its schema {schema_id} is no schema of Avro") from error
+    return lambda value: fastavro.schemaless_reader(BytesIO(value), schema, None)
+
+
+def _json(definition: str, schema_id: str) -> Callable[[bytes], Any]:
+    import jsonschema  # noqa: PLC0415
+    import referencing.jsonschema  # noqa: PLC0415
+
+    try:
+        schema = json.loads(definition)
+        kind = jsonschema.validators.validator_for(schema)
+        kind.check_schema(schema)
+        # With a registry of its own it never loads what a schema refers to from the network.
+        check = kind(schema, registry=referencing.jsonschema.EMPTY_REGISTRY)
+    except Exception as error:
+        raise NoSchema(f"its schema {schema_id} is no JSON schema") from error
+
+    def decode(value: bytes) -> Any:
+        check.validate(found := json.loads(value))
+        return found
+
+    return decode

@@ -1,0 +1,117 @@
+"""confluent-kafka's deserialisers as codecs: Avro, JSON Schema and Protobuf by a Confluent schema registry.
+
+`decoder=AvroDeserializer(client)`: the client and its settings are the user's own. A registry that cannot be
+asked is no fault of the record: it is retried later, as often as that takes, and its key waits. Called by
+workers; a call may wait for the registry, once for each schema.
+"""
+
+from __future__ import annotations
+
+import traceback
+from typing import TYPE_CHECKING, Any, Final
+
+from ehkafka.codecs.reason import of_library, of_own_code
+from ehkafka.records.signals import RetryLater
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ehkafka.records import Record
+
+RETRY_S: Final = 2.0
+"""After how many seconds a record is retried whose registry could not be asked."""
+
+# What a registry answers where it has no such schema, subject or version.
+_UNKNOWN: Final = {40400, 40401, 40402, 40403}
+_CLIENTS: Final = ("httpx", "httpx2", "httpcore", "httpcore2", "authlib")
+_CHAIN_MAX: Final = 8
+# Of the payload, where nothing of the registry stands behind it. A `TypeError` is a defect's.
+_OF_THE_PAYLOAD = (ValueError, LookupError, ArithmeticError, EOFError)
+
+
+class ConfluentCodec:
+    """Decodes by one of confluent's deserialisers, which knows the record's topic and headers."""
+
+    content_type = None
+    may_block = True
+    gives_plain = True
+
+    def __init__(self, deserializer: Any) -> None:
+        self._deserializer = deserializer
+        self.name = type(deserializer).__qualname__
+
+    def decode_message(self, record: Record) -> Any:
+        """Return the record's value. Raises `RetryLater` while the registry cannot be asked."""
+        from confluent_kafka.serialization import MessageField, SerializationContext  # noqa: PLC0415
+
+        context = SerializationContext(record.topic(), MessageField.VALUE, [*record.headers()])
+        return self._decoded(record.value(), context)
+
+    def decode(self, value: bytes) -> Any:
+        """Return what the bytes say, without topic and headers."""
+        return self._decoded(value, None)
+
+    def encode(self, value: Any) -> bytes:
+        """Refuse: confluent's serialisers are objects of their own."""
+        raise TypeError(f"a {type(value).__qualname__} cannot be encoded by {self.name}")
+
+    def misfit(self, error: Exception) -> str | None:
+        """Return why the payload does not fit: it is damaged, or nobody knows its schema."""
+        if any(_is_unknown_schema(one) for one in _chain(error)):
+            return "the registry does not know its schema"
+        if any(_is_of_registry(one) for one in _chain(error)):
+            return None
+        if (known := next(filter(None, map(of_library, _chain(error))), None)) is not None:
+            return known
+        if isinstance(error, _OF_THE_PAYLOAD) or type(error).__name__ == "SerializationError":
+            return of_own_code(error)
+        return None
+
+    def _decoded(self, value: bytes | None, context: Any) -> Any:
+        try:
+            return self._deserializer(value, context)
+        except Exception as error:
+            if (reason := _outage(error)) is None:
+                raise
+            # Without the client's own text: it may hold the address with its password.
+            raise RetryLater(RETRY_S, f"the schema registry cannot be asked: {reason}") from None
+
+
+def _outage(error: BaseException) -> str | None:
+    """Return what keeps the registry from an answer; None where it gave one, or was not asked."""
+    chain = list(_chain(error))
+    if any(_is_unknown_schema(one) for one in chain):
+        return None
+    found = next((one for one in chain if _is_of_registry(one)), None)
+    if found is None:
+        return None
+    status = getattr(found, "http_status_code", None)
+    return f"it answered with HTTP status {status}" if status else type(found).__qualname__
+
+
+def _is_unknown_schema(error: BaseException) -> bool:
+    return getattr(error, "http_status_code", None) == 404 and getattr(error, "error_code", None) in _UNKNOWN
+
+
+def _is_of_registry(error: BaseException) -> bool:
+    """Tell whether an error is of the way to the registry, or the registry's own."""
+    kind = type(error)
+    library = kind.__module__.partition(".")[0]
+    if isinstance(error, OSError) or library in _CLIENTS or _is_of_client(error):
+        return True
+    return library == "confluent_kafka" and kind.__name__ in ("SchemaRegistryError", "OAuthTokenError")
+
+
+def _is_of_client(error: BaseException) -> bool:
+    """Tell whether the client raised it: what is no JSON is a plain `ValueError` there, too."""
+    frames = traceback.walk_tb(error.__traceback__)
+    return any(frame.f_globals.get("__name__", "").endswith(".schema_registry_client") for frame, _ in frames)
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    one: BaseException | None = error
+    for _ in range(_CHAIN_MAX):
+        if one is None:
+            return
+        yield one
+        one = one.__cause__ or one.__context__

@@ -1,0 +1,56 @@
+"""What pydantic decodes: its models and dataclasses, and lists, dicts and unions of them."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+from ehkafka.codecs.plain import to_json
+from ehkafka.codecs.reason import of_pydantic
+from ehkafka.codecs.typed import name_of
+from ehkafka.errors import ConfigurationError, describe
+from ehkafka.wording import ended
+
+
+def is_for(annotation: Any) -> bool:
+    """Tell whether pydantic is to decode it: the type, or one inside of it, is pydantic's own."""
+    return hasattr(annotation, "__pydantic_validator__") or any(map(is_for, get_args(annotation)))
+
+
+class ModelCodec:
+    """Decodes JSON to a model, by the model's own rules."""
+
+    content_type = "application/json"
+
+    def __init__(self, annotation: Any) -> None:
+        import pydantic  # noqa: PLC0415 - whoever has a model has it
+
+        self._annotation = annotation
+        self.name = name_of(annotation)
+        try:
+            adapter: Any = pydantic.TypeAdapter(annotation)
+            # A model whose fields name what is not there yet is made, and fails at its first payload.
+            adapter.rebuild(raise_errors=True)
+        except Exception as error:
+            raise ConfigurationError(
+                f"the type {self.name} cannot be decoded: {ended(describe(error))} Correct the type, or give "
+                "decoder=, a function of the bytes."
+            ) from error
+        self._adapter = adapter
+        self.decode = adapter.validate_json
+
+    def convert(self, value: Any) -> Any:
+        """Return plain values, as Avro or Protobuf gave them, as this type."""
+        return self._adapter.validate_python(value)
+
+    def encode(self, value: Any) -> bytes:
+        """Return a value as JSON."""
+        return to_json(value)
+
+    def misfit(self, error: Exception) -> str | None:
+        """Return why the payload does not fit: the first field, and how many more there are."""
+        import pydantic  # noqa: PLC0415
+
+        return of_pydantic(error) if isinstance(error, pydantic.ValidationError) else None
+
+    def __reduce__(self) -> tuple[type[ModelCodec], tuple[Any]]:
+        return type(self), (self._annotation,)

@@ -1,0 +1,105 @@
+"""What the drop-in's constructors and methods take by name, so that editors know each and check its value.
+
+For type checkers. librdkafka's own properties have dots in their names, so a program gives them in a dict;
+what is left are confluent-kafka's callbacks and a few more. The words on what is ours are those of
+`Consumer`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypedDict
+
+if TYPE_CHECKING:
+    import logging
+    from collections.abc import Callable, Collection
+
+    from confluent_kafka import KafkaError
+    from confluent_kafka import TopicPartition as KafkaPartition
+
+    from ehkafka.checkpoints.store_mirror import MirrorChoice
+    from ehkafka.consumer.deviations import Deviation
+    from ehkafka.consumer.program_settings import SyncCommit
+    from ehkafka.endpoint import Endpoint
+
+    RebalanceCallback = Callable[[Any, list[KafkaPartition]], Any]
+
+
+class ClientProperties(TypedDict, total=False):
+    """What confluent-kafka's consumers take by name."""
+
+    on_commit: Callable[[KafkaError | None, list[KafkaPartition]], object]
+    """Called with the answer of each commit, in a later `poll`."""
+
+    error_cb: Callable[[KafkaError], object]
+    """Called with errors that librdkafka keeps trying to fix."""
+
+    stats_cb: Callable[[str], object]
+    """Called with librdkafka's statistics as JSON, each `statistics.interval.ms`."""
+
+    throttle_cb: Callable[[Any], object]
+    """Called when a broker has throttled a request, with a `confluent_kafka.ThrottleEvent`."""
+
+    oauth_cb: Callable[[str], tuple[str, float] | tuple[str, float, str, dict[str, str]]]
+    """Called for a token, with `sasl.oauthbearer.config`; returns it and when it ends."""
+
+    logger: logging.Logger
+    """Where librdkafka's own log lines go."""
+
+    log_level: int
+    """Which of these there are, by syslog's numbers."""
+
+    debug: str
+    """librdkafka's debug contexts, such as `"cgrp,fetch"`."""
+
+
+class ConsumerOptions(ClientProperties, total=False):
+    """What `DeserializingConsumer` takes beside its dict: as `Consumer` does."""
+
+    endpoint: Endpoint | None
+    """Default `None`: an `ehkafka.Endpoint`. The dict then needs no address or credentials; its values
+    win where Event Hubs permits them.
+    """
+
+    mirror: MirrorChoice | None
+    """Default `None`: where commits are copied to, and where a partition without a commit begins."""
+
+    contiguous: bool
+    """Default `False`: whether records may be finished in any order, by any thread."""
+
+    unmarked_records_max: int
+    """Records, default `50_000`: with `contiguous`, how many may be delivered and not marked as done, all
+    partitions together.
+    """
+
+    unmarked_bytes_max: int
+    """Bytes, default `128 * 1024 * 1024`: the same in bytes."""
+
+    sync_commit: SyncCommit
+    """Default `"acknowledged"`: when a synchronous commit returns. `"deferred"`: when it is accepted, as
+    if it were asynchronous; its answer is logged if it is a refusal.
+    """
+
+    as_confluent: Collection[Deviation]
+    """Default `()`: names of what is to be done in confluent-kafka's way, such as
+    `"bare_commit"`.
+    """
+
+
+class RebalanceCallbacks(TypedDict, total=False):
+    """What `subscribe` takes by name."""
+
+    on_assign: RebalanceCallback | None
+    """Called with new partitions, before the first message of theirs."""
+
+    on_revoke: RebalanceCallback | None
+    """Called with partitions that go, while they are still ours."""
+
+    on_lost: RebalanceCallback | None
+    """Called with partitions that are gone already; `on_revoke` is, where this is not given."""
+
+
+class TimeLimit(TypedDict, total=False):
+    """What `committed` takes by name."""
+
+    timeout: float
+    """How long to wait, in seconds."""

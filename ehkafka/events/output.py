@@ -1,0 +1,94 @@
+"""What becomes of handlers' outputs."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from ehkafka.events.event import Event
+from ehkafka.wording import counted, seconds
+from ehkafka.wording.line import clause, ending, plain
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from ehkafka.records import TopicPartition
+
+__all__ = ["OutputProblem", "OutputProducerReplaced", "OutputRefused", "OutputsSentInVain"]
+
+
+@dataclass(frozen=True, slots=True)
+class OutputRefused(Event):
+    """The broker refuses an output for good. It is sent again after `retry_s`; `None`: see `decision`."""
+
+    level: ClassVar[int] = logging.ERROR
+    partition: TopicPartition
+    offset: int
+    to: str
+    attempt: int
+    error: str
+    retry_s: float | None
+    decision: str
+
+    def sentence(self) -> str:
+        then = self.decision if self.retry_s is None else f"it is sent again in {seconds(self.retry_s)}"
+        return (
+            f"An output of {self.partition}@{self.offset} to {plain(self.to)} was refused, attempt "
+            f"{self.attempt}: {clause(self.error)}; {then}. Nothing is committed past this record meanwhile."
+        )
+
+    def subject(self) -> Hashable:
+        return (self.to, self.retry_s is None)
+
+
+@dataclass(frozen=True, slots=True)
+class OutputsSentInVain(Event):
+    """An attempt failed after it had sent something: that stays sent, and a retry sends it again."""
+
+    level: ClassVar[int] = logging.WARNING
+    partition: TopicPartition
+    offset: int
+    attempt: int
+    sent: int
+    acknowledged: int
+
+    def sentence(self) -> str:
+        return (
+            f"Attempt {self.attempt} of {self.partition}@{self.offset} failed after it had sent "
+            f"{counted(self.sent, 'output')}, of which {self.acknowledged} are acknowledged; another attempt "
+            "sends them again."
+        )
+
+    def subject(self) -> Hashable:
+        return self.partition.topic
+
+
+@dataclass(frozen=True, slots=True)
+class OutputProducerReplaced(Event):
+    """The outputs' producer was given up; another one is opened after `wait_s`. No output is lost."""
+
+    level: ClassVar[int] = logging.WARNING
+    reason: str
+    wait_s: float
+
+    def sentence(self) -> str:
+        return (
+            f"The outputs' producer is replaced in {seconds(self.wait_s)}: {ending(self.reason)} "
+            "Outputs that were not acknowledged are then sent again, in their order."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class OutputProblem(Event):
+    """No producer of outputs could be opened. The next try is in `retry_s`."""
+
+    level: ClassVar[int] = logging.ERROR
+    error: str
+    retry_s: float
+
+    def sentence(self) -> str:
+        return (
+            f"Outputs wait, because no producer could be opened: {clause(self.error)}; the next try is in "
+            f"{seconds(self.retry_s)}."
+        )

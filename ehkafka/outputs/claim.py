@@ -1,0 +1,118 @@
+"""A claim: the records that a call handles, and the outputs it made of them.
+
+Made by the worker before the call. The counts are written under the book's lock; `is_over` by whoever ends
+the call, on its worker.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ehkafka.lanes.assignment import Assignment
+    from ehkafka.outputs.outlet import Outlet
+    from ehkafka.records.deferral import Deferred
+
+
+class Claim:
+    """One call of a handler. `inputs` are the assignment and the offset of each record that it was given."""
+
+    __slots__ = (
+        "acknowledged",
+        "attempt",
+        "batch",
+        "inputs",
+        "is_over",
+        "messages",
+        "on_refused",
+        "on_settled",
+        "outlet",
+        "posted",
+        "token",
+        "unsettled",
+    )
+
+    def __init__(
+        self, outlet: Outlet, inputs: tuple[tuple[Assignment, int], ...], messages: Any, attempt: int
+    ) -> None:
+        self.outlet = outlet
+        self.inputs = inputs
+        self.messages = messages
+        self.attempt = attempt
+        # What a batch handler was given, which its results are known by.
+        self.batch: object = None
+        # Outputs that were posted; of these, acknowledged; and neither acknowledged nor given up.
+        self.posted = 0
+        self.acknowledged = 0
+        self.unsettled = 0
+        # The call has returned or raised, and its record is not deferred.
+        self.is_over = False
+        self.token: Deferred | None = None
+        # Whoever waits for the outputs, where the key's next record does.
+        self.on_settled: Callable[[], object] | None = None
+        self.on_refused: Callable[[BaseException], object] | None = None
+
+    @property
+    def has_ended(self) -> bool:
+        """Tell whether a record of it belongs to another epoch by now, so that nothing may be sent for it."""
+        return any(assignment.ended for assignment, _ in self.inputs)
+
+    @property
+    def where(self) -> str:
+        """The first record, for messages."""
+        assignment, offset = self.inputs[0]
+        return f"{assignment.partition}@{offset}"
+
+
+class Output:
+    """One message on its way. Written by its worker until it is in the book, then by the sender's thread.
+
+    `is_dropped` is set under the book's lock when its epoch ends: then nobody sends it any more.
+    """
+
+    __slots__ = (
+        "answers",
+        "claim",
+        "group",
+        "headers",
+        "is_dropped",
+        "key",
+        "partition",
+        "serial",
+        "size",
+        "topic",
+        "value",
+    )
+
+    def __init__(
+        self,
+        claim: Claim,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None,
+        headers: Any,
+        partition: int,
+        size: int,
+    ) -> None:
+        self.claim = claim
+        self.topic = topic
+        self.value = value
+        self.key = key
+        self.headers = headers
+        self.partition = partition
+        self.size = size
+        self.serial = -1
+        self.is_dropped = False
+        self.answers: Any = None
+        # Outputs of one group keep their order; None: it stands alone.
+        self.group: tuple[str, object] | None = None
+        if partition >= 0:
+            self.group = topic, partition
+        elif key is not None:
+            self.group = topic, key
+
+    def delivered(self, error: Any, _message: Any) -> None:
+        """Take the broker's answer. Called by librdkafka inside `poll`, on the sender's thread."""
+        self.answers.append((self, error))

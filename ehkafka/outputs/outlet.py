@@ -1,0 +1,230 @@
+"""One handler's way out: from what a call returns to outputs in the book, on the call's own worker.
+
+Called around each call of the handler. What it raises is the attempt's failure, before any later record of
+the key has run: a value that cannot be encoded, a topic that is none of the handler's, a message that is too
+large.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from ehkafka.headers.partition_key import partition_key_bytes
+from ehkafka.headers.taking import take_headers
+from ehkafka.outputs.claim import Claim, Output
+from ehkafka.outputs.encoding import CONTENT_TYPE, encoded, encoded_key
+from ehkafka.outputs.properties import FRAME_BYTES
+from ehkafka.outputs.send import OWN_KEY, Send, sends_of
+from ehkafka.records.deferral import DEADLINE_S_MAX, DEFERRED, defer, engines_own
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ehkafka.events import Event
+    from ehkafka.lanes.assignment import Assignment
+    from ehkafka.outputs.book import OutputBook
+    from ehkafka.records import Message
+
+# Between two looks of a task for room, while others of its loop run.
+ROOM_CHECK_S = 5e-3
+# Deferred calls known before the first look for those that were answered.
+DEFERRED_MIN = 256
+_PLAIN = frozenset({bytes, str, dict})
+
+
+class Outlet:
+    """What a handler's calls send. Any of its workers; `open_calls` has one entry for each call that runs."""
+
+    def __init__(
+        self,
+        book: OutputBook,
+        *,
+        handler: str,
+        topics: tuple[str, ...],
+        bytes_max: int,
+        before_next: bool = False,
+        is_async: bool = False,
+        report: Callable[[Claim], Event] | None = None,
+        emit: Callable[[Event], None] = lambda _event: None,
+    ) -> None:
+        self.book = book
+        self.handler = handler
+        self.topics = topics
+        self._bytes_max = bytes_max
+        self._before_next = before_next
+        self._is_async = is_async
+        self._report = report
+        self._emit = emit
+        # By the message's `id`, which the claim keeps from being another's. A call's worker adds and takes
+        # out.
+        self.open_calls: dict[int, Claim] = {}
+        # Calls whose records were deferred: they may send until they are answered. Workers append; one at a
+        # time looks for those that were, each time that there are twice as many.
+        self._deferred: deque[Claim] = deque()
+        self._deferred_max = DEFERRED_MIN
+        self._sweeping = threading.Lock()
+
+    def begin(self, assignment: Assignment, message: Message, attempt: int) -> Claim:
+        """Note that a call for one record begins."""
+        claim = Claim(self, ((assignment, message.offset()),), message, attempt)
+        self.open_calls[id(message)] = claim
+        return claim
+
+    def begin_batch(self, batch: object, inputs: list[tuple[Assignment, Message]]) -> Claim:
+        """Note that a call for several records begins: what it sends is of all of them."""
+        messages = [message for _, message in inputs]
+        its_inputs = tuple((assignment, message.offset()) for assignment, message in inputs)
+        claim = Claim(self, its_inputs, messages, 1)
+        claim.batch = batch
+        self.open_calls[id(batch)] = claim
+        for message in messages:
+            self.open_calls[id(message)] = claim
+        return claim
+
+    def take(self, record: Any, result: object) -> None:
+        """Send what a handler returned for a record, or a batch. May wait for room."""
+        if result is not None:
+            message = engines_own(record)
+            claim = self.open_calls[id(message)]
+            if outputs := self._outputs(claim, message, result):
+                self.book.add(claim, outputs)
+
+    async def take_async(self, record: Any, result: object) -> None:
+        """Do the same as `take` without holding up the loop."""
+        if result is None:
+            return
+        message = engines_own(record)
+        claim = self.open_calls[id(message)]
+        outputs = self._outputs(claim, message, result)
+        # Any thread makes room, and a loop's event is for its own.
+        while not (  # noqa: ASYNC110
+            self.book.has_room() or claim.has_ended or self.book.is_closed
+        ):
+            await asyncio.sleep(ROOM_CHECK_S)
+        if outputs:
+            self.book.add(claim, outputs, waits=False)
+
+    def send(self, message: Any, value: Any, **given: Any) -> None:
+        """Send for a record at once, from within its call. Raises `RuntimeError` where that is over."""
+        message = engines_own(message)
+        claim = self.open_calls.get(id(message))
+        if claim is None or (claim.token is not None and not claim.token.is_open):
+            where = f"{message.topic()}[{message.partition()}]@{message.offset()}"
+            raise RuntimeError(
+                f"{where} has its outcome, so nothing can be sent for it any more: call send() before the "
+                "handler returns, or before the token of defer() is answered"
+            )
+        self.book.add(claim, self._outputs(claim, message, Send(value, **given)), waits=not self._is_async)
+
+    def returned(self, claim: Claim) -> None:
+        """Note that a call has returned; called before its record ends."""
+        if DEFERRED and not isinstance(claim.messages, list):
+            token = DEFERRED.get(id(claim.messages))
+            if token is not None:
+                claim.token = token
+                self._deferred.append(claim)
+                self._sweep()
+                return
+        self._close(claim)
+        if self._before_next and claim.unsettled:
+            self._wait_for(claim)
+
+    def failed(self, claim: Claim) -> None:
+        """Note that a call has raised: what it sent is sent, and a retry sends it again."""
+        self._close(claim)
+        if claim.posted and self._report is not None:
+            self._emit(self._report(claim))
+
+    def _wait_for(self, claim: Claim) -> None:
+        """Leave the record in flight until its outputs are safe, so that its key's next one waits."""
+        token = defer(claim.messages, DEADLINE_S_MAX)
+        claim.on_refused = token.fail
+        if not self.book.when_settled(claim, token.finish):
+            token.finish()
+
+    def _close(self, claim: Claim) -> None:
+        claim.is_over = True
+        messages = claim.messages if isinstance(claim.messages, list) else (claim.messages,)
+        for message in messages:
+            self.open_calls.pop(id(message), None)
+        self.open_calls.pop(id(claim.batch), None)
+
+    def _sweep(self) -> None:
+        if len(self._deferred) < self._deferred_max or not self._sweeping.acquire(blocking=False):
+            return
+        try:
+            for _ in range(len(self._deferred)):
+                claim = self._deferred.popleft()
+                if self._still_deferred(claim):
+                    self._deferred.append(claim)
+            self._deferred_max = max(DEFERRED_MIN, 2 * len(self._deferred))
+        finally:
+            self._sweeping.release()
+
+    def _still_deferred(self, claim: Claim) -> bool:
+        if claim.token is not None and claim.token.is_open:
+            return True
+        if not claim.is_over and self.open_calls.get(id(claim.messages)) is claim:
+            self._close(claim)
+        return False
+
+    def _outputs(self, claim: Claim, message: Any, result: object) -> Sequence[Output]:
+        if type(result) in _PLAIN:
+            # What most handlers return: nothing is made on the way.
+            return [self._output(claim, message, result, OWN_KEY, self.topics[0], None, None)]
+        return [
+            self._output(claim, message, one.value, one.key, one.topic, one.headers, one.partition)
+            for one in sends_of(result)
+        ]
+
+    def _output(
+        self,
+        claim: Claim,
+        message: Any,
+        given: object,
+        given_key: Any,
+        topic: str | None,
+        given_headers: Any,
+        partition: int | None,
+    ) -> Output:
+        topic = self.topics[0] if topic is None else topic
+        if topic not in self.topics:
+            raise ValueError(
+                f"handler {self.handler!r} sends to {topic!r}, which is not among its topics "
+                f"{', '.join(self.topics)}: name it in to=, so that it can be checked at the start"
+            )
+        value, content_type = encoded(given)
+        key = self._own_key(message) if given_key is OWN_KEY else encoded_key(given_key)
+        headers = _headers(given_headers, content_type)
+        size = len(value or b"") + len(key or b"")
+        if headers:
+            size += sum(len(name.encode()) + len(one or b"") for name, one in headers)
+        if size + FRAME_BYTES > self._bytes_max:
+            raise ValueError(
+                f"an output to {topic!r} has {size} bytes, and a message may have "
+                f"{self._bytes_max - FRAME_BYTES} at most: send less, or raise the property "
+                "message.max.bytes here and at the topic: App(consumer={'message.max.bytes': …})"
+            )
+        return Output(claim, topic, value, key, headers, -1 if partition is None else partition, size)
+
+    def _own_key(self, message: Any) -> bytes | None:
+        if not hasattr(message, "key"):
+            raise ValueError(
+                f"batch handler {self.handler!r} returned an output without a key, and a batch has none of "
+                "its own: return Send(value, key=…), with None for no key, or call record.send(…)"
+            )
+        key: bytes | None = message.key()
+        return partition_key_bytes(take_headers(message)) if key is None else key
+
+
+def _headers(headers: Any, content_type: str | None) -> list[tuple[str, bytes | None]] | None:
+    if not headers and content_type is None:
+        return None
+    pairs = headers.items() if hasattr(headers, "items") else headers or ()
+    found = [(name, value.encode() if isinstance(value, str) else value) for name, value in pairs]
+    if content_type is not None and not any(name == CONTENT_TYPE for name, _ in found):
+        found.append((CONTENT_TYPE, content_type.encode()))
+    return found

@@ -1,0 +1,74 @@
+"""What the broker refused, and what waits behind it. The sender's thread only; no client, no clock.
+
+Outputs of one group (a topic's key) keep their order: while one is refused, the later ones wait here, and go
+on by the main producer once somebody has decided on it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ehkafka.outputs.claim import Output
+
+
+class Refusal:
+    """One output that was refused, with those of its group that wait."""
+
+    __slots__ = ("due_s", "error", "head", "is_decided", "is_under_way", "tries", "waiting")
+
+    def __init__(self, head: Output, error: str, due_s: float) -> None:
+        self.head = head
+        self.error = error
+        self.due_s = due_s
+        # How often it was refused alone; then each counts as an attempt.
+        self.tries = 0
+        self.is_under_way = False
+        # It is with a letter, or the app stops for it: it is not sent again.
+        self.is_decided = False
+        self.waiting: list[Output] = []
+
+
+class Refusals:
+    """By group; an output without a group blocks nobody."""
+
+    def __init__(self) -> None:
+        self._blocked: dict[object, Refusal] = {}
+
+    def __len__(self) -> int:
+        return len(self._blocked)
+
+    def __iter__(self) -> Iterator[Refusal]:
+        return iter(list(self._blocked.values()))
+
+    def blocks(self, output: Output) -> bool:
+        """Take an output that must wait; False: it may go."""
+        refusal = self._blocked.get(_place(output))
+        if refusal is None:
+            return False
+        if refusal.head is not output:
+            refusal.waiting.append(output)
+        return True
+
+    def add(self, output: Output, error: str, due_s: float) -> None:
+        """Note a refused output; where one of its group is refused already, it waits behind that."""
+        if not self.blocks(output):
+            self._blocked[_place(output)] = Refusal(output, error, due_s)
+
+    def end(self, refusal: Refusal) -> list[Output]:
+        """Forget a refusal; return what waited behind it, in its order."""
+        if self._blocked.get(_place(refusal.head)) is not refusal:
+            return []  # ended already: its epoch was over
+        del self._blocked[_place(refusal.head)]
+        return sorted(refusal.waiting, key=lambda output: output.serial)
+
+    def forget_waiting(self) -> None:
+        """Let go of all that waits: whoever sends all again brings it back."""
+        for refusal in self._blocked.values():
+            refusal.waiting.clear()
+
+
+def _place(output: Output) -> object:
+    return output.serial if output.group is None else output.group

@@ -1,0 +1,57 @@
+"""What a handler sends: a value, or `Send` where more than the value is to be said. Values only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import GeneratorType
+from typing import Any, Final
+
+
+class _OwnKey:
+    def __repr__(self) -> str:
+        return "<the record's key>"
+
+
+OWN_KEY: Final[Any] = _OwnKey()
+"""Stands for the key of the record that is handled."""
+
+Headers = Sequence[tuple[str, str | bytes | None]] | Mapping[str, str | bytes | None]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Send:
+    """One message to be sent: returned by a handler, alone or among several.
+
+    - `value` (required): bytes, text, or what JSON can say; None is a tombstone.
+    - `key` (default: the record's): bytes, text, or None for a message without one. The record's is its key,
+      else the partition key of an AMQP producer.
+    - `topic` (default `None`): one of the handler's `to=`; None: the first of them.
+    - `headers` (default `None`): name and value pairs, or a mapping.
+    - `partition` (default `None`): its number. None: as the key says.
+    """
+
+    value: Any
+    key: bytes | str | None = OWN_KEY
+    topic: str | None = None
+    headers: Headers | None = None
+    partition: int | None = None
+
+    def __repr__(self) -> str:
+        # Never the value or headers: they may hold what must not be logged.
+        return f"<Send to {self.topic or 'the handler’s topic'} key={self.key!r}>"
+
+
+def sends_of(result: object) -> Iterator[Send]:
+    """Yield what a handler's result sends; a list, a tuple or an iterator is several. Runs an iterator."""
+    if result is None:
+        return
+    if isinstance(result, Send):
+        yield result
+    elif isinstance(result, list | tuple | GeneratorType | Iterator):
+        for one in result:
+            # None among several is nothing, as it is alone.
+            if one is not None:
+                yield one if isinstance(one, Send) else Send(one)
+    else:
+        yield Send(result)

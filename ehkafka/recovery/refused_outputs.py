@@ -1,0 +1,143 @@
+"""What becomes of an output that the broker refuses: its handler's retry first, then its failure policy.
+
+The handler is not called again: later records of its key may have run. Called by the sender of outputs, on
+its thread, with one refused output of a group at a time; the later ones wait.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ehkafka.errors import ConfigurationError, HandlerFailedError, describe
+from ehkafka.events import OutputRefused, UserCodeFailed
+from ehkafka.lanes.decision import AwaitHead, Ticket
+from ehkafka.records import Outcome, Record, own_copy
+from ehkafka.recovery.letters.letter import letter_of
+from ehkafka.recovery.policy import DeadLetter, FailurePolicy, Skip
+from ehkafka.recovery.retry import Retry, RetryFunction, delay_of_function
+from ehkafka.wording import ended
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ehkafka.errors import EhkafkaError
+    from ehkafka.events import Event
+    from ehkafka.lanes.decision import Answer
+    from ehkafka.outputs.claim import Output
+    from ehkafka.recovery.letters.letters import Letters
+
+
+class _KeyOfInput:
+    """Stands for the lane of a record whose lane has gone on: a letter asks for the key alone."""
+
+    def __init__(self, key: object) -> None:
+        self.key = key
+
+
+@dataclass(kw_only=True)
+class RefusedOutputs:
+    """One handler's rules for refused outputs."""
+
+    handler: str
+    policy: FailurePolicy
+    retry: Retry | RetryFunction
+    emit: Callable[[Event], None]
+    fatal: Callable[[EhkafkaError], None]
+    make_record: type[Record]
+    raw: bool
+    group: str
+    letters: Letters
+
+    def __post_init__(self) -> None:
+        """Open a way to the dead letters of outputs, if the policy has one."""
+        self._done: dict[Ticket, tuple[list[Ticket], Callable[[], None]]] = {}
+        self._sender = self.letters.sender(self.policy, self._answered, in_history=False)
+
+    def __call__(
+        self, output: Output, error: Exception, attempt: int, done: Callable[[], None]
+    ) -> float | None:
+        """Return the seconds until it is sent again; None: it is decided. `done` once it is not needed."""
+        delay_s = self._delay_s(output, attempt, error)
+        if delay_s is not None:
+            self._report(output, error, attempt, delay_s, "")
+        elif isinstance(self.policy, Skip):
+            self._report(output, error, attempt, None, "it is skipped")
+            done()
+        elif isinstance(self.policy, DeadLetter):
+            self._report(output, error, attempt, None, f"its record goes to {self.policy.where}")
+            self._write_letters(output, error, attempt, done, self.policy)
+        else:
+            self._report(output, error, attempt, None, "the app stops")
+            failure = HandlerFailedError(
+                f"An output of {output.claim.where}, handler {self.handler!r}, was refused by "
+                f"{output.topic!r}, attempt {attempt}: {ended(describe(error))} Nothing at or above "
+                f"this offset "
+                "was committed; the record is handled again at the next start. Fix the topic or the "
+                "output, or "
+                "choose what failures lead to: retry=, on_failure=Skip() or DeadLetter(…)."
+            )
+            failure.__cause__ = error
+            self.fatal(failure)
+        return delay_s
+
+    def _delay_s(self, output: Output, attempt: int, error: Exception) -> float | None:
+        if isinstance(self.retry, Retry):
+            return self.retry.delay_s(attempt, error, random.random())  # noqa: S311 - jitter
+        message = _messages(output)[0]
+        record: Any = own_copy(message) if self.raw else self.make_record(message, attempt)
+        try:
+            return delay_of_function(self.retry(record, attempt, error))
+        except ConfigurationError as failed:
+            self.emit(UserCodeFailed("retry", str(failed)))
+        except Exception as failed:  # the user's function: without its answer the policy decides
+            self.emit(UserCodeFailed.of("retry", failed))
+        return None
+
+    def _write_letters(
+        self, output: Output, error: Exception, attempt: int, done: Callable[[], None], policy: DeadLetter
+    ) -> None:
+        assert self._sender is not None
+        waits = f"the dead letter of its output is on its way to {policy.where}"
+        pairs = []
+        for (assignment, _), message in zip(output.claim.inputs, _messages(output), strict=True):
+            lane: Any = _KeyOfInput(message.key())
+            ticket = Ticket(lane, AwaitHead(waits, lambda _ticket: None), assignment, attempt)
+            letter = letter_of(
+                message,
+                assignment.partition,
+                error=error,
+                reason=describe(error),
+                attempts=attempt,
+                failed_at_s=time.time(),
+                handler=self.handler,
+                group=self.group,
+            )
+            pairs.append((ticket, letter))
+        left = [ticket for ticket, _ in pairs]
+        for ticket, _ in pairs:
+            self._done[ticket] = left, done
+        for ticket, letter in pairs:
+            self._sender.post(ticket, letter)
+
+    def _answered(self, ticket: Ticket, answer: Answer) -> None:
+        """Take the answer for one letter; one that is refused keeps its record from being committed."""
+        left, done = self._done.pop(ticket)
+        if answer is Outcome.DEAD_LETTERED:
+            left.remove(ticket)
+            if not left:
+                done()
+
+    def _report(
+        self, output: Output, error: Exception, attempt: int, delay_s: float | None, decision: str
+    ) -> None:
+        assignment, offset = output.claim.inputs[0]
+        what = (assignment.partition, offset, output.topic, attempt)
+        self.emit(OutputRefused(*what, describe(error), delay_s, decision))
+
+
+def _messages(output: Output) -> list[Any]:
+    messages = output.claim.messages
+    return messages if isinstance(messages, list) else [messages]

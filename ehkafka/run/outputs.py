@@ -1,0 +1,151 @@
+"""Outputs of one run: the book, its sender, and an outlet for each handler that sends.
+
+Made before any thread of the run exists; started and stopped by the runtime, asked by the poll thread.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ehkafka.endpoint.client import open_producer
+from ehkafka.endpoint.keys.watch import CredentialWatch
+from ehkafka.errors import EndpointError
+from ehkafka.events import OutputProducerReplaced, OutputsSentInVain
+from ehkafka.handlers.spec import is_batch
+from ehkafka.outputs.book import OutputBook
+from ehkafka.outputs.outlet import Outlet
+from ehkafka.outputs.properties import output_bytes_max, output_properties
+from ehkafka.outputs.sender import OutputSender
+from ehkafka.recovery.letters.producer import LetterProducer
+from ehkafka.recovery.refused_outputs import RefusedOutputs
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable, Sequence
+
+    from confluent_kafka import Producer
+
+    from ehkafka.errors import EhkafkaError
+    from ehkafka.events import Event
+    from ehkafka.handlers.spec import HandlerSpec
+    from ehkafka.lanes.assignment import Assignment
+    from ehkafka.outputs.claim import Claim
+    from ehkafka.records import Record
+    from ehkafka.recovery.letters.letters import Letters
+    from ehkafka.recovery.letters.producer import ClientCallbacks
+    from ehkafka.run.options import AppOptions
+
+
+class Outputs:
+    """What a run's handlers send."""
+
+    def __init__(
+        self, app: AppOptions, *, emit: Callable[[Event], None], on_death: Callable[[BaseException], None]
+    ) -> None:
+        self._app = app
+        self._emit = emit
+        self.book = OutputBook()
+        # The app stops because of an output: it will not be acknowledged. Set once, by the sender's thread.
+        self._has_failed = False
+        # By handler: what becomes of its refused outputs.
+        self._rules: dict[Outlet, RefusedOutputs] = {}
+        self._sender = OutputSender(
+            self.book,
+            self._producer(gapless=True),
+            lambda: self._producer(gapless=False),
+            judge_of=lambda output: self._rules[output.claim.outlet],
+            emit=emit,
+            on_death=on_death,
+            clock=app.clock.now_s,
+        )
+
+    def outlet(
+        self,
+        spec: HandlerSpec,
+        letters: Letters,
+        make_record: type[Record],
+        fatal: Callable[[EhkafkaError], None],
+    ) -> Outlet:
+        """Return a handler's way out."""
+
+        def give_up(error: EhkafkaError) -> None:
+            self._has_failed = True
+            fatal(error)
+
+        outlet = Outlet(
+            self.book,
+            handler=spec.name,
+            topics=spec.to,
+            bytes_max=output_bytes_max(self._app.endpoint, self._app.settings.consumer),
+            before_next=spec.acknowledged == "before_next",
+            is_async=spec.is_async and not is_batch(spec),
+            report=_sent_in_vain,
+            emit=self._emit,
+        )
+        self._rules[outlet] = RefusedOutputs(
+            handler=spec.name,
+            policy=spec.on_failure,
+            retry=spec.retry,
+            emit=self._emit,
+            fatal=give_up,
+            make_record=make_record,
+            raw=spec.raw,
+            group=self._app.settings.group,
+            letters=letters,
+        )
+        return outlet
+
+    def start(self) -> None:
+        """Open the producer and start sending. Raises `ConfigurationError` or `EndpointError`."""
+        self._sender.start()
+
+    def stop(self, timeout_s: float) -> int:
+        """Stop; return how many outputs are not acknowledged."""
+        return self._sender.stop(timeout_s)
+
+    def owns(self, thread: threading.Thread) -> bool:
+        """Tell whether a thread is the one that sends."""
+        return self._sender.owns(thread)
+
+    @property
+    def problem(self) -> str | None:
+        """What is wrong, while outputs wait for it."""
+        return self._sender.problem
+
+    def waits(self, assignment: Assignment) -> bool:
+        """Tell whether a record of an assignment waits for its outputs, and it is of use to wait."""
+        return not self._has_failed and self.book.has_waiting(assignment)
+
+    def count(self) -> int:
+        """Return how many outputs are not acknowledged."""
+        return self.book.count()
+
+    def end(self, assignments: Sequence[Assignment]) -> None:
+        """Let nothing be sent any more for epochs that have ended; returns when it is so."""
+        self._sender.end(assignments)
+
+    def _producer(self, *, gapless: bool) -> LetterProducer:
+        app = self._app
+
+        # Anew for each producer: the key may have changed since.
+        def open_client(callbacks: ClientCallbacks, is_plain: bool) -> Producer:
+            if is_plain:
+                raise EndpointError(
+                    "Handlers have outputs, and this broker gives no producer ids (InitProducerId), without "
+                    "which their order cannot be kept. Use a broker that does, such as Kafka 0.11 or later."
+                )
+            properties = output_properties(app.endpoint, app.settings.consumer, gapless=gapless)
+            return open_producer(properties, **callbacks._asdict())
+
+        return LetterProducer(
+            open_client,
+            emit=self._emit,
+            make_watch=lambda: CredentialWatch(app.endpoint.credential, self._emit),
+            of="outputs",
+            replaced=OutputProducerReplaced,
+        )
+
+
+def _sent_in_vain(claim: Claim) -> Event:
+    assignment, offset = claim.inputs[0]
+    return OutputsSentInVain(assignment.partition, offset, claim.attempt, claim.posted, claim.acknowledged)

@@ -1,0 +1,50 @@
+"""All that a run writes to topics, dead letters and outputs: started, watched and stopped together."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Iterator
+
+    from ehkafka.recovery.letters.letters import Letters
+    from ehkafka.run.outputs import Outputs
+
+
+class WaysOut:
+    """Letters, and outputs where handlers have any."""
+
+    def __init__(self, letters: Letters, outputs: Outputs | None) -> None:
+        self._letters = letters
+        self._outputs = outputs
+
+    def start(self) -> None:
+        """Open what is needed. Raises `ConfigurationError` or `EndpointError` for what is refused."""
+        self._letters.start()
+        if self._outputs is not None:
+            self._outputs.start()
+
+    def stop(self, timeout_s: float) -> None:
+        """End the threads; the drain has waited for outputs, letters get so long."""
+        if self._outputs is not None:
+            self._outputs.stop(0.0)
+        self._letters.stop(timeout_s)
+
+    def check(self) -> None:
+        """Tell of letters that have waited too long for their answer, once each."""
+        self._letters.check()
+
+    def wake(self) -> None:
+        """Let letters see whether anything is due: the time has jumped. Refused outputs look anyway."""
+        self._letters.wake()
+
+    def problems(self) -> Iterator[str]:
+        """Yield what is wrong, while it lasts. From any thread."""
+        yield from self._letters.problems()
+        if self._outputs is not None and (problem := self._outputs.problem) is not None:
+            yield problem
+
+    def owns(self, thread: threading.Thread) -> bool:
+        """Tell whether a thread is one of those that write."""
+        return self._letters.owns(thread) or (self._outputs is not None and self._outputs.owns(thread))

@@ -1,0 +1,59 @@
+"""Moves the clock of a test from one thing that is due to the next, and lets the app do each before."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ehkafka.app.app import App
+    from ehkafka.records import TopicPartition
+    from ehkafka.testing.in_test.moved_clock import MovedClock
+    from ehkafka.testing.in_test.noted import NotedHistory
+
+# How long the app gets, in real time, to receive what was sent, and to do what has become due. A handler that
+# takes longer goes on beside the clock.
+RECEIVED_S = 5.0
+AT_REST_S = 1.0
+# A letter takes milliseconds. One that is not safe by then waits for its next attempt, by the same clock.
+LETTERS_S = 0.2
+# In real time; then the clock is moved by all that is left at once: a rate limit makes very many steps.
+STEPS_S = 10.0
+_CHECK_S = 0.002
+
+
+def advance(
+    app: App,
+    clock: MovedClock,
+    seconds: float,
+    *,
+    noted: NotedHistory,
+    ends: Mapping[TopicPartition, int],
+) -> None:
+    """Move the clock by so many seconds, once all up to the logs' `ends` is received and has been tried."""
+    ends_s = clock.now_s() + seconds
+    noted.wait_for_receipt(ends, RECEIVED_S)
+    _let_rest(app)
+    steps_end_s = time.monotonic() + STEPS_S
+    while time.monotonic() < steps_end_s and (due_s := app._next_due_s()) is not None:  # noqa: SLF001 - made for this
+        if due_s >= ends_s:
+            break
+        clock.move(max(0.0, due_s - clock.now_s()))
+        if not _let_rest(app):
+            break  # what is due waits for a handler, and no step would change that
+    clock.move(max(0.0, ends_s - clock.now_s()))
+    _let_rest(app)
+
+
+def _let_rest(app: App) -> bool:
+    """Wait until nothing runs, and nothing that is due is left to run; False where that takes too long."""
+    began_s = time.monotonic()
+    while True:
+        waited_s = time.monotonic() - began_s
+        if app._is_at_rest(letters=waited_s < LETTERS_S):  # noqa: SLF001 - made for this
+            return True
+        if waited_s >= AT_REST_S:
+            return False
+        time.sleep(_CHECK_S)

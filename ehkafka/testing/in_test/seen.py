@@ -1,0 +1,120 @@
+"""What a test sees of records: keys, values and headers as text wherever they are text. Values only."""
+
+from __future__ import annotations
+
+from collections import UserList
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from ehkafka.recovery.letters.origin import LetterOrigin, headers_back, letter_origin
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ehkafka.records import Record
+
+Text = str | bytes | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """A record of a topic. `key`, `value` and the headers' values are text, or bytes that are no UTF-8.
+
+    Of several headers of one name the last one counts; `record` has all of them, as bytes.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    key: Text
+    value: Text
+    headers: Mapping[str, Text]
+    timestamp_ms: int
+    record: Record = field(repr=False, compare=False)
+
+    def json(self) -> Any:
+        """Return the value, read as JSON. Raises `orjson.JSONDecodeError`, a `ValueError`, if it is none."""
+        return orjson.loads(self.value or b"")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Letter(Seen):
+    """A dead letter: the record as it came, its own headers alone, and why it is here.
+
+    `reason` is the error's type and text, or what else the letter says; `origin` has all that it says.
+    """
+
+    reason: str
+    attempts: int | None
+    handler: str
+    origin: LetterOrigin | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handled(Seen):
+    """A record that a handler has finished, with the handler's name and the number of the attempt."""
+
+    handler: str
+    attempt: int
+
+
+class HandledRecords(UserList[Handled]):
+    """Records in the order in which their handlers finished them."""
+
+    def of(self, topic: str) -> list[Handled]:
+        """Return those of one topic."""
+        return [one for one in self.data if one.topic == topic]
+
+    def by(self, handler: str) -> list[Handled]:
+        """Return those of one handler, named as its function or class is."""
+        return [one for one in self.data if one.handler == handler]
+
+
+def seen_of(record: Record) -> Seen:
+    """Return a record as a test sees it."""
+    return Seen(**_fields(record, record.headers()))
+
+
+def letter_of(record: Record) -> Letter:
+    """Return a record of a topic for dead letters; what no app has written there says nothing of itself."""
+    origin = letter_origin(record)
+    if origin is None:
+        return Letter(**_fields(record, record.headers()), reason="", attempts=None, handler="", origin=None)
+    # The last one says how often it came back, once it goes back.
+    own = headers_back(record, origin)[:-1]
+    return Letter(
+        **_fields(record, own),
+        reason=origin.error_text,
+        attempts=origin.attempts,
+        handler=origin.handler,
+        origin=origin,
+    )
+
+
+def handled_of(record: Record, handler: str, attempt: int) -> Handled:
+    """Return a record that a handler has finished."""
+    return Handled(**_fields(record, record.headers()), handler=handler, attempt=attempt)
+
+
+def _fields(record: Record, headers: Any) -> dict[str, Any]:
+    return {
+        "topic": record.topic(),
+        "partition": record.partition(),
+        "offset": record.offset(),
+        "key": _text(record.key()),
+        "value": _text(record.value()),
+        "headers": {name: _text(value) for name, value in headers},
+        "timestamp_ms": record.timestamp()[1],
+        "record": record,
+    }
+
+
+def _text(value: str | bytes | None) -> Text:
+    if not isinstance(value, bytes):
+        return value
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return value

@@ -1,0 +1,59 @@
+"""Objects that belong to another event loop than the one that uses them: what their errors are to add.
+
+asyncio and its clients find that out late and name neither side. Pure.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# As asyncio writes it of futures and of locks, and aiohttp, whose session finds no task on its own loop. A
+# client whose loop is closed was opened on an earlier one.
+SIGNS: Final = (
+    "attached to a different loop",
+    "bound to a different event loop",
+    "Timeout context manager should be used inside a task",
+    "Event loop is closed",
+)
+# A client may wrap it in errors of its own.
+CHAIN_MAX: Final = 8
+
+
+def explain_other_loop(error: BaseException, handler: str, *, is_callers: bool) -> None:
+    """Add to an error that comes of an object of another loop which handler met it, and what to do.
+
+    The error stays the object that it is, so that retries and policies see its type.
+    """
+    if not any(_is_of_other_loop(one) for one in _chain(error)):
+        return
+    text = str(error)
+    if "loop=" in text:
+        return  # raised again
+    whose = "the loop that entered the app" if is_callers else "the app's own loop"
+    remedy = (
+        "open it in the code that enters the app by `async with app`"
+        if is_callers
+        else "make the app with App(loop='caller') and enter it by `async with app` where that object was "
+        "made, or open the object in on_worker_start, which runs on the handler's loop"
+    )
+    hint = f"handler {handler!r} used an object of another event loop; loop= has it run on {whose}: {remedy}"
+    if error.args == (text,):
+        error.args = (f"{text} ({hint})",)
+    else:
+        error.add_note(hint)
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    one: BaseException | None = error
+    for _ in range(CHAIN_MAX):
+        if one is None:
+            return
+        yield one
+        one = one.__cause__ or one.__context__
+
+
+def _is_of_other_loop(error: BaseException) -> bool:
+    return isinstance(error, RuntimeError) and any(sign in str(error) for sign in SIGNS)

@@ -1,0 +1,325 @@
+"""Outputs of handlers: in the topic, in order, and never behind the commit of what they were made of."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import pytest
+
+import ehkafka
+from ehkafka.events import OutputRefused
+from ehkafka.testing import ApiKey
+
+KEYS = ("a", "b", "c")
+
+
+@pytest.fixture
+def out(lab: Any) -> Any:
+    """Return the lab with a topic for outputs, of two partitions."""
+    lab.broker.create_topic("out", 2)
+    lab.broker.create_topic("out2", 1)
+    return lab
+
+
+def pairs(messages: list[Any]) -> list[tuple[bytes, int]]:
+    """Return key and number of each output."""
+    return [(message.key(), int(message.value())) for message in messages]
+
+
+def in_order(found: list[tuple[bytes, int]]) -> bool:
+    """Whether the numbers of each key rise."""
+    by_key: dict[bytes, list[int]] = {}
+    for key, number in found:
+        by_key.setdefault(key, []).append(number)
+    return all(numbers == sorted(set(numbers)) for numbers in by_key.values())
+
+
+def by_thread(record: Any) -> Any:
+    """Send the offset."""
+    return str(record.offset())
+
+
+def by_thread_slow(record: Any) -> Any:
+    """Send the offset."""
+    time.sleep(0.002)
+    return str(record.offset())
+
+
+async def by_task(record: Any) -> Any:
+    """Send the offset."""
+    return str(record.offset())
+
+
+def by_message(message: Any) -> Any:
+    """Send the offset."""
+    return str(message.offset())
+
+
+class ByInstance:
+    """Sends the offset."""
+
+    def process(self, record: Any) -> Any:
+        """Handle a record."""
+        return ehkafka.Send(str(record.offset()))
+
+
+class Gated:
+    """Sends its offset, once a test lets it."""
+
+    def __init__(self) -> None:
+        self.gate = threading.Event()
+        self.calls: list[int] = []
+
+    def __call__(self, record: Any) -> str:
+        """Handle a record."""
+        assert self.gate.wait(30.0)
+        self.calls.append(record.offset())
+        return str(record.offset())
+
+
+KINDS = {
+    "chunks": (by_thread, {}),
+    "lanes": (by_thread, {"express": False}),
+    "slow": (by_thread_slow, {}),
+    "tasks": (by_task, {}),
+    "raw": (by_message, {"raw": True}),
+    "class": (ByInstance, {}),
+    "waiting": (by_thread, {"acknowledged": "before_next"}),
+    "waiting tasks": (by_task, {"acknowledged": "before_next"}),
+}
+
+
+def sending(lab: Any, handler: Any, **options: Any) -> Any:
+    """Return an app whose handler sends to `out`."""
+    app_options = {name: options.pop(name) for name in ("stop_s", "drain_s") if name in options}
+    app = lab.app(None, **app_options)
+    app.handler("t", to=options.pop("to", "out"), **options)(handler)
+    return app
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_a_handler_returns_is_sent_in_order_before_its_commit(
+    out: Any, kind: str, wait_for: Any, read_topic: Any
+) -> None:
+    """One output for each record, each key's in order, and all is committed in the end."""
+    out.produce(" ".join(KEYS * 100))
+    handler, options = KINDS[kind]
+    app = sending(out, handler, **options)
+    app.start()
+    found = pairs(read_topic("out", 300))
+    wait_for(lambda: out.committed() == 300)
+    assert sorted(number for _, number in found) == list(range(300))
+    assert in_order(found)
+    app.stop()
+
+
+def test_a_batch_sends_what_it_returns_and_what_its_records_send(
+    out: Any, wait_for: Any, read_topic: Any
+) -> None:
+    """A sum of its own for each batch, and one output for each record."""
+    out.produce("a b a b")
+    app = out.app()
+
+    @app.batch_handler("t", batch_records_max=4, wait_s_max=0.2, to=["out", "out2"])
+    def handle(batch: Any) -> Any:
+        for record in batch:
+            record.send(str(record.offset()))
+        return [ehkafka.Send({"sum": len(batch)}, key=None, topic="out2")]
+
+    app.start()
+    assert sorted(number for _, number in pairs(read_topic("out", 4))) == [0, 1, 2, 3]
+    wait_for(lambda: out.committed() == 4)
+    app.stop()
+
+
+@pytest.fixture
+def gated(out: Any) -> Any:
+    """Return a handler that waits for its gate, which is open when the test ends.
+
+    Whoever produces sends produce requests, too: so what the app is to meet is set after it.
+    """
+    handler = Gated()
+    yield handler
+    handler.gate.set()
+
+
+def test_nothing_is_committed_before_its_output_is_acknowledged(out: Any, gated: Any, wait_for: Any) -> None:
+    """Records have ended, their outputs have not arrived: the commit waits, and goes on with them."""
+    out.produce("a " * 10)
+    app = sending(out, gated)
+    app.start()
+    out.broker.delay_next(ApiKey.PRODUCE, 1.5)
+    gated.gate.set()
+    wait_for(lambda: app.snapshot().finished_records == 10)
+    time.sleep(0.4)
+    assert out.committed() in (0, None)
+    wait_for(lambda: out.committed() == 10)
+    app.stop()
+
+
+def test_a_stop_waits_for_the_outputs_and_repeats_nothing(out: Any, gated: Any, wait_for: Any) -> None:
+    """What was handled is sent and committed before the app leaves."""
+    out.produce("a " * 10)
+    app = sending(out, gated)
+    app.start()
+    out.broker.delay_next(ApiKey.PRODUCE, 1.0)
+    gated.gate.set()
+    wait_for(lambda: app.snapshot().finished_records == 10)
+    app.stop()
+    assert out.committed() == 10
+
+
+@pytest.mark.parametrize("code", [10, 87])
+@pytest.mark.parametrize("express", [True, False])
+def test_a_refused_output_is_sent_again_without_another_call(
+    out: Any, gated: Any, code: int, express: bool, wait_for: Any, read_topic: Any
+) -> None:
+    """The broker refuses one request: the handler is not called again, nothing is lost, the order is kept."""
+    out.produce(" ".join(KEYS * 50))
+    app = sending(out, gated, express=express)
+    app.start()
+    out.broker.fail_next(ApiKey.PRODUCE, code)
+    gated.gate.set()
+    found = pairs(read_topic("out", 150))
+    wait_for(lambda: out.committed() == 150)
+    assert sorted(gated.calls) == list(range(150))
+    assert sorted(number for _, number in found) == list(range(150))
+    assert in_order(found)
+    app.stop()
+
+
+@pytest.mark.parametrize("code", [47, 49, 59])
+def test_a_forgotten_producer_id_costs_no_output(
+    out: Any, gated: Any, code: int, wait_for: Any, read_topic: Any
+) -> None:
+    """Another producer sends all that is not acknowledged, in its old order, before anything new."""
+    out.produce(" ".join(KEYS * 50))
+    app = sending(out, gated)
+    app.start()
+    out.broker.fail_next(ApiKey.PRODUCE, code, code, code)
+    gated.gate.set()
+    found = pairs(read_topic("out", 150))
+    wait_for(lambda: out.committed() == 150)
+    assert {number for _, number in found} == set(range(150))
+    assert in_order(found)
+    app.stop()
+
+
+def test_an_output_refused_for_good_is_skipped_by_the_policy(
+    out: Any, gated: Any, events: Any, wait_for: Any, read_topic: Any
+) -> None:
+    """Each try is counted as the retry says; then the policy decides, and the later ones of its key go on."""
+    out.produce("a a")
+    retry = ehkafka.Retry(attempts=3, first_s=0.01)
+    app = sending(out, gated, retry=retry, on_failure=ehkafka.Skip(), express=False)
+    app.add_hook(events)
+    app.start()
+    # The request with both, then the first one alone.
+    out.broker.fail_next(ApiKey.PRODUCE, *[87] * 4)
+    gated.gate.set()
+    wait_for(lambda: out.committed() == 2)
+    assert [event.attempt for event in events.of(OutputRefused)] == [1, 2, 3]
+    assert [number for _, number in pairs(read_topic("out", 1))] == [1]
+    app.stop()
+
+
+def test_an_output_refused_for_good_stops_the_app_uncommitted(out: Any, gated: Any) -> None:
+    """The default policy: the error names the record, and nothing is committed past it."""
+    out.produce("a b c")
+    app = sending(out, gated)
+    app.start()
+    out.broker.fail_next(ApiKey.PRODUCE, *[87] * 6)
+    gated.gate.set()
+    assert app.wait(10.0)
+    with pytest.raises(ehkafka.errors.HandlerFailedError, match="output of t\\[0\\]"):
+        app.stop()
+    assert out.committed() in (0, None)
+
+
+def test_an_output_refused_for_good_is_dead_lettered(
+    out: Any, gated: Any, wait_for: Any, read_topic: Any
+) -> None:
+    """The record's letter is safe before it is committed."""
+    out.broker.create_topic("dead", 1)
+    out.produce("a")
+    app = sending(out, gated, on_failure=ehkafka.DeadLetter("dead"))
+    app.start()
+    out.broker.fail_next(ApiKey.PRODUCE, 87, 87)
+    gated.gate.set()
+    (letter,) = read_topic("dead", 1)
+    assert dict(letter.headers())["ehkafka-origin-offset"] == b"0"
+    wait_for(lambda: out.committed() == 1)
+    app.stop()
+
+
+def test_before_next_a_refused_output_fails_the_attempt(
+    out: Any, gated: Any, wait_for: Any, read_topic: Any
+) -> None:
+    """Its key waits, so the handler is called again, and Hold may be the policy."""
+    out.produce("a a")
+    retry = ehkafka.Retry(attempts=2, first_s=0.01)
+    app = sending(out, gated, retry=retry, acknowledged="before_next", on_failure=ehkafka.Hold())
+    app.start()
+    # Together, then alone.
+    out.broker.fail_next(ApiKey.PRODUCE, 87, 87)
+    gated.gate.set()
+    wait_for(lambda: out.committed() == 2)
+    assert gated.calls == [0, 0, 1]
+    assert pairs(read_topic("out", 2)) == [(b"a", 0), (b"a", 1)]
+    app.stop()
+
+
+def test_a_missing_topic_ends_the_start(out: Any) -> None:
+    """It is said before anything runs."""
+    app = sending(out, by_thread, to="nowhere")
+    with pytest.raises(ehkafka.errors.TopicNotFoundError, match="to="):
+        app.start()
+
+
+def test_a_record_sends_until_its_outcome(out: Any, wait_for: Any, read_topic: Any) -> None:
+    """Within its call, and from elsewhere while it is deferred; afterwards that is an error."""
+    kept: list[Any] = []
+
+    def handle(record: Any) -> None:
+        record.send("0")
+        kept.append((record, record.defer()))
+
+    app = sending(out, handle)
+    app.start()
+    out.produce("a")
+    wait_for(lambda: kept)
+    record, token = kept[0]
+    record.send("1")
+    token.finish()
+    wait_for(lambda: out.committed() == 1)
+    with pytest.raises(RuntimeError, match="has its outcome"):
+        record.send("2")
+    assert [number for _, number in pairs(read_topic("out", 2))] == [0, 1]
+    app.stop()
+
+
+def test_what_is_too_large_fails_the_attempt(out: Any, wait_for: Any, read_topic: Any) -> None:
+    """It is refused before anything later goes, by the handler's own policy."""
+
+    def handle(record: Any) -> bytes:
+        return b"x" * 2_000_000 if record.offset() == 1 else b"1"
+
+    app = sending(out, handle, on_failure=ehkafka.Skip())
+    app.start()
+    out.produce("a a a")
+    assert len(read_topic("out", 2)) == 2
+    wait_for(lambda: out.committed() == 3)
+    assert app.snapshot().skipped_records == 1
+    app.stop()
+
+
+def test_a_send_without_to_is_an_error(out: Any) -> None:
+    """Nothing is dropped silently."""
+    app = out.app(lambda _record: ehkafka.Send("x"))
+    app.start()
+    out.produce("a")
+    assert app.wait(10.0)
+    with pytest.raises(ehkafka.errors.HandlerFailedError, match="to="):
+        app.stop()

@@ -1,0 +1,144 @@
+"""Outputs while partitions change hands and processes are killed: none is lost, and none passes another."""
+
+from __future__ import annotations
+
+import signal
+import time
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+from ehkafka.testing import ApiKey
+from tests.contract.outputs_order import problems
+
+KEYS = 12
+UNHURRIED = {"session.timeout.ms": 3_000}
+
+
+def load(lab: Any, records: int, topic: str = "t4", partitions: int = 4) -> dict[bytes, list[bytes]]:
+    """Produce numbered records, each key in one partition; return the values of each key in order."""
+    inputs: dict[bytes, list[bytes]] = {}
+    for partition in range(partitions):
+        pairs = []
+        for number in range(records // partitions):
+            key, value = f"{partition}-{number % KEYS}".encode(), f"{partition}:{number}".encode()
+            inputs.setdefault(key, []).append(value)
+            pairs.append((key, value))
+        lab.broker.produce(topic, pairs, partition=partition)
+    return inputs
+
+
+def all_outputs(lab: Any) -> list[tuple[bytes, bytes]]:
+    """Return key and value of everything in `out`, to its end."""
+    reader = Consumer(
+        {"bootstrap.servers": lab.broker.bootstrap, "group.id": "reads", "fetch.wait.max.ms": 20}
+    )
+    found: list[tuple[bytes, bytes]] = []
+    try:
+        places = [TopicPartition("out", number, 0) for number in range(3)]
+        count = sum(reader.get_watermark_offsets(place, timeout=5.0)[1] for place in places)
+        reader.assign(places)
+        ends_s = time.monotonic() + 20.0
+        while len(found) < count and time.monotonic() < ends_s:
+            messages = reader.consume(1000, 0.1)
+            found += [(message.key(), message.value()) for message in messages if message.error() is None]
+    finally:
+        reader.close()
+    assert len(found) == count
+    return found
+
+
+def copies(record: Any) -> Any:
+    """Send what came."""
+    time.sleep(0.002)
+    return record.value()
+
+
+@pytest.fixture
+def out(lab: Any) -> Any:
+    """Return the lab with a topic for outputs, of three partitions."""
+    lab.broker.create_topic("out", 3)
+    return lab
+
+
+def test_outputs_keep_their_order_while_members_come_and_go(out: Any, wait_for: Any) -> None:
+    """Two members share the load for a while: each key's outputs are in order over both."""
+    inputs = load(out, 4000)
+
+    def member() -> Any:
+        app = out.app(None, consumer=UNHURRIED)
+        app.handler("t4", to="out", workers=8)(copies)
+        return app
+
+    one, two = member(), member()
+    one.start()
+    wait_for(lambda: one.snapshot().finished_records > 200)
+    two.start()
+    wait_for(lambda: two.snapshot().finished_records > 200, timeout_s=30.0)
+    two.stop()
+    wait_for(lambda: sum(out.committed(n, topic="t4") or 0 for n in range(4)) == 4000, timeout_s=40.0)
+    one.stop()
+    assert problems(inputs, all_outputs(out)) == []
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_what_an_old_owner_still_holds_is_never_sent(out: Any, lost: bool, wait_for: Any) -> None:
+    """Its outputs do not get through; once another has the partition, nothing comes behind that one's."""
+    inputs = {b"a": [b"0", b"1", b"2"]}
+    out.broker.produce("t", [(b"a", value) for value in inputs[b"a"]])
+    one = out.app(None, drain_s=0.3, consumer=UNHURRIED)
+    one.handler("t", to="out")(copies)
+    # Not the leader: the client asks again and again.
+    out.broker.fail_next(ApiKey.PRODUCE, *[6] * 100_000)
+    one.start()
+    wait_for(lambda: one.snapshot().finished_records == 3)
+    if lost:
+        out.broker.fail_next(ApiKey.HEARTBEAT, 25)
+        wait_for(lambda: one.snapshot().received_records == 6, timeout_s=20.0)
+        out.broker.clear_failures(ApiKey.PRODUCE)
+        wait_for(lambda: out.committed() == 3, timeout_s=20.0)
+        one.stop()
+    else:
+        one_left = time.monotonic()
+        with pytest.raises(Exception, match="not acknowledged"):
+            one.stop(timeout_s=0.5)
+        assert time.monotonic() - one_left < 10.0
+        assert out.committed() in (0, None)
+        out.broker.clear_failures(ApiKey.PRODUCE)
+        two = out.app(None, consumer=UNHURRIED)
+        two.handler("t", to="out")(copies)
+        two.start()
+        wait_for(lambda: out.committed() == 3)
+        two.stop()
+    time.sleep(0.5)
+    assert problems(inputs, all_outputs(out), repeats=False) == []
+
+
+KILLED = """
+import itertools
+@app.handler("t4", to="out", workers=8)
+def copies(record):
+    if record.offset() % 50 == 0:
+        say("AT", record.offset())
+    return record.value()
+run()
+"""
+
+
+def test_kill_9_under_load_loses_no_output_and_keeps_their_order(
+    out: Any, program: Any, wait_for: Any
+) -> None:
+    """Killed again and again: every output at least once, each key's in order but for whole repeats."""
+    inputs = load(out, 20_000)
+    out.judged = False
+    for kill in range(4):
+        running = program(KILLED)
+        wait_for(lambda running=running, least=3 + kill: len(running.lines) > least, timeout_s=30.0)
+        running.signal(signal.SIGKILL)
+        running.wait()
+    running = program(KILLED)
+    wait_for(lambda: sum(out.committed(n, topic="t4") or 0 for n in range(4)) == 20_000, timeout_s=60.0)
+    running.signal(signal.SIGTERM)
+    assert running.wait() == 0
+    assert problems(inputs, all_outputs(out)) == []

@@ -1,0 +1,210 @@
+"""What members have noted is shown by their supervisor, whichever of them answers."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ehkafka.checkpoints import FileStore
+from ehkafka.members.channel import Answer
+from ehkafka.members.journals import Journals
+from ehkafka.offsets.owners import read_owners
+from tests.kit.supervisor_port import TOKEN, Port
+from tests.kit.waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+LIMIT_S = 30.0
+FAILING = """
+    import logging, os, threading
+    import ehkafka
+
+    endpoint = ehkafka.Endpoint.embedded({"orders": 4})
+    app = ehkafka.App(group="shop", endpoint=endpoint, start="earliest", stop_s=5, commit_interval_s=0.1)
+
+    @app.handler("orders", workers=4, on_failure=ehkafka.Hold(), deadline_s=0.2)
+    def handle(record):
+        if record.value() == b"poison":
+            raise ValueError("no luck")
+        if record.value() == b"stuck":
+            dead_end()
+
+    def dead_end():
+        threading.Event().wait(300.0)
+
+    def produce():
+        from confluent_kafka import Producer
+        producer = Producer(endpoint.client_properties())
+        producer.produce("orders", key="slow", value=b"stuck", partition=0)
+        for partition in range(4):
+            producer.produce("orders", key=f"bad-{partition}", value=b"poison", partition=partition)
+        producer.flush(10)
+
+    if __name__ == "__main__":
+        logging.basicConfig(level=logging.INFO)
+        threading.Thread(target=produce, daemon=True).start()
+        app.run(members=2, members_min=2, http="127.0.0.1:0")
+"""
+
+
+class Asked:
+    """Stands for the questions: each member answers as a test has it."""
+
+    def __init__(self) -> None:
+        self.answers: dict[int, Any] = {}
+        self.runs: list[int] = []
+        self.seen: dict[int, Any] = {}
+
+    def running(self) -> list[int]:
+        """As the test says."""
+        return self.runs
+
+    def ask_all(
+        self, _action: str, _timeout_s: float, /, of: Callable[[int], Mapping[str, Any]]
+    ) -> dict[int, Answer]:
+        """Answer."""
+        found = {}
+        for number, value in self.answers.items():
+            self.seen[number] = of(number)["seen"]
+            found[number] = Answer()
+            found[number].give(None, value) if isinstance(value, str) else found[number].give(value)
+        return found
+
+
+def note(pid: int, version: int = 1) -> dict[str, Any]:
+    """Return what a process answers."""
+    return {"pid": pid, "version": version, "events": [], "rebalances": [], "errors": [], "stacks": {}}
+
+
+def test_what_has_not_changed_is_not_sent_again() -> None:
+    """And what a member answered last stays while it answers nothing, marked so."""
+    asked = Asked()
+    journals = Journals(asked)  # type: ignore[arg-type]
+    asked.runs, asked.answers = [1, 2], {1: note(11), 2: "this member knows no 'journal'"}
+    first, second = journals.read()
+    assert (second.journals, second.is_silent) == ((), False)  # it starts
+    assert (first.member, [one["pid"] for one in first.journals], first.is_silent) == (1, [11], False)
+    asked.answers = {1: None}
+    first, second = journals.read()
+    assert asked.seen[1] == [11, 1]
+    assert [one["pid"] for one in first.journals] == [11]
+    assert (second.member, second.journals, second.is_silent) == (2, (), True)
+    asked.answers = {}
+    assert [one.is_silent for one in journals.read()] == [True, True]
+
+
+def test_of_a_process_that_ended_the_last_one_is_kept() -> None:
+    """Beside its successor's; of the one before that nothing is."""
+    asked = Asked()
+    journals = Journals(asked)  # type: ignore[arg-type]
+    for pid, version in ((11, 1), (11, 2), (12, 1), (13, 1), (13, 2)):
+        asked.runs, asked.answers = [1], {1: note(pid, version)}
+        [found] = journals.read()
+    assert [(one["pid"], one["version"]) for one in found.journals] == [(12, 1), (13, 2)]
+    asked.runs, asked.answers = [], {}
+    [found] = journals.read()
+    assert (len(found.journals), found.is_silent) == (2, False)
+
+
+@pytest.fixture
+def served(start: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Port]:
+    """Run a supervisor of two members whose handlers fail; return both."""
+    monkeypatch.setenv("EHKAFKA_HTTP_TOKEN", TOKEN)
+    running = start(parts=(FAILING,))
+    running.wait_until_ready(2)
+    found = re.search(r"http://127\.0\.0\.1:(\d+)", running.stderr)
+    assert found is not None, running.stderr
+    return running, Port(int(found[1]))
+
+
+def test_errors_stacks_and_rebalances_of_all_members_are_shown(served: tuple[Any, Port]) -> None:
+    """Each with its member; a call that is stuck with where it stands; a silent member delays nobody."""
+    running, port = served
+    state: dict[str, Any] = {}
+
+    def shown(holds: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
+        def holds_now() -> bool:
+            state.update(port.ask("/state")[1])
+            return bool(holds(state))
+
+        wait_until(holds_now, timeout_s=LIMIT_S)
+        return state
+
+    # The group may still move; a partition that came late brings its poison with it.
+    shown(lambda now: {1, 2} <= {one["member"] for one in now["errors"] if "ValueError" in one["kind"]})
+    shown(lambda now: {1, 2} <= {one["member"] for one in now["rebalances"]})
+    assert {one["member"] for one in state["events"]} == {None, 1, 2}
+    failed = next(one for one in state["errors"] if "ValueError" in one["kind"])
+    assert 'raise ValueError("no luck")' in failed["stack"]
+    shown(lambda now: any("dead_end" in one["stack"] for one in now["keys"] if one["key"] == "slow"))
+    slow = next(one for one in state["keys"] if one["key"] == "slow")
+    owners = {
+        one["number"]: {part["partition"]["partition"] for part in one["snapshot"]["partitions"]}
+        for one in state["snapshot"]["members"]
+    }
+    assert 0 in owners[slow["member"]]
+    # Of a flood of one kind one stack a second is kept.
+    shown(lambda now: {1, 2} == {one["member"] for one in now["keys"] if "no luck" in one["stack"]})
+    assert state["silent_members"] == []
+
+    stopped = running.members()[2]
+    os.kill(stopped, signal.SIGSTOP)
+    try:
+        shown(lambda now: now["silent_members"] == [2])
+        began_s = time.monotonic()
+        status, now = port.ask("/state")
+        assert (status, time.monotonic() - began_s < 5.0) == (200, True)
+        assert 2 in {one["member"] for one in now["errors"]}
+    finally:
+        os.kill(stopped, signal.SIGCONT)
+    shown(lambda now: now["silent_members"] == [])
+
+    os.kill(stopped, signal.SIGKILL)
+    shown(
+        lambda now: any("killed" in one["sentence"] or "SIGKILL" in one["sentence"] for one in now["events"])
+    )
+    before = sum(one["count"] for one in state["errors"] if one["member"] == 2)
+    assert before > 0
+    # Its next process begins with an empty journal.
+    running.wait_until_ready(3)
+    shown(lambda now: sum(one["count"] for one in now["errors"] if one["member"] == 2) > before)
+
+
+ADVERTISED = """
+    import logging, pathlib
+    import ehkafka
+    from ehkafka.checkpoints import FileStore, StoreMirror
+    from ehkafka.http import Http
+
+    endpoint = ehkafka.Endpoint.embedded({"orders": 4})
+    mirror = StoreMirror(store=FileStore("mirror"), namespace="here", interval_s=0.2)
+    app = ehkafka.App(group="shop", endpoint=endpoint, start="earliest", stop_s=5, mirror=mirror)
+
+    @app.handler("orders")
+    def handle(record): ...
+
+    if __name__ == "__main__":
+        logging.basicConfig(level=logging.INFO)
+        app.run(members=2, http=Http(address="127.0.0.1:0", advertise="http://10.0.0.1:8080"))
+"""
+
+
+def test_members_advertise_the_page_of_their_supervisor(start: Callable[..., Any], tmp_path: Path) -> None:
+    """Each beside the partitions that it owns; none of them serves a page of its own."""
+    (tmp_path / "mirror").mkdir()
+    running = start(parts=(ADVERTISED,))
+    running.wait_until_ready(2)
+
+    def advertised() -> dict[int, str]:
+        found = read_owners(FileStore(tmp_path / "mirror"), "here", "shop", "orders")
+        return {partition: owner.url for partition, (owner, _) in found.items()}
+
+    wait_until(lambda: advertised() == dict.fromkeys(range(4), "http://10.0.0.1:8080"), advertised, LIMIT_S)
+    assert len(set(re.findall(r"http://127\.0\.0\.1:\d+", running.stderr))) == 1

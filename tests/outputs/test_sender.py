@@ -1,0 +1,273 @@
+"""The rules of order, one by one, with a producer that a test answers; without its guard each goes red."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError
+
+from ehkafka.lanes.assignment import Assignment
+from ehkafka.outputs.book import NotSentError, OutputBook
+from ehkafka.outputs.claim import Claim, Output
+from ehkafka.outputs.refusals import Refusals
+from ehkafka.outputs.sender import OutputSender
+from ehkafka.records import TopicPartition
+
+REFUSED = KafkaError.INVALID_RECORD
+GAPLESS = KafkaError._GAPLESS_GUARANTEE
+
+
+class Client:
+    """Keeps what it was given, until the test answers it."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[bytes, Any]] = []
+
+    def produce(
+        self, _topic: str, value: bytes, _key: Any, _partition: int, on_delivery: Any, *, headers: Any
+    ) -> None:
+        """Take a message."""
+        assert headers is None
+        self.sent.append((value, on_delivery))
+
+    def values(self) -> str:
+        """Return what it has, not answered."""
+        return b" ".join(value for value, _ in self.sent).decode()
+
+    def answer(self, count: int = 1, code: int | None = None) -> None:
+        """Answer the oldest ones."""
+        for _ in range(count):
+            _, on_delivery = self.sent.pop(0)
+            on_delivery(None if code is None else KafkaError(code), None)
+
+
+class Producer:
+    """One client after another."""
+
+    def __init__(self) -> None:
+        self.clients = [Client()]
+        self.is_lost = False
+        self.problem = None
+
+    @property
+    def client(self) -> Client:
+        """The one that is open."""
+        return self.clients[-1]
+
+    def renew(self) -> None:
+        """Take back what was not answered."""
+        self.is_lost = False
+        self.clients[-1].answer(len(self.clients[-1].sent), KafkaError._PURGE_INFLIGHT)
+        self.clients.append(Client())
+
+    def failed(self, _error: KafkaError) -> None:
+        """Note what ended it."""
+        self.is_lost = True
+
+    def serve(self, _timeout_s: float) -> None:
+        """Answer nothing by itself."""
+
+    def acknowledged(self) -> None:
+        """Note nothing."""
+
+    def open_when_due(self) -> None:
+        """Be open already."""
+
+
+class Bench:
+    """A book, its sender driven step by step, and one partition."""
+
+    def __init__(self) -> None:
+        self.book = OutputBook()
+        self.main, self.second = Producer(), Producer()
+        self.judged: list[tuple[bytes | None, int, Any]] = []
+        self.delays_s: list[float | None] = []
+        self.sender = OutputSender(
+            self.book,
+            self.main,  # type: ignore[arg-type]
+            lambda: self.second,  # type: ignore[arg-type, return-value]
+            judge_of=lambda _output: self.judge,
+            emit=lambda _event: None,
+            on_death=lambda _error: None,
+        )
+        self.assignment = self.assign()
+        self.offset = 0
+
+    def assign(self, partition: int = 0) -> Assignment:
+        """Begin an epoch."""
+        return Assignment(TopicPartition("t", partition), 1)
+
+    def judge(self, output: Output, _error: Exception, attempt: int, done: Any) -> float | None:
+        """Do as the test says."""
+        self.judged.append((output.value, attempt, done))
+        return self.delays_s.pop(0) if self.delays_s else None
+
+    def add(self, text: str, assignment: Assignment | None = None) -> None:
+        """Add outputs such as `a1`: a key and a number, each of a record of its own."""
+        for word in text.split():
+            claim = Claim(None, ((assignment or self.assignment, self.offset),), None, 1)  # type: ignore[arg-type]
+            self.offset += 1
+            self.book.add(claim, [Output(claim, "out", word.encode(), word[:1].encode(), None, -1, 2)])
+
+    def turn(self, turns: int = 1) -> None:
+        """Let the sender go round."""
+        for _ in range(turns):
+            self.sender._wake.set()
+            self.sender._turn()
+
+    @property
+    def waiting(self) -> set[int]:
+        """Offsets that must not be committed."""
+        return set(self.book.waiting(self.assignment))
+
+
+@pytest.fixture
+def bench() -> Bench:
+    """Return a bench."""
+    return Bench()
+
+
+def test_an_input_waits_until_its_output_is_safe(bench: Bench) -> None:
+    """From being made to the acknowledgement, and no longer."""
+    bench.add("a0 b1")
+    assert bench.waiting == {0, 1}
+    bench.turn()
+    bench.main.client.answer()
+    bench.turn()
+    assert bench.waiting == {1}
+    bench.main.client.answer()
+    bench.turn()
+    assert bench.waiting == set()
+    assert bench.book.count() == 0
+
+
+def lose_the_producer(bench: Bench) -> str:
+    """Answer one of three, lose the producer, add one; return what the next one is given."""
+    bench.add("a0 b1 a2")
+    bench.turn()
+    bench.main.client.answer()
+    bench.turn()
+    bench.main.is_lost = True
+    bench.add("b3")
+    bench.turn(2)
+    return bench.main.client.values()
+
+
+def test_a_new_producer_sends_what_is_not_safe_in_its_old_order_before_anything_new(bench: Bench) -> None:
+    """Exactly what the broker has not acknowledged."""
+    assert lose_the_producer(bench) == "b1 a2 b3"
+
+
+def test_mutant_a_new_producer_is_given_what_is_new_alone(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the book as the truth, what the old producer had is lost."""
+    monkeypatch.setattr(OutputBook, "take_all", OutputBook.take_new)
+    assert lose_the_producer(bench) != "b1 a2 b3"
+
+
+def refuse_one(bench: Bench) -> tuple[str, str]:
+    """Refuse a0 and let its producer end; return what the main one and the second one then have."""
+    bench.add("a0 b1 a2")
+    bench.turn()
+    bench.main.client.answer(1, REFUSED)
+    bench.main.client.answer(2, GAPLESS)
+    bench.turn(3)
+    return bench.main.client.values(), bench.second.client.values()
+
+
+def test_what_is_refused_goes_alone_and_the_later_ones_of_its_key_wait(bench: Bench) -> None:
+    """Other keys go on; the handler is asked only when it is refused alone."""
+    assert refuse_one(bench) == ("b1", "a0")
+    assert bench.judged == []
+    bench.add("a3")
+    bench.turn()
+    bench.second.client.answer()
+    bench.turn(2)
+    assert bench.main.client.values() == "b1 a2 a3"
+    assert bench.waiting == {1, 2, 3}
+
+
+def test_mutant_the_later_ones_of_its_key_do_not_wait(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They would pass it."""
+    monkeypatch.setattr(Refusals, "blocks", lambda self, output: any(one.head is output for one in self))
+    assert refuse_one(bench)[0] == "b1 a2"
+
+
+def test_refused_alone_its_rules_decide_and_the_later_ones_go_on_then(bench: Bench) -> None:
+    """Two tries, each counted, and then it is not needed any more."""
+    bench.delays_s = [0.0, None]
+    refuse_one(bench)
+    for attempt in (1, 2):
+        bench.second.client.answer(1, REFUSED)
+        bench.turn(2)
+        assert bench.judged[-1][:2] == (b"a0", attempt)
+    assert bench.waiting == {0, 1, 2}
+    bench.judged[-1][2]()
+    bench.turn(2)
+    assert bench.main.client.values() == "b1 a2"
+    assert bench.waiting == {1, 2}
+
+
+def refuse_behind_one_on_its_way(bench: Bench) -> str:
+    """Refuse a1 while a0 is not answered; return what the second producer has."""
+    bench.add("a0 a1")
+    bench.turn()
+    # The client itself refuses the second one.
+    (_, refused) = bench.main.client.sent.pop()
+    refused(KafkaError(REFUSED), None)
+    bench.turn(2)
+    return bench.second.client.values()
+
+
+def test_what_is_refused_goes_alone_only_behind_the_earlier_ones_of_its_key(bench: Bench) -> None:
+    """Two producers know nothing of each other."""
+    assert refuse_behind_one_on_its_way(bench) == ""
+    bench.main.client.answer()
+    bench.turn(2)
+    assert bench.second.client.values() == "a1"
+
+
+def test_mutant_it_goes_alone_at_once(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would pass the earlier one."""
+    monkeypatch.setattr(OutputSender, "_has_earlier", lambda _self, _head: False)
+    assert refuse_behind_one_on_its_way(bench) == "a1"
+
+
+def end_an_epoch(bench: Bench) -> str:
+    """End a partition with an output on its way; return what the next producer has."""
+    other = bench.assign(1)
+    bench.add("a0", other)
+    bench.add("b1")
+    bench.turn()
+    other.ended = True
+    assert bench.book.end([other])
+    bench.sender._purges.append(done := threading.Event())
+    bench.turn(2)
+    assert done.is_set()
+    return bench.main.client.values()
+
+
+def test_an_epochs_end_takes_its_outputs_back_and_sends_the_others_again(bench: Bench) -> None:
+    """The producer that had them is given up before the partition may be another's."""
+    assert end_an_epoch(bench) == "b1"
+    assert len(bench.main.clients) == 2
+    assert bench.waiting == {1}
+
+
+def test_mutant_the_producer_keeps_what_an_ended_epoch_has_left(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An old owner's output could come behind what the new one sends."""
+    monkeypatch.setattr(OutputSender, "_renew", lambda _self: None)
+    assert end_an_epoch(bench) == "a0 b1"
+
+
+def test_nothing_is_taken_of_an_epoch_that_has_ended(bench: Bench) -> None:
+    """A handler that comes back late has its record fail, and nothing is sent."""
+    bench.assignment.ended = True
+    with pytest.raises(NotSentError, match="taken away"):
+        bench.add("a0")
+    assert bench.book.count() == 0

@@ -1,0 +1,127 @@
+"""A commit never passes a record whose outputs wait, and never says that such a record is finished."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ehkafka.progress.metadata import CommitMetadata, decode
+from ehkafka.progress.saving import Detail, ProgressSaver
+from tests.kit.lane_bench import LaneBench
+
+if TYPE_CHECKING:
+    import random
+
+RECORDS = 12
+
+
+def in_commit(saver: ProgressSaver, assignment: Any, detail: Detail) -> tuple[int, set[int]]:
+    """Return what a commit says: its offset, and the offsets above that are finished."""
+    saver.begin_tick(1)
+    sample = saver.sample(assignment, detail)
+    assert sample is not None
+    position = saver.position(sample)
+    saver.end_tick(detail)
+    decoded = decode(position.metadata or "", position.next_offset)
+    ranges = decoded.ranges.finished if isinstance(decoded, CommitMetadata) else ()
+    return position.next_offset, {offset for start, end in ranges for offset in range(start, end)}
+
+
+@given(st.randoms(use_true_random=False), st.booleans())
+def test_a_commit_says_nothing_of_what_waits_and_takes_nothing_back(
+    chance: random.Random, everything: bool
+) -> None:
+    """Records end in any order and their outputs are acknowledged in any: looked at after each step."""
+    bench = LaneBench()
+    assignment = bench.assign()
+    assignment.received_next = 0
+    bench.receive(assignment, " ".join(f"{chr(97 + number)}{number}" for number in range(RECORDS)))
+    waiting: set[int] = set()
+    saver = ProgressSaver(4000, clock=lambda: 0.0)
+    saver.waiting = lambda _assignment: frozenset(waiting)
+    saver.begin(assignment, None)
+    lanes = bench.begin(RECORDS)
+    ended: set[int] = set()
+    before: set[int] = set()
+    while lanes or waiting:
+        if lanes and (not waiting or chance.random() < 0.6):
+            lane = lanes.pop(chance.randrange(len(lanes)))
+            offset = lane.head.offset()
+            if chance.random() < 0.7:
+                waiting.add(offset)
+            bench.finish(lane)
+            ended.add(offset)
+        else:
+            waiting.remove(chance.choice(sorted(waiting)))
+        detail = Detail.ALL if everything or chance.random() < 0.5 else Detail.KEPT
+        next_offset, above = in_commit(saver, assignment, detail)
+        done = set(range(next_offset)) | above
+        assert not done & waiting
+        assert done <= ended
+        assert before <= done, "what was said to be finished was taken back"
+        before = done
+    assert in_commit(saver, assignment, Detail.ALL) == (RECORDS, set())
+
+
+@pytest.mark.parametrize("detail", [Detail.ALL, Detail.KEPT])
+def test_what_is_finished_above_a_waiting_record_is_saved(detail: Detail) -> None:
+    """One output is late: the records above it are not repeated for it after a restart."""
+    bench = LaneBench()
+    assignment = bench.assign()
+    assignment.received_next = 0
+    bench.receive(assignment, "a0 b1 c2 d3")
+    waiting = {1}
+    saver = ProgressSaver(4000, clock=lambda: 0.0)
+    saver.waiting = lambda _assignment: frozenset(waiting)
+    saver.begin(assignment, None)
+    for lane in bench.begin(4):
+        bench.finish(lane)
+    assert in_commit(saver, assignment, detail) == (1, {2, 3})
+    waiting.clear()
+    assert in_commit(saver, assignment, Detail.ALL) == (4, set())
+
+
+def commit_while_a_record_ends(kind: type[ProgressSaver]) -> int:
+    """Let a record end between the look at positions and that at the book; return what is committed."""
+    bench = LaneBench()
+    assignment = bench.assign()
+    assignment.received_next = 0
+    bench.receive(assignment, "a0")
+    (lane,) = bench.begin()
+    waiting: set[int] = set()
+
+    def book(_assignment: Any) -> frozenset[int]:
+        found = frozenset(waiting)
+        if not waiting:
+            # A worker, meanwhile: its output is in the book before its record ends.
+            waiting.add(0)
+            bench.finish(lane)
+        return found
+
+    saver = kind(4000, clock=lambda: 0.0)
+    saver.waiting = book
+    saver.begin(assignment, None)
+    return in_commit(saver, assignment, Detail.ALL)[0]
+
+
+def test_a_record_that_ends_during_the_look_is_not_committed() -> None:
+    """Positions are taken first, and what waits second."""
+    assert commit_while_a_record_ends(ProgressSaver) == 0
+
+
+def test_mutant_what_waits_is_taken_first() -> None:
+    """The record ends in between, with an output that nobody has acknowledged."""
+
+    class BookFirst(ProgressSaver):
+        def sample(self, assignment: Any, detail: Detail = Detail.ALL) -> Any:
+            book, found = self.waiting, self.waiting(assignment)
+            self.waiting = lambda _assignment: found
+            try:
+                return super().sample(assignment, detail)
+            finally:
+                self.waiting = book
+
+    assert commit_while_a_record_ends(BookFirst) == 1
