@@ -33,5 +33,5 @@ def test_outputs_on_spark_are_refused(lab: Any) -> None:
     with pytest.raises(ConfigurationError, match=r"On Spark, handler .*to='out'.*without Spark"):
         app.run_on_spark(None)
     without = lab.app(lambda record: None)
-    with pytest.raises(ConfigurationError, match="Spark session"):
+    with pytest.raises(ConfigurationError, match="On Spark, history="):
         without.run_on_spark(None)
