@@ -89,6 +89,15 @@ def payload_of(
     return Payload(codec=codec, optional=optional, arguments=arguments, place=place or 0)
 
 
+def returned_by(function: Any) -> Any:
+    """Return what a function's annotation says that it returns; `Any` where that is not known."""
+    annotation = getattr(_bare(function), "__annotations__", {}).get("return", Any)
+    try:
+        return _evaluated(annotation, _globals(function), _enclosed(function))
+    except Exception:  # it is the user's text, evaluated; it may be there for type checkers alone
+        return Any
+
+
 def names_of_caller() -> dict[str, Any]:
     """Return the local names where a handler is decorated: its types may be there alone."""
     frame = sys._getframe(1)  # noqa: SLF001 - no other way to a caller's names

@@ -22,8 +22,15 @@ STANDBY_S: Final = 30.0
 SILENT_S: Final = 3.0
 
 
+# In place of the key of a record that has ended, and waits for its outputs alone.
+NO_KEY: Final = object()
+
+
 class Waiting(NamedTuple):
-    """A record at the head of its lane that no worker will take before something happens, and why."""
+    """A record at the head of its lane that no worker will take before something happens, and why.
+
+    Or the lowest one whose outputs are not acknowledged: then `key` is `NO_KEY`.
+    """
 
     offset: int
     key: Hashable

@@ -47,6 +47,12 @@ class OutputsUnderWay(Protocol):
     def waits(self, assignment: Assignment, /) -> bool:
         """Tell whether a record of an assignment waits for its outputs."""
 
+    def waiting(self, assignment: Assignment, /) -> frozenset[int]:
+        """Return the offsets of the records that do."""
+
+    def key_of(self, assignment: Assignment, offset: int, /) -> bytes | None:
+        """Return the key of such a record."""
+
     def count(self) -> int:
         """Return how many outputs are not acknowledged."""
 

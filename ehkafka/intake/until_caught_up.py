@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from ehkafka.errors import UnfinishedError
 from ehkafka.events import AppCatchingUp, AppCaughtUp
-from ehkafka.intake.caught_up import CatchingUp, CaughtUp, PartitionState, Stuck, Waiting
+from ehkafka.intake.caught_up import NO_KEY, CatchingUp, CaughtUp, PartitionState, Stuck, Waiting
 from ehkafka.intake.returned import NAMED_MAX
 from ehkafka.lanes.order import describe_key
 from ehkafka.recovery.pending import AWAITED
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ehkafka.lanes.assignment import Assignment
     from ehkafka.lanes.dispatcher import Dispatcher
     from ehkafka.lanes.lane import Lane
+    from ehkafka.positions.gap import LogBounds
     from ehkafka.positions.log_asker import LogAsker, TailQuestion
     from ehkafka.records import TopicPartition
 
@@ -102,6 +103,10 @@ class UntilCaughtUp:
                 runs, waiting = _unfinished_below(dispatcher, assignment, below or 0)
             elif received is not None:
                 watermark = received - assignment.unfinished_records
+        # Without the lock, and last: an output is in the book before its record ends.
+        if watermark is not None and (one := self._waiting_outputs(assignment, log)) is not None:
+            watermark = min(watermark, one.offset)
+            waiting = [*waiting, one]
         committed = context.ledger.acknowledged(partition)
         return PartitionState(
             partition=partition,
@@ -116,6 +121,14 @@ class UntilCaughtUp:
             # Beyond the end that was asked for, a position is right only if the log has grown since.
             is_in_log=log is None or (received or 0) <= max(log.end, log_ends.get(partition, 0)),
         )
+
+    def _waiting_outputs(self, assignment: Assignment, log: LogBounds | None) -> Waiting | None:
+        """Return the lowest record up to the end whose outputs are not acknowledged."""
+        outputs = self._context.outputs
+        lowest = min(outputs.waiting(assignment), default=None) if outputs is not None else None
+        if lowest is None or (log is not None and lowest >= log.end):
+            return None
+        return Waiting(lowest, NO_KEY, "its outputs are not acknowledged by the broker")
 
     def _take_tails(self, *, is_blind: bool) -> None:
         """Take what a reader has found of logs that did not go on."""
@@ -198,5 +211,7 @@ def _error(stuck: tuple[Stuck, ...], settle_s: float) -> UnfinishedError:
 def _named(stuck: tuple[Stuck, ...]) -> Iterator[str]:
     # Never under a lock: a user's own key may state at the app when it is put into words.
     for partition, offset, key, why in stuck[:NAMED_MAX]:
-        where = f"{partition}" if offset is None else f"{partition}@{offset} key {describe_key(key)}"
+        where = f"{partition}" if offset is None else f"{partition}@{offset}"
+        if not (offset is None or key is NO_KEY):
+            where += f" key {describe_key(key)}"
         yield f"{where} ({why})"

@@ -63,8 +63,15 @@ def summed(
         handlers=_joined_handlers(there),
         poll_gap_s=max((one.poll_gap_s for one in running), default=0.0),
         token_valid_s=min((s for one in there if (s := one.token_valid_s) is not None), default=None),
+        unacknowledged_outputs=_sum(one.unacknowledged_outputs for one in there),
         **totals,
     )
+
+
+def _sum(counts: Iterable[int | None]) -> int | None:
+    """Return the sum of what is known; None where nothing is."""
+    known = [count for count in counts if count is not None]
+    return sum(known) if known else None
 
 
 def _joined_handlers(there: Iterable[Snapshot]) -> tuple[HandlerSnapshot, ...]:

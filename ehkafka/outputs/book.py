@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from ehkafka.outputs.ledger import OffsetLedger
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from ehkafka.lanes.assignment import Assignment
     from ehkafka.outputs.claim import Claim, Output
@@ -125,7 +125,7 @@ class OutputBook:
             claim.on_settled = waiter
             return True
 
-    def waiting(self, assignment: Assignment) -> Collection[int]:
+    def waiting(self, assignment: Assignment) -> frozenset[int]:
         """Return the offsets of an assignment that must not be committed. Any thread."""
         with self._lock:
             return self._ledger.waiting(assignment)
@@ -134,6 +134,17 @@ class OutputBook:
         """Tell whether there are any. Any thread."""
         with self._lock:
             return self._ledger.has(assignment)
+
+    def key_of(self, assignment: Assignment, offset: int) -> bytes | None:
+        """Return the key of a record that waits. Any thread; looks at each output until it is found."""
+        place = assignment, offset
+        with self._lock:
+            for output in self._outputs.values():
+                if place in (claim := output.claim).inputs:
+                    messages = claim.messages if isinstance(claim.messages, list) else [claim.messages]
+                    key: bytes | None = messages[claim.inputs.index(place)].key()
+                    return key
+        return None  # acknowledged meanwhile
 
     def count(self) -> int:
         """Return how many outputs are not acknowledged. Any thread."""

@@ -111,10 +111,16 @@ class Assembly:
         )
 
     def outputs(self) -> Outputs | None:
-        """Return what sends the handlers' outputs, not started; None where no handler has any."""
+        """Return what sends the handlers' outputs, not started; None where no handler has any.
+
+        Raises `ConfigurationError`.
+        """
         if not any(spec.to for spec in self.app.specs):
             return None
-        from ehkafka.run.outputs import Outputs  # noqa: PLC0415 - few apps have outputs
+        from ehkafka.handlers.output_types import check_output_types  # noqa: PLC0415 - few apps have outputs
+        from ehkafka.run.outputs import Outputs  # noqa: PLC0415 - likewise
+
+        check_output_types(self.app.specs)
 
         return Outputs(self.app, emit=self.bus.emit, on_death=self.worker_died)
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def snapshot_of(runtime: Runtime, state: str) -> Snapshot:
     """Return an immutable picture of a run as it is now. Takes microseconds per live lane."""
     throttle, contact = runtime.context.throttle, runtime.context.contact
-    tokens = runtime.app.endpoint.tokens
+    tokens, outputs = runtime.app.endpoint.tokens, runtime.context.outputs
     return Snapshot(
         group=runtime.app.settings.group,
         endpoint=runtime.app.endpoint.name,
@@ -40,6 +40,7 @@ def snapshot_of(runtime: Runtime, state: str) -> Snapshot:
         handlers=tuple(map(_handler, runtime.routes)),
         poll_gap_s=runtime.poll_gap_s,
         token_valid_s=None if tokens is None else tokens.valid_s,
+        unacknowledged_outputs=None if outputs is None else outputs.count(),
         **runtime.totals(),
     )
 

@@ -116,6 +116,14 @@ class Outputs:
         """Tell whether a record of an assignment waits for its outputs, and it is of use to wait."""
         return not self._has_failed and self.book.has_waiting(assignment)
 
+    def waiting(self, assignment: Assignment) -> frozenset[int]:
+        """Return the offsets of an assignment whose outputs are not acknowledged."""
+        return self.book.waiting(assignment)
+
+    def key_of(self, assignment: Assignment, offset: int) -> bytes | None:
+        """Return the key of one of these records."""
+        return self.book.key_of(assignment, offset)
+
     def count(self) -> int:
         """Return how many outputs are not acknowledged."""
         return self.book.count()

@@ -210,6 +210,12 @@ APP: tuple[Metric[Snapshot], ...] = (
         "1 while the mirror's store takes no writes, else 0.",
         lambda s: None if s.mirror is None else s.mirror.error is not None,
     ),
+    _of_app(
+        "ehkafka_unacknowledged_outputs",
+        "gauge",
+        "Outputs that handlers have sent and the broker has not acknowledged.",
+        lambda s: s.unacknowledged_outputs,
+    ),
 )
 
 HANDLER: tuple[Metric[HandlerSnapshot], ...] = (

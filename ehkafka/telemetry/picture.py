@@ -15,6 +15,7 @@ from ehkafka.lanes.holds import PAUSED
 from ehkafka.lanes.lane import Lane
 from ehkafka.lanes.order import describe_key
 from ehkafka.telemetry.snapshot import PartitionSnapshot, Unfinished
+from ehkafka.telemetry.waiting_outputs import SENDING, WaitingOutputs
 from ehkafka.wording import seconds
 
 if TYPE_CHECKING:
@@ -37,17 +38,21 @@ _HOLD = 16
 class _Seen:
     """What lanes hold of one partition: how many stand here, the oldest one, and the least offset in any."""
 
-    __slots__ = ("blocked", "held", "lane", "lane_offset", "lanes", "least", "running")
+    __slots__ = ("begun", "blocked", "held", "lane", "lane_offset", "lanes", "least", "running")
 
     def __init__(self) -> None:
         self.lanes = 0
         # Records that are started in lanes; lanes on hold, and those of them that no time lets go.
         self.running = self.blocked = self.held = 0
+        # Lanes whose heads are, or were, with a worker.
+        self.begun: list[Lane] = []
         self.lane: Lane | None = None
         self.lane_offset = self.least = _NEVER
 
-    def note_hold(self, hold: Hold) -> None:
+    def note_hold(self, lane: Lane, hold: Hold) -> None:
         """Count a lane on hold."""
+        if lane.attempts:
+            self.begun.append(lane)
         self.blocked += 1
         self.held += hold.due_s is None
 
@@ -97,8 +102,9 @@ def _seen(assignment: Assignment, held: Mapping[Lane, Hold]) -> _Seen:
         head = lane.head
         if lane.running:
             seen.running += lane.running
+            seen.begun.append(lane)
         elif held and lane in held:
-            seen.note_hold(held[lane])
+            seen.note_hold(lane, held[lane])
         if head is None:
             # Just run empty; it may have got a record behind it since.
             if lane.rest:
@@ -117,8 +123,9 @@ def _seen_in_shared(lanes: Mapping[Hashable, Lane], held: Mapping[Lane, Hold]) -
         seen.lanes += 1
         if lane.running:
             seen.running += lane.running
+            seen.begun.append(lane)
         elif held and lane in held:
-            seen.note_hold(held[lane])
+            seen.note_hold(lane, held[lane])
         head = lane.head
         if head is not None and (offset := head.offset()) < seen.lane_offset:
             seen.lane, seen.lane_offset = lane, offset
@@ -136,12 +143,14 @@ def _numbers(
     """Return what a partition's picture and its oldest record's are made of, and that one's key."""
     partition = assignment.partition
     committed = context.ledger.acknowledged(partition)
-    oldest, key = _oldest(route, assignment, seen, now_s)
-    watermark = _watermark(assignment, seen)
+    # Last: what ends meanwhile has its outputs in the book by then.
+    outputs = WaitingOutputs(context.outputs, assignment, seen.begun)
+    oldest, key = _oldest(route, assignment, seen, outputs, now_s)
+    watermark = _watermark(assignment, seen, outputs)
     numbers = dict(  # noqa: C408 - the fields' names
         partition=partition,
         epoch=assignment.epoch,
-        lag_records=_lag_records(context, assignment),
+        lag_records=_lag_records(context, assignment, watermark, outputs.ended_records),
         backlog_records=assignment.backlog_records,
         backlog_bytes=assignment.backlog_bytes,
         parked_records=assignment.parked_records,
@@ -156,7 +165,7 @@ def _numbers(
         dead_lettered_records=assignment.dead_lettered_records,
         paused=partition in context.flow.paused,
         standstill_s=context.standstill.lasts_s(partition, assignment.received_next or 0, now_s),
-        catch_up_records=_catch_up_records(context, assignment, watermark),
+        catch_up_records=_catch_up_records(context, assignment, watermark, outputs.ended_records),
         in_flight_records=seen.running + _running_in_chunk(assignment),
         blocked_lanes=seen.blocked,
         is_paused_by_hand=partition in context.flow.by_hand,
@@ -169,8 +178,8 @@ def _running_in_chunk(assignment: Assignment) -> int:
     return int(bool(assignment.chunks) and assignment.chunks[0].started() > 0)
 
 
-def _watermark(assignment: Assignment, seen: _Seen) -> int | None:
-    """Return `Assignment.watermark()` of what was seen."""
+def _watermark(assignment: Assignment, seen: _Seen, outputs: WaitingOutputs) -> int | None:
+    """Return `Assignment.watermark()` of what was seen, below all that waits for its outputs."""
     if assignment.received_next is None:
         return None
     lowest = min(assignment.received_next, seen.least)
@@ -178,10 +187,12 @@ def _watermark(assignment: Assignment, seen: _Seen) -> int | None:
         lowest = min(lowest, assignment.returned_from)
     if assignment.chunks:
         lowest = min(lowest, assignment.chunks[0].first_unfinished().offset())
-    return lowest
+    return outputs.lowest(lowest)
 
 
-def _lag_records(context: IntakeContext, assignment: Assignment) -> int | None:
+def _lag_records(
+    context: IntakeContext, assignment: Assignment, watermark: int | None, ended_records: int
+) -> int | None:
     end = context.owned.log_ends.get(assignment.partition)
     received = assignment.received_next
     if end is None or context.contact.is_cut_off:
@@ -191,10 +202,15 @@ def _lag_records(context: IntakeContext, assignment: Assignment) -> int | None:
         return 0 if end == 0 and not context.throttle.is_recent else None
     if end <= received and context.throttle.is_recent:
         return None  # a throttled answer is empty and without an end: nobody can tell what came meanwhile
-    return max(0, end - received) + assignment.unfinished_records
+    unfinished = assignment.unfinished_records
+    if ended_records and watermark is not None:
+        unfinished = max(unfinished, min(unfinished + ended_records, received - watermark))
+    return max(0, end - received) + unfinished
 
 
-def _catch_up_records(context: IntakeContext, assignment: Assignment, watermark: int | None) -> int | None:
+def _catch_up_records(
+    context: IntakeContext, assignment: Assignment, watermark: int | None, ended_records: int
+) -> int | None:
     log = None if context.catch_up_ends is None else context.catch_up_ends.logs.get(assignment.partition)
     if log is None:
         return None
@@ -202,20 +218,25 @@ def _catch_up_records(context: IntakeContext, assignment: Assignment, watermark:
     if received is None or watermark is None:
         return log.end - log.start
     # Some of what is unfinished may have come later.
-    unfinished = min(assignment.unfinished_records, max(0, log.end - watermark))
+    unfinished = min(assignment.unfinished_records + ended_records, max(0, log.end - watermark))
     return max(0, log.end - received) + unfinished
 
 
 def _oldest(
-    route: Route, assignment: Assignment, seen: _Seen, now_s: float
+    route: Route, assignment: Assignment, seen: _Seen, outputs: WaitingOutputs, now_s: float
 ) -> tuple[dict[str, Any] | None, Hashable]:
-    """Return the oldest record without an outcome, and its key, which is yet to be described."""
+    """Return the oldest unfinished record, and its key, which is yet to be described."""
     dispatcher, lane, offset = route.dispatcher, seen.lane, seen.lane_offset
     if assignment.chunks and (first := assignment.chunks[0].first_unfinished().offset()) < offset:
         lane, offset = _first_of(assignment.chunks[0], dispatcher), first
+    if (waiting := outputs.lowest(offset)) < offset:
+        return outputs.oldest(route, waiting, now_s)
     if lane is None:
         return None, None
-    return unfinished_of(route, assignment, lane, offset, now_s), lane.key
+    picture = unfinished_of(route, assignment, lane, offset, now_s)
+    if picture["status"] == "deferred" and offset in outputs:
+        picture |= SENDING  # with `acknowledged="before_next"` nobody else is to answer
+    return picture, lane.key
 
 
 def unfinished_of(

@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
-    """The oldest record without an outcome of a partition: what holds its commit back."""
+    """The oldest record of a partition that has no outcome, or whose outputs are not acknowledged.
+
+    It is what holds the commit back.
+    """
 
     offset: int
     key: str
@@ -34,10 +37,11 @@ class Unfinished:
     # How long its handler may take for it, where it runs and has a deadline.
     deadline_s: float = 0.0
     # `queued`, `running`, `deferred` (it waits for an answer), `waiting` (for its next attempt), `sending`
-    # (its dead letter is on its way), `held` or `paused`; and its handler's name.
+    # (its dead letter or its outputs are on their way), `held` or `paused`; and its handler's name.
     status: str = "queued"
     handler: str = ""
-    # How many records its key has here, itself included; one that runs in a chunk counts alone.
+    # How many records its key has here, itself included; one that runs in a chunk counts alone, and one that
+    # waits for its outputs alone is none of them any more.
     lane_records: int = 1
 
 
@@ -50,7 +54,8 @@ class PartitionSnapshot:
     # Records behind the end of the log that are not finished; None until the end is known, and while
     # throttling keeps a newer end away and all up to the known one has been received. Else the end is the
     # one of the last fetch answer that had it, so a throttled partition lags at least so much. Offsets that
-    # hold no record, such as the end of a transaction, count for up to 0.5 s after they were read.
+    # hold no record, such as the end of a transaction, count for up to 0.5 s after they were read. A record
+    # is finished when the broker has acknowledged its outputs, too.
     lag_records: int | None
     backlog_records: int
     backlog_bytes: int
@@ -60,7 +65,8 @@ class PartitionSnapshot:
     # The key that has most of what is parked, while this partition's share of the parked budget is full.
     parked_full_key: str | None
     lanes: int
-    # Next_offset up to which all received records have an outcome; None before the first record.
+    # Next_offset up to which all received records have an outcome, and their outputs are safe; None before
+    # the first record.
     watermark: int | None
     # Next_offset the broker has acknowledged; None when the group has none.
     committed: int | None
@@ -176,6 +182,8 @@ class Snapshot:
     poll_gap_s: float = 0.0
     # How long the Entra ID token in use is still valid, 0: none is; None where the endpoint has no tokens.
     token_valid_s: float | None = None
+    # What handlers have sent and the broker has not acknowledged; None where no handler sends anything.
+    unacknowledged_outputs: int | None = None
 
     @classmethod
     def empty(cls, group: str, endpoint: str, state: str, taken_at_s: float) -> Snapshot:

@@ -24,6 +24,7 @@ from ehkafka.testing import MemoryHistory
         ({"retry": ehkafka.Retry(attempts=None)}, "attempts=None.*number of attempts"),
         ({"scope": "handler"}, "scope='partition'"),
         ({"rate_limit": 5.0}, "max_records_per_batch"),
+        ({"to": "out"}, "outputs .to='out'.*without Spark"),
     ],
 )
 def test_what_a_handler_cannot_have(lab: Any, options: dict[str, Any], text: str) -> None:
