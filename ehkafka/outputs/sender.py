@@ -38,6 +38,8 @@ BUSY_POLL_S: Final = 2e-3
 IDLE_WAIT_S: Final = 0.5
 # What a transient failure of the second producer waits for.
 AGAIN_S: Final = 0.5
+# What a producer that is given up gets for answers that are on their way.
+LAST_ANSWERS_S: Final = 2.0
 # What the end of an epoch waits for a producer that is given up: its last answers, and the purge.
 PURGED_S: Final = 6.0
 # These say nothing of the message itself: something else has ended its producer, or it was taken back.
@@ -189,10 +191,7 @@ class OutputSender:
         if self._purges:
             self._purge()
         if producer.is_lost:
-            # What ended it may come before the answers that say why.
-            producer.serve(0.0)
-            self._take_answers()
-            self._renew(is_fault=not self._has_refused)
+            self._renew(is_fault=True)
         if producer.client is None:
             self._open_next()
         self._queue.extend(self._book.take_new())
@@ -231,10 +230,11 @@ class OutputSender:
 
     def _renew(self, *, is_fault: bool) -> None:
         """Give the producer up; what it did not answer is sent by the next one, before all that is new."""
-        self._producer.renew(is_fault=is_fault)
-        self._has_refused = False
-        # The answers that came with it, which say nothing of the next one.
+        self._producer.give_up(LAST_ANSWERS_S)
+        # The answers that came with it, which say nothing of the next one, but perhaps what ended this one.
         self._take_answers(is_over=True)
+        self._producer.renew(is_fault=is_fault and not self._has_refused)
+        self._has_refused = False
         self._in_flight.clear()
         self._refusals.forget_waiting()
         # The book is the truth: all of it again, in the order of its making.
