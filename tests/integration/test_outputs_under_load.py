@@ -24,7 +24,7 @@ from tests.kit.waiting import wait_until
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-KILLS = int(os.environ.get("EHKAFKA_STRESS_KILLS", "4"))
+KILLS = int(os.environ.get("EHKAFKA_STRESS_KILLS", "3"))
 RATE = 400.0
 MEMBERS = 2
 # Between a kill and the next one, beside what the members need to have partitions.
@@ -200,6 +200,7 @@ def embedded() -> Iterator[EmbeddedBroker]:
         yield broker
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120 + 20 * KILLS)
 def test_kills_refusals_and_a_forgotten_producer_id(
     embedded: EmbeddedBroker, stage_on: Callable[..., Any], eventually: Callable[..., None]
