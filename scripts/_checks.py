@@ -19,8 +19,10 @@ PROCESSES_MAX = 8
 COMPILED = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(ROOT / ".venv" / "bytecode")}
 # The engine's core, its contract on the embedded broker, and the drop-in.
 QUICK = {
+    "aio",
     "architecture",
     "checkpoints",
+    "codecs",
     "consumer",
     "contract",
     "embedded",
@@ -30,6 +32,7 @@ QUICK = {
     "headers",
     "intake",
     "lanes",
+    "outputs",
     "positions",
     "progress",
     "records",

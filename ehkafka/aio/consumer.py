@@ -10,26 +10,23 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
-
-from confluent_kafka.aio import AIOConsumer as KafkaAIOConsumer
+from typing import TYPE_CHECKING, Any
 
 from ehkafka.aio.callbacks import LoopCallbacks
+from ehkafka.aio.calls import Calls
 from ehkafka.aio.held_back import HeldBackConsumer
 from ehkafka.aio.job import Job
 from ehkafka.aio.reentry import Reentry
 from ehkafka.consumer.access import PIECE_S
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable
     from concurrent.futures import Executor
+    from typing import Unpack
 
     from confluent_kafka import Message
 
-    from ehkafka.checkpoints.store_mirror import MirrorChoice
-    from ehkafka.consumer.deviations import Deviation
-    from ehkafka.consumer.program_settings import SyncCommit
-    from ehkafka.endpoint import Endpoint
+    from ehkafka.consumer.keywords import OwnOptions, RebalanceCallback, RebalanceCallbacks
 
 _REBALANCE_CALLBACKS = ("on_assign", "on_revoke", "on_lost")
 # These take turns with polls by themselves, and sooner.
@@ -38,19 +35,7 @@ _UNORDERED = frozenset({"commit", "close"})
 _APART = frozenset({"list_topics", "cluster_id"})
 
 
-class ConsumerSettings(TypedDict, total=False):
-    """What `ehkafka.Consumer` takes beside confluent-kafka's arguments; see there."""
-
-    endpoint: Endpoint | None
-    mirror: MirrorChoice | None
-    contiguous: bool
-    unmarked_records_max: int
-    unmarked_bytes_max: int
-    sync_commit: SyncCommit
-    as_confluent: Collection[Deviation]
-
-
-class AIOConsumer(KafkaAIOConsumer):
+class AIOConsumer(Calls):
     """A drop-in for `confluent_kafka.aio.AIOConsumer`: the same constructor, methods and errors.
 
     ```python
@@ -82,7 +67,7 @@ class AIOConsumer(KafkaAIOConsumer):
         consumer_conf: dict[str, Any],
         max_workers: int = 100,
         executor: Executor | None = None,
-        **settings: Unpack[ConsumerSettings],
+        **settings: Unpack[OwnOptions],
     ) -> None:
         if executor is None and max_workers < 1:
             raise ValueError("max_workers must be at least 1")  # as confluent-kafka says
@@ -178,7 +163,9 @@ class AIOConsumer(KafkaAIOConsumer):
         self._lock.release()
         return result
 
-    async def subscribe(self, topics: Any, *callbacks: Any, **named: Any) -> Any:
+    async def subscribe(
+        self, topics: list[str], *callbacks: RebalanceCallback, **named: Unpack[RebalanceCallbacks]
+    ) -> None:
         """See `confluent_kafka.Consumer.subscribe`. The callbacks get this consumer."""
         of_rebalance = self._callbacks.of_rebalance
         given = [of_rebalance(*one) for one in zip(_REBALANCE_CALLBACKS, callbacks, strict=False)]
@@ -186,7 +173,7 @@ class AIOConsumer(KafkaAIOConsumer):
             name: of_rebalance(name, value) if name in _REBALANCE_CALLBACKS else value
             for name, value in named.items()
         }
-        return await self._call(self._consumer.subscribe, topics, *given, *callbacks[len(given) :], **wrapped)
+        await self._call(self._consumer.subscribe, topics, *given, *callbacks[len(given) :], **wrapped)
 
     async def close(self, *args: Any, **kwargs: Any) -> Any:
         """See `confluent_kafka.Consumer.close`. Polls that wait raise `RuntimeError`.

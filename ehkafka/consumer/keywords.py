@@ -52,8 +52,8 @@ class ClientProperties(TypedDict, total=False):
     """librdkafka's debug contexts, such as `"cgrp,fetch"`."""
 
 
-class ConsumerOptions(ClientProperties, total=False):
-    """What `DeserializingConsumer` takes beside its dict: as `Consumer` does."""
+class OwnOptions(TypedDict, total=False):
+    """What every drop-in takes beside confluent-kafka's arguments."""
 
     endpoint: Endpoint | None
     """Default `None`: an `ehkafka.Endpoint`. The dict then needs no address or credentials; its values
@@ -83,6 +83,10 @@ class ConsumerOptions(ClientProperties, total=False):
     """Default `()`: names of what is to be done in confluent-kafka's way, such as
     `"bare_commit"`.
     """
+
+
+class ConsumerOptions(ClientProperties, OwnOptions, total=False):
+    """What `DeserializingConsumer` takes beside its dict: as `Consumer` does."""
 
 
 class RebalanceCallbacks(TypedDict, total=False):

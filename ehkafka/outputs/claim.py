@@ -23,7 +23,9 @@ class Claim:
         "acknowledged",
         "attempt",
         "batch",
+        "has_failed",
         "inputs",
+        "is_before_next",
         "is_over",
         "messages",
         "on_refused",
@@ -49,6 +51,9 @@ class Claim:
         self.unsettled = 0
         # The call has returned or raised, and its record is not deferred.
         self.is_over = False
+        # The call has raised; and whether the key's next record waits for the outputs.
+        self.has_failed = False
+        self.is_before_next = False
         self.token: Deferred | None = None
         # Whoever waits for the outputs, where the key's next record does.
         self.on_settled: Callable[[], object] | None = None
@@ -69,7 +74,8 @@ class Claim:
 class Output:
     """One message on its way. Written by its worker until it is in the book, then by the sender's thread.
 
-    `is_dropped` is set under the book's lock when its epoch ends: then nobody sends it any more.
+    `is_dropped` is set under the book's lock when its epoch ends, or by the sender when its attempt fails
+    with an earlier output: then nobody sends it any more.
     """
 
     __slots__ = (

@@ -19,7 +19,7 @@ RECORDS_MIN: Final = 256
 
 
 class InVain:
-    """The failed calls of records that are, or may be, tried again.
+    """The failed calls of records that get, or may get, another attempt.
 
     `open_calls` are the outlet's; `report` is called for a deferred call that failed after it had sent.
     """

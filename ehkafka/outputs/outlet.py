@@ -72,6 +72,7 @@ class Outlet:
     def begin(self, assignment: Assignment, message: Message, attempt: int) -> Claim:
         """Note that a call for one record begins."""
         claim = Claim(self, ((assignment, message.offset()),), message, attempt)
+        claim.is_before_next = self._before_next
         self.open_calls[id(message)] = claim
         return claim
 
@@ -125,6 +126,13 @@ class Outlet:
         """Note that a call has returned; called before its record ends."""
         if DEFERRED and not isinstance(claim.messages, list):
             token = DEFERRED.get(id(claim.messages))
+            if token is not None and self._before_next:
+                self.failed(claim)
+                raise RuntimeError(
+                    f"{claim.where} is deferred, but handler {self.handler!r} has "
+                    "acknowledged='before_next', which waits for outputs when the handler returns: leave out "
+                    "one of the two"
+                )
             if token is not None:
                 claim.token = token
                 self._deferred.append(claim)
@@ -138,6 +146,7 @@ class Outlet:
 
     def failed(self, claim: Claim) -> None:
         """Note that a call has raised: what it sent is sent, and a retry sends it again."""
+        claim.has_failed = True
         self._close(claim)
         if claim.posted:
             self.in_vain.note(claim)

@@ -44,18 +44,28 @@ class Refusals:
         return iter(list(self._blocked.values()))
 
     def blocks(self, output: Output) -> bool:
-        """Take an output that must wait; False: it may go."""
+        """Take an output that must wait; False: it may go, as one that was made before the refused one."""
         refusal = self._blocked.get(_place(output))
-        if refusal is None:
+        if refusal is None or self.is_earlier(output, refusal.head):
             return False
         if refusal.head is not output:
             refusal.waiting.append(output)
         return True
 
     def add(self, output: Output, error: str, due_s: float) -> None:
-        """Note a refused output; where one of its group is refused already, it waits behind that."""
-        if not self.blocks(output):
-            self._blocked[_place(output)] = Refusal(output, error, due_s)
+        """Note a refused output; behind an earlier one of its group that is refused, it waits."""
+        if self.blocks(output):
+            return
+        later = self._blocked.get(_place(output))
+        refusal = self._blocked[_place(output)] = Refusal(output, error, due_s)
+        if later is not None:
+            # Its producer was given up while both were on their way. Nobody has tried the later one alone.
+            refusal.waiting = [later.head, *later.waiting]
+
+    @staticmethod
+    def is_earlier(output: Output, head: Output) -> bool:
+        """Tell whether an output was made before a refused one of its group, which then waits for it."""
+        return output.serial < head.serial
 
     def end(self, refusal: Refusal) -> list[Output]:
         """Forget a refusal; return what waited behind it, in its order."""

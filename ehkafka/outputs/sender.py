@@ -320,7 +320,8 @@ class OutputSender:
     def _try_alone(self, refusal: Refusal) -> None:
         assert self._second is not None
         head = refusal.head
-        if self._second.client is None or self._has_earlier(head):
+        # What is not handed over yet may be earlier, where its producer was given up.
+        if self._second.client is None or self._queue or self._has_earlier(head):
             return
         try:
             self._second.client.produce(
@@ -361,22 +362,40 @@ class OutputSender:
 
     def _refused_alone(self, refusal: Refusal, error: str) -> None:
         """Let its handler's rules decide: another try, or what becomes of it."""
-        refusal.tries += 1
         refusal.error = error
         head = refusal.head
         refused = OutputRefusedError(f"its output to {head.topic!r} is refused: {error}")
-        if head.claim.on_refused is not None:
-            # Its key waits, so the attempt as a whole fails, and a retry sends all of it again.
-            on_refused = head.claim.on_refused
-            head.claim.on_settled = None
-            self._end(refusal, acknowledged=False)
-            on_refused(refused)
+        if head.claim.is_before_next:
+            self._refused_before_next(refusal, refused)
             return
+        refusal.tries += 1
         delay_s = self._judge_of(head)(head, refused, refusal.tries, partial(self._decide, refusal))
         if delay_s is None:
             refusal.is_decided = True
         else:
             refusal.due_s = self._clock() + delay_s
+
+    def _refused_before_next(self, refusal: Refusal, refused: OutputRefusedError) -> None:
+        """Let the attempt as a whole fail, since its key waits; a retry sends all of it again."""
+        head, claim = refusal.head, refusal.head.claim
+        on_refused = claim.on_refused
+        if on_refused is None and not claim.has_failed:
+            # Its call has not returned: then nobody can decide yet.
+            refusal.due_s = self._clock() + AGAIN_S
+            return
+        claim.on_settled = None
+        # Else what the attempt sent behind it would pass it.
+        behind = [
+            output
+            for output in (*refusal.waiting, *self._queue)
+            if output.claim is claim and output.group == head.group and output is not head
+        ]
+        for output in behind:
+            output.is_dropped = True
+        self._book.settle(behind, acknowledged=False)
+        self._end(refusal, acknowledged=False)
+        if on_refused is not None:
+            on_refused(refused)
 
     def _decide(self, refusal: Refusal) -> None:
         self._decided.append(refusal)

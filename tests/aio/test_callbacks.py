@@ -161,6 +161,8 @@ def test_a_callback_asks_several_things_at_once(
         partition, answers, late = TopicPartition("t", 0), [], []
 
         async def stats_cb(_text: str) -> None:
+            if len(answers) >= 2:
+                return
             with pytest.raises(RuntimeError, match="inside of a callback"):
                 await consumer.poll(0)
             asked = (
@@ -170,6 +172,9 @@ def test_a_callback_asks_several_things_at_once(
                 consumer.get_watermark_offsets(partition, timeout=5.0),
             )
             answers.append([type(answer).__name__ for answer in await asyncio.gather(*asked)])
+            # librdkafka calls back for the next statistics within the same call: not every call inside of a
+            # callback survives that.
+            await asyncio.sleep(0.5)
             # Nobody waits for this one, and the callback ends before it.
             late.append(asyncio.ensure_future(consumer.assignment()))
 

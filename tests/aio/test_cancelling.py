@@ -189,6 +189,24 @@ def test_polls_under_short_time_outs_lose_nothing(properties: dict[str, Any], ru
     assert run(program()) == list(range(100))
 
 
+def test_what_a_cancelled_poll_took_needs_no_mark(
+    properties: dict[str, Any], run: Run, read: Read, committed: Committed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`contiguous=True`: it was nobody's, so nothing waits for it and nothing passes it."""
+
+    async def program() -> None:
+        async with AIOConsumer(properties, contiguous=True) as consumer:
+            await consumer.subscribe(["t"])
+            for message in await read(consumer, 10):
+                await consumer.store_offsets(message)
+            await cancel(monkeypatch, "before", lambda: begin_consume(consumer))
+            assert [p.offset for p in await consumer.commit(asynchronous=False)] == [10]
+            assert (await consumer.poll(5.0)).offset() == 10
+
+    run(program())
+    assert committed() == 10
+
+
 def test_what_is_kept_is_dropped_by_a_seek(
     properties: dict[str, Any], run: Run, read: Read, monkeypatch: pytest.MonkeyPatch
 ) -> None:

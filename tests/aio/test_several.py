@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import random
+import threading
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import TopicPartition
 
 from ehkafka.aio import AIOConsumer
+from ehkafka.consumer.marks import Marks
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
+
+    import pytest
 
     Run = Callable[[Coroutine[Any, Any, Any]], Any]
     Read = Callable[[AIOConsumer, int], Awaitable[list[Any]]]
@@ -115,25 +119,24 @@ def test_tasks_mark_in_any_order(
     assert committed() == 100
 
 
-def test_what_a_cancelled_poll_took_needs_no_mark(
-    properties: dict[str, Any], run: Run, read: Read, committed: Committed
+def test_partitions_are_paused_on_a_thread_and_not_on_the_loop(
+    properties: dict[str, Any], run: Run, read: Read, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It was nobody's, so nothing waits for it and nothing passes it."""
+    """`contiguous=True`: to pause may have to wait for whoever is inside the client."""
+    seen: set[int] = set()
+    pause_stuck = Marks.pause_stuck
+
+    def noted(marks: Marks) -> None:
+        seen.add(threading.get_ident())
+        pause_stuck(marks)
+
+    monkeypatch.setattr(Marks, "pause_stuck", noted)
 
     async def program() -> None:
         async with AIOConsumer(properties, contiguous=True) as consumer:
             await consumer.subscribe(["t"])
-            for message in await read(consumer, 10):
-                await consumer.store_offsets(message)
-            while not consumer._consumer._kept:
-                task = asyncio.create_task(consumer.consume(5, 5.0))
-                await asyncio.wait([task], timeout=0.0005)
-                task.cancel()
-                await asyncio.wait([task])
-                assert task.cancelled()
-                await asyncio.sleep(0.02)
-            assert [p.offset for p in await consumer.commit(asynchronous=False)] == [10]
-            assert (await consumer.poll(5.0)).offset() == 10
+            await read(consumer, 100)
+            assert seen
+            assert threading.get_ident() not in seen
 
     run(program())
-    assert committed() == 10

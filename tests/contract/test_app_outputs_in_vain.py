@@ -100,8 +100,8 @@ def test_a_letter_says_what_its_record_s_attempts_had_sent(
     found = headers_of(letter)
     assert (found["ehkafka-attempts"], found[SENT], found[ACKNOWLEDGED]) == (b"2", b"4", b"4")
     app.stop()
-    said = [(one.attempt, one.sent, one.acknowledged) for one in events.of(OutputsSentInVain)]
-    assert said == [(1, 2, 2), (2, 2, 2)]
+    reported = [(one.attempt, one.sent, one.acknowledged) for one in events.of(OutputsSentInVain)]
+    assert reported == [(1, 2, 2), (2, 2, 2)]
 
 
 def test_a_letter_says_that_nothing_is_acknowledged_yet(

@@ -236,6 +236,96 @@ def test_mutant_it_goes_alone_at_once(bench: Bench, monkeypatch: pytest.MonkeyPa
     assert refuse_behind_one_on_its_way(bench) == "a1"
 
 
+def refuse_before_next(bench: Bench) -> Claim:
+    """Refuse the first of two outputs of one call, a0 and a1, whose key waits; a2 is another call's."""
+    claim = Claim(None, ((bench.assignment, 0),), None, 1)  # type: ignore[arg-type]
+    claim.is_before_next = True
+    bench.book.add(claim, [Output(claim, "out", b"a%d" % n, b"a", None, -1, 2) for n in range(2)])
+    bench.turn()
+    bench.main.client.answer(1, REFUSED)
+    bench.main.client.answer(1, GAPLESS)
+    bench.turn(2)
+    assert bench.second.client.values() == "a0"
+    return claim
+
+
+def test_before_next_what_an_attempt_sent_behind_its_refused_output_is_not_sent(bench: Bench) -> None:
+    """The attempt fails as a whole, and the retry sends both again, in order."""
+    claim, failures = refuse_before_next(bench), []
+    claim.on_refused = failures.append
+    bench.second.client.answer(1, REFUSED)
+    bench.add("a2")
+    bench.turn(2)
+    assert len(failures) == 1
+    assert bench.judged == []
+    assert bench.main.client.values() == "a2"
+    assert bench.waiting == {0}
+    assert claim.unsettled == 0
+
+
+def test_before_next_an_output_refused_during_the_call_waits_for_its_end(bench: Bench) -> None:
+    """Nobody can let an attempt fail that still runs, and the policy is not asked instead."""
+    now_s = 0.0
+    bench.sender._clock = lambda: now_s
+    claim, failures = refuse_before_next(bench), []
+    bench.second.client.answer(1, REFUSED)
+    bench.turn(2)
+    assert (bench.judged, bench.second.client.values()) == ([], "")
+    claim.on_refused = failures.append
+    now_s = 1.0
+    bench.turn()
+    bench.second.client.answer(1, REFUSED)
+    assert len(failures) == 1
+
+
+def test_before_next_a_refused_output_of_an_attempt_that_failed_is_let_go(bench: Bench) -> None:
+    """The retry sends it again."""
+    claim = refuse_before_next(bench)
+    claim.has_failed = True
+    bench.second.client.answer(1, REFUSED)
+    bench.turn(2)
+    assert bench.waiting == set()
+    assert bench.main.client.values() == ""
+
+
+def lose_one_before_a_refused_one(bench: Bench) -> tuple[str, str]:
+    """Refuse a1 while a0 is not answered, and lose their producer; return what the next two have."""
+    bench.add("a0 a1 a2")
+    bench.turn()
+    _, refused = bench.main.client.sent.pop(1)
+    refused(KafkaError(REFUSED), None)
+    bench.main.is_lost = True
+    bench.turn(3)
+    return bench.main.client.values(), bench.second.client.values()
+
+
+def test_an_earlier_one_that_is_sent_again_goes_before_the_refused_one(bench: Bench) -> None:
+    """It does not wait behind what was made later, also where it is refused itself."""
+    assert lose_one_before_a_refused_one(bench) == ("a0", "")
+    bench.main.client.answer(1, REFUSED)
+    bench.turn(2)
+    for value in ("a0", "a1"):
+        assert bench.second.client.values() == value
+        bench.second.client.answer()
+        bench.turn(2)
+        if value == "a0":
+            # What waited goes on by the main producer, in its order.
+            assert bench.main.client.values() == "a1 a2"
+            bench.main.client.answer(1, REFUSED)
+            bench.main.client.answer(1, GAPLESS)
+            bench.turn(3)
+    assert bench.main.client.values() == "a2"
+    assert bench.waiting == {2}
+
+
+def test_mutant_an_earlier_one_waits_behind_the_refused_one(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The later one would be written first."""
+    monkeypatch.setattr(Refusals, "is_earlier", lambda *_: False)
+    assert lose_one_before_a_refused_one(bench) == ("", "a1")
+
+
 def end_an_epoch(bench: Bench) -> str:
     """End a partition with an output on its way; return what the next producer has."""
     other = bench.assign(1)

@@ -12,9 +12,12 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import confluent_kafka
+import confluent_kafka.aio
 import pytest
 
 import ehkafka
+from ehkafka.aio import AIOConsumer
+from ehkafka.aio.calls import Calls
 from ehkafka.app import keywords as of_apps
 from ehkafka.consumer import keywords as of_consumers
 from ehkafka.settings import Settings
@@ -83,11 +86,20 @@ def test_a_handler_s_options(name: str, of_order: str) -> None:
 
 
 def test_the_drop_in_s_own_arguments() -> None:
-    """`DeserializingConsumer` takes what `Consumer` takes."""
-    own = shown(of_consumers, "ConsumerOptions")
-    for name in shown(of_consumers, "ClientProperties"):
-        del own[name]
+    """`DeserializingConsumer` takes what `Consumer` takes; `AIOConsumer` takes what is ours."""
+    own = shown(of_consumers, "OwnOptions")
     assert own == described(ehkafka.Consumer, by_name(ehkafka.Consumer))
+    both = own | shown(of_consumers, "ClientProperties")
+    assert shown(of_consumers, "ConsumerOptions") == both
+
+
+def test_the_calls_of_the_drop_in_for_asyncio() -> None:
+    """Each of confluent-kafka's is declared; what is declared for checkers alone is there at run time."""
+    names = {name for name in dir(confluent_kafka.aio.AIOConsumer) if not name.startswith("_")}
+    own = {name for name, value in vars(AIOConsumer).items() if inspect.iscoroutinefunction(value)}
+    tree = ast.parse(inspect.getsource(Calls))
+    declared = {node.name for node in ast.walk(tree) if isinstance(node, ast.AsyncFunctionDef)}
+    assert declared == {name for name in names if name not in own and name != "executor"}
 
 
 def test_what_confluent_kafka_takes_by_name() -> None:

@@ -84,7 +84,7 @@ class GuestWorkers(AsyncioWorkers):
 
     def _begin(self) -> None:
         assert self._loop is not None
-        self._task = self._loop.create_task(self._stay(), name=f"ehkafka-{self._name}")
+        self._task = asyncio.Task(self._stay(), loop=self._loop, name=f"ehkafka-{self._name}")
 
     def _explain(self, error: BaseException) -> None:
         explain_other_loop(error, self._name, is_callers=self._shared.is_callers)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from ehkafka.errors import describe
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -18,6 +20,7 @@ SIGNS: Final = (
     "Timeout context manager should be used inside a task",
     "Event loop is closed",
 )
+HINT: Final = "used an object of another event loop"
 # A client may wrap it in errors of its own.
 CHAIN_MAX: Final = 8
 
@@ -29,8 +32,10 @@ def explain_other_loop(error: BaseException, handler: str, *, is_callers: bool) 
     """
     if not any(_is_of_other_loop(one) for one in _chain(error)):
         return
-    text = str(error)
-    if "loop=" in text:
+    args = error.args
+    # Its own `__str__` may say something else, or raise.
+    is_its_text = len(args) == 1 and type(args[0]) is str and describe(error).endswith(args[0])
+    if HINT in (args[0] if is_its_text else "".join(getattr(error, "__notes__", ()))):
         return  # raised again
     whose = "the loop that entered the app" if is_callers else "the app's own loop"
     remedy = (
@@ -39,9 +44,9 @@ def explain_other_loop(error: BaseException, handler: str, *, is_callers: bool) 
         else "make the app with App(loop='caller') and enter it by `async with app` where that object was "
         "made, or open the object in on_worker_start, which runs on the handler's loop"
     )
-    hint = f"handler {handler!r} used an object of another event loop; loop= has it run on {whose}: {remedy}"
-    if error.args == (text,):
-        error.args = (f"{text} ({hint})",)
+    hint = f"handler {handler!r} {HINT}; loop= has it run on {whose}: {remedy}"
+    if is_its_text:
+        error.args = (f"{args[0]} ({hint})",)
     else:
         error.add_note(hint)
 
@@ -56,4 +61,4 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def _is_of_other_loop(error: BaseException) -> bool:
-    return isinstance(error, RuntimeError) and any(sign in str(error) for sign in SIGNS)
+    return isinstance(error, RuntimeError) and any(sign in describe(error) for sign in SIGNS)

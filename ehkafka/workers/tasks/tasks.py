@@ -166,8 +166,9 @@ class LaneTasks:
 
     def _add(self) -> None:
         one = LaneTask()
-        one.task = task = self._loop.create_task(
-            self._serve(one), name=self._name, context=self._context.copy()
+        # Not by the loop's factory: a caller's may take the first step at once.
+        one.task = task = asyncio.Task(
+            self._serve(one), loop=self._loop, name=self._name, context=self._context.copy()
         )
         self.live[task] = one
         task.add_done_callback(self._ended, context=self._context)
