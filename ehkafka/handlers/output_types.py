@@ -52,8 +52,8 @@ def check_output_types(specs: Iterable[HandlerSpec]) -> None:
             raise ConfigurationError(
                 f"To topic {spec.to[0]!r} handler {known.handler!r} sends {known.kind} as {known.codec}, and "
                 f"handler {found.handler!r} sends {found.kind} as {found.codec}: whoever reads the topic "
-                "could not decode both. Give each a topic of its own, or let both return the same kind; a handler "
-                "that is annotated to return ehkafka.Send is not compared."
+                "could not decode both. Give each a topic of its own, or let both return the same kind; a "
+                "handler that is annotated to return ehkafka.Send is not compared."
             )
 
 
