@@ -41,5 +41,7 @@ def output_properties(
         "partitioner": "murmur2_random",
         # The book has its own bound, so this queue never decides.
         "queue.buffering.max.messages": 100_000,
-        **({"enable.gapless.guarantee": True} if gapless else {}),
+        # Brokers refuse whole batches: what was refused goes in one of its own, or others would seem to be at
+        # fault, too.
+        **({"enable.gapless.guarantee": True} if gapless else {"batch.num.messages": 1}),
     }

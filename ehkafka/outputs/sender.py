@@ -67,8 +67,8 @@ class OneProducer(Protocol):
     def serve(self, timeout_s: float, /) -> None:
         """Let callbacks through."""
 
-    def renew(self) -> None:
-        """Give it up; the next one is opened as soon as that is of use."""
+    def renew(self, *, is_fault: bool = ...) -> None:
+        """Give it up; the next one is opened as soon as that is of use, at once where it is no fault."""
 
     def open_when_due(self) -> None:
         """Open the next one if its time has come. Raises `EhkafkaError`."""
@@ -128,6 +128,8 @@ class OutputSender:
         self._in_flight: set[Output] = set()
         self._answers: list[tuple[Output, KafkaError | None]] = []
         self._refusals = Refusals()
+        # An output of the main producer was refused, which ends it: no fault of its own.
+        self._has_refused = False
         self._second: OneProducer | None = None
         self._thread = threading.Thread(target=self._main, name="ehkafka-outputs", daemon=True)
         book.wake = self._wake.set
@@ -187,7 +189,10 @@ class OutputSender:
         if self._purges:
             self._purge()
         if producer.is_lost:
-            self._renew()
+            # What ended it may come before the answers that say why.
+            producer.serve(0.0)
+            self._take_answers()
+            self._renew(is_fault=not self._has_refused)
         if producer.client is None:
             self._open_next()
         self._queue.extend(self._book.take_new())
@@ -216,17 +221,18 @@ class OutputSender:
         second = self._second
         if any(refusal.is_under_way and refusal.head.is_dropped for refusal in self._refusals):
             assert second is not None
-            second.renew()
+            second.renew(is_fault=False)
             for refusal in self._refusals:
                 refusal.is_under_way = False
         if any(output.is_dropped for output in self._in_flight):
-            self._renew()
+            self._renew(is_fault=False)
         for one in done:
             one.set()
 
-    def _renew(self) -> None:
+    def _renew(self, *, is_fault: bool) -> None:
         """Give the producer up; what it did not answer is sent by the next one, before all that is new."""
-        self._producer.renew()
+        self._producer.renew(is_fault=is_fault)
+        self._has_refused = False
         # The answers that came with it, which say nothing of the next one.
         self._take_answers(is_over=True)
         self._in_flight.clear()
@@ -288,6 +294,7 @@ class OutputSender:
                 if not (is_over or error.code() in _TAKEN_BACK):
                     self._producer.failed(error)
             elif not output.is_dropped:
+                self._has_refused = True
                 self._refusals.add(output, describe_error(error), 0.0)
         answers.clear()
         if safe:

@@ -29,7 +29,7 @@ LINKED_TO_WORDS = [
     page for page in GUIDES.glob("*.md") if page.name not in {"concepts.md", "migrating.md", "benchmarks.md"}
 ]
 # Shown where a page says how to install them; the user's own modules.
-NOT_HERE = {"azure.keyvault.secrets", "azure.monitor.opentelemetry", "doors", "test_doors"}
+NOT_HERE = {"alerts", "azure.keyvault.secrets", "azure.monitor.opentelemetry", "doors", "test_doors"}
 # "Apache Kafka" and "Azure Event Hubs" of KEDA 2.17's documentation, without other clouds' fields.
 TRIGGER_FIELDS = {
     "kafka": {

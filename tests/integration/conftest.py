@@ -36,7 +36,7 @@ NOT_YET = {
     KafkaError.NOT_COORDINATOR,
 }
 KEYS = 1000
-HANDLER_OPTIONS = {"workers", "retry", "on_failure"}
+HANDLER_OPTIONS = {"workers", "retry", "on_failure", "to"}
 # The broker of the tests takes sessions from 1 s on; these are quick and yet bear a busy machine.
 SESSION_S = 3.0
 QUICK_GROUP = {"session.timeout.ms": int(SESSION_S * 1000), "heartbeat.interval.ms": 150}
@@ -268,7 +268,7 @@ def stage_on(tmp_path: Path) -> Iterator[Callable[..., Stage]]:
 
     def set_up(broker: KafkaBroker, partitions: int = 8, **config: str) -> Stage:
         stages.append(Stage(broker, tmp_path))
-        broker.create_topic(stages[-1].topic, partitions, config)
+        broker.create_topic(stages[-1].topic, partitions, *filter(None, [config]))
         return stages[-1]
 
     yield set_up

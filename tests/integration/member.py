@@ -18,11 +18,17 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import ehkafka
 from ehkafka.testing import JsonLinesHistory
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 INTERRUPTED = 130
+# Above what the tests' output topic takes, below what its producer does.
+LARGE_BYTES = 300_000
 
 
 def main() -> int:
@@ -56,6 +62,15 @@ def make_app(options: argparse.Namespace, history: JsonLinesHistory) -> ehkafka.
         **{name: json.loads(value) for name, value in (pair.split("=", 1) for pair in options.setting)},
     )
     least_ms, most_ms = options.handler_ms
+    if options.to is not None:
+        app.handler(
+            options.topic,
+            to=options.to,
+            workers=options.workers,
+            retry=ehkafka.Retry(attempts=3, first_s=0.05),
+            on_failure=ehkafka.DeadLetter(options.dead),
+        )(sends(options))
+        return app
 
     @app.handler(options.topic, workers=options.workers)
     def handle(record: ehkafka.Record) -> None:
@@ -64,6 +79,19 @@ def make_app(options: argparse.Namespace, history: JsonLinesHistory) -> ehkafka.
         time.sleep(random.uniform(least_ms, most_ms) / 1000)
 
     return app
+
+
+def sends(options: argparse.Namespace) -> Callable[[ehkafka.Record], bytes]:
+    """Return a handler whose output names its record; one in so many is too large for its topic."""
+    least_ms, most_ms = options.handler_ms
+
+    def handle(record: ehkafka.Record) -> bytes:
+        time.sleep(random.uniform(least_ms, most_ms) / 1000)
+        offset = record.offset()
+        too_large = options.large_every and offset % options.large_every == options.large_every // 2
+        return b"%d:%d" % (record.partition(), offset) + (os.urandom(LARGE_BYTES) if too_large else b"")
+
+    return handle
 
 
 def mirror(options: argparse.Namespace) -> ehkafka.BlobMirror | None:
@@ -87,6 +115,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--stuck", type=int, help="an offset whose handler never returns")
     parser.add_argument("--container", help="mirror the commits there")
     parser.add_argument("--storage", help="a file with the storage account's connection string")
+    parser.add_argument("--to", help="send an output of each record to this topic")
+    parser.add_argument("--dead", help="where the records of refused outputs go")
+    parser.add_argument("--large-every", type=int, default=0, help="one output in so many is refused")
     parser.add_argument("--workers", type=int, default=16)
     parser.add_argument("--consumer", action="append", default=[], metavar="PROPERTY=VALUE")
     parser.add_argument("--setting", action="append", default=[], metavar="NAME=JSON")

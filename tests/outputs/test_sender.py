@@ -48,6 +48,7 @@ class Producer:
 
     def __init__(self) -> None:
         self.clients = [Client()]
+        self.faults: list[bool] = []
         self.is_lost = False
         self.problem = None
 
@@ -56,8 +57,9 @@ class Producer:
         """The one that is open."""
         return self.clients[-1]
 
-    def renew(self) -> None:
+    def renew(self, *, is_fault: bool = True) -> None:
         """Take back what was not answered."""
+        self.faults.append(is_fault)
         self.is_lost = False
         self.clients[-1].answer(len(self.clients[-1].sent), KafkaError._PURGE_INFLIGHT)
         self.clients.append(Client())
@@ -158,6 +160,7 @@ def lose_the_producer(bench: Bench) -> str:
 def test_a_new_producer_sends_what_is_not_safe_in_its_old_order_before_anything_new(bench: Bench) -> None:
     """Exactly what the broker has not acknowledged."""
     assert lose_the_producer(bench) == "b1 a2 b3"
+    assert bench.main.faults == [True]
 
 
 def test_mutant_a_new_producer_is_given_what_is_new_alone(
@@ -181,6 +184,7 @@ def refuse_one(bench: Bench) -> tuple[str, str]:
 def test_what_is_refused_goes_alone_and_the_later_ones_of_its_key_wait(bench: Bench) -> None:
     """Other keys go on; the handler is asked only when it is refused alone."""
     assert refuse_one(bench) == ("b1", "a0")
+    assert bench.main.faults == [False]
     assert bench.judged == []
     bench.add("a3")
     bench.turn()
@@ -344,6 +348,7 @@ def test_an_epochs_end_takes_its_outputs_back_and_sends_the_others_again(bench: 
     """The producer that had them is given up before the partition may be another's."""
     assert end_an_epoch(bench) == "b1"
     assert len(bench.main.clients) == 2
+    assert bench.main.faults == [False]
     assert bench.waiting == {1}
 
 
@@ -351,7 +356,7 @@ def test_mutant_the_producer_keeps_what_an_ended_epoch_has_left(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An old owner's output could come behind what the new one sends."""
-    monkeypatch.setattr(OutputSender, "_renew", lambda _self: None)
+    monkeypatch.setattr(OutputSender, "_renew", lambda _self, **_: None)
     assert end_an_epoch(bench) == "a0 b1"
 
 

@@ -165,15 +165,18 @@ class LetterProducer:
         """Give the producer up, so that each of its letters is answered or can be sent again."""
         self.replace_within(LAST_ANSWERS_S, at_once=False)
 
-    def renew(self) -> None:
-        """Give the producer up likewise; the next one is opened at once, if this one was of any use."""
-        was_of_use = not self._replacement.replaced
-        self.replace_within(LAST_ANSWERS_S, at_once=was_of_use)
+    def renew(self, *, is_fault: bool = True) -> None:
+        """Give the producer up likewise; the next one is opened at once, if this one was of any use.
 
-    def replace_within(self, answers_s: float, *, at_once: bool) -> None:
+        So it is where it is given up for what it was to send: waits would only grow, and nothing get better.
+        """
+        was_of_use = not self._replacement.replaced
+        self.replace_within(LAST_ANSWERS_S, at_once=was_of_use or not is_fault, counts=is_fault)
+
+    def replace_within(self, answers_s: float, *, at_once: bool, counts: bool = True) -> None:
         """Give the producer up after `answers_s` at most, and open the next one at once or after a wait."""
         self.give_up(answers_s)
-        wait_s = self._replacement.wait_s()
+        wait_s = self._replacement.wait_s(counts=counts)
         if at_once:
             wait_s = 0.0
         self._opens_s = time.monotonic() + wait_s

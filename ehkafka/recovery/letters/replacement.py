@@ -62,10 +62,13 @@ class Replacement:
         """Note how often the producer has raised its epoch by itself since its id was given."""
         self._epochs_raised = max(0, epochs - self._epochs_known)
 
-    def wait_s(self) -> float:
-        """Return how long to wait before the next producer is opened. Called once for each."""
+    def wait_s(self, *, counts: bool = True) -> float:
+        """Return how long to wait before the next producer is opened. Called once for each.
+
+        One that does not count was given up through no fault of its own or of the broker's.
+        """
         wait_s = min(MAX_S, FIRST_S * (1 << min(self._replaced, 10)))
-        self._replaced += 1
+        self._replaced += counts
         self._failures = self._epochs_known = self._epochs_raised = self._reported = 0
         self._is_lost = False
         return wait_s

@@ -1,0 +1,215 @@
+"""Outputs of members that are killed and come and go, on a broker that refuses some and forgets an id.
+
+EHKAFKA_STRESS_KILLS=20 is the full size; without it there are a few kills.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import threading
+import time
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any, Self
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+from ehkafka import DeadLetter
+from ehkafka.testing import ApiKey, EmbeddedBroker
+from tests.contract.outputs_order import problems
+from tests.kit.waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+KILLS = int(os.environ.get("EHKAFKA_STRESS_KILLS", "4"))
+RATE = 400.0
+MEMBERS = 2
+# Between a kill and the next one, beside what the members need to have partitions.
+LIFE_S = (0.2, 1.0)
+# The guest comes and goes: so long it stays, and so long it is away.
+GUEST_S = 5.0
+LARGE_EVERY = 1000
+SETTINGS = ("commit_interval_s=0.25", "drain_s=2", "backlog_records_max=2000")
+PACE = [part for setting in SETTINGS for part in ("--setting", setting)]
+
+
+class Guest:
+    """A member that joins and leaves in good order, again and again, on a thread of its own."""
+
+    def __init__(self, member: Any) -> None:
+        self._member = member
+        self._over = threading.Event()
+        self.codes: list[int] = []
+        self._thread = threading.Thread(target=self._run, name="guest", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._over.is_set():
+            self._member.start()
+            # Before that a signal would only end the interpreter.
+            wait_until(self._member.assigned, lambda: f"partitions\n{self._member.log_tail()}", 30.0)
+            self._over.wait(GUEST_S)
+            self._member.terminate()
+            self.codes.append(self._member.wait(30.0))
+            self._over.wait(GUEST_S / 2)
+
+
+def kill_under_load(stage: Any, members: list[Any], eventually: Callable[..., None]) -> None:
+    """Kill a member and start it again, `KILLS` times."""
+    dice = random.Random(20)
+    for _ in range(KILLS):
+        victim = dice.choice(members)
+        eventually(victim.assigned, lambda: f"a member has partitions\n{stage.logs()}", 30.0)
+        time.sleep(dice.uniform(*LIFE_S))
+        victim.kill()
+        victim.start()
+
+
+def read_all(bootstrap: str, topic: str, partitions: int) -> Iterator[Any]:
+    """Yield every message of a topic, each partition in its order."""
+    reader = Consumer({"bootstrap.servers": bootstrap, "group.id": "reads", "log_level": 0})
+    try:
+        for number in range(partitions):
+            low, high = reader.get_watermark_offsets(TopicPartition(topic, number), timeout=10.0)
+            assert low == 0
+            reader.assign([TopicPartition(topic, number, 0)])
+            next_offset, ends_s = 0, time.monotonic() + 60.0
+            while next_offset < high:
+                assert time.monotonic() < ends_s, f"{topic}[{number}] ends at {next_offset}, not at {high}"
+                for message in reader.consume(1000, 0.2):
+                    assert message.error() is None
+                    next_offset = message.offset() + 1
+                    yield message
+    finally:
+        reader.close()
+
+
+def inputs_of(stage: Any, large_every: int) -> tuple[dict[bytes, list[bytes]], set[tuple[int, int]]]:
+    """Return what each key's outputs are to be, in order, and the records whose outputs are refused."""
+    found: dict[bytes, list[bytes]] = defaultdict(list)
+    refused = set()
+    for message in read_all(stage.broker.bootstrap, stage.topic, 8):
+        partition, offset = message.partition(), message.offset()
+        if large_every and offset % large_every == large_every // 2:
+            refused.add((partition, offset))
+        else:
+            found[message.key()].append(b"%d:%d" % (partition, offset))
+    return found, refused
+
+
+def run_and_judge(
+    stage: Any, eventually: Callable[..., None], ends: Callable[[], dict[int, int]], large_every: int
+) -> None:
+    """Run members, kill them under load, let all be committed, and judge every output."""
+    to = ["--to", f"{stage.topic}-out", "--dead", f"{stage.topic}-dead", "--large-every", str(large_every)]
+    names = [*(f"member-{number}" for number in range(MEMBERS)), "guest"]
+    *members, guest = (
+        stage.member(name, *PACE, *to, "--handler-ms", "1-8", consumer={"session.timeout.ms": 1500})
+        for name in names
+    )
+    for member in members:
+        member.start()
+    with Guest(guest) as guests:
+        kill_under_load(stage, members, eventually)
+    until = ends()
+    stage.wait_until_committed(until, 60.0 + 5.0 * KILLS)
+    for member in members:
+        member.terminate()
+    assert [member.wait(30.0) for member in members] == [0] * MEMBERS, stage.logs()
+    assert set(guests.codes) == {0}, stage.logs()
+    inputs, refused = inputs_of(stage, large_every)
+    outputs = [(m.key(), m.value()) for m in read_all(stage.broker.bootstrap, f"{stage.topic}-out", 4)]
+    assert problems(inputs, outputs) == []
+    letters = set()
+    for message in read_all(stage.broker.bootstrap, f"{stage.topic}-dead", 1):
+        headers = dict(message.headers())
+        letters.add((int(headers["ehkafka-origin-partition"]), int(headers["ehkafka-origin-offset"])))
+    assert letters == refused
+    repeated = len(outputs) - sum(map(len, inputs.values()))
+    logging.getLogger(__name__).info(
+        "%d inputs, %d outputs repeated, %d refused, %d kills, %d stops",
+        sum(map(len, inputs.values())),
+        repeated,
+        len(refused),
+        KILLS,
+        len(guests.codes),
+    )
+
+
+@pytest.mark.broker
+def test_one_output_that_is_too_large_takes_no_other_with_it(
+    stage: Any, eventually: Callable[..., None]
+) -> None:
+    """The broker refuses the whole batch; those that were with it arrive, and none of them is a letter."""
+    out, dead = f"{stage.topic}-out", f"{stage.topic}-dead"
+    stage.broker.create_topic(out, 1, {"max.message.bytes": "200000"})
+    stage.broker.create_topic(dead, 1)
+    load = stage.load()
+    load.produce(400)
+    # In batches with others, and so are those that are sent again.
+    large = (0, load.ends[0] // 2)
+
+    def handle(record: Any) -> bytes:
+        place = record.partition(), record.offset()
+        return b"%d:%d" % place + (os.urandom(300_000) if place == large else b"")
+
+    app = stage.app(handle, to=out, on_failure=DeadLetter(dead))
+    app.start()
+    stage.wait_until_committed(load.ends)
+    app.stop()
+    inputs, _ = inputs_of(stage, 0)
+    key = next(key for key, values in inputs.items() if b"%d:%d" % large in values)
+    inputs[key].remove(b"%d:%d" % large)
+    outputs = [(message.key(), message.value()) for message in read_all(stage.broker.bootstrap, out, 1)]
+    assert problems(inputs, outputs) == []
+    (letter,) = read_all(stage.broker.bootstrap, dead, 1)
+    assert dict(letter.headers())["ehkafka-origin-offset"] == b"%d" % large[1]
+
+
+@pytest.mark.broker
+@pytest.mark.timeout(120 + 20 * KILLS)
+def test_kills_and_refused_outputs_on_kafka(stage: Any, eventually: Callable[..., None]) -> None:
+    """One output in a thousand is too large for its topic: its record is a letter, and no other suffers."""
+    stage.broker.create_topic(f"{stage.topic}-out", 4, {"max.message.bytes": "200000"})
+    stage.broker.create_topic(f"{stage.topic}-dead", 1)
+    load = stage.load(RATE)
+    load.start()
+
+    def ends() -> dict[int, int]:
+        load.stop()
+        return dict(load.ends)
+
+    run_and_judge(stage, eventually, ends, LARGE_EVERY)
+
+
+@pytest.fixture
+def embedded() -> Iterator[EmbeddedBroker]:
+    """Return a broker that can be made to answer with errors; it outlives the stage."""
+    with EmbeddedBroker() as broker:
+        yield broker
+
+
+@pytest.mark.timeout(120 + 20 * KILLS)
+def test_kills_refusals_and_a_forgotten_producer_id(
+    embedded: EmbeddedBroker, stage_on: Callable[..., Any], eventually: Callable[..., None]
+) -> None:
+    """Some requests are refused, and in the middle a producer's id is not known any more."""
+    stage = stage_on(embedded)
+    embedded.create_topic(f"{stage.topic}-out", 4)
+    embedded.create_topic(f"{stage.topic}-dead", 1)
+    load = stage.load()
+    load.produce(3_000 * KILLS)
+    now_and_then = ([0] * 99 + [87]) * 3
+    embedded.fail_next(ApiKey.PRODUCE, *(now_and_then + [59] * 3 + now_and_then) * KILLS)
+
+    run_and_judge(stage, eventually, lambda: dict(load.ends), 0)
