@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ehkafka.events import Event
     from ehkafka.events.history import History
     from ehkafka.lanes.assignment import Assignment
+    from ehkafka.outputs.claim import Claim
     from ehkafka.outputs.outlet import Outlet
     from ehkafka.records import Message
     from ehkafka.records.batch import Result
@@ -149,6 +150,11 @@ class BatchCall:
         self._emit = emit
         self._history = history
 
+    def _begin(self, batch: Batch[Any], shares: list[Share]) -> Claim | None:
+        """Note what the call may send for, where it may send."""
+        attempt = 1 + max(share.lane.attempts for share in shares)
+        return None if self._outlet is None else self._outlet.begin_batch(batch, _inputs(shares), attempt)
+
     def __call__(self, shares: list[Share]) -> None:
         """Call the handler once."""
         records = self._records(shares)
@@ -156,7 +162,7 @@ class BatchCall:
         fitting = None if self._decode is None else Fitting.of(shares, records, self._decode)
         batch: Batch[Any] = Batch(records) if fitting is None else Batch(fitting.records, fitting.values)
         self._report_started(shares)
-        claim = None if self._outlet is None else self._outlet.begin_batch(batch, _inputs(shares))
+        claim = self._begin(batch, shares)
         try:
             if batch:  # with nothing that fits there is nothing to handle
                 self._function(batch)

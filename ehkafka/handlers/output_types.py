@@ -32,7 +32,7 @@ _SEVERAL = (
 )
 
 
-class _Said(NamedTuple):
+class _Sent(NamedTuple):
     """What one handler's annotation says: the codec of its values, and the type as it was written."""
 
     handler: str
@@ -42,28 +42,28 @@ class _Said(NamedTuple):
 
 def check_output_types(specs: Iterable[HandlerSpec]) -> None:
     """Refuse two handlers that send values of different codecs to one topic. Raises `ConfigurationError`."""
-    first: dict[str, _Said] = {}
+    first: dict[str, _Sent] = {}
     for spec in specs:
-        if not spec.to or (said := _said(spec)) is None:
+        if not spec.to or (found := _sent_by(spec)) is None:
             continue
         # What is returned as it is goes to the first topic.
-        known = first.setdefault(spec.to[0], said)
-        if known.codec != said.codec:
+        known = first.setdefault(spec.to[0], found)
+        if known.codec != found.codec:
             raise ConfigurationError(
                 f"To topic {spec.to[0]!r} handler {known.handler!r} sends {known.kind} as {known.codec}, and "
-                f"handler {said.handler!r} sends {said.kind} as {said.codec}: whoever reads the topic could "
-                "not decode both. Give each a topic of its own, or let both return the same kind; a handler "
-                "that is annotated to return ehkafka.Send is not compared."
+                f"handler {found.handler!r} sends {found.kind} as {found.codec}: whoever reads the topic "
+                "could not decode both. Give each a topic of its own, or let both return the same kind; a "
+                "handler that is annotated to return ehkafka.Send is not compared."
             )
 
 
-def _said(spec: HandlerSpec) -> _Said | None:
+def _sent_by(spec: HandlerSpec) -> _Sent | None:
     """Return what a handler surely sends; None where that is not known, or is of several kinds."""
     annotation = returned_by(spec.function.process if spec.is_class else spec.function)
     codecs = {_codec(one) for one in _outputs_in(annotation)}
     if len(codecs) != 1 or (codec := codecs.pop()) is None:
         return None
-    return _Said(spec.name, codec, getattr(annotation, "__name__", None) or str(annotation))
+    return _Sent(spec.name, codec, getattr(annotation, "__name__", None) or str(annotation))
 
 
 def _outputs_in(annotation: Any, *, is_item: bool = False) -> list[Any]:

@@ -16,6 +16,7 @@ from ehkafka.headers.partition_key import partition_key_bytes
 from ehkafka.headers.taking import take_headers
 from ehkafka.outputs.claim import Claim, Output
 from ehkafka.outputs.encoding import CONTENT_TYPE, encoded, encoded_key
+from ehkafka.outputs.in_vain import InVain
 from ehkafka.outputs.properties import FRAME_BYTES
 from ehkafka.outputs.send import OWN_KEY, Send, sends_of
 from ehkafka.records.deferral import DEADLINE_S_MAX, DEFERRED, defer, engines_own
@@ -61,6 +62,7 @@ class Outlet:
         # By the message's `id`, which the claim keeps from being another's. A call's worker adds and takes
         # out.
         self.open_calls: dict[int, Claim] = {}
+        self.in_vain = InVain(self.open_calls, self._say_in_vain)
         # Calls whose records were deferred: they may send until they are answered. Workers append; one at a
         # time looks for those that were, each time that there are twice as many.
         self._deferred: deque[Claim] = deque()
@@ -74,11 +76,11 @@ class Outlet:
         self.open_calls[id(message)] = claim
         return claim
 
-    def begin_batch(self, batch: object, inputs: list[tuple[Assignment, Message]]) -> Claim:
+    def begin_batch(self, batch: object, inputs: list[tuple[Assignment, Message]], attempt: int = 1) -> Claim:
         """Note that a call for several records begins: what it sends is of all of them."""
         messages = [message for _, message in inputs]
         its_inputs = tuple((assignment, message.offset()) for assignment, message in inputs)
-        claim = Claim(self, its_inputs, messages, 1)
+        claim = Claim(self, its_inputs, messages, attempt)
         claim.batch = batch
         self.open_calls[id(batch)] = claim
         for message in messages:
@@ -139,20 +141,36 @@ class Outlet:
         self._close(claim)
         if self._before_next and claim.unsettled:
             self._wait_for(claim)
+        elif self.in_vain:
+            self.in_vain.end(claim)
 
     def failed(self, claim: Claim) -> None:
         """Note that a call has raised: what it sent is sent, and a retry sends it again."""
         claim.has_failed = True
         self._close(claim)
-        if claim.posted and self._report is not None:
+        if claim.posted:
+            self.in_vain.note(claim)
+            self._say_in_vain(claim)
+
+    def _say_in_vain(self, claim: Claim) -> None:
+        if self._report is not None:
             self._emit(self._report(claim))
 
     def _wait_for(self, claim: Claim) -> None:
         """Leave the record in flight until its outputs are safe, so that its key's next one waits."""
         token = defer(claim.messages, DEADLINE_S_MAX)
-        claim.on_refused = token.fail
-        if not self.book.when_settled(claim, token.finish):
+
+        def refused(error: BaseException) -> None:
+            self.in_vain.note(claim)
+            token.fail(error)
+
+        def finish() -> None:
+            self.in_vain.end(claim)
             token.finish()
+
+        claim.on_refused = refused
+        if not self.book.when_settled(claim, finish):
+            finish()
 
     def _close(self, claim: Claim) -> None:
         claim.is_over = True

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from ehkafka.errors import EhkafkaError
     from ehkafka.events import Event
     from ehkafka.events.history import History
+    from ehkafka.lanes.assignment import Assignment
     from ehkafka.lanes.decision import Decision, Ticket
     from ehkafka.lanes.lane import Lane
     from ehkafka.recovery.letters.letter import Letter
@@ -58,6 +59,16 @@ class LetterSender(Protocol):
 
     def post(self, ticket: Ticket, letter: Letter, /) -> None:
         """Take one letter; never blocks, never raises."""
+
+
+class SentInVain(Protocol):
+    """What failed attempts had sent before they failed."""
+
+    def counts(self, assignment: Assignment, message: Any, /) -> tuple[int, int]:
+        """Return how many outputs those of a record had sent, and how many of them are acknowledged."""
+
+    def decided(self, assignment: Assignment, message: Any, /, *, again: bool) -> None:
+        """Hear what becomes of a record that failed: another attempt, or no more."""
 
 
 class StopWords(NamedTuple):
@@ -103,6 +114,8 @@ class Failures:
     chance: Callable[[], float] = random.random
     now_s: Callable[[], float] = time.time
     words: StopWords = STOP_WORDS
+    # None where the handler sends nothing.
+    sent: SentInVain | None = None
     # What became of attempts that failed, see `FAILED_OUTCOMES`. Written under the lock, read without.
     attempts: dict[str, int] = field(init=False, default_factory=lambda: dict.fromkeys(FAILED_OUTCOMES, 0))
     _attempts_lock: threading.Lock = field(init=False, default_factory=threading.Lock)
@@ -116,6 +129,8 @@ class Failures:
     def __call__(self, lane: Lane, error: BaseException) -> Decision:
         """Return what to do with the head of a lane whose handler raised."""
         decision = self._decide(lane, error)
+        if self.sent is not None and lane.head is not None:
+            self.sent.decided(lane.assignment, lane.head, again=isinstance(decision, RetryHead))
         outcome = "stale" if lane.assignment.ended else _OUTCOMES[type(decision)]
         with self._attempts_lock:
             self.attempts[outcome] += 1
@@ -203,6 +218,7 @@ class Failures:
             handler=self.handler,
             group=self.group,
             stack="" if error is None or not self.policy.stack else stack_of(error),
+            outputs=(0, 0) if self.sent is None else self.sent.counts(lane.assignment, lane.head),
         )
         waits = f"its dead letter is on its way to {self.policy.where}"
         return AwaitHead(waits, lambda ticket: post(ticket, letter), self.policy.after)

@@ -114,6 +114,7 @@ class RefusedOutputs:
                 failed_at_s=time.time(),
                 handler=self.handler,
                 group=self.group,
+                outputs=(output.claim.posted, output.claim.acknowledged),
             )
             pairs.append((ticket, letter))
         left = [ticket for ticket, _ in pairs]

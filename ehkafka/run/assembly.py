@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from ehkafka.handlers.spec import HandlerSpec
     from ehkafka.intake.catch_up_ends import CatchUpEnds
     from ehkafka.lanes.assignment import Assignment
+    from ehkafka.outputs.outlet import Outlet
     from ehkafka.positions.finder import IsDisproved
     from ehkafka.positions.start import Start
     from ehkafka.records import Record
@@ -134,7 +135,7 @@ class Assembly:
         if outputs is not None and spec.to:
             outlet = outputs.outlet(spec, letters, make_record, self.fail)
             make_record = sending_type(make_record, outlet)
-        failures = self._failures(spec, exchange, letters, make_record)
+        failures = self._failures(spec, exchange, letters, make_record, outlet)
         if isinstance(spec.on_failure, DeadLetter):
             dispatcher.decisions.divert = failures.divert
         keys = KeyReader(spec.order_by, null_key=spec.null_key, wrap=None if spec.raw else make_record)
@@ -172,7 +173,12 @@ class Assembly:
         return Exchange(dispatcher, self.app.clock.now_s, pace)
 
     def _failures(
-        self, spec: HandlerSpec, exchange: Exchange, letters: Letters, make_record: type[Record]
+        self,
+        spec: HandlerSpec,
+        exchange: Exchange,
+        letters: Letters,
+        make_record: type[Record],
+        outlet: Outlet | None,
     ) -> Failures:
         return Failures(
             handler=spec.name,
@@ -189,6 +195,7 @@ class Assembly:
             history=self.app.history,
             now_s=self.app.clock.wall_s,
             words=self.stop_words,
+            sent=None if outlet is None else outlet.in_vain,
         )
 
     def context(

@@ -1,0 +1,70 @@
+"""What attempts had sent before they failed, for the letter of their record.
+
+Written and read by the handler's workers, each for its own record; a record that goes to another owner in
+between is let go of once there are many.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from ehkafka.lanes.assignment import Assignment
+    from ehkafka.outputs.claim import Claim
+
+# Records known before the first look for those whose epoch has ended.
+RECORDS_MIN: Final = 256
+
+
+class InVain:
+    """The failed calls of records that get, or may get, another attempt.
+
+    `open_calls` are the outlet's; `report` is called for a deferred call that failed after it had sent.
+    """
+
+    def __init__(self, open_calls: Mapping[int, Claim], report: Callable[[Claim], None]) -> None:
+        self._open_calls = open_calls
+        self._report = report
+        # By assignment and offset. Each entry is changed by the worker that has the record alone.
+        self._claims: dict[tuple[Assignment, int], tuple[Claim, ...]] = {}
+        self._records_max = RECORDS_MIN
+
+    def __len__(self) -> int:
+        return len(self._claims)
+
+    def note(self, claim: Claim) -> None:
+        """Keep a call of one record that has failed. Of a batch nobody knows whose outputs they were."""
+        if len(claim.inputs) > 1:
+            return
+        (place,) = claim.inputs
+        self._claims[place] = (*self._claims.get(place, ()), claim)
+        if len(self._claims) > self._records_max:
+            for assignment, offset in list(self._claims):
+                if assignment.ended:
+                    self._claims.pop((assignment, offset), None)
+            self._records_max = max(RECORDS_MIN, 2 * len(self._claims))
+
+    def end(self, claim: Claim) -> None:
+        """Let go of records that a call has handled. It may have been failed by its token meanwhile."""
+        for place in claim.inputs:
+            if claim not in self._claims.get(place, ()):
+                self._claims.pop(place, None)
+
+    def counts(self, assignment: Assignment, message: Any) -> tuple[int, int]:
+        """Return how many outputs a record's failed attempts had sent, and how many are acknowledged."""
+        claims = {*self._claims.get((assignment, message.offset()), ())}
+        # One that was deferred and then failed is known as long as it may send.
+        if (deferred := self._open_calls.get(id(message))) is not None and len(deferred.inputs) == 1:
+            claims.add(deferred)
+        return sum(claim.posted for claim in claims), sum(claim.acknowledged for claim in claims)
+
+    def decided(self, assignment: Assignment, message: Any, *, again: bool) -> None:
+        """Hear what becomes of a record that failed: another attempt, or no more."""
+        deferred = self._open_calls.get(id(message))
+        if deferred is not None and deferred.posted:
+            self._report(deferred)
+            self.note(deferred)
+        if not again:
+            self._claims.pop((assignment, message.offset()), None)
