@@ -43,10 +43,18 @@ class RangesBytes(NamedTuple):
     dropped_offsets: int
 
 
-def write_ranges(next_offset: int, finished: Ranges, leader_epoch: int | None, bytes_max: int) -> RangesBytes:
+def write_ranges(
+    next_offset: int,
+    finished: Ranges,
+    leader_epoch: int | None,
+    bytes_max: int,
+    *,
+    lowest_only: bool = False,
+) -> RangesBytes:
     """Return the ranges above a commit of `next_offset` in at most `bytes_max` bytes.
 
-    When not all ranges fit, those that save most are kept: the lowest, or only the longer ones.
+    When not all ranges fit, those that save most are kept: the lowest, or (not `lowest_only`) only the longer
+    ones.
     """
     total = count_offsets(finished)
     epoch = varint(0 if leader_epoch is None else leader_epoch + 1)
@@ -58,7 +66,7 @@ def write_ranges(next_offset: int, finished: Ranges, leader_epoch: int | None, b
         bitmap = bitmap_of(next_offset, finished, body_bytes)
         if bitmap is not None:
             return RangesBytes(bytes([_BITMAP]) + epoch + bitmap, total, 0)
-    number, body, kept = _best(to_runs(next_offset, finished), body_bytes)
+    number, body, kept = _best(to_runs(next_offset, finished), body_bytes, lowest_only=lowest_only)
     if not kept:
         return RangesBytes(b"", 0, total)
     return RangesBytes(bytes([number]) + epoch + body, kept, total - kept)
@@ -114,7 +122,7 @@ def from_runs(next_offset: int, runs: Sequence[int]) -> Ranges:
     return tuple(ranges)
 
 
-def _best(runs: list[int], body_bytes: int) -> tuple[int, bytes, int]:
+def _best(runs: list[int], body_bytes: int, *, lowest_only: bool) -> tuple[int, bytes, int]:
     """Return the form, the body and the finished offsets of the text that says most, then of the shortest."""
     fitting = [one for one in _written(runs, body_bytes) if len(one[1]) <= body_bytes]
     if fitting:
@@ -124,6 +132,8 @@ def _best(runs: list[int], body_bytes: int) -> tuple[int, bytes, int]:
     shortest = 1
     while sum(runs[1::2]) > best[2]:  # else fewer ranges say no more
         best = max(best, _best_cut(runs, body_bytes), key=lambda one: one[2])
+        if lowest_only:
+            break
         shortest *= 2
         runs = _without_short(runs, shortest)
     return best

@@ -99,6 +99,9 @@ class ProgressSaver:
         self.is_mirrored = False
         # Which finished offsets of an assignment wait for their outputs; set once, where handlers have any.
         self.waiting: Callable[[Assignment], Collection[int]] = lambda _assignment: ()
+        # Never say that a record is finished where an earlier one of its key is not said to be: after a crash
+        # that one alone would be sent again, behind what came after it. Set once, with `waiting`.
+        self.keeps_order = False
         # Up to where each epoch had received at the last look; whether detail was dropped then.
         self._seen: dict[tuple[TopicPartition, int], int] = {}
         self._truncated: set[tuple[TopicPartition, int]] = set()
@@ -178,6 +181,9 @@ class ProgressSaver:
         next_offset = assignment.watermark() if extent is None else extent.next_offset
         if next_offset is None:
             return None
+        if self.keeps_order and extent is None and (assignment.is_extent_due or assignment.chunks):
+            # Earlier ones of their keys may be among what the next look has to find: these wait for it, too.
+            ended, assignment.is_extent_due = [], True
         # In this order: an output is in the book before its record ends, so of what has ended by now, all
         # that does not wait here is acknowledged.
         if waiting := self.waiting(assignment):
@@ -208,7 +214,14 @@ class ProgressSaver:
             return last
         known = self._known[place] = self._found(place, sample)
         is_complete = sample.extent is not None or not (assignment.is_extent_due or assignment.chunks)
-        written = encode(next_offset, facts, *known, self.bytes_max, is_complete=is_complete)
+        written = encode(
+            next_offset,
+            facts,
+            *known,
+            self.bytes_max,
+            is_complete=is_complete,
+            lowest_only=self.keeps_order,
+        )
         self._note_truncated(assignment, written)
         self._last[place] = position = Position(
             assignment.epoch, next_offset, sample.leader_epoch, written.text, *known, facts
