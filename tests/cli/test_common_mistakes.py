@@ -180,9 +180,9 @@ MISTAKES: list[tuple[str, str, list[str]]] = [
         ["on_assigned", "async def", "on_worker_start"],
     ),
     (
-        "an async on_start",
+        "an on_start that takes a record",
         LATE + "app = make()\napp.on_start(handle)",
-        ["on_start", "async def", "on_worker_start"],
+        ["on_start", "no arguments", "async def handle()"],
     ),
     ("async in processes", on("workers=Processes(2)", LATE), ["async def", "on_worker_start", "workers=16"]),
     (
