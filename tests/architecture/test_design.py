@@ -20,7 +20,15 @@ TEXT = DESIGN.read_text(encoding="utf-8")
 BYTES_MAX = 20_000
 # None is dropped to keep the page short.
 INVARIANTS_MIN = 52
-GROUPS = ("Lanes and workers", "Polling and commits", "Credentials and stores", "Spark", "Members", "By hand")
+GROUPS = (
+    "Lanes and workers",
+    "Polling and commits",
+    "Credentials and stores",
+    "Spark",
+    "Members",
+    "By hand",
+    "Payloads, outputs, loops",
+)
 # Where threads meet: here a line without its reason costs a bug.
 CONCURRENT = (
     "intake/membership.py",
