@@ -90,7 +90,7 @@ def compile_tests() -> None:
     subprocess.run(command, cwd=ROOT, env={**os.environ, **COMPILED}, check=False, stdout=subprocess.DEVNULL)
 
 
-def pytest(*arguments: str, each_core: int = 3, **environment: str) -> int:
+def pytest(*arguments: str, each_core: int = 2, **environment: str) -> int:
     """Run the tests, in so many processes for each core (`-n 0`: in one); return pytest's code.
 
     They mostly wait: for brokers, for limits of time, for programs that they have started.

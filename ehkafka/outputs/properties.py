@@ -37,6 +37,9 @@ def output_properties(
         **letter_properties(endpoint, consumer),
         LETTER_BYTES: output_bytes_max(endpoint, consumer),
         "message.timeout.ms": 0,
+        # A broker takes any sequence number as the first one of a producer: where the very first request of
+        # one is refused, a second one on the wire would pass it.
+        "max.in.flight.requests.per.connection": 1,
         # As Java's: keys meet those of its producers.
         "partitioner": "murmur2_random",
         # The book has its own bound, so this queue never decides.

@@ -14,10 +14,14 @@ UVICORN = "uvicorn.error"
 
 
 def test_uvicorn_says_nothing_of_start_and_end(
-    serve: Callable[..., Any], caplog: pytest.LogCaptureFixture
+    serve: Callable[..., Any], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`Press CTRL+C to quit` would be wrong here; a server of the program's own is heard all the same."""
     caplog.set_level(logging.INFO)
+    for name in ("uvicorn", UVICORN):  # whatever servers of other tests have set
+        monkeypatch.setattr(logging.getLogger(name), "propagate", True)
+        monkeypatch.setattr(logging.getLogger(name), "disabled", False)
+        caplog.set_level(logging.INFO, name)
     client = serve()
     assert client.ask("/live").status == 200
     logging.getLogger(UVICORN).info("of another server")

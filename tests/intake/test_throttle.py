@@ -134,8 +134,8 @@ def test_nothing_is_idle_before_the_first_answer(throttle: Throttle, clock: Virt
 def test_a_throttled_partition_has_no_lag_of_zero(throttle: Throttle, clock: VirtualClock) -> None:
     """Beyond the end that is known, nobody can tell; up to it, the lag is what it is at least."""
     stand = Stand(throttle, clock)
-    assert _lag_records(stand.context, stand.assignment) == 0
+    assert _lag_records(stand.context, stand.assignment, None, 0) == 0
     throttle.on_throttle(ThrottleEvent(BROKER, 1, 1.0))
-    assert _lag_records(stand.context, stand.assignment) is None
+    assert _lag_records(stand.context, stand.assignment, None, 0) is None
     stand.context.owned.log_ends[P0] = 25
-    assert _lag_records(stand.context, stand.assignment) == 15
+    assert _lag_records(stand.context, stand.assignment, None, 0) == 15

@@ -1,6 +1,6 @@
 """Outputs of members that are killed and come and go, on a broker that refuses some and forgets an id.
 
-EHKAFKA_STRESS_KILLS=20 is the full size; without it there are a few kills.
+STRESS_KILLS=20 is the full size; without it there are a few kills.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from tests.kit.waiting import wait_until
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-KILLS = int(os.environ.get("EHKAFKA_STRESS_KILLS", "3"))
+KILLS = int(os.environ.get("STRESS_KILLS", "3"))
 # Not in every run yet: at full size a key's repeated outputs are not always whole stretches, see the checker.
 ON_DEMAND = pytest.mark.skipif(
-    "EHKAFKA_STRESS_KILLS" not in os.environ, reason="runs where EHKAFKA_STRESS_KILLS says how many kills"
+    "STRESS_KILLS" not in os.environ, reason="runs where STRESS_KILLS says how many kills"
 )
 RATE = 400.0
 MEMBERS = 2
