@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 KILLS = int(os.environ.get("STRESS_KILLS", "3"))
-# Not in every run yet: half a minute each with six kills; the embedded broker at twenty takes longer than two.
+# Not in every run yet: half a minute each with six kills; the embedded broker at twenty takes minutes.
 ON_DEMAND = pytest.mark.skipif(
     "STRESS_KILLS" not in os.environ, reason="runs where STRESS_KILLS says how many kills"
 )
