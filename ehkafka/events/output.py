@@ -56,8 +56,7 @@ class OutputsSentInVain(Event):
     def sentence(self) -> str:
         return (
             f"Attempt {self.attempt} of {self.partition}@{self.offset} failed after it had sent "
-            f"{counted(self.sent, 'output')}, of which {self.acknowledged} are acknowledged; another attempt "
-            "sends them again."
+            f"{counted(self.sent, 'output')} ({self.acknowledged} acknowledged); another attempt sends them again."
         )
 
     def subject(self) -> Hashable:
