@@ -56,7 +56,8 @@ class OutputsSentInVain(Event):
     def sentence(self) -> str:
         return (
             f"Attempt {self.attempt} of {self.partition}@{self.offset} failed after it had sent "
-            f"{counted(self.sent, 'output')} ({self.acknowledged} acknowledged); another attempt sends them again."
+            f"{counted(self.sent, 'output')} ({self.acknowledged} acknowledged); another attempt sends all "
+            "again."
         )
 
     def subject(self) -> Hashable:

@@ -91,7 +91,7 @@ EXAMPLES: list[tuple[events.Event, list[str]]] = [
     ),
     (
         events.OutputsSentInVain(READINGS_0, 7, 1, 2, 1),
-        ["Attempt 1 of readings[0]@7", "2 outputs, of which 1", "sends them again"],
+        ["Attempt 1 of readings[0]@7", "2 outputs (1 acknowledged)", "sends all again"],
     ),
     (
         events.OutputProducerReplaced("the id is unknown.", 2.0),
