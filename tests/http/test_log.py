@@ -13,21 +13,37 @@ if TYPE_CHECKING:
 UVICORN = "uvicorn.error"
 
 
+class Kept(logging.Handler):
+    """What a logger itself takes, whatever servers of other tests have set above it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.texts: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep the text."""
+        self.texts.append(record.getMessage())
+
+
 def test_uvicorn_says_nothing_of_start_and_end(
-    serve: Callable[..., Any], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    serve: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`Press CTRL+C to quit` would be wrong here; a server of the program's own is heard all the same."""
-    caplog.set_level(logging.INFO)
-    for name in ("uvicorn", UVICORN):  # whatever servers of other tests have set
-        monkeypatch.setattr(logging.getLogger(name), "propagate", True)
-        monkeypatch.setattr(logging.getLogger(name), "disabled", False)
-        caplog.set_level(logging.INFO, name)
-    client = serve()
-    assert client.ask("/live").status == 200
-    logging.getLogger(UVICORN).info("of another server")
-    client.site.stop()
-    assert [one.getMessage() for one in caplog.records if one.name == UVICORN] == ["of another server"]
-    assert logging.getLogger(UVICORN).filters == []
+    logger, found = logging.getLogger(UVICORN), Kept()
+    monkeypatch.setattr(logger, "handlers", [found])
+    monkeypatch.setattr(logger, "disabled", False)
+    monkeypatch.setattr(logger, "propagate", False)
+    before = logger.level
+    logger.setLevel(logging.INFO)
+    try:
+        client = serve()
+        assert client.ask("/live").status == 200
+        logger.info("of another server")
+        client.site.stop()
+    finally:
+        logger.setLevel(before)
+    assert found.texts == ["of another server"]
+    assert logger.filters == []
 
 
 def test_what_is_wrong_with_the_server_is_logged(
