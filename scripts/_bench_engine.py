@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from _bench_handlers import async_handler, handler
 from _bench_marks import BEGIN, END, mark
+from _bench_observed import observe
 
 import ehkafka
 from ehkafka.recovery.policy import DeadLetter, Skip
@@ -34,6 +35,7 @@ def engine(
     express: bool | None = None,
     event_hubs: bool = False,
     letters_to: str | None = None,
+    observed: bool = False,
 ) -> dict[str, Any]:
     """The engine with a handler of `_bench_handlers`.
 
@@ -45,7 +47,7 @@ def engine(
     if letters_to is not None:
         options |= {"retry": Retry(attempts=5), "on_failure": DeadLetter(letters_to)}
     handle = async_handler(work) if kind == "asyncio" else handler(work)
-    app = make_app(bootstrap, topic, handle, event_hubs=event_hubs, **options)
+    app = make_app(bootstrap, topic, handle, event_hubs=event_hubs, observed=observed, **options)
     app.start()
     took_s = time_until(app, records)
     stop_now(app)
@@ -130,6 +132,7 @@ def make_app(
     start: str = "earliest",
     group: str | None = None,
     event_hubs: bool = False,
+    observed: bool = False,
     **options: Any,
 ) -> ehkafka.App:
     """Return an app with one handler; `options` are the handler's, and settings of the app."""
@@ -142,6 +145,8 @@ def make_app(
     group = group or f"bench-{uuid.uuid4()}"
     app = ehkafka.App(group=group, endpoint=endpoint, start=start, **settings)
     app.handler(topic, **options)(handle)
+    if observed:
+        observe(app)
     return app
 
 

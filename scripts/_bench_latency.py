@@ -41,6 +41,7 @@ def engine_latency(
     hot_s: float = 0.0,
     workers: int = 16,
     express: bool | None = None,
+    observed: bool = False,
 ) -> dict[str, Any]:
     """Latency of the engine: from the producer's clock in the value to the handler's start.
 
@@ -56,7 +57,8 @@ def engine_latency(
         if work_s:
             time.sleep(work_s)
 
-    app = make_app(bootstrap, topic, handle, workers=workers, start="latest", express=express)
+    options = {"workers": workers, "express": express, "observed": observed}
+    app = make_app(bootstrap, topic, handle, start="latest", **options)
     _run_live(app, seconds)
     app.stop()
     return _percentiles(latencies)

@@ -11,6 +11,7 @@ from _bench_row import FILLED_RECORDS, LETTERS, LIVE, Row, Side, Topic
 from _bench_rows_bytes import BYTES_TOPICS, bytes_rows
 from _bench_rows_compute import compute_rows
 from _bench_rows_members import MEMBERS_TOPICS, members_rows
+from _bench_rows_observed import observed_rows
 from _bench_rows_spark import SPARK_TOPICS, spark_rows
 
 from ehkafka.testing.faults.commit_throttle import CommitPolicy
@@ -30,7 +31,7 @@ def table(*, quick: bool, minutes: float, size: float) -> tuple[list[Row], dict[
         found += [_w2_tasks(*work) for work in W2_TASKS]
         found += [*_w3(), _w4a(), *_w4b(), *(_w5(share, minutes) for share in W5_POISON), _w6(), _w7()]
         found += [_w8(keys) for keys in W8_KEYS]
-        found += [*spark_rows(), *bytes_rows(), *members_rows()]
+        found += [*spark_rows(), *bytes_rows(), *members_rows(), *observed_rows()]
     found.append(_w9(windows=1 if quick else LATENCY_WINDOWS))
     if quick:  # the first row warms up for all
         found = [dataclasses.replace(row, warm_up=number == 0) for number, row in enumerate(found)]
