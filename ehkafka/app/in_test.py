@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ehkafka.events.history import History
     from ehkafka.handlers.spec import HandlerSpec
     from ehkafka.http.options import Http
+    from ehkafka.records import TopicPartition
     from ehkafka.run.runtime import Runtime
 
 # What a run in a test changes, by the run itself as well: all of it is put back.
@@ -105,6 +106,18 @@ class InTest:
     def _next_due_s(self) -> float | None:
         """Return when the next thing is due that waits for a time; None where nothing does."""
         return None if self._runtime is None else self._runtime.next_due_s()
+
+    def _has_received(self, ends: Mapping[TopicPartition, int]) -> bool:
+        """Tell whether all up to these next_offsets is in its lanes, or has gone through them."""
+        runtime = self._runtime
+        return (
+            runtime is None
+            or runtime.is_done
+            or all(
+                any(route.exchange.has_received(where, end) for route in runtime.routes)
+                for where, end in ends.items()
+            )
+        )
 
     def _is_at_rest(self, *, letters: bool) -> bool:
         """Tell whether no record runs, and none is left that could run now; no letter either, if asked."""

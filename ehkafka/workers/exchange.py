@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ehkafka.lanes.decision import Answer, Ticket
     from ehkafka.lanes.dispatcher import Dispatcher
     from ehkafka.lanes.lane import Lane
-    from ehkafka.records import Message
+    from ehkafka.records import Message, TopicPartition
     from ehkafka.workers.call_times import CallTimes
     from ehkafka.workers.rate import Pace
 
@@ -210,6 +210,12 @@ class Exchange:
         with self.locked() as dispatcher:
             dues = (dispatcher.holds.earliest_due_s(), self.next_due_s())
         return min((due for due in dues if due is not None), default=None)
+
+    def has_received(self, partition: TopicPartition, next_offset: int) -> bool:
+        """Tell whether all of a partition up to there is in its lanes, or has gone through. Any thread."""
+        with self.locked() as dispatcher:
+            assignment = dispatcher.assignments.get(partition)
+            return assignment is not None and (assignment.received_next or 0) >= next_offset
 
     def is_at_rest(self, deferred: Container[Lane], *, letters: bool) -> bool:
         """Tell whether no lane runs but deferred ones, and what is ready waits for a time. Any thread.

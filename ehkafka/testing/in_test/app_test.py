@@ -209,7 +209,7 @@ class TestedApp:
         self._must_run("advance")
         self._sender.flush()
         self._raise_failure()
-        advance(self.app, self._clock, seconds, noted=self._noted, ends=self._logs.ends(self.app.topics))
+        advance(self.app, self._clock, seconds, ends=self._logs.ends(self.app.topics))
         self._raise_failure()
 
     def _raise_failure(self) -> None:

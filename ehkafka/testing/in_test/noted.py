@@ -33,8 +33,6 @@ class NotedHistory:
         self._changed = threading.Condition()
         self._ends: list[End] = []
         self._committed: dict[TopicPartition, int] = {}
-        # Next_offsets of what was handed to the dispatcher.
-        self._received: dict[TopicPartition, int] = {}
 
     def ends(self) -> list[End]:
         """Return how attempts have ended so far, in that order."""
@@ -54,14 +52,6 @@ class NotedHistory:
                 timeout_s,
             )
 
-    def wait_for_receipt(self, next_offsets: Mapping[TopicPartition, int], timeout_s: float) -> bool:
-        """Wait until all up to these next_offsets has been received; True when it has."""
-        with self._changed:
-            return self._changed.wait_for(
-                lambda: all(self._received.get(where, 0) >= end for where, end in next_offsets.items()),
-                timeout_s,
-            )
-
     def assigned(self, partition: TopicPartition, epoch: int, position: str) -> None:
         """Pass on that an epoch began."""
         self._pass_on("assigned", partition, epoch, position)
@@ -71,17 +61,11 @@ class NotedHistory:
         self._pass_on("revoked", partition, epoch, reason)
 
     def received(self, partition: TopicPartition, epoch: int, offsets: Sequence[int]) -> None:
-        """Note that these offsets came."""
-        with self._changed:
-            self._received[partition] = offsets[-1] + 1
-            self._changed.notify_all()
+        """Pass on that these offsets came."""
         self._pass_on("received", partition, epoch, offsets)
 
     def jumped(self, partition: TopicPartition, epoch: int, next_offset: int) -> None:
-        """Note that an epoch goes on at a later offset."""
-        with self._changed:
-            self._received[partition] = next_offset
-            self._changed.notify_all()
+        """Pass on that an epoch goes on at a later offset."""
         self._pass_on("jumped", partition, epoch, next_offset)
 
     def started(

@@ -45,6 +45,28 @@ def test_retries_come_one_after_the_other_within_one_advance() -> None:
         assert [one.attempt for one in t.handled] == [4]
 
 
+def test_the_clock_waits_for_what_is_still_on_its_way_to_the_lanes() -> None:
+    """The poll thread has a record and still reads its key: its first attempt comes before the time passes."""
+    app, times = _app(), []
+
+    def slow_key(record: ehkafka.Record) -> object:
+        time.sleep(0.3)
+        return record.key()
+
+    retry = ehkafka.Retry(attempts=2, first_s=600.0, max_s=HOUR_S, jitter=0.0)
+
+    @app.handler("a", order_by=slow_key, retry=retry)
+    def fail(record: ehkafka.Record) -> None:
+        times.append(record.attempt)
+        if record.attempt < 2:
+            raise ValueError("not yet")
+
+    with run(app) as t:
+        t.send("a", "x", key="k")
+        t.advance(700.0)
+        assert times == [1, 2]
+
+
 def test_a_retry_that_comes_in_an_hour_is_named_by_a_wait_in_vain() -> None:
     """The wait does not move the clock."""
     app = _app()
