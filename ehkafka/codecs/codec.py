@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from types import NoneType
-from typing import TYPE_CHECKING, Any, Protocol, get_args, get_origin, is_typeddict
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, get_args, get_origin, is_typeddict
 
-from ehkafka.codecs.plain import BYTES, JSON, JSON_LIST, JSON_OBJECT, TEXT, can_be_json
+from ehkafka.codecs.encoding import can_be_json
+from ehkafka.codecs.plain import BYTEARRAY, BYTES, JSON, JSON_LIST, JSON_OBJECT, MEMORYVIEW, TEXT
+from ehkafka.codecs.whose import holds_pydantics
 from ehkafka.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -59,7 +61,7 @@ def codec_for(annotation: Any) -> Codec:
         raise ConfigurationError("None is no type of a payload: name the type that payloads have.")
     from ehkafka.codecs import models, typed  # noqa: PLC0415 - few apps need either
 
-    if models.is_for(annotation):
+    if holds_pydantics(annotation):
         return models.ModelCodec(annotation)
     return typed.codec_for(annotation)
 
@@ -95,10 +97,24 @@ def is_payload_type(annotation: Any) -> bool:
 
 
 def _plain_for(annotation: Any) -> Codec | None:
-    known: dict[Any, Codec] = {bytes: BYTES, str: TEXT, dict: JSON_OBJECT, list: JSON_LIST}
+    known: dict[Any, Codec] = {
+        bytes: BYTES,
+        bytearray: BYTEARRAY,
+        memoryview: MEMORYVIEW,
+        str: TEXT,
+        dict: JSON_OBJECT,
+        list: JSON_LIST,
+    }
+    if get_origin(annotation) is Annotated and not any(map(_is_rule, annotation.__metadata__)):
+        annotation = annotation.__origin__  # what else is written there is for readers
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is dict and arguments in ((str, Any), (str, object)):
         return JSON_OBJECT
     if origin is list and arguments in ((Any,), (object,)):
         return JSON_LIST
     return known.get(annotation) if isinstance(annotation, type) and origin is None else None
+
+
+def _is_rule(note: Any) -> bool:
+    """Tell whether a note in `Annotated` says which values are right."""
+    return type(note).__module__.partition(".")[0] in ("msgspec", "pydantic", "annotated_types")

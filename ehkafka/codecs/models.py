@@ -1,19 +1,14 @@
-"""What pydantic decodes: its models and dataclasses, and lists, dicts and unions of them."""
+"""What pydantic decodes: its models and dataclasses, its types and rules, and whatever holds one of them."""
 
 from __future__ import annotations
 
-from typing import Any, get_args
+from typing import Any
 
-from ehkafka.codecs.plain import to_json
+from ehkafka.codecs.encoding import to_json
 from ehkafka.codecs.reason import of_pydantic
 from ehkafka.codecs.typed import name_of
 from ehkafka.errors import ConfigurationError, describe
 from ehkafka.wording import ended
-
-
-def is_for(annotation: Any) -> bool:
-    """Tell whether pydantic is to decode it: the type, or one inside of it, is pydantic's own."""
-    return hasattr(annotation, "__pydantic_validator__") or any(map(is_for, get_args(annotation)))
 
 
 class ModelCodec:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from types import UnionType
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
 
-from ehkafka.codecs.plain import to_json
+from ehkafka.codecs.encoding import to_json
 from ehkafka.codecs.reason import of_library
+from ehkafka.codecs.whose import is_pydantics
 from ehkafka.errors import ConfigurationError, MissingExtraError, describe
 from ehkafka.wording import ended
 
@@ -34,6 +36,11 @@ def codec_for(annotation: Any) -> Codec:
             "decoder=, a function of the bytes."
         ) from error
     unknown = next((one.cls for one in kinds if isinstance(one, msgspec.inspect.CustomType)), None)
+    if unknown is not None and is_pydantics(unknown):
+        raise ConfigurationError(
+            f"{name_of(unknown)}, which is inside of {name}, is pydantic's, and a msgspec.Struct cannot hold "
+            "it: make the struct a dataclass or a model, or give decoder=, a function of the bytes."
+        )
     if unknown is not None:
         inside = "" if unknown is annotation else f", which is inside of {name}"
         raise ConfigurationError(
@@ -89,8 +96,16 @@ def _arrived(annotation: Any, fields: dict[str, tuple[str, ...]]) -> Codec:
 
 
 def name_of(annotation: Any) -> str:
-    """Return a type as its user wrote it, more or less."""
-    return annotation.__qualname__ if isinstance(annotation, type) else str(annotation)
+    """Return a type as its user wrote it, more or less: without modules, and without notes in `Annotated`."""
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return name_of(arguments[0])
+    if origin in (Union, UnionType):
+        return " | ".join(map(name_of, arguments))
+    if origin in (None, Literal):
+        return getattr(annotation, "__qualname__", None) or str(annotation)
+    inside = ", ".join("…" if one is ... else name_of(one) for one in arguments)
+    return f"{name_of(origin)}[{inside}]"
 
 
 def _kinds_in(info: Any, seen: set[int]) -> Iterator[Any]:

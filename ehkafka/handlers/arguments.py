@@ -293,8 +293,9 @@ def _bare(function: Any) -> Any:
 
 
 def _means_record(annotation: Any) -> bool:
+    annotation = _resolved(annotation)
     if get_origin(annotation) is typing.Annotated:
-        annotation = get_args(annotation)[0]
+        annotation = _resolved(get_args(annotation)[0])
     if annotation is _NOT_GIVEN or annotation is Any or isinstance(annotation, typing.TypeVar):
         return True
     if get_origin(annotation) in (Union, UnionType):
@@ -311,8 +312,24 @@ def _means_record(annotation: Any) -> bool:
     )
 
 
+def _resolved(annotation: Any) -> Any:
+    """Return what a name stands for: that of a `NewType`, or of `type Readings = …`."""
+    for _ in range(_WRAPPERS_MAX):
+        if isinstance(annotation, typing.NewType):
+            annotation = annotation.__supertype__
+        elif type(annotation).__name__ == "TypeAliasType":
+            annotation = annotation.__value__
+        else:
+            break
+    return annotation
+
+
 def _without_none(annotation: Any) -> tuple[Any, bool]:
     """Return a type without `| None`, and whether it had that."""
+    annotation = _resolved(annotation)
+    if get_origin(annotation) is typing.Annotated:
+        kind, is_optional = _without_none(annotation.__origin__)
+        return typing.Annotated[(kind, *annotation.__metadata__)], is_optional
     if get_origin(annotation) not in (Union, UnionType) or NoneType not in get_args(annotation):
         return annotation, False
     rest = tuple(one for one in get_args(annotation) if one is not NoneType)

@@ -7,13 +7,14 @@ from __future__ import annotations
 import functools
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, NewType, Protocol, TypedDict, TypeVar
 
 import confluent_kafka
 import msgspec
 import orjson
 import pydantic
 import pytest
+from typing_extensions import TypeAliasType
 
 import ehkafka
 from ehkafka.errors import ConfigurationError, MissingExtraError
@@ -143,6 +144,14 @@ def annotated(kind: Any) -> Callable[..., None]:
         (Annotated[Reading, "of a room"], Reading(1.5)),
         (str, '{"celsius": 1.5}'),
         (bytes, b'{"celsius": 1.5}'),
+        (bytearray, bytearray(b'{"celsius": 1.5}')),
+        (Annotated[bytes, "as they came"], b'{"celsius": 1.5}'),
+        (Annotated[str, "as it came"], '{"celsius": 1.5}'),
+        (Annotated[dict, "an object"], {"celsius": 1.5}),
+        (NewType("Raw", bytes), b'{"celsius": 1.5}'),
+        (NewType("Alias", Reading), Reading(1.5)),
+        (TypeAliasType("Named", bytes), b'{"celsius": 1.5}'),
+        (TypeAliasType("Either", Reading | None), Reading(1.5)),
         (Reading | None, Reading(1.5)),
         ("Reading | None", Reading(1.5)),
     ],
@@ -152,7 +161,7 @@ def test_types_that_are_known(kind: Any, value: object) -> None:
     payload = payload_of(annotated(kind))
     assert payload is not None
     assert payload.codec.decode(b'{"celsius": 1.5}') == value
-    assert payload.optional is ("None" in str(kind))
+    assert payload.optional is ("None" in str(getattr(kind, "__value__", kind)))
 
 
 class Handler:
