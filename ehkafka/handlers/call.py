@@ -310,6 +310,7 @@ def make_batch_function(
     # Outside, too: a middleware may give a coroutine in place of what it does.
     inner = really_run(spec.function)
     if outlet is not None:
-        inner = taking_async(spec.function, outlet) if spec.is_async else taking(spec.function, outlet)
+        its_own = spec.of_record(spec.function)
+        inner = taking_async(its_own, outlet) if spec.is_async else taking(its_own, outlet)
     function: Callable[[Any], Any] = really_run(_with_middleware(inner, middleware))
     return function

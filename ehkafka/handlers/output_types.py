@@ -29,6 +29,9 @@ _SEVERAL = (
     collections.abc.Iterable,
     collections.abc.Sequence,
     collections.abc.Generator,
+    collections.abc.AsyncIterator,
+    collections.abc.AsyncIterable,
+    collections.abc.AsyncGenerator,
 )
 
 
@@ -44,6 +47,11 @@ def check_output_types(specs: Iterable[HandlerSpec]) -> None:
     """Refuse two handlers that send values of different codecs to one topic. Raises `ConfigurationError`."""
     first: dict[str, _Sent] = {}
     for spec in specs:
+        if not spec.to and Send in _outputs_in(_returned(spec)):
+            raise ConfigurationError(
+                f"handler {spec.name!r} is annotated to return ehkafka.Send, but nothing says where its "
+                "outputs may go: give it to=, the topic, such as @app.handler('in', to='out')."
+            )
         if not spec.to or (found := _sent_by(spec)) is None:
             continue
         # What is returned as it is goes to the first topic.
@@ -59,11 +67,15 @@ def check_output_types(specs: Iterable[HandlerSpec]) -> None:
 
 def _sent_by(spec: HandlerSpec) -> _Sent | None:
     """Return what a handler surely sends; None where that is not known, or is of several kinds."""
-    annotation = returned_by(spec.function.process if spec.is_class else spec.function)
+    annotation = _returned(spec)
     codecs = {_codec(one) for one in _outputs_in(annotation)}
     if len(codecs) != 1 or (codec := codecs.pop()) is None:
         return None
     return _Sent(spec.name, codec, getattr(annotation, "__name__", None) or str(annotation))
+
+
+def _returned(spec: HandlerSpec) -> Any:
+    return returned_by(spec.function.process if spec.is_class else spec.function)
 
 
 def _outputs_in(annotation: Any, *, is_item: bool = False) -> list[Any]:

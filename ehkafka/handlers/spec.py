@@ -89,10 +89,10 @@ class HandlerSpec:
             raise ConfigurationError(
                 f"{where}: the class has no method process(record): give it one, or decorate a function."
             )
-        if is_generator(self._called):
+        if is_generator(self._called) and not self.to:
             raise ConfigurationError(
                 f"{where}: it contains yield, so that calling it would run nothing of it: leave the yield "
-                "out."
+                "out, or give it to=, the topic that it sends what it yields to."
             )
         self._check_arguments(where)
         if not callable(self.order_by):
@@ -266,10 +266,12 @@ class HandlerSpec:
     @property
     def is_async(self) -> bool:
         """True when its calls are awaited, on asyncio workers."""
-        return is_async(self._called)
+        return is_async(self._called) or is_async_generator(self._called)
 
     def of_record(self, function: Any) -> Any:
         """Return the function, or an instance's method, as one of a record alone."""
+        if is_async_generator(function):
+            function = _collecting(function)
         if self.payload is None or self.argument != "record":
             return function
         return self.payload.around_async(function) if self.is_async else self.payload.around(function)
@@ -306,6 +308,24 @@ def is_generator(function: Any) -> bool:
         inspect.isgeneratorfunction(one) or inspect.isasyncgenfunction(one)
         for one in (function, getattr(function, "__call__", None))  # noqa: B004 - its kind is asked
     )
+
+
+def is_async_generator(function: Any) -> bool:
+    """Tell whether what it yields comes by `async for`."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    return inspect.isasyncgenfunction(function) or inspect.isasyncgenfunction(
+        getattr(function, "__call__", None)  # noqa: B004 - its kind is asked
+    )
+
+
+def _collecting(function: Any) -> Any:
+    """Return an async generator's function as one that returns all that it yields, sent together."""
+
+    async def collect(*given: Any) -> list[Any]:
+        return [one async for one in function(*given)]
+
+    return collect
 
 
 def named(function: Any) -> str:

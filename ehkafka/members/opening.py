@@ -54,10 +54,9 @@ def plan_of(app: AppOptions, wanted: Wanted, emit: Callable[[Event], None]) -> P
     """Return what the supervisor is to do. Raises what is wrong."""
     settings = app.settings
     check_recovery(app.specs, settings.on_parked_full)
-    if any(spec.to for spec in app.specs):
-        from ehkafka.handlers.output_types import check_output_types  # noqa: PLC0415 - few apps have outputs
+    from ehkafka.handlers.output_types import check_output_types  # noqa: PLC0415 - as the app starts
 
-        check_output_types(app.specs)
+    check_output_types(app.specs)
     letters = {
         policy.to
         for spec in app.specs

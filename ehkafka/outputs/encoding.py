@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ehkafka.codecs.codec import codec_of_value
+from ehkafka.outputs.send import Send
 
 CONTENT_TYPE = "content-type"
 
@@ -14,6 +15,10 @@ def encoded(value: object) -> tuple[bytes | None, str | None]:
     """
     if value is None or type(value) is bytes:
         return value, None
+    if isinstance(value, Send):
+        raise TypeError(
+            "a Send is a whole message and no value: return it as it is, or call record.send(value, key=…)"
+        )
     codec = codec_of_value(value)
     return codec.encode(value), codec.content_type
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ehkafka.headers.partition_key import partition_key_bytes
 from ehkafka.headers.taking import take_headers
+from ehkafka.outputs.checked import checked_pairs, checked_partition
 from ehkafka.outputs.claim import Claim, Output
 from ehkafka.outputs.encoding import CONTENT_TYPE, encoded, encoded_key
 from ehkafka.outputs.in_vain import InVain
@@ -91,7 +92,7 @@ class Outlet:
         """Send what a handler returned for a record, or a batch. May wait for room."""
         if result is not None:
             message = engines_own(record)
-            claim = self.open_calls[id(message)]
+            claim = self._claim_of(message)
             if outputs := self._outputs(claim, message, result):
                 self.book.add(claim, outputs)
 
@@ -100,7 +101,7 @@ class Outlet:
         if result is None:
             return
         message = engines_own(record)
-        claim = self.open_calls[id(message)]
+        claim = self._claim_of(message)
         outputs = self._outputs(claim, message, result)
         # Any thread makes room, and a loop's event is for its own.
         while not (  # noqa: ASYNC110
@@ -109,6 +110,15 @@ class Outlet:
             await asyncio.sleep(ROOM_CHECK_S)
         if outputs:
             self.book.add(claim, outputs, waits=False)
+
+    def _claim_of(self, message: Any) -> Claim:
+        claim = self.open_calls.get(id(message))
+        if claim is None:
+            raise RuntimeError(
+                f"handler {self.handler!r} was given another record than the one that came, so nobody knows "
+                "for which record its outputs are: let middleware call call_next with the record that it got"
+            )
+        return claim
 
     def send(self, message: Any, value: Any, **given: Any) -> None:
         """Send for a record at once, from within its call. Raises `RuntimeError` where that is over."""
@@ -235,7 +245,7 @@ class Outlet:
                 f"{self._bytes_max - FRAME_BYTES} at most: send less, or raise the property "
                 "message.max.bytes here and at the topic: App(consumer={'message.max.bytes': …})"
             )
-        return Output(claim, topic, value, key, headers, -1 if partition is None else partition, size)
+        return Output(claim, topic, value, key, headers, checked_partition(partition), size)
 
     def _own_key(self, message: Any) -> bytes | None:
         if not hasattr(message, "key"):
@@ -248,10 +258,9 @@ class Outlet:
 
 
 def _headers(headers: Any, content_type: str | None) -> list[tuple[str, bytes | None]] | None:
-    if not headers and content_type is None:
+    if headers is None and content_type is None:
         return None
-    pairs = headers.items() if hasattr(headers, "items") else headers or ()
-    found = [(name, value.encode() if isinstance(value, str) else value) for name, value in pairs]
+    found = checked_pairs(headers)
     if content_type is not None and not any(name == CONTENT_TYPE for name, _ in found):
         found.append((CONTENT_TYPE, content_type.encode()))
     return found

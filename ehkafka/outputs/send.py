@@ -43,11 +43,16 @@ class Send:
 
 
 def sends_of(result: object) -> Iterator[Send]:
-    """Yield what a handler's result sends; a list, a tuple or an iterator is several. Runs an iterator."""
+    """Yield what a handler's result sends; a list, a tuple or an iterator is several. Runs an iterator.
+
+    A NamedTuple is one value with names, as a dataclass is.
+    """
     if result is None:
         return
     if isinstance(result, Send):
         yield result
+    elif isinstance(result, tuple) and hasattr(result, "_fields"):
+        yield Send(result)
     elif isinstance(result, list | tuple | GeneratorType | Iterator):
         for one in result:
             # None among several is nothing, as it is alone.

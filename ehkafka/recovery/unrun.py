@@ -16,11 +16,12 @@ def must_have_run(
     result: object, who: str = "the handler", undone: str = "the record was not handled"
 ) -> None:
     """Refuse what a wrapped `async def` gives. Raises `TypeError`."""
-    if isinstance(result, Send):
+    if isinstance(result, Send) or (
+        isinstance(result, list | tuple) and any(isinstance(one, Send) for one in result)
+    ):
         raise TypeError(
-            f"{who} returned a Send, but nothing says where its outputs may go: give it to=, the "
-            f"topic, such as "
-            "@app.handler('in', to='out')"
+            f"{who} returned a Send, but nothing says where its outputs may go: give it to=, the topic, "
+            "such as @app.handler('in', to='out')"
         )
     if isinstance(result, CoroutineType | GeneratorType | AsyncGeneratorType):
         if not isinstance(result, AsyncGeneratorType):
@@ -33,5 +34,5 @@ def must_have_run(
 
 def must_not_be_a_coroutine(result: object) -> None:
     """Refuse the same of a handler with outputs, which may return what gives several. Raises `TypeError`."""
-    if not isinstance(result, GeneratorType | Send):
+    if not isinstance(result, GeneratorType | Send | list | tuple):
         must_have_run(result)

@@ -116,12 +116,12 @@ class Assembly:
 
         Raises `ConfigurationError`.
         """
-        if not any(spec.to for spec in self.app.specs):
-            return None
-        from ehkafka.handlers.output_types import check_output_types  # noqa: PLC0415 - few apps have outputs
-        from ehkafka.run.outputs import Outputs  # noqa: PLC0415 - likewise
+        from ehkafka.handlers.output_types import check_output_types  # noqa: PLC0415 - as the app starts
 
         check_output_types(self.app.specs)
+        if not any(spec.to for spec in self.app.specs):
+            return None
+        from ehkafka.run.outputs import Outputs  # noqa: PLC0415 - few apps have outputs
 
         return Outputs(self.app, emit=self.bus.emit, on_death=self.worker_died)
 
