@@ -87,9 +87,14 @@ def codec_of_value(value: object) -> Codec:
 def is_payload_type(annotation: Any) -> bool:
     """Tell whether an annotation surely means a payload, without making its codec or loading anything."""
     origin = get_origin(annotation) or annotation
+    return origin in (bytes, str, dict, list, tuple, int, float, bool) or is_structured(annotation)
+
+
+def is_structured(annotation: Any) -> bool:
+    """Tell whether an annotation is a type with fields."""
+    origin = get_origin(annotation) or annotation
     return (
-        origin in (bytes, str, dict, list, tuple, int, float, bool)
-        or dataclasses.is_dataclass(origin)
+        dataclasses.is_dataclass(origin)
         or is_typeddict(origin)
         or hasattr(origin, "__struct_fields__")
         or hasattr(origin, "__pydantic_validator__")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ehkafka.codecs.reason import of_library, of_own_code
 from ehkafka.errors import ConfigurationError
+from ehkafka.wording.calling import must_take
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,7 +42,13 @@ def codec_of(decoder: Any) -> Codec:
         from ehkafka.codecs.confluent import ConfluentCodec  # noqa: PLC0415 - loads nothing of confluent's yet
 
         return ConfluentCodec(decoder)
-    return CustomMessageCodec(decoder) if _takes_two(decoder) else CustomCodec(decoder)
+    if inspect.isgeneratorfunction(decoder):
+        raise ConfigurationError(
+            f"decoder={_name(decoder)} contains yield, so that calling it would decode nothing: leave it out."
+        )
+    takes_two = _takes_two(decoder)
+    must_take(decoder, ("value", "record") if takes_two else ("value",), f"decoder={_name(decoder)}")
+    return CustomMessageCodec(decoder) if takes_two else CustomCodec(decoder)
 
 
 class CustomCodec:

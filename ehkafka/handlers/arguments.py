@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 _RECORD_NAMES = {"Record", "Message", "Any", "object", "Batch"}
 # Objects may answer every attribute with another of their kind.
 _WRAPPERS_MAX: Final = 20
+ARGUMENTS_MAX: Final = 2
+"""What a handler is called with at most: the record and its payload."""
 _NOT_GIVEN: Final = inspect.Parameter.empty
 
 
@@ -42,6 +44,7 @@ class Asked:
     name: str
     annotation: Any
     unknown: str = ""
+    default: Any = _NOT_GIVEN
 
     @property
     def is_record(self) -> bool:
@@ -67,14 +70,23 @@ def payload_of(
         raise ConfigurationError(
             f"{where}: value= and decoder= both say how a payload is decoded: leave one of them out."
         )
-    asked = _asked(function, names or {})
+    asked, left_out = _asked(function, names or {})
     given = value is not None or decoder is not None
     if raw:
         _refuse_raw(asked, where, is_given=given)
         return None
+    if not batch:
+        _refuse_batch(asked, where)
+        if not given and all(one.is_record for one in asked):
+            _refuse_forgotten(left_out, where)
     place = _of_batch(asked, where) if batch else _place(asked, where, is_given=given)
     if place is None and not given:
         return None
+    if len(asked) > ARGUMENTS_MAX:
+        raise ConfigurationError(
+            f"{where} takes ({', '.join(one.name for one in asked)}), but is called with the record and its "
+            "payload at most: leave the others out, and open what else it needs in on_worker_start."
+        )
     found = _annotation(asked, place, is_batch=batch)
     kind, optional = _without_none(found if value is None else value)
     if value is not None:
@@ -135,7 +147,52 @@ def _of_batch(asked: list[Asked], where: str) -> int | None:
         return None
     if asked[0].unknown and "Batch[" in asked[0].unknown:
         raise ConfigurationError(f"{where}: {asked[0].unknown}")
+    if _is_surely_no_batch(asked[0]):
+        name = asked[0].name
+        raise ConfigurationError(
+            f"{where}: {name} is given a batch of records and not what its annotation says: annotate it as "
+            f"ehkafka.Batch, or as ehkafka.Batch[Reading] for the payloads in {name}.values."
+        )
     return 0 if _value_of_batch(asked[0].annotation) is not _NOT_GIVEN else None
+
+
+def _is_surely_no_batch(asked: Asked) -> bool:
+    annotation = _without_none(asked.annotation)[0]
+    if asked.unknown or annotation in (_NOT_GIVEN, list, tuple) or _is_batch(annotation):
+        return False
+    if isinstance(annotation, type) and issubclass(annotation, Record):
+        return True
+    from ehkafka.codecs.codec import is_payload_type  # noqa: PLC0415 - as above
+
+    # A list of records is near enough to a batch of them.
+    return is_payload_type(annotation) and not any(map(_means_record, get_args(annotation)))
+
+
+def _is_batch(annotation: Any) -> bool:
+    room = sys.modules.get("ehkafka.records.batch")  # who names one has loaded it
+    return room is not None and (get_origin(annotation) or annotation) is room.Batch
+
+
+def _refuse_batch(asked: list[Asked], where: str) -> None:
+    if (one := next((one for one in asked if _is_batch(_without_none(one.annotation)[0])), None)) is not None:
+        raise ConfigurationError(
+            f"{where}: {one.name} is a Batch, which batch handlers alone get: write @app.batch_handler(…)."
+        )
+
+
+def _refuse_forgotten(left_out: list[Asked], where: str) -> None:
+    """Refuse a payload that is None by default: its handler would take every record for a tombstone."""
+    for one in left_out:
+        kind, _ = _without_none(one.annotation)
+        if one.unknown or one.is_record or one.default is not None:
+            continue
+        from ehkafka.codecs.codec import is_structured  # noqa: PLC0415 - as above
+
+        if is_structured(kind):
+            raise ConfigurationError(
+                f"{where}: {one.name} has a default, so it would be None for every record: leave `= None` out. A "
+                "payload whose type is `… | None` is None for a record without a value alone."
+            )
 
 
 def _annotation(asked: list[Asked], place: int | None, *, is_batch: bool) -> Any:
@@ -151,7 +208,7 @@ def _value_of_batch(annotation: Any) -> Any:
     if get_origin(annotation) is not Batch:
         return _NOT_GIVEN
     (value,) = get_args(annotation)
-    return _NOT_GIVEN if value is Any or isinstance(value, typing.TypeVar) else value
+    return _NOT_GIVEN if _means_record(value) else value
 
 
 def _codec(kind: Any, decoder: Any, *, is_named: bool) -> Codec:
@@ -186,8 +243,8 @@ def _refuse_raw(asked: list[Asked], where: str, *, is_given: bool) -> None:
         )
 
 
-def _asked(function: Any, names: Mapping[str, Any]) -> list[Asked]:
-    """Return the parameters that a handler is called with: those without default, and the first one."""
+def _asked(function: Any, names: Mapping[str, Any]) -> tuple[list[Asked], list[Asked]]:
+    """Return what a handler is called with, its first parameter and those without default; and the others."""
     called, skipped = _called(function)
     try:
         signature = inspect.signature(called, follow_wrapped=False)
@@ -198,12 +255,13 @@ def _asked(function: Any, names: Mapping[str, Any]) -> list[Asked]:
             called = called.__wrapped__
             signature = inspect.signature(called, follow_wrapped=False)
     except Exception:  # a built-in one has none, and a user's type may do anything when it is asked
-        return []
+        return [], []
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     parameters = [one for one in signature.parameters.values() if one.kind in kinds][skipped:]
     taken = [one for number, one in enumerate(parameters) if not number or one.default is one.empty]
     scope = {**names, **_enclosed(called)}
-    return [_read(one, called, scope) for one in taken]
+    left_out = [one for one in parameters if one not in taken]
+    return [_read(one, called, scope) for one in taken], [_read(one, called, scope) for one in left_out]
 
 
 def _called(function: Any) -> tuple[Any, int]:
@@ -227,21 +285,21 @@ def _takes_anything(signature: inspect.Signature) -> bool:
 def _read(parameter: inspect.Parameter, function: Any, names: Mapping[str, Any]) -> Asked:
     annotation = parameter.annotation
     if annotation is parameter.empty:
-        return Asked(parameter.name, annotation)
+        return Asked(parameter.name, annotation, default=parameter.default)
 
     try:
         found = _evaluated(annotation, _globals(function), dict(names))
     except Exception as error:  # it is the user's text, evaluated
         if isinstance(annotation, str) and _names_a_record(annotation):
-            return Asked(parameter.name, parameter.empty)
+            return Asked(parameter.name, parameter.empty, default=parameter.default)
         return Asked(
             parameter.name,
             annotation,
             f"the annotation {quoted(annotation)} of {parameter.name} cannot be read: "
             f"{ended(describe(error))} Import the name where the program runs, not for type checkers "
-            "alone, and define it above the handler.",
+            "alone, and define it above the handler; or give the type itself, by value=.",
         )
-    return Asked(parameter.name, found)
+    return Asked(parameter.name, found, default=parameter.default)
 
 
 def _evaluated(annotation: Any, scope: dict[str, Any], names: dict[str, Any]) -> Any:

@@ -234,6 +234,12 @@ def strange(reading: Stranger) -> None: ...
 def strange_inside(reading: dict[str, Stranger]) -> None: ...
 def nothing(reading: None) -> None: ...
 def only_record(record: ehkafka.Record) -> None: ...
+def of_three(record: ehkafka.Record, reading: Reading, database) -> None: ...  # type: ignore[no-untyped-def]  # noqa: ANN001
+def of_three_bare(record, reading, database): ...  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def with_default(record: ehkafka.Record, reading: Reading | None = None) -> None: ...
+def of_batch(batch: ehkafka.Batch) -> None: ...
+def of_typed_batch(batch: ehkafka.Batch[Reading]) -> None: ...
+def of_list(readings: list[Reading]) -> None: ...
 def of_batch_value(batch: ehkafka.Batch[Unreachable]) -> None: ...
 
 
@@ -251,12 +257,47 @@ def of_batch_value(batch: ehkafka.Batch[Unreachable]) -> None: ...
         (bare, {"value": dict, "decoder": orjson.loads}, "leave one of them out"),
         (bare, {"decoder": "json"}, "decoder=a str is no function"),
         (bare, {"decoder": Stranger}, "decoder=Stranger is no function"),
+        (bare, {"decoder": lambda: 1}, r"takes \(\), but is called with 1 argument, value"),
+        (bare, {"decoder": lambda a, b, c: 1}, r"takes \(a, b, c\), but is called with 1 argument"),
+        (bare, {"decoder": lambda value, *, more: 1}, r"takes \(value, \*, more\)"),
+        (bare, {"decoder": lambda value: (yield value)}, "contains yield"),
+        (of_three, {}, r"takes \(record, reading, database\), but is called with the record and its payload"),
+        (of_three_bare, {"value": Reading}, "with the record and its payload at most"),
+        (with_default, {}, "it would be None for every record: leave `= None` out"),
+        (of_batch, {}, r"batch is a Batch, .*: write @app.batch_handler"),
+        (of_typed_batch, {}, r"batch is a Batch, .*: write @app.batch_handler"),
     ],
 )
 def test_mistakes_are_refused_at_registration(function: Any, options: dict[str, Any], words: str) -> None:
     """One error each, which names the handler and what to do."""
     with pytest.raises(ConfigurationError, match=words):
         app().handler("readings", **options)(function)
+
+
+@pytest.mark.parametrize("function", [of_list, alone, only_record, annotated(dict[str, float])])
+def test_a_batch_that_is_called_something_else_is_refused(function: Any) -> None:
+    """It would be given a batch all the same."""
+    with pytest.raises(
+        ConfigurationError, match=r"is given a batch of records and not what .*Batch\[Reading\]"
+    ):
+        app().batch_handler("readings")(function)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        ehkafka.Batch,
+        ehkafka.Batch[Any],
+        ehkafka.Batch[ehkafka.Record],
+        list,
+        list[ehkafka.Record],
+        Valued,
+        Any,
+    ],
+)
+def test_a_batch_of_records_may_be_called_so(kind: Any) -> None:
+    """As it always was; `Batch[Record]` is what it holds, and no payload."""
+    assert payload_of(annotated(kind), batch=True) is None
 
 
 def test_a_batch_of_a_name_that_is_nowhere_is_refused() -> None:

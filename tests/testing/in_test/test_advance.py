@@ -46,7 +46,7 @@ def test_retries_come_one_after_the_other_within_one_advance() -> None:
 
 
 def test_the_clock_waits_for_what_is_still_on_its_way_to_the_lanes() -> None:
-    """The poll thread has a record and still reads its key: its first attempt comes before the time passes."""
+    """The poll thread has a record and still reads its key: the first attempt comes before any time passes."""
     app, times = _app(), []
 
     def slow_key(record: ehkafka.Record) -> object:
