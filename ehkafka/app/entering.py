@@ -85,7 +85,9 @@ class Entering:
         loop = SharedLoop() if self._loop == "caller" else None
         entered = InTask(loop)
         try:
-            await start_unless_cancelled(lambda: self._start(lambda: entered, loop), self.stop)
+            await start_unless_cancelled(
+                lambda: self._start(lambda: entered, loop), self.stop, self._cancel_on_start
+            )
         except BaseException:
             entered.let_go()
             raise
@@ -100,7 +102,8 @@ class Entering:
         from ehkafka.app.lifespan import InTask, stop_to_the_end  # noqa: PLC0415 - likewise
 
         entered = self._entered
-        assert isinstance(entered, InTask)
+        if not isinstance(entered, InTask):
+            raise ConfigurationError("The app was not entered by `async with`: write `async with app`.")
         entered.leave()
         try:
             await stop_to_the_end(self.stop)
@@ -188,6 +191,10 @@ class Entering:
             return
         assert self._shared_loop is not None
         self._shared_loop.run(function(), name)
+
+    def _cancel_on_start(self) -> None:
+        if (loop := self._shared_loop) is not None:
+            loop.cancel("on_start")
 
     def _is_on_loop(self, thread: threading.Thread) -> bool:
         loop = self._shared_loop

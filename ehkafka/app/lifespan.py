@@ -19,10 +19,17 @@ if TYPE_CHECKING:
     from ehkafka.workers.tasks.shared import SharedLoop
 
 
-async def start_unless_cancelled(start: Callable[[], None], stop: Callable[[], None]) -> None:
+# Between two looks of a cancelled start for an async hook that it waits for: it may begin one meanwhile.
+_INTERRUPT_S = 0.1
+
+
+async def start_unless_cancelled(
+    start: Callable[[], None], stop: Callable[[], None], interrupt: Callable[[], None]
+) -> None:
     """Run `start`; when the waiting task is cancelled, run `stop` too, and only then let the task end.
 
-    A thread cannot be cancelled: it goes on to start, and nobody else would stop what it has started.
+    A thread cannot be cancelled: it goes on to start, and nobody else would stop what it has started. But
+    `interrupt` cancels the coroutine that it waits for, if there is one.
     """
     cancelled = threading.Event()
 
@@ -37,7 +44,9 @@ async def start_unless_cancelled(start: Callable[[], None], stop: Callable[[], N
     except asyncio.CancelledError:
         cancelled.set()
         starting.add_done_callback(_retrieve_error)
-        await asyncio.wait([starting])
+        while not starting.done():
+            interrupt()
+            await asyncio.wait([starting], timeout=_INTERRUPT_S)
         await stop_to_the_end(stop)  # once more: the cancellation may have come just after the start
         raise
 

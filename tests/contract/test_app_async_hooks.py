@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 import ehkafka
+from ehkafka.errors import ConfigurationError
 from tests.contract.in_loop import Client
 
 
@@ -73,6 +75,45 @@ def test_async_hooks_raise_as_others_do(lab: Any) -> None:
     with pytest.raises(ConnectionError, match="no goodbye"):
         other.stop()
     assert "ehkafka-app-loop" not in [thread.name for thread in threading.enumerate()]
+
+
+@pytest.mark.parametrize("choice", ["own", "caller"])
+def test_a_cancelled_start_cancels_the_hook_that_it_waits_for(lab: Any, choice: Any) -> None:
+    """What it waits for may never come; it may clean up in peace, and then nothing of the app is left."""
+    app = lab.app(nothing, loop=choice)
+    has_begun = threading.Event()
+    seen: list[str] = []
+
+    @app.on_start
+    async def opened() -> None:
+        has_begun.set()
+        try:
+            await asyncio.sleep(600.0)
+        finally:
+            await asyncio.sleep(0.5)
+            seen.append("cleaned up")
+
+    async def main() -> None:
+        async with app:
+            seen.append("entered")
+
+    async def test() -> None:
+        entering = asyncio.create_task(main())
+        await asyncio.to_thread(has_begun.wait, 10.0)
+        entering.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.wait_for(entering, 15.0)
+
+    asyncio.run(test())
+    assert seen == ["cleaned up"]
+    assert app.state == "stopped"
+
+
+def test_an_app_is_left_by_who_has_entered_it(lab: Any) -> None:
+    """In words, for who calls the way out by hand."""
+    app = lab.app(nothing)
+    with pytest.raises(ConfigurationError, match="was not entered by `async with`"):
+        asyncio.run(app.__aexit__(None, None, None))
 
 
 def test_async_hooks_are_refused_on_spark(lab: Any) -> None:

@@ -11,6 +11,7 @@ import threading
 from concurrent.futures import TimeoutError as NotYet
 from contextlib import suppress
 from contextvars import ContextVar, copy_context
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.errors import EhkafkaError, HandlerFailedError
@@ -105,6 +106,11 @@ class SharedLoop:
                 raise self.ended(what) from error
             raise error
 
+    def cancel(self, what: str) -> None:
+        """Cancel each coroutine that somebody waits for by this name, once. Any thread."""
+        for task in [task for task, name in self._calls.copy().items() if name == what]:
+            self.call(partial(_cancel_once, task))
+
     def stacks(self, what: str) -> dict[str, str]:
         """Return where each coroutine is that somebody waits for by this name. Any thread."""
         found = [task for task, name in self._calls.copy().items() if name == what]
@@ -136,6 +142,11 @@ class SharedLoop:
             "that ran are not committed and are handled again at the next start. Leave the block of "
             "`async with app` before the loop ends: await the task that is in it."
         )
+
+
+def _cancel_once(task: asyncio.Task[Any]) -> None:
+    if not task.cancelling():  # else it may be cleaning up
+        task.cancel()
 
 
 class AppLoop(SharedLoop):
