@@ -278,6 +278,8 @@ def _check_names(given: Mapping[str, Any]) -> None:
         raise ConfigurationError(
             f"Unknown setting {name}: it belongs to one handler, so write @app.handler('orders', {name}=…)."
         )
+    if name in ("endpoint", "mirror", "history", "http"):
+        raise ConfigurationError(f"Unknown setting {name}: it is given to App({name}=…), and is no setting.")
     meant = close_to(name, (*SETTING_NAMES, "endpoint", "mirror"))
     if meant is not None:
         raise ConfigurationError(f"Unknown setting {name}: did you mean {meant}?")

@@ -190,8 +190,8 @@ def _refuse_forgotten(left_out: list[Asked], where: str) -> None:
 
         if is_structured(kind):
             raise ConfigurationError(
-                f"{where}: {one.name} has a default, so it would be None for every record: leave `= None` out. A "
-                "payload whose type is `… | None` is None for a record without a value alone."
+                f"{where}: {one.name} has a default, and would be None for every record: leave it out. "
+                "A payload whose type is `… | None` is None for a record without a value alone."
             )
 
 

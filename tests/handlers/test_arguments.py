@@ -263,7 +263,7 @@ def of_batch_value(batch: ehkafka.Batch[Unreachable]) -> None: ...
         (bare, {"decoder": lambda value: (yield value)}, "contains yield"),
         (of_three, {}, r"takes \(record, reading, database\), but is called with the record and its payload"),
         (of_three_bare, {"value": Reading}, "with the record and its payload at most"),
-        (with_default, {}, "it would be None for every record: leave `= None` out"),
+        (with_default, {}, "has a default, and would be None for every record: leave it out"),
         (of_batch, {}, r"batch is a Batch, .*: write @app.batch_handler"),
         (of_typed_batch, {}, r"batch is a Batch, .*: write @app.batch_handler"),
     ],

@@ -10,7 +10,7 @@ from confluent_kafka.cimpl import TIMESTAMP_CREATE_TIME, Message
 from ehkafka.errors import ConfigurationError
 from ehkafka.records import Record
 from ehkafka.records.batch import Batch
-from ehkafka.records.record import record_type
+from ehkafka.records.record import record_type, sending_type
 from ehkafka.testing.in_test.sending import bytes_of, headers_of, milliseconds_of, text_of
 
 if TYPE_CHECKING:
@@ -60,22 +60,38 @@ def make_record(
         partition=partition,
         offset=offset,
         key=_as_received(text_of(key, "make_record: key")),
-        value=_as_received(bytes_of(value, "make_record: value")),
+        value=bytes_of(value, "make_record: value"),
         headers=None if pairs is None else [(name, _as_received(one)) for name, one in pairs],
         timestamp=(
             TIMESTAMP_CREATE_TIME,
             milliseconds_of(timestamp, "make_record") or time.time_ns() // 1_000_000,
         ),
     )
-    return record_type(header_mode, event_hubs=event_hubs)(message, attempt)  # type: ignore[arg-type]
+    kind = sending_type(record_type(header_mode, event_hubs=event_hubs), _NoWayOut())
+    return kind(message, attempt)  # type: ignore[arg-type]
 
 
-def make_batch(records: Iterable[Record]) -> Batch:
+class _NoWayOut:
+    """Stands where a running handler's outputs go."""
+
+    def send(self, message: Message, _value: Any, **_given: Any) -> None:
+        """Refuse: a test that wants to see outputs wants an app."""
+        raise RuntimeError(
+            f"{message.topic()}[{message.partition()}]@{message.offset()} is of make_record, and no app "
+            "sends for it: run the app by ehkafka.testing.run, and look at t.outputs(topic)"
+        )
+
+
+def make_batch(records: Iterable[Record], *, values: Iterable[Any] | None = None) -> Batch[Any]:
     """Return a batch as a batch handler gets it, of records from `make_record`.
 
-    Give each record an offset of its own: `Batch.fail` and `skip` find a record by its place. Raises
-    `ConfigurationError` for what is no record.
+    - `records` (required): each with an offset of its own, as `Batch.fail` and `skip` find one by its place.
+    - `values` (default `None`): for a handler of `Batch[Reading]`, the payload of each.
+
+    Raises `ConfigurationError` for what is no record, and for more or fewer values than records.
     """
+    if isinstance(records, Record):
+        raise ConfigurationError("make_batch: one record is no batch: give a list of records.")
     given = tuple(records)
     for one in given:
         if not isinstance(one, Record):
@@ -85,7 +101,14 @@ def make_batch(records: Iterable[Record]) -> Batch:
         raise ConfigurationError(
             "make_batch: two records have the same place: give each make_record(…) an offset= of its own."
         )
-    return Batch(given)
+    if values is None:
+        return Batch(given)
+    payloads = list(values)
+    if len(payloads) != len(given):
+        raise ConfigurationError(
+            f"make_batch: {len(payloads)} values for {len(given)} records: give one each."
+        )
+    return Batch(given, payloads)
 
 
 def _as_received(value: str | bytes | None) -> bytes | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -12,6 +11,10 @@ from ehkafka.settings.clock import Clock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+
+# All in all. Beyond, dates end, and seconds lose the parts by which the app counts.
+MOVED_S_MAX = 100 * 365.25 * 86_400
 
 
 class MovedClock:
@@ -33,6 +36,10 @@ class MovedClock:
         """Return seconds since 1970."""
         return time.time() + self._moved_s
 
+    def left_s(self) -> float:
+        """Return by how much it may still be moved."""
+        return MOVED_S_MAX - self._moved_s
+
     def move(self, seconds: float) -> None:
         """Let so many seconds have passed, and wake who sleeps."""
         with self._lock:
@@ -49,9 +56,11 @@ class MovedClock:
         return lambda: self._wakers.pop(number, None)
 
 
-def checked_seconds(seconds: float) -> float:
-    """Return by how much a clock may be moved. Raises `ConfigurationError`."""
+def checked_seconds(seconds: float, left_s: float = MOVED_S_MAX) -> float:
+    """Return by how much a clock may be moved, of `left_s` at most. Raises `ConfigurationError`."""
     is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
-    if not is_number or not math.isfinite(seconds) or seconds < 0:
+    if not is_number or not seconds >= 0:  # not a number is neither
         raise ConfigurationError(f"advance({seconds!r}): give seconds, 0 or more: a clock does not go back.")
+    if seconds > left_s:
+        raise ConfigurationError(f"advance({seconds!r:.40}): a test's clock goes 100 years ahead at most.")
     return float(seconds)

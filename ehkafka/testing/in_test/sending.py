@@ -69,6 +69,8 @@ class Sender:
     def close(self) -> None:
         """Let go of the broker; what is not acknowledged by now is given up."""
         self._producer.purge()
+        # Else it says on stderr that messages without an answer are in it.
+        self._producer.poll(0)
         # Its connections end with the object.
         del self._producer
 
@@ -88,9 +90,9 @@ class Sender:
             self._refused.append(f"one for {message.topic()}: {error.str()}")
 
 
-def bytes_of(value: Any, what: str) -> str | bytes | None:
+def bytes_of(value: Any, what: str) -> bytes | None:
     """Return a value as it is sent: by its codec, which is JSON for most. Raises `ConfigurationError`."""
-    if value is None or isinstance(value, str | bytes):
+    if value is None or isinstance(value, bytes):
         return value
     try:
         return codec_of_value(value).encode(value)
@@ -109,6 +111,10 @@ def headers_of(headers: Headers | None, where: str) -> list[tuple[str, str | byt
     """Return headers in order. Raises `ConfigurationError`."""
     if headers is None:
         return None
+    if isinstance(headers, str | bytes) or not hasattr(headers, "__iter__"):
+        raise ConfigurationError(
+            f"{where}: headers: give a dict of names and values, or a list of (name, value)."
+        )
     pairs = headers.items() if hasattr(headers, "items") else headers
     found = []
     for pair in pairs:
@@ -127,7 +133,7 @@ def milliseconds_of(timestamp: datetime | int | None, where: str) -> int:
     if isinstance(timestamp, datetime):
         # As everywhere in Python, one without a zone is local time.
         return math.floor(timestamp.astimezone(UTC).timestamp() * 1000)
-    if isinstance(timestamp, bool) or not isinstance(timestamp, int) or timestamp <= 0:
+    if isinstance(timestamp, bool) or not isinstance(timestamp, int) or not 0 < timestamp < 2**63:
         raise ConfigurationError(
             f"{where}: timestamp={timestamp!r}: give a datetime, milliseconds since 1970, or None for now."
         )

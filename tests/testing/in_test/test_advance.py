@@ -46,7 +46,7 @@ def test_retries_come_one_after_the_other_within_one_advance() -> None:
 
 
 def test_the_clock_waits_for_what_is_still_on_its_way_to_the_lanes() -> None:
-    """The poll thread has a record and still reads its key: the first attempt comes before any time passes."""
+    """The poll thread has a record and still reads its key: first comes its attempt, then the time."""
     app, times = _app(), []
 
     def slow_key(record: ehkafka.Record) -> object:
@@ -298,10 +298,26 @@ def test_the_stop_has_its_time_by_the_clock() -> None:
         gate.set()
 
 
-@pytest.mark.parametrize("seconds", [-1, float("nan"), float("inf"), "5", None, True])
+@pytest.mark.parametrize("seconds", [-1, float("nan"), float("inf"), "5", None, True, 1e10, 10**400])
 def test_a_clock_does_not_go_back(seconds: Any) -> None:
-    """What is no time is refused."""
+    """What is no time is refused, and so is one that the app could not count by any more."""
     app = _app()
     app.handler("a")(lambda record: None)
-    with run(app) as t, pytest.raises(ConfigurationError, match="advance"):
-        t.advance(seconds)
+    with run(app) as t:
+        with pytest.raises(ConfigurationError, match="advance"):
+            t.advance(seconds)
+        t.send("a", "x")
+        t.wait()
+
+
+def test_a_hundred_years_are_enough_in_all() -> None:
+    """In several steps, too; the app works as before."""
+    app = _app()
+    app.handler("a")(lambda record: None)
+    with run(app) as t:
+        for _ in range(3):
+            t.advance(1e9)
+        with pytest.raises(ConfigurationError, match="100 years ahead at most"):
+            t.advance(1e9)
+        t.send("a", "x")
+        t.wait()

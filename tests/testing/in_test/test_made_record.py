@@ -82,9 +82,28 @@ def test_a_made_batch_takes_results() -> None:
         {"offset": "1"},
         {"attempt": 0},
         {"topic": ""},
+        {"value": "\ud800"},
+        {"headers": 5},
+        {"timestamp": 2**70},
     ],
 )
 def test_what_is_no_record_is_refused(given: dict[str, Any]) -> None:
     """In words that name it."""
     with pytest.raises(ConfigurationError, match=next(iter(given)).removesuffix("s")):
         make_record(**given)
+
+
+def test_a_made_batch_has_payloads_where_the_handler_names_their_type() -> None:
+    """One for each record."""
+    records = [make_record("1", offset=0), make_record("2", offset=1)]
+    assert make_batch(records, values=[1, 2]).values == (1, 2)
+    with pytest.raises(ConfigurationError, match="1 values for 2 records"):
+        make_batch(records, values=[1])
+    with pytest.raises(ConfigurationError, match="one record is no batch"):
+        make_batch(records[0])  # type: ignore[arg-type]
+
+
+def test_a_made_record_says_who_would_send_for_it() -> None:
+    """Its handler may have to= all the same."""
+    with pytest.raises(RuntimeError, match=r"of make_record, .* by ehkafka.testing.run"):
+        make_record("x").send("y")

@@ -389,6 +389,9 @@ def test_settings_may_be_others_in_a_test() -> None:
         (lambda t: t.send("a", "x", key=5), "key: a int is neither text nor bytes"),
         (lambda t: t.send("a", "x", headers={"h": 5}), "header 'h': a int"),
         (lambda t: t.send("a", "x", headers=["h"]), "headers: give a dict"),
+        (lambda t: t.send("a", "x", headers=5), "headers: give a dict"),
+        (lambda t: t.send("a", "\ud800"), "value: .*surrogates"),
+        (lambda t: t.send("a", "x", timestamp=2**70), "timestamp="),
         (lambda t: t.send("a", "x", partition=4), "partition=4: the topic has the partitions 0 to 3"),
         (lambda t: t.send("a", "x", partition=-1), "partition=-1"),
         (lambda t: t.send("a", "x", timestamp=-1), "timestamp=-1"),
@@ -405,6 +408,18 @@ def test_what_cannot_be_is_refused_in_words(call: Any, message: str) -> None:
             call(t)
         t.send("a", "fine")
         t.wait()
+
+
+def test_what_is_no_setting_is_named_and_where_it_goes() -> None:
+    """Not as a slip of the pen for itself."""
+    app = _app()
+    app.handler("a")(lambda record: None)
+    settings: dict[str, Any] = {"endpoint": ehkafka.Endpoint.embedded()}
+    with (
+        pytest.raises(ConfigurationError, match=r"given to App\(endpoint=…\), and is no setting"),
+        run(app, **settings),
+    ):
+        pass
 
 
 def test_an_app_that_runs_or_cannot_run_is_refused() -> None:
@@ -434,3 +449,25 @@ def test_the_fixture_runs_apps_until_the_test_ends(run_app: Any) -> None:
     t.send("a", "x")
     t.wait()
     assert len(t.handled) == 1
+
+
+def test_many_records_are_sent_in_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The broker is asked for a topic once."""
+    asked = []
+    prepare = ehkafka.Endpoint.prepare_topics
+
+    def noted(endpoint: ehkafka.Endpoint, topics: Any) -> None:
+        asked.append(topics)
+        prepare(endpoint, topics)
+
+    monkeypatch.setattr(ehkafka.Endpoint, "prepare_topics", noted)
+    app = ehkafka.App(group="g", start="earliest")
+    app.handler("a")(lambda record: None)
+    with run(app) as t:
+        before = len(asked)
+        for number in range(100):
+            t.send("a", str(number))
+            t.send("elsewhere", str(number))
+        assert asked[before:] == [["elsewhere"]]
+        t.wait()
+        assert (len(t.handled), len(t.outputs("elsewhere"))) == (100, 100)
