@@ -111,7 +111,7 @@ def test_an_annotation_that_promises_messages_needs_a_topic() -> None:
         pass
 
 
-def test_middleware_that_hands_on_another_record_is_told_so() -> None:
+def test_middleware_that_hands_on_another_record_fails_in_words() -> None:
     """The outputs would be of a record that nobody has received."""
     app = _app()
     app.use(lambda _record, call_next: call_next(make_record("other")))
