@@ -79,7 +79,8 @@ def payload_of(
         _refuse_batch(asked, where)
         if not given and all(one.is_record for one in asked):
             _refuse_forgotten(left_out, where)
-    place = _of_batch(asked, where) if batch else _place(asked, where, is_given=given)
+    is_class = inspect.isclass(function)
+    place = _of_batch(asked, where, is_class=is_class) if batch else _place(asked, where, is_given=given)
     if place is None and not given:
         return None
     if len(asked) > ARGUMENTS_MAX:
@@ -141,13 +142,13 @@ def _place(asked: list[Asked], where: str, *, is_given: bool) -> int | None:
     return payloads[0] if payloads else None
 
 
-def _of_batch(asked: list[Asked], where: str) -> int | None:
-    """Return 0 where a batch names the type of its values."""
+def _of_batch(asked: list[Asked], where: str, *, is_class: bool) -> int | None:
+    """Return 0 where a batch names the type of its values. A class is refused by what it is registered as."""
     if not asked:
         return None
     if asked[0].unknown and "Batch[" in asked[0].unknown:
         raise ConfigurationError(f"{where}: {asked[0].unknown}")
-    if _is_surely_no_batch(asked[0]):
+    if not is_class and _is_surely_no_batch(asked[0]):
         name = asked[0].name
         raise ConfigurationError(
             f"{where}: {name} is given a batch of records and not what its annotation says: annotate it as "

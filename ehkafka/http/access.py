@@ -92,7 +92,7 @@ class Access:
         self._token = token
         self.sessions = Sessions()
         self._is_loopback = options.is_loopback
-        self._names = {name.lower() for name in (*options.hosts, "localhost")}
+        self._names = {name.lower() for name in (*options.names, "localhost")}
         if not options.is_loopback:
             self._names |= {options.host.lower(), socket.gethostname().lower()}
         # Browsers send a cookie to all ports of a host: each app has a name of its own for it.
@@ -137,7 +137,7 @@ class Access:
                 "host",
                 (
                     "This server is not known by that host name. Call it by its address, or name it with "
-                    "--http-host."
+                    "--http-host or EHKAFKA_HTTP_HOSTS."
                 ),
             )
         if not _is_own(headers):

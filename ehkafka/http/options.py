@@ -13,6 +13,7 @@ from ehkafka.errors import ConfigurationError
 
 TOKEN_CHARACTERS_MIN: Final = 16
 TOKEN_VARIABLE: Final = "EHKAFKA_HTTP_TOKEN"  # noqa: S105 - the variable's name
+HOSTS_VARIABLE: Final = "EHKAFKA_HTTP_HOSTS"
 TOKEN_FILE_VARIABLE: Final = "EHKAFKA_HTTP_TOKEN_FILE"  # noqa: S105 - likewise
 
 _URL: Final = re.compile(r"https?://[A-Za-z0-9._:\[\]-]+(?:/[A-Za-z0-9._~/-]*)?")
@@ -26,7 +27,8 @@ class Http:
     - `token_file` (default `None`): a file with the token for actions and, off loopback, for all but probes
       and metrics. `None`: the variable `EHKAFKA_HTTP_TOKEN`, or the file that `EHKAFKA_HTTP_TOKEN_FILE`
       names; without any, actions are refused.
-    - `hosts` (default `()`): further names by which browsers reach it, such as an ingress's.
+    - `hosts` (default `()`): further names by which browsers reach it, such as an ingress's; those in the
+      variable `EHKAFKA_HTTP_HOSTS`, with commas between them, count as well.
     - `shows_values` (default `True`): whether the page shows the begin of the values that hold a commit.
     - `advertise` (default `None`): the URL under which other members' pages link to this one. It stands in
       the mirror, beside the partitions that this member owns; without a mirror nobody reads it.
@@ -59,6 +61,12 @@ class Http:
     def is_loopback(self) -> bool:
         """Whether only this machine reaches it."""
         return is_loopback(self.host)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The further names by which it is known, of the code and of the environment."""
+        given = os.environ.get(HOSTS_VARIABLE, "").split(",")
+        return *self.hosts, *(name.strip() for name in given if name.strip())
 
     def read_token(self) -> str | None:
         """Return the token; None where none is configured. Raises `ConfigurationError`, without the token."""

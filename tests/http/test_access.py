@@ -65,6 +65,15 @@ def test_probes_and_metrics_are_open_by_any_name(serve: Callable[..., Any], path
     assert client.post(path, {}).status == 405
 
 
+def test_names_of_the_environment_count(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An app that is mounted in a web app has no other way to say them."""
+    monkeypatch.setenv("EHKAFKA_HTTP_HOSTS", "shop.example, Other.example")
+    client = serve()
+    for host in ("shop.example", "other.example:8080", "SHOP.example"):
+        assert client.ask("/state", host=host).status == 200
+    assert client.ask("/state", host="evil.example").status == 421
+
+
 @pytest.mark.parametrize(
     "host", ["evil.example", "127.0.0.1.evil.example", "10.1.2.3", "", "localhost.evil:80", "[::2]"]
 )
