@@ -54,7 +54,7 @@ _OTHERS = {
     )
 }
 # Of commands themselves.
-_COMMANDS = {f"{PREFIX}{name}" for name in ("HTTP_TOKEN", "HTTP_TOKEN_FILE", "LOG_LEVEL")}
+_COMMANDS = {f"{PREFIX}{name}" for name in ("HTTP_HOSTS", "HTTP_TOKEN", "HTTP_TOKEN_FILE", "LOG_LEVEL")}
 # Of `BlobMirror.from_env`.
 _MIRROR = {
     f"{PREFIX}MIRROR_{name}"
