@@ -380,67 +380,6 @@ def test_settings_may_be_others_in_a_test() -> None:
         pass
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda t: t.send("a", object()), "value: a object cannot be sent"),
-        (lambda t: t.send("a", {"n": object()}), "value: a dict cannot be sent as JSON"),
-        (lambda t: t.send("a", {1, 2}), "value: a set cannot be sent"),
-        (lambda t: t.send("a", "x", key=5), "key: a int is neither text nor bytes"),
-        (lambda t: t.send("a", "x", headers={"h": 5}), "header 'h': a int"),
-        (lambda t: t.send("a", "x", headers=["h"]), "headers: give a dict"),
-        (lambda t: t.send("a", "x", headers=5), "headers: give a dict"),
-        (lambda t: t.send("a", "\ud800"), "value: .*surrogates"),
-        (lambda t: t.send("a", "x", timestamp=2**70), "timestamp="),
-        (lambda t: t.send("a", "x", partition=4), "partition=4: the topic has the partitions 0 to 3"),
-        (lambda t: t.send("a", "x", partition=-1), "partition=-1"),
-        (lambda t: t.send("a", "x", timestamp=-1), "timestamp=-1"),
-        (lambda t: t.send("", "x"), "topic"),
-        (lambda t: t.wait(timeout_s=-1), r"wait\(timeout_s=-1\)"),
-    ],
-)
-def test_what_cannot_be_is_refused_in_words(call: Any, message: str) -> None:
-    """And the run goes on."""
-    app = _app()
-    app.handler("a")(lambda record: None)
-    with run(app) as t:
-        with pytest.raises(ConfigurationError, match=message):
-            call(t)
-        t.send("a", "fine")
-        t.wait()
-
-
-def test_what_is_no_setting_is_named_and_where_it_goes() -> None:
-    """Not as a slip of the pen for itself."""
-    app = _app()
-    app.handler("a")(lambda record: None)
-    settings: dict[str, Any] = {"endpoint": ehkafka.Endpoint.embedded()}
-    with (
-        pytest.raises(ConfigurationError, match=r"given to App\(endpoint=…\), and is no setting"),
-        run(app, **settings),
-    ):
-        pass
-
-
-def test_an_app_that_runs_or_cannot_run_is_refused() -> None:
-    """With the reason."""
-    app = _app()
-    with pytest.raises(ConfigurationError, match="no handler"), run(app):
-        pass
-    app.handler("a")(lambda record: None)
-    with run(app) as t:
-        with pytest.raises(ConfigurationError, match="running"), run(app):
-            pass
-        t.send("a", "x")
-        t.wait()
-    with pytest.raises(ConfigurationError, match="is over"):
-        t.send("a", "x")
-    with pytest.raises(ConfigurationError, match="is over"):
-        t.wait()
-    with pytest.raises(ConfigurationError, match="a function is no app"), run(_app):  # type: ignore[arg-type]
-        pass
-
-
 def test_the_fixture_runs_apps_until_the_test_ends(run_app: Any) -> None:
     """Without a block."""
     app = _app()
