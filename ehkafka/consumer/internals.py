@@ -58,7 +58,7 @@ class BareConsumer:
 
     def __init__(self, consumer: KafkaConsumer) -> None:
         kind: Any = KafkaConsumer
-        for name in ("assign", "commit", "committed", "pause", "position", "resume", "seek"):
+        for name in ("assign", "assignment", "commit", "committed", "pause", "position", "resume", "seek"):
             setattr(self, name, getattr(kind, name).__get__(consumer))
 
 

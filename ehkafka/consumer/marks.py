@@ -13,6 +13,7 @@ from __future__ import annotations
 import itertools
 import threading
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
     from ehkafka import records
     from ehkafka.events import Event
+    from ehkafka.intake.flow import Load
     from ehkafka.lanes.assignment import Assignment
     from ehkafka.progress.ledger import Position
 
@@ -69,6 +71,17 @@ class _Delivered:
 
     def __len__(self) -> int:
         return self._size_bytes
+
+
+@dataclass(slots=True)
+class _Nothing:
+    """The load of a partition of which nothing was delivered."""
+
+    partition: TopicPartition
+    backlog_records: int = 0
+    backlog_bytes: int = 0
+    parked_records: int = 0
+    parked_bytes: int = 0
 
 
 class Marks:
@@ -207,8 +220,12 @@ class Marks:
         """Pause what holds so much unmarked that others would get nothing any more."""
         amounts = self._amounts()
         if self._flow.is_half_full(amounts):
-            held = self._dispatcher.assignments.values()
-            stuck = [Stuck(one, one.backlog_records) for one in held]
+            held: dict[TopicPartition, Load] = {**self._dispatcher.assignments}
+            # Those of which nothing came yet gain most of all: one that comes first would take all there is.
+            for one in self._consumer.assignment():
+                place = TopicPartition(one.topic, one.partition)
+                held.setdefault(place, _Nothing(place))
+            stuck = [Stuck(load, load.backlog_records) for load in held.values()]
             self._pause(self._flow.to_pause(stuck, amounts, self._clock()) or [])
 
     def _amounts(self) -> Amounts:

@@ -56,8 +56,8 @@ class OutputsUnderWay(Protocol):
     def count(self) -> int:
         """Return how many outputs are not acknowledged."""
 
-    def end(self, assignments: Sequence[Assignment], /) -> None:
-        """Let nothing be sent any more for epochs that have ended; returns when it is so."""
+    def end(self, assignments: Sequence[Assignment], timeout_s: float, /) -> None:
+        """Let nothing be sent any more for epochs that have ended; waits at most so long until it is so."""
 
 
 @dataclass(frozen=True, slots=True)

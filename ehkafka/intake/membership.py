@@ -42,6 +42,8 @@ HOOKS_CHECK_S = 50e-3
 # Between two looks whether what a drain has to finish still fits into its time, and what they may take of it.
 CUT_AGAIN_S = 0.1
 CUT_SHARE = 0.05
+# What the end of an epoch waits at least until nothing more is sent for it: answers to what is on the wire.
+OUTPUTS_END_S = 0.5
 
 
 class Released(NamedTuple):
@@ -120,7 +122,7 @@ class Membership:
         ends_s = deadline_s if drain_s > 0 else None
         self.cut(ours, ends_s)
         self._wait_until_drained(ours, deadline_s, ends_s)
-        positions, returned = self._end(ours)
+        positions, returned = self._end(ours, deadline_s)
         committer = self._context.committer
         # Inside a callback this thread holds the client, so no helper thread could commit beside it.
         if commit_s is None:
@@ -188,7 +190,7 @@ class Membership:
         return outputs is None or not outputs.waits(assignment)
 
     def _end(
-        self, partitions: Sequence[TopicPartition]
+        self, partitions: Sequence[TopicPartition], deadline_s: float
     ) -> tuple[dict[TopicPartition, Position], dict[TopicPartition, int]]:
         samples: list[Sample | None] = []
         returned: dict[TopicPartition, int] = {}
@@ -205,7 +207,9 @@ class Membership:
         if self._context.outputs is not None:
             # Before anybody else is given these partitions: what an old owner's queue still holds must not
             # come behind what the new one sends.
-            self._context.outputs.end([self.owned[partition].assignment for partition in partitions])
+            left_s = max(OUTPUTS_END_S, deadline_s - self._context.clock())
+            assignments = [self.owned[partition].assignment for partition in partitions]
+            self._context.outputs.end(assignments, 0.0 if self._context.exit_now() else left_s)
         positions = {
             sample.assignment.partition: self.owned.saver.position(sample)
             for sample in samples
@@ -217,7 +221,7 @@ class Membership:
         ours = [partition for partition in partitions if partition in self.owned]
         # No commit and no drain: another member may have read on already, and a commit of ours would move the
         # group back. Results that still come are of an old epoch, dropped and counted.
-        _, returned = self._end(ours)
+        _, returned = self._end(ours, self._context.clock())
         for partition in ours:
             route, assignment = self.owned.pop(partition)
             self._forget(partition, assignment.epoch, "lost")
@@ -289,7 +293,7 @@ class Membership:
         partition = begin.partition
         # Facts of the group go on, those of the old log do not.
         facts = self.owned.saver.carried(partition).of_no_log()
-        _, returned = self._end([partition])
+        _, returned = self._end([partition], self._context.clock())
         route, assignment = self.owned.pop(partition)
         committed = self._context.ledger.acknowledged(partition)
         self._forget(partition, assignment.epoch, "revoked")

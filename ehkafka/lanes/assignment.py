@@ -182,8 +182,10 @@ class Assignment:
     def take_ended(self) -> list[int]:
         """Return the offsets that ended in lanes since the last call, in no order, as far as kept."""
         ended = self.ended_lately
-        self.is_extent_due |= len(ended) == ENDED_LATELY_MAX
-        return [ended.popleft() for _ in range(len(ended))]
+        taken = [ended.popleft() for _ in range(len(ended))]
+        # Holders append meanwhile: if that pushed anything out, so many have come since.
+        self.is_extent_due |= len(taken) + len(ended) >= ENDED_LATELY_MAX
+        return taken
 
     def finished_leader_epoch(self) -> int | None:
         """Return the newest leader epoch among what has finished, where known."""
@@ -198,16 +200,14 @@ class Assignment:
             return None
         # In this order: what ends in between may raise the watermark, never hide what it stops at.
         unfinished = self._in_lanes()
-        spans = [
-            (left[0].offset(), left[-1].offset()) for chunk in self.chunks if (left := chunk.unfinished())
-        ]
+        known_to = self.chunks[0].first_unfinished().offset() if self.chunks else self.received_next
         next_offset = self.watermark()
         assert next_offset is not None
         return Extent(
             next_offset,
             self.received_next,
+            known_to,
             unfinished,
-            spans,
             self.returned_offsets,
             self.finished_before,
             None if (last := self.marks.last) is None else last.leader_epoch,

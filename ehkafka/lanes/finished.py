@@ -73,28 +73,30 @@ class Extent(NamedTuple):
 
     next_offset: int
     received_next: int
+    # From here on it tells nothing: chunks begin there. Between their records lie some that are in lanes, and
+    # to call those finished that happen to lie outside of a chunk could leave a gap within a key.
+    known_to: int
     # In no order. What ran while they were gathered may have ended since.
     unfinished: Sequence[Message]
-    # From the first to the last offset, each, all that may be without an outcome.
-    unfinished_spans: Sequence[tuple[int, int]]
     returned_offsets: Sequence[int]
     before: FinishedBefore | None
     # Of the last record received.
     leader_epoch: int | None
 
     def finished(self) -> _Ranges:
-        """Return the ranges above `next_offset` that need no handling again. O(unfinished)."""
-        if self.unfinished_spans:
-            found = list(_between(self._undone(), self.next_offset, self.received_next))
-        else:
-            found = _gaps(self._offsets(), self.next_offset, self.received_next)
+        """Return the ranges above `next_offset` that need no handling again, without a gap within a key.
+
+        O(unfinished).
+        """
+        found = _gaps(self._offsets(), self.next_offset, self.known_to)
         if self.before is not None:
             found = _joined(chain(found, self.before.above(max(self.received_next, self.next_offset))))
         return tuple(found)
 
-    def held_back(self, next_offset: int, offsets: Iterable[int]) -> Extent:
-        """Return it from a lower position on, with offsets that do not count as finished yet."""
-        return self._replace(next_offset=next_offset, returned_offsets=[*self.returned_offsets, *offsets])
+    def below(self, offset: int) -> Extent:
+        """Return what it tells of the records below an offset, whatever lies above."""
+        next_offset, known_to = min(self.next_offset, offset), min(self.known_to, offset)
+        return self._replace(next_offset=next_offset, known_to=known_to)
 
     def finished_leader_epoch(self) -> int | None:
         """Return the newest leader epoch among the finished records, where known."""
@@ -108,29 +110,12 @@ class Extent(NamedTuple):
         offsets.sort()
         return offsets
 
-    def _undone(self) -> list[tuple[int, int]]:
-        offsets = self._offsets()
-        return sorted(chain(zip(offsets, offsets, strict=True), self.unfinished_spans))
-
 
 def _gaps(undone: list[int], begins_at: int, ends_at: int) -> list[tuple[int, int]]:
-    """Return what lies between ascending offsets; the same as `_between`, for a backlog of 50 000."""
+    """Return what lies between ascending offsets. They may be 50 000."""
     first, last = bisect_left(undone, begins_at), bisect_left(undone, ends_at)
     edges = pairwise(chain((begins_at - 1,), undone[first:last], (ends_at,)))
     return [(before + 1, after) for before, after in edges if after - before > 1]
-
-
-def _between(undone: Iterable[tuple[int, int]], begins_at: int, ends_at: int) -> Iterator[tuple[int, int]]:
-    position = begins_at
-    for first, last in undone:
-        if first >= ends_at:
-            break
-        if first > position:
-            yield position, first
-        if last >= position:
-            position = last + 1
-    if position < ends_at:
-        yield position, ends_at
 
 
 def _joined(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -99,7 +99,7 @@ class OutputBook:
             return list(self._outputs.values())
 
     def settle(self, outputs: Iterable[Output], *, acknowledged: bool = True) -> None:
-        """Let go of outputs: safe, or given up by a decision. Sender only."""
+        """Let go of outputs: safe, or given up by a decision. The sender, or whoever ends their epoch."""
         waiters: list[Callable[[], object]] = []
         with self._room:
             for output in outputs:
@@ -154,19 +154,18 @@ class OutputBook:
         """Drop what is left of epochs that have ended; True: some may be with a producer.
 
         `ended` of each is set before. An output of records of several partitions stays while one of them is
-        ours.
+        ours, unless it is of one of the others alone.
         """
-        dropped = False
         with self._room:
             for assignment in assignments:
                 self._ledger.end(assignment)
-            for output in list(self._outputs.values()):
-                if all(assignment.ended for assignment, _ in output.claim.inputs):
-                    output.is_dropped = dropped = True
-                    del self._outputs[output.serial]
-                    self._bytes -= output.size
-            self._room.notify_all()
-        return dropped
+            dropped = [output for output in self._outputs.values() if output.has_ended]
+            for output in dropped:
+                output.is_dropped = True
+                if output.claim.is_gone:
+                    output.claim.on_settled = None  # nobody waits: its record has no outcome here any more
+        self.settle(dropped, acknowledged=False)
+        return bool(dropped)
 
     def close(self) -> None:
         """Take nothing any more; who waits for room is let go."""

@@ -65,6 +65,19 @@ class Claim:
         return any(assignment.ended for assignment, _ in self.inputs)
 
     @property
+    def is_gone(self) -> bool:
+        """Tell whether all its records belong to other epochs by now."""
+        return all(assignment.ended for assignment, _ in self.inputs)
+
+    def home_of(self, message: Any) -> Assignment | None:
+        """Return the assignment of one of several records; None where there is one, and for all of them."""
+        if not isinstance(self.messages, list):
+            return None
+        found = (place for place, one in zip(self.inputs, self.messages, strict=True) if one is message)
+        assignment, _ = next(found, (None, 0))
+        return assignment
+
+    @property
     def where(self) -> str:
         """The first record, for messages."""
         assignment, offset = self.inputs[0]
@@ -83,7 +96,9 @@ class Output:
         "claim",
         "group",
         "headers",
+        "home",
         "is_dropped",
+        "is_suspect",
         "key",
         "partition",
         "serial",
@@ -101,8 +116,11 @@ class Output:
         headers: Any,
         partition: int,
         size: int,
+        home: Assignment | None = None,
     ) -> None:
+        """`home` is its own record's, where the call was given records of several; None: it is of all."""
         self.claim = claim
+        self.home = home
         self.topic = topic
         self.value = value
         self.key = key
@@ -111,6 +129,8 @@ class Output:
         self.size = size
         self.serial = -1
         self.is_dropped = False
+        # It was in a batch that the broker has refused: it goes alone, or it could have others refused again.
+        self.is_suspect = False
         self.answers: Any = None
         # Outputs of one group keep their order; None: it stands alone.
         self.group: tuple[str, object] | None = None
@@ -119,6 +139,11 @@ class Output:
         elif key is not None:
             self.group = topic, key
 
-    def delivered(self, error: Any, _message: Any) -> None:
+    @property
+    def has_ended(self) -> bool:
+        """Tell whether all that it is of belongs to other epochs by now, so that it must not be sent."""
+        return self.claim.is_gone if self.home is None else self.home.ended
+
+    def delivered(self, error: Any, message: Any) -> None:
         """Take the broker's answer. Called by librdkafka inside `poll`, on the sender's thread."""
-        self.answers.append((self, error))
+        self.answers.append((self, error, message.offset()))

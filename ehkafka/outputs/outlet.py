@@ -212,8 +212,9 @@ class Outlet:
         if type(result) in _PLAIN:
             # What most handlers return: nothing is made on the way.
             return [self._output(claim, message, result, OWN_KEY, self.topics[0], None, None)]
+        home = claim.home_of(message)
         return [
-            self._output(claim, message, one.value, one.key, one.topic, one.headers, one.partition)
+            self._output(claim, message, one.value, one.key, one.topic, one.headers, one.partition, home)
             for one in sends_of(result)
         ]
 
@@ -226,6 +227,7 @@ class Outlet:
         topic: str | None,
         given_headers: Any,
         partition: int | None,
+        home: Assignment | None = None,
     ) -> Output:
         topic = self.topics[0] if topic is None else topic
         if topic not in self.topics:
@@ -245,7 +247,7 @@ class Outlet:
                 f"{self._bytes_max - FRAME_BYTES} at most: send less, or raise the property "
                 "message.max.bytes here and at the topic: App(consumer={'message.max.bytes': …})"
             )
-        return Output(claim, topic, value, key, headers, checked_partition(partition), size)
+        return Output(claim, topic, value, key, headers, checked_partition(partition), size, home)
 
     def _own_key(self, message: Any) -> bytes | None:
         if not hasattr(message, "key"):

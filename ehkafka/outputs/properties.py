@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 KAFKA_OUTPUT_BYTES_MAX = 1_000_000
 # What a record's frame takes beside value, key and headers, at most.
 FRAME_BYTES = 128
+# All of a batch that is refused go alone.
+BATCH_OUTPUTS_MAX = 1_000
 
 
 def output_bytes_max(endpoint: Endpoint, consumer: Mapping[str, Any]) -> int:
@@ -46,5 +48,6 @@ def output_properties(
         "queue.buffering.max.messages": 100_000,
         # Brokers refuse whole batches: what was refused goes in one of its own, or others would seem to be at
         # fault, too.
-        **({"enable.gapless.guarantee": True} if gapless else {"batch.num.messages": 1}),
+        **({"enable.gapless.guarantee": True} if gapless else {}),
+        "batch.num.messages": BATCH_OUTPUTS_MAX if gapless else 1,
     }

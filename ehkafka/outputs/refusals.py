@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class Refusal:
     """One output that was refused, with those of its group that wait."""
 
-    __slots__ = ("due_s", "error", "head", "is_decided", "is_under_way", "tries", "waiting")
+    __slots__ = ("due_s", "error", "head", "is_under_way", "is_with_judge", "tries", "waiting")
 
     def __init__(self, head: Output, error: str, due_s: float) -> None:
         self.head = head
@@ -26,8 +26,8 @@ class Refusal:
         # How often it was refused alone; then each counts as an attempt.
         self.tries = 0
         self.is_under_way = False
-        # It is with a letter, or the app stops for it: it is not sent again.
-        self.is_decided = False
+        # Its rules are asked, or it is with a letter, or the app stops for it: not sent until an answer.
+        self.is_with_judge = False
         self.waiting: list[Output] = []
 
 
@@ -68,11 +68,20 @@ class Refusals:
         return output.serial < head.serial
 
     def end(self, refusal: Refusal) -> list[Output]:
-        """Forget a refusal; return what waited behind it, in its order."""
+        """Forget a refusal; return what waited behind it and may go with others, in its order.
+
+        The next one of a batch that was refused goes alone likewise. Together they would be refused again,
+        and where they are thousands each new producer would bring a key one output further.
+        """
         if self._blocked.get(_place(refusal.head)) is not refusal:
             return []  # ended already: its epoch was over
         del self._blocked[_place(refusal.head)]
-        return sorted(refusal.waiting, key=lambda output: output.serial)
+        waiting = sorted(refusal.waiting, key=lambda output: output.serial)
+        if not waiting or not waiting[0].is_suspect:
+            return waiting
+        following = self._blocked[_place(refusal.head)] = Refusal(waiting[0], refusal.error, 0.0)
+        following.waiting = waiting[1:]
+        return []
 
     def forget_waiting(self) -> None:
         """Let go of all that waits: whoever sends all again brings it back."""

@@ -11,13 +11,14 @@ import threading
 import time
 from collections import deque
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from confluent_kafka import KafkaError, KafkaException
 
 from ehkafka.endpoint.client import describe_error
 from ehkafka.errors import EhkafkaError, describe
 from ehkafka.events import OutputProblem
+from ehkafka.outputs.first_answers import FirstAnswers
 from ehkafka.outputs.refusals import Refusals
 
 if TYPE_CHECKING:
@@ -27,11 +28,12 @@ if TYPE_CHECKING:
     from ehkafka.lanes.assignment import Assignment
     from ehkafka.outputs.book import OutputBook
     from ehkafka.outputs.claim import Output
+    from ehkafka.outputs.one_producer import OneProducer
     from ehkafka.outputs.refusals import Refusal
 
-    # Given a refused output, why, which attempt that was, and what to call once it is decided that it is not
-    # needed any more. Returns the seconds until the next try; None: it is decided, or will be.
-    Judge = Callable[[Output, "OutputRefusedError", int, Callable[[], None]], float | None]
+    # Given a refused output, why, and which attempt that was. Returns at once, and calls the last argument
+    # later, on any thread: with the seconds until the next try, or None where it is not needed any more.
+    Judge = Callable[[Output, "OutputRefusedError", int, Callable[[float | None], None]], None]
 
 # While outputs are on their way: how long a new one may wait for the producer's next turn.
 BUSY_POLL_S: Final = 2e-3
@@ -40,8 +42,6 @@ IDLE_WAIT_S: Final = 0.5
 AGAIN_S: Final = 0.5
 # What a producer that is given up gets for answers that are on their way.
 LAST_ANSWERS_S: Final = 2.0
-# What the end of an epoch waits for a producer that is given up: its last answers, and the purge.
-PURGED_S: Final = 6.0
 # These say nothing of the message itself: something else has ended its producer, or it was taken back.
 _CONSEQUENCES = {
     KafkaError._FATAL,  # noqa: SLF001 - librdkafka's own codes start with an underscore
@@ -56,44 +56,6 @@ _CONSEQUENCES = {
 
 class OutputRefusedError(Exception):
     """The broker refuses an output for good."""
-
-
-class OneProducer(Protocol):
-    """One producer at a time; `recovery.letters.producer` has it for dead letters and outputs alike."""
-
-    client: Any
-
-    def start(self, timeout_s: float = ..., /) -> None:
-        """Open the first producer, and wait for its id."""
-
-    def serve(self, timeout_s: float, /) -> None:
-        """Let callbacks through."""
-
-    def renew(self, *, is_fault: bool = ...) -> None:
-        """Give it up; the next one is opened as soon as that is of use, at once where it is no fault."""
-
-    def open_when_due(self) -> None:
-        """Open the next one if its time has come. Raises `EhkafkaError`."""
-
-    def give_up(self, answers_s: float, purge_s: float = ..., /) -> None:
-        """Take back what is not answered."""
-
-    def acknowledged(self) -> None:
-        """Note that a message is safe."""
-
-    def failed(self, error: KafkaError, /) -> None:
-        """Note an error that is not the message's."""
-
-    def due_s(self) -> float:
-        """Return in how many seconds the next one is opened."""
-
-    @property
-    def is_lost(self) -> bool:
-        """Tell whether it is of no use any more."""
-
-    @property
-    def problem(self) -> str | None:
-        """Why nothing is acknowledged."""
 
 
 class OutputSender:
@@ -123,15 +85,19 @@ class OutputSender:
         # Epochs that have ended: each is set once nothing of theirs is with a producer. Appended by the poll
         # thread.
         self._purges: deque[threading.Event] = deque()
-        # Decided by others, such as whoever wrote a letter.
-        self._decided: deque[Refusal] = deque()
+        # The judges' answers: when to try again; None where it is over. Appended by any thread.
+        self._decided: deque[tuple[Refusal, float | None]] = deque()
         # The sender's thread only.
         self._queue: deque[Output] = deque()
         self._in_flight: set[Output] = set()
-        self._answers: list[tuple[Output, KafkaError | None]] = []
+        self._answers: list[tuple[Output, KafkaError | None, int | None]] = []
         self._refusals = Refusals()
+        self._first_answers = FirstAnswers()
         # An output of the main producer was refused, which ends it: no fault of its own.
         self._has_refused = False
+        # An answer did not say where its output is: librdkafka concludes from a later one that it is safe.
+        # Where a broker does not look at sequence numbers that is wrong: from then on no answer counts.
+        self._is_in_doubt = False
         self._second: OneProducer | None = None
         self._thread = threading.Thread(target=self._main, name="ehkafka-outputs", daemon=True)
         book.wake = self._wake.set
@@ -152,8 +118,8 @@ class OutputSender:
         count = self._book.count()
         return f"{count} outputs are not acknowledged: {problem}" if problem and count else None
 
-    def end(self, assignments: Iterable[Assignment], timeout_s: float = PURGED_S) -> None:
-        """Let nothing be sent any more for epochs that have ended. Poll thread; returns when it is so.
+    def end(self, assignments: Iterable[Assignment], timeout_s: float) -> None:
+        """Let nothing be sent any more for epochs that have ended. Poll thread; waits so long until it is so.
 
         Else what is left in a producer's queue could come behind what the partition's next owner sends.
         """
@@ -234,9 +200,10 @@ class OutputSender:
         # The answers that came with it, which say nothing of the next one, but perhaps what ended this one.
         self._take_answers(is_over=True)
         self._producer.renew(is_fault=is_fault and not self._has_refused)
-        self._has_refused = False
+        self._has_refused = self._is_in_doubt = False
         self._in_flight.clear()
         self._refusals.forget_waiting()
+        self._first_answers.forget()
         # The book is the truth: all of it again, in the order of its making.
         self._queue = deque(self._book.take_all())
 
@@ -250,7 +217,13 @@ class OutputSender:
         queue, produce = self._queue, self._producer.client.produce
         while queue:
             output = queue[0]
-            if not (output.is_dropped or (self._refusals and self._refusals.blocks(output))):
+            if output.is_suspect and not output.is_dropped:
+                self._refusals.add(output, _SUSPECT, 0.0)
+            elif not (
+                output.is_dropped
+                or (self._refusals and self._refusals.blocks(output))
+                or self._first_answers.holds(output)
+            ):
                 output.answers = self._answers
                 try:
                     produce(
@@ -262,11 +235,11 @@ class OutputSender:
                         headers=output.headers,
                     )
                 except BufferError:
-                    return  # what is on its way makes room
+                    return  # what is on its way makes room; it is asked for again
                 except KafkaException as failed:
                     self._not_taken(output, failed.args[0])
                 except Exception as failed:  # headers may hold anything
-                    self._refusals.add(output, describe(failed), 0.0)
+                    self._refuse(output, describe(failed))
                 else:
                     self._in_flight.add(output)
             queue.popleft()
@@ -277,35 +250,43 @@ class OutputSender:
         if error.code() in _CONSEQUENCES:
             self._producer.failed(error)  # lost: what is in the book is sent again
         else:
-            self._refusals.add(output, describe_error(error), 0.0)
+            self._refuse(output, describe_error(error))
+
+    def _refuse(self, output: Output, error: str) -> None:
+        self._first_answers.not_taken(output)
+        self._refusals.add(output, error, 0.0)
 
     def _take_answers(self, *, is_over: bool = False) -> None:
         answers = self._answers
         if not answers:
             return
         safe: list[Output] = []
-        for output, error in answers:
+        for output, error, offset in answers:
             if output not in self._in_flight:
                 continue
             self._in_flight.discard(output)
             if error is None:
-                safe.append(output)
+                self._is_in_doubt |= offset is None
+                if not self._is_in_doubt:
+                    safe.append(output)
             elif error.code() in _CONSEQUENCES:
                 if not (is_over or error.code() in _TAKEN_BACK):
                     self._producer.failed(error)
             elif not output.is_dropped:
-                self._has_refused = True
+                self._has_refused = output.is_suspect = True
                 self._refusals.add(output, describe_error(error), 0.0)
         answers.clear()
         if safe:
             self._producer.acknowledged()
             self._book.settle(safe)
+            self._queue.extendleft(reversed(self._first_answers.acknowledged(safe)))
+        if self._is_in_doubt and not is_over:
+            self._producer.failed(KafkaError(KafkaError._FATAL, _IN_DOUBT))  # noqa: SLF001
 
     # --- what was refused --------------------------------------------------------------------------
 
     def _go_on_with_refused(self) -> None:
-        while self._decided:
-            self._end(self._decided.popleft(), acknowledged=False)
+        self._take_decisions()
         if self._second is None:
             self._second = self._make_second()
         second, now_s = self._second, self._clock()
@@ -317,19 +298,38 @@ class OutputSender:
             second.open_when_due()
         except EhkafkaError as failed:
             self._emit(OutputProblem(str(failed), second.due_s()))
+        due: list[Refusal] = []
         for refusal in self._refusals:
             if refusal.head.is_dropped and not refusal.is_under_way:
                 self._end(refusal, acknowledged=False)
-            elif not (refusal.is_under_way or refusal.is_decided) and refusal.due_s <= now_s:
-                self._try_alone(refusal)
+            elif not (refusal.is_under_way or refusal.is_with_judge) and refusal.due_s <= now_s:
+                due.append(refusal)
+        if due:
+            self._try_alone(due)
         second.serve(0.0 if self._in_flight else BUSY_POLL_S)
 
-    def _try_alone(self, refusal: Refusal) -> None:
+    def _try_alone(self, due: list[Refusal]) -> None:
+        assert self._second is not None
+        # What is not handed over yet may be earlier, where its producer was given up.
+        if self._second.client is None or self._queue:
+            return
+        earliest = self._earliest_in_flight()
+        for refusal in due:
+            head = refusal.head
+            is_first = head.group is None or earliest.get(head.group, head.serial) >= head.serial
+            if is_first and not self._first_answers.has_waiting(head.group):
+                self._send_alone(refusal)
+
+    def _earliest_in_flight(self) -> dict[object, int]:
+        """Return the serial number of each group's earliest output that is still with the main producer."""
+        earliest: dict[object, int] = {}
+        for output in self._in_flight:
+            earliest[output.group] = min(output.serial, earliest.get(output.group, output.serial))
+        return earliest
+
+    def _send_alone(self, refusal: Refusal) -> None:
         assert self._second is not None
         head = refusal.head
-        # What is not handed over yet may be earlier, where its producer was given up.
-        if self._second.client is None or self._queue or self._has_earlier(head):
-            return
         try:
             self._second.client.produce(
                 head.topic,
@@ -347,12 +347,6 @@ class OutputSender:
             self._refused_alone(refusal, describe(failed))
         else:
             refusal.is_under_way = True
-
-    def _has_earlier(self, head: Output) -> bool:
-        """Tell whether an earlier output of its group is still with the main producer."""
-        return head.group is not None and any(
-            output.group == head.group and output.serial < head.serial for output in self._in_flight
-        )
 
     def _answered_alone(self, refusal: Refusal, error: KafkaError | None, _message: Any) -> None:
         assert self._second is not None
@@ -376,11 +370,8 @@ class OutputSender:
             self._refused_before_next(refusal, refused)
             return
         refusal.tries += 1
-        delay_s = self._judge_of(head)(head, refused, refusal.tries, partial(self._decide, refusal))
-        if delay_s is None:
-            refusal.is_decided = True
-        else:
-            refusal.due_s = self._clock() + delay_s
+        refusal.is_with_judge = True
+        self._judge_of(head)(head, refused, refusal.tries, partial(self._decide, refusal))
 
     def _refused_before_next(self, refusal: Refusal, refused: OutputRefusedError) -> None:
         """Let the attempt as a whole fail, since its key waits; a retry sends all of it again."""
@@ -404,9 +395,18 @@ class OutputSender:
         if on_refused is not None:
             on_refused(refused)
 
-    def _decide(self, refusal: Refusal) -> None:
-        self._decided.append(refusal)
+    def _decide(self, refusal: Refusal, delay_s: float | None) -> None:
+        self._decided.append((refusal, delay_s))
         self._wake.set()
+
+    def _take_decisions(self) -> None:
+        while self._decided:
+            refusal, delay_s = self._decided.popleft()
+            if delay_s is None:
+                self._end(refusal, acknowledged=False)
+            else:
+                refusal.is_with_judge = False
+                refusal.due_s = self._clock() + delay_s
 
     def _end(self, refusal: Refusal, *, acknowledged: bool) -> None:
         self._queue.extendleft(reversed(self._refusals.end(refusal)))
@@ -414,4 +414,6 @@ class OutputSender:
             self._book.settle([refusal.head], acknowledged=acknowledged)
 
 
+_SUSPECT = "its batch was refused"
+_IN_DOUBT = "an output counts as written because a later one is, and the broker did not say where it is"
 _TAKEN_BACK = {KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT}  # noqa: SLF001

@@ -113,18 +113,17 @@ def encode(
     bytes_max: int,
     *,
     is_complete: bool = True,
-    lowest_only: bool = False,
 ) -> MetadataText:
     """Return the text for a commit of `next_offset` in at most `bytes_max` bytes.
 
-    Facts go before ranges. When not all ranges fit, those that save most are kept, or the lowest. Not
-    `is_complete`: more may be finished than was looked for.
+    Facts go before ranges. When not all ranges fit, the lowest are kept: longer ones above them may be
+    of the same keys. Not `is_complete`: more may be finished than was looked for.
     """
     total = count_offsets(finished)
     room_bytes = _payload_bytes(bytes_max, _PREFIX) - _CHECKSUM_BYTES
     known, head = _fitting(next_offset, facts, room_bytes)
     ranges_bytes = room_bytes - len(head) - 1
-    ranges = write_ranges(next_offset, finished, leader_epoch, ranges_bytes, lowest_only=lowest_only)
+    ranges = write_ranges(next_offset, finished, leader_epoch, ranges_bytes)
     if not known and not ranges.body:
         return MetadataText(None, 0, total)
     known |= _RANGES if ranges.body else 0

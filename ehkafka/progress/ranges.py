@@ -43,18 +43,10 @@ class RangesBytes(NamedTuple):
     dropped_offsets: int
 
 
-def write_ranges(
-    next_offset: int,
-    finished: Ranges,
-    leader_epoch: int | None,
-    bytes_max: int,
-    *,
-    lowest_only: bool = False,
-) -> RangesBytes:
+def write_ranges(next_offset: int, finished: Ranges, leader_epoch: int | None, bytes_max: int) -> RangesBytes:
     """Return the ranges above a commit of `next_offset` in at most `bytes_max` bytes.
 
-    When not all ranges fit, those that save most are kept: the lowest, or (not `lowest_only`) only the longer
-    ones.
+    When not all ranges fit, the lowest are kept, as many offsets as any form has room for.
     """
     total = count_offsets(finished)
     epoch = varint(0 if leader_epoch is None else leader_epoch + 1)
@@ -66,7 +58,7 @@ def write_ranges(
         bitmap = bitmap_of(next_offset, finished, body_bytes)
         if bitmap is not None:
             return RangesBytes(bytes([_BITMAP]) + epoch + bitmap, total, 0)
-    number, body, kept = _best(to_runs(next_offset, finished), body_bytes, lowest_only=lowest_only)
+    number, body, kept = _best(to_runs(next_offset, finished), body_bytes)
     if not kept:
         return RangesBytes(b"", 0, total)
     return RangesBytes(bytes([number]) + epoch + body, kept, total - kept)
@@ -122,21 +114,13 @@ def from_runs(next_offset: int, runs: Sequence[int]) -> Ranges:
     return tuple(ranges)
 
 
-def _best(runs: list[int], body_bytes: int, *, lowest_only: bool) -> tuple[int, bytes, int]:
+def _best(runs: list[int], body_bytes: int) -> tuple[int, bytes, int]:
     """Return the form, the body and the finished offsets of the text that says most, then of the shortest."""
     fitting = [one for one in _written(runs, body_bytes) if len(one[1]) <= body_bytes]
     if fitting:
         number, body = min(fitting, key=lambda one: len(one[1]))
         return number, body, sum(runs[1::2])
-    best = (0, b"", 0)
-    shortest = 1
-    while sum(runs[1::2]) > best[2]:  # else fewer ranges say no more
-        best = max(best, _best_cut(runs, body_bytes), key=lambda one: one[2])
-        if lowest_only:
-            break
-        shortest *= 2
-        runs = _without_short(runs, shortest)
-    return best
+    return _best_cut(runs, body_bytes)
 
 
 def _written(runs: list[int], body_bytes: int) -> Iterator[tuple[int, bytes]]:
@@ -176,17 +160,3 @@ def _deflated_cut(runs: list[int], body_bytes: int, best: tuple[int, bytes, int]
         if sum(tried[1::2]) <= best[2]:
             return best
     return best
-
-
-def _without_short(runs: Sequence[int], shortest: int) -> list[int]:
-    """Return the runs with finished ones below a length counted as unfinished."""
-    kept: list[int] = []
-    unfinished = 0
-    for before, finished in zip(runs[0::2], runs[1::2], strict=True):
-        unfinished += before
-        if finished >= shortest:
-            kept += (unfinished, finished)
-            unfinished = 0
-        else:
-            unfinished += finished
-    return kept

@@ -99,9 +99,6 @@ class ProgressSaver:
         self.is_mirrored = False
         # Which finished offsets of an assignment wait for their outputs; set once, where handlers have any.
         self.waiting: Callable[[Assignment], Collection[int]] = lambda _assignment: ()
-        # Never say that a record is finished where an earlier one of its key is not said to be: after a crash
-        # that one alone would be sent again, behind what came after it. Set once, with `waiting`.
-        self.keeps_order = False
         # Up to where each epoch had received at the last look; whether detail was dropped then.
         self._seen: dict[tuple[TopicPartition, int], int] = {}
         self._truncated: set[tuple[TopicPartition, int]] = set()
@@ -176,23 +173,22 @@ class ProgressSaver:
         # First: what ends from here on comes with the next look.
         ended = assignment.take_ended()
         extent = assignment.extent() if self._wants_detail(assignment, detail) else None
-        if extent is not None:
-            assignment.is_extent_due = False
         next_offset = assignment.watermark() if extent is None else extent.next_offset
         if next_offset is None:
             return None
-        if self.keeps_order and extent is None and (assignment.is_extent_due or assignment.chunks):
-            # Earlier ones of their keys may be among what the next look has to find: these wait for it, too.
-            ended, assignment.is_extent_due = [], True
         # In this order: an output is in the book before its record ends, so of what has ended by now, all
         # that does not wait here is acknowledged.
         if waiting := self.waiting(assignment):
-            next_offset = min(next_offset, *waiting)
-            ended = [offset for offset in ended if offset not in waiting]
-            if extent is not None:
-                extent = extent.held_back(next_offset, waiting)
-            # What is left out now is found by a later look.
-            assignment.is_extent_due = True
+            lowest = min(waiting)
+            next_offset = min(next_offset, lowest)
+            extent = extent and extent.below(lowest)
+        if waiting or assignment.chunks or (extent is None and assignment.is_extent_due):
+            # Never say that a record is finished where an earlier one of its key is not said to be: after a
+            # crash that one alone would be handled again, behind what came after it. It may be among what
+            # waits, what chunks have ended or what was left out before, so all of these wait for a look.
+            ended, assignment.is_extent_due = [], True
+        elif extent is not None:
+            assignment.is_extent_due = False
         assignment.trim_marks(next_offset)
         mark = assignment.mark_at(next_offset - 1)
         leader_epoch, anchor = mark.leader_epoch if mark else None, assignment.anchor
@@ -210,17 +206,17 @@ class ProgressSaver:
             facts = facts._replace(witness=sample.anchor)
         last = self._last.get(place)
         is_new = sample.extent is not None or any(offset >= next_offset for offset in sample.ended)
+        is_new |= assignment.is_refuted
         if not is_new and last is not None and (last.next_offset, last.facts) == (next_offset, facts):
             return last
         known = self._known[place] = self._found(place, sample)
-        is_complete = sample.extent is not None or not (assignment.is_extent_due or assignment.chunks)
+        is_complete = not (assignment.is_extent_due or assignment.chunks)
         written = encode(
             next_offset,
             facts,
             *known,
             self.bytes_max,
             is_complete=is_complete,
-            lowest_only=self.keeps_order,
         )
         self._note_truncated(assignment, written)
         self._last[place] = position = Position(
@@ -238,7 +234,7 @@ class ProgressSaver:
         known = self._known.get(place, Known()).above(sample.next_offset)
         ended = [offset for offset in sample.ended if offset >= sample.next_offset]
         known = known.with_ended(ended, sample.newest_epoch)
-        # A look at what is left sees chunks from end to end: it may know less of what lies between.
+        # A look tells nothing of what lies above a chunk or an output that waits: it may know less.
         return known if sample.extent is None else known.joined(sample.extent.finished(), sample.newest_epoch)
 
     def forget(self, partition: TopicPartition, epoch: int) -> None:

@@ -1,14 +1,17 @@
 """What becomes of an output that the broker refuses: its handler's retry first, then its failure policy.
 
 The handler is not called again: later records of its key may have run. Called by the sender of outputs, on
-its thread, with one refused output of a group at a time; the later ones wait.
+its thread, with one refused output of a group at a time; the later ones wait. The user's `retry` function is
+called on a thread of its own.
 """
 
 from __future__ import annotations
 
 import random
+import threading
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.errors import ConfigurationError, HandlerFailedError, describe
@@ -57,44 +60,66 @@ class RefusedOutputs:
         self._sender = self.letters.sender(self.policy, self._answered, in_history=False)
 
     def __call__(
-        self, output: Output, error: Exception, attempt: int, done: Callable[[], None]
-    ) -> float | None:
-        """Return the seconds until it is sent again; None: it is decided. `done` once it is not needed."""
-        delay_s = self._delay_s(output, attempt, error)
-        if delay_s is not None:
-            self._report(output, error, attempt, delay_s, "")
-        elif isinstance(self.policy, Skip):
-            self._report(output, error, attempt, None, "it is skipped")
-            done()
-        elif isinstance(self.policy, DeadLetter):
-            self._report(output, error, attempt, None, f"its record goes to {self.policy.where}")
-            self._write_letters(output, error, attempt, done, self.policy)
-        else:
-            self._report(output, error, attempt, None, "the app stops")
-            failure = HandlerFailedError(
-                f"An output of {output.claim.where}, handler {self.handler!r}, was refused by "
-                f"{output.topic!r}, attempt {attempt}: {ended(describe(error))} Nothing at or above "
-                f"this offset "
-                "was committed; the record is handled again at the next start. Fix the topic or the "
-                "output, or "
-                "choose what failures lead to: retry=, on_failure=Skip() or DeadLetter(…)."
-            )
-            failure.__cause__ = error
-            self.fatal(failure)
-        return delay_s
-
-    def _delay_s(self, output: Output, attempt: int, error: Exception) -> float | None:
+        self, output: Output, error: Exception, attempt: int, answer: Callable[[float | None], None]
+    ) -> None:
+        """Answer when it is sent again, or with None once it is not needed; never, where the app stops."""
         if isinstance(self.retry, Retry):
-            return self.retry.delay_s(attempt, error, random.random())  # noqa: S311 - jitter
+            delay_s = self.retry.delay_s(attempt, error, random.random())  # noqa: S311 - jitter
+            self._go_on(output, error, attempt, answer, delay_s)
+        else:
+            # The user's function may take as long as it likes, and other outputs do not wait for it.
+            ask = partial(self._ask_function, self.retry, output, error, attempt, answer)
+            threading.Thread(target=ask, name="ehkafka-outputs-retry", daemon=True).start()
+
+    def _ask_function(
+        self,
+        retry: RetryFunction,
+        output: Output,
+        error: Exception,
+        attempt: int,
+        answer: Callable[[float | None], None],
+    ) -> None:
         message = _messages(output)[0]
         record: Any = own_copy(message) if self.raw else self.make_record(message, attempt)
+        delay_s = None
         try:
-            return delay_of_function(self.retry(record, attempt, error))
+            delay_s = delay_of_function(retry(record, attempt, error))
         except ConfigurationError as failed:
             self.emit(UserCodeFailed("retry", str(failed)))
-        except Exception as failed:  # the user's function: without its answer the policy decides
+        except BaseException as failed:  # the user's function: without its answer the policy decides
             self.emit(UserCodeFailed.of("retry", failed))
-        return None
+        self._go_on(output, error, attempt, answer, delay_s)
+
+    def _go_on(
+        self,
+        output: Output,
+        error: Exception,
+        attempt: int,
+        answer: Callable[[float | None], None],
+        delay_s: float | None,
+    ) -> None:
+        if delay_s is not None:
+            self._report(output, error, attempt, delay_s, "")
+            answer(delay_s)
+        elif isinstance(self.policy, Skip):
+            self._report(output, error, attempt, None, "it is skipped")
+            answer(None)
+        elif isinstance(self.policy, DeadLetter):
+            self._report(output, error, attempt, None, f"its record goes to {self.policy.where}")
+            self._write_letters(output, error, attempt, partial(answer, None), self.policy)
+        else:
+            self._report(output, error, attempt, None, "the app stops")
+            self._stop_the_app(output, error, attempt)
+
+    def _stop_the_app(self, output: Output, error: Exception, attempt: int) -> None:
+        failure = HandlerFailedError(
+            f"An output of {output.claim.where}, handler {self.handler!r}, was refused by "
+            f"{output.topic!r}, attempt {attempt}: {ended(describe(error))} Nothing at or above this offset "
+            "was committed; the record is handled again at the next start. Fix the topic or the output, or "
+            "choose what failures lead to: retry=, on_failure=Skip() or DeadLetter(…)."
+        )
+        failure.__cause__ = error
+        self.fatal(failure)
 
     def _write_letters(
         self, output: Output, error: Exception, attempt: int, done: Callable[[], None], policy: DeadLetter

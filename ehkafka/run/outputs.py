@@ -44,8 +44,10 @@ class Outputs:
     ) -> None:
         self._app = app
         self._emit = emit
+        self._on_death = on_death
         self.book = OutputBook()
-        # The app stops because of an output: it will not be acknowledged. Set once, by the sender's thread.
+        # The app stops because of an output or of its sender: nobody waits for acknowledgements. Set once, by
+        # the thread that decides on it.
         self._has_failed = False
         # By handler: what becomes of its refused outputs.
         self._rules: dict[Outlet, RefusedOutputs] = {}
@@ -55,7 +57,7 @@ class Outputs:
             lambda: self._producer(gapless=False),
             judge_of=lambda output: self._rules[output.claim.outlet],
             emit=emit,
-            on_death=on_death,
+            on_death=self._died,
             clock=app.clock.now_s,
         )
 
@@ -128,9 +130,14 @@ class Outputs:
         """Return how many outputs are not acknowledged."""
         return self.book.count()
 
-    def end(self, assignments: Sequence[Assignment]) -> None:
-        """Let nothing be sent any more for epochs that have ended; returns when it is so."""
-        self._sender.end(assignments)
+    def end(self, assignments: Sequence[Assignment], timeout_s: float) -> None:
+        """Let nothing be sent any more for epochs that have ended; waits at most so long until it is so."""
+        self._sender.end(assignments, timeout_s)
+
+    def _died(self, error: BaseException) -> None:
+        # First: whoever stops because of it must not wait for acknowledgements.
+        self._has_failed = True
+        self._on_death(error)
 
     def _producer(self, *, gapless: bool) -> LetterProducer:
         app = self._app

@@ -88,6 +88,32 @@ def test_marks_that_stay_out_pause_the_partition(open_consumer: Open, read: Read
     assert [message.offset() for message in read(consumer, 5)] == list(range(len(held), len(held) + 5))
 
 
+def test_a_partition_that_is_not_marked_starves_no_other(open_consumer: Open, broker: EmbeddedBroker) -> None:
+    """One fills half of the bound, also where it comes first: the other one's records go on for ever."""
+    broker.create_topic("two", 2)
+    for partition in (0, 1):
+        broker.produce("two", [(None, b"%d" % number) for number in range(200)], partition=partition)
+    consumer = open_consumer({**CONTIGUOUS, "unmarked_records_max": 20}, enable_auto_commit=False)
+    consumer.assign([TopicPartition("two", partition, 0) for partition in (0, 1)])
+    marked: list[int] = []
+    left: list[int] = []
+
+    def take() -> None:
+        for message in consumer.consume(20, 0.05):
+            # The first one that comes is the one that is never marked.
+            if not left or message.partition() == unmarked[0]:
+                unmarked[:] = [message.partition()]
+                left.append(message.offset())
+            else:
+                marked.append(message.offset())
+                consumer.store_offsets(message)
+        assert len(left) <= 21
+
+    unmarked: list[int] = []
+    wait_until(lambda: len(marked) == 200, lambda: f"{len(marked)} marked, {len(left)} left", meanwhile=take)
+    assert marked == list(range(200))
+
+
 @pytest.mark.parametrize("where", ["key", "headers"])
 def test_unmarked_records_are_bounded_by_all_their_bytes(
     open_consumer: Open, broker: EmbeddedBroker, where: str

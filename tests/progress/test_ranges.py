@@ -119,12 +119,12 @@ def test_a_random_half_keeps_about_a_bit_for_each_offset() -> None:
     assert offsets_in(saved.finished) <= offsets_in(finished)
 
 
-def test_a_long_range_is_worth_more_than_low_ones() -> None:
-    """Behind a mixed stretch that alone fills the limit, 100 000 finished ones are kept."""
+def test_a_long_range_is_left_out_behind_what_fills_the_limit() -> None:
+    """Records of it may be of the keys of those before, which would then be handled again alone."""
     chance = random.Random(4)
     mixed = [False, *(chance.random() < 0.5 for _ in range(19_999)), False]
     written = encode(START, NO_FACTS, finished_where(mixed + [True] * 100_000), None, EVENT_HUBS_BYTES)
-    assert written.kept_offsets >= 100_000
+    assert 3_000 < written.kept_offsets < 10_000
 
 
 @pytest.mark.parametrize("stuck_every", [50, 100, 1000])

@@ -111,8 +111,10 @@ class FakeProducer:
             on_delivery(answer, None)
         return 0
 
-    def purge(self) -> None:
-        """Give back what nobody answered."""
+    def purge(self, *, in_flight: bool = True) -> None:
+        """Give back what nobody answered: all of it counts as on the wire."""
+        if not in_flight:
+            return
         purged = KafkaError(KafkaError._PURGE_QUEUE)
         self._answers.extend((on_delivery, purged) for on_delivery in self.silent)
         self.silent.clear()

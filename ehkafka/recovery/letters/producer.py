@@ -202,6 +202,8 @@ class LetterProducer:
         if producer is None:
             return
         if answers_s:
+            # First of all, so that nothing more goes on the wire meanwhile.
+            producer.purge(in_flight=False)
             # What is on the wire may be written. Better to know, and to have the log in order: the next
             # producer could otherwise be faster than the last one's request.
             self._empty(producer, answers_s)

@@ -148,8 +148,8 @@ MUTANTS = [
     Mutant(
         "what is in chunks is saved as finished",
         Assignment.extent,
-        "for chunk in self.chunks if",
-        "for chunk in () if",
+        "if self.chunks else",
+        "if False else",
         a_saving_seed_with_chunks_is_red,
     ),
     Mutant(

@@ -1,0 +1,138 @@
+"""The checker of outputs can fail: it finds what each rule of order is for, once that rule is taken out."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+from ehkafka.outputs.book import OutputBook
+from ehkafka.outputs.ledger import OffsetLedger
+from ehkafka.outputs.outlet import Outlet
+from ehkafka.outputs.refusals import Refusals
+from ehkafka.testing import ApiKey
+from tests.contract.outputs_order import problems
+
+INPUTS = {key: [b"%s%d" % (key, number) for number in range(30)] for key in (b"a", b"b", b"c")}
+
+
+@pytest.fixture
+def out(lab: Any) -> Any:
+    """Return the lab with a topic for outputs, and each key's numbered records in `t`."""
+    lab.broker.create_topic("out", 1)
+    for number in range(30):
+        lab.broker.produce("t", [(key, values[number]) for key, values in INPUTS.items()])
+    return lab
+
+
+class Gated:
+    """An app that copies each record, once its gate is open."""
+
+    def __init__(self, lab: Any, **options: Any) -> None:
+        self.gate = threading.Event()
+        self.calls: list[bytes] = []
+        app_options = {name: options.pop(name) for name in ("drain_s", "consumer") if name in options}
+        self.app = lab.app(None, **app_options)
+        self.app.handler("t", to="out", **options)(self.handle)
+        self.app.start()
+
+    def handle(self, record: Any) -> bytes:
+        """Send what came."""
+        assert self.gate.wait(30.0)
+        self.calls.append(record.value())
+        value: bytes = record.value()
+        return value
+
+
+def found(lab: Any) -> list[str]:
+    """Return what the checker says of all that is in `out` by now."""
+    reader = Consumer({"bootstrap.servers": lab.broker.bootstrap, "group.id": "reads"})
+    outputs: list[tuple[bytes, bytes]] = []
+    try:
+        place = TopicPartition("out", 0, 0)
+        count = reader.get_watermark_offsets(place, timeout=5.0)[1]
+        reader.assign([place])
+        ends_s = time.monotonic() + 20.0
+        while len(outputs) < count and time.monotonic() < ends_s:
+            outputs += [(message.key(), message.value()) for message in reader.consume(500, 0.1)]
+    finally:
+        reader.close()
+    assert len(outputs) == count
+    return problems(INPUTS, outputs)
+
+
+def handle_all(lab: Any, wait_for: Any, *codes: int) -> list[str]:
+    """Let the broker answer the first requests with these codes; return what is wrong in the end."""
+    gated = Gated(lab)
+    if codes:
+        lab.broker.fail_next(ApiKey.PRODUCE, *codes)
+    gated.gate.set()
+    wait_for(lambda: lab.committed() == 90, timeout_s=30.0)
+    gated.app.stop()
+    return found(lab)
+
+
+def crash_before_any_answer(lab: Any, wait_for: Any) -> list[str]:
+    """Commit what may be while no output gets through, and go on with another member afterwards."""
+    lab.broker.fail_next(ApiKey.PRODUCE, *[6] * 100_000)
+    gated = Gated(lab, drain_s=0.1)
+    gated.gate.set()
+    wait_for(lambda: gated.app.snapshot().finished_records == 90)
+    time.sleep(0.5)  # more than a commit's interval
+    with pytest.raises(Exception, match="not acknowledged"):
+        gated.app.stop(timeout_s=0.2)
+    lab.broker.clear_failures(ApiKey.PRODUCE)
+    return handle_all(lab, wait_for)
+
+
+def test_without_a_mutant_nothing_is_wrong(out: Any, wait_for: Any) -> None:
+    """No output gets through to the first member; the next one sends all, in order."""
+    assert crash_before_any_answer(out, wait_for) == []
+
+
+def test_mutant_the_watermark_does_not_wait(out: Any, wait_for: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records are committed whose outputs are nowhere."""
+    monkeypatch.setattr(OffsetLedger, "claim", lambda _self, _inputs: None)
+    assert any("are missing" in one for one in crash_before_any_answer(out, wait_for))
+
+
+@pytest.mark.parametrize("mutant", [False, True])
+def test_mutant_a_new_producer_sends_in_another_order(
+    out: Any, mutant: bool, wait_for: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of it, but the last one first."""
+    if mutant:
+        in_order = OutputBook.take_all
+        monkeypatch.setattr(OutputBook, "take_all", lambda self: in_order(self)[::-1])
+    assert bool(handle_all(out, wait_for, 47)) is mutant
+
+
+@pytest.mark.parametrize("mutant", [False, True])
+def test_mutant_the_later_ones_of_a_refused_outputs_key_do_not_wait(
+    out: Any, mutant: bool, wait_for: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They pass it."""
+    if mutant:
+        monkeypatch.setattr(Refusals, "blocks", lambda self, output: any(one.head is output for one in self))
+    assert bool(handle_all(out, wait_for, 87)) is mutant
+
+
+@pytest.mark.parametrize("mutant", [False, True])
+def test_mutant_the_keys_next_record_does_not_wait(
+    out: Any, mutant: bool, wait_for: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With `acknowledged="before_next"` no second record of a key starts before the first answer."""
+    if mutant:
+        monkeypatch.setattr(Outlet, "_wait_for", lambda _self, _claim: None)
+    gated = Gated(out, acknowledged="before_next")
+    out.broker.delay_next(ApiKey.PRODUCE, 2.0)
+    gated.gate.set()
+    wait_for(lambda: len(gated.calls) >= 3)
+    time.sleep(0.3)
+    started = len(gated.calls)
+    assert (started > 3) is mutant
+    wait_for(lambda: out.committed() == 90, timeout_s=30.0)
+    gated.app.stop()

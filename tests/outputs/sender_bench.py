@@ -1,0 +1,141 @@
+"""A bench for the sender of outputs: driven step by step, with producers that a test answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from confluent_kafka import KafkaError
+
+from ehkafka.lanes.assignment import Assignment
+from ehkafka.outputs.book import OutputBook
+from ehkafka.outputs.claim import Claim, Output
+from ehkafka.outputs.sender import OutputSender
+from ehkafka.records import TopicPartition
+
+REFUSED = KafkaError.INVALID_RECORD
+GAPLESS = KafkaError._GAPLESS_GUARANTEE
+
+
+class Report:
+    """What comes with an answer."""
+
+    def __init__(self, offset: int | None = 0) -> None:
+        self._offset = offset
+
+    def offset(self) -> int | None:
+        """Return where the message is; None: not said."""
+        return self._offset
+
+
+class Client:
+    """Keeps what it was given, until the test answers it."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[bytes, Any]] = []
+
+    def produce(
+        self, _topic: str, value: bytes, _key: Any, _partition: int, on_delivery: Any, *, headers: Any
+    ) -> None:
+        """Take a message."""
+        assert headers is None
+        self.sent.append((value, on_delivery))
+
+    def values(self) -> str:
+        """Return what it has, not answered."""
+        return b" ".join(value for value, _ in self.sent).decode()
+
+    def answer(self, count: int = 1, code: int | None = None) -> None:
+        """Answer the oldest ones."""
+        for _ in range(count):
+            _, on_delivery = self.sent.pop(0)
+            on_delivery(None if code is None else KafkaError(code), Report())
+
+
+class Producer:
+    """One client after another."""
+
+    def __init__(self) -> None:
+        self.clients = [Client()]
+        self.faults: list[bool] = []
+        self.is_lost = False
+        self.problem = None
+
+    @property
+    def client(self) -> Client:
+        """The one that is open."""
+        return self.clients[-1]
+
+    def give_up(self, _answers_s: float) -> None:
+        """Take back what was not answered."""
+        self.clients[-1].answer(len(self.clients[-1].sent), KafkaError._PURGE_INFLIGHT)
+
+    def renew(self, *, is_fault: bool = True) -> None:
+        """Give it up, and be open again."""
+        self.give_up(0.0)
+        self.faults.append(is_fault)
+        self.is_lost = False
+        self.clients.append(Client())
+
+    def failed(self, _error: KafkaError) -> None:
+        """Note what ended it."""
+        self.is_lost = True
+
+    def serve(self, _timeout_s: float) -> None:
+        """Answer nothing by itself."""
+
+    def acknowledged(self) -> None:
+        """Note nothing."""
+
+    def open_when_due(self) -> None:
+        """Be open already."""
+
+
+class Bench:
+    """A book, its sender driven step by step, and one partition."""
+
+    def __init__(self, *, at_once: bool = True) -> None:
+        """`at_once`: each producer has had an answer for every key already."""
+        self.book = OutputBook()
+        self.main, self.second = Producer(), Producer()
+        self.judged: list[tuple[bytes | None, int, Any]] = []
+        self.delays_s: list[float | None] = []
+        self.sender = OutputSender(
+            self.book,
+            self.main,  # type: ignore[arg-type]
+            lambda: self.second,  # type: ignore[arg-type, return-value]
+            judge_of=lambda _output: self.judge,
+            emit=lambda _event: None,
+            on_death=lambda _error: None,
+        )
+        if at_once:
+            self.sender._first_answers.holds = lambda _output: False  # type: ignore[method-assign]
+        self.assignment = self.assign()
+        self.offset = 0
+
+    def assign(self, partition: int = 0) -> Assignment:
+        """Begin an epoch."""
+        return Assignment(TopicPartition("t", partition), 1)
+
+    def judge(self, output: Output, _error: Exception, attempt: int, answer: Any) -> None:
+        """Do as the test says; without a delay, leave the answer to the test."""
+        self.judged.append((output.value, attempt, answer))
+        if self.delays_s and (delay_s := self.delays_s.pop(0)) is not None:
+            answer(delay_s)
+
+    def add(self, text: str, assignment: Assignment | None = None) -> None:
+        """Add outputs such as `a1`: a key and a number, each of a record of its own."""
+        for word in text.split():
+            claim = Claim(None, ((assignment or self.assignment, self.offset),), None, 1)  # type: ignore[arg-type]
+            self.offset += 1
+            self.book.add(claim, [Output(claim, "out", word.encode(), word[:1].encode(), None, -1, 2)])
+
+    def turn(self, turns: int = 1) -> None:
+        """Let the sender go round."""
+        for _ in range(turns):
+            self.sender._wake.set()
+            self.sender._turn()
+
+    @property
+    def waiting(self) -> set[int]:
+        """Offsets that must not be committed."""
+        return set(self.book.waiting(self.assignment))
