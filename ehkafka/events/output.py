@@ -15,7 +15,13 @@ if TYPE_CHECKING:
 
     from ehkafka.records import TopicPartition
 
-__all__ = ["OutputProblem", "OutputProducerReplaced", "OutputRefused", "OutputsSentInVain"]
+__all__ = [
+    "OutputProblem",
+    "OutputProducerReplaced",
+    "OutputRefused",
+    "OutputThrottled",
+    "OutputsSentInVain",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +83,25 @@ class OutputProducerReplaced(Event):
             f"The outputs' producer is replaced in {seconds(self.wait_s)}: {ending(self.reason)} "
             "Outputs that were not acknowledged are then sent again, in their order."
         )
+
+
+@dataclass(frozen=True, slots=True)
+class OutputThrottled(Event):
+    """The broker takes no output at the moment, to throttle. It is sent again after `retry_s`."""
+
+    level: ClassVar[int] = logging.WARNING
+    to: str
+    error: str
+    retry_s: float
+
+    def sentence(self) -> str:
+        return (
+            f"Throttled: an output to {plain(self.to)} is sent again in {seconds(self.retry_s)}, and that "
+            f"counts as no attempt: {ending(self.error)}"
+        )
+
+    def subject(self) -> Hashable:
+        return self.to
 
 
 @dataclass(frozen=True, slots=True)

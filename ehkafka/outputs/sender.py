@@ -17,11 +17,12 @@ from confluent_kafka import KafkaError, KafkaException
 
 from ehkafka.endpoint.client import describe_error
 from ehkafka.errors import EhkafkaError, describe
-from ehkafka.events import OutputProblem
+from ehkafka.events import OutputProblem, OutputThrottled
+from ehkafka.outputs.busy import again_s, busy_codes
 from ehkafka.outputs.refusals import Refusals
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
     from ehkafka.events import Event
     from ehkafka.lanes.assignment import Assignment
@@ -69,8 +70,11 @@ class OneProducer(Protocol):
     def serve(self, timeout_s: float, /) -> None:
         """Let callbacks through."""
 
-    def renew(self, *, is_fault: bool = ...) -> None:
-        """Give it up; the next one is opened as soon as that is of use, at once where it is no fault."""
+    def renew(self, *, is_fault: bool = ..., waits: bool = ...) -> None:
+        """Give it up; the next one is opened as soon as that is of use, at once where it is no fault.
+
+        With `waits` not at once in any case.
+        """
 
     def open_when_due(self) -> None:
         """Open the next one if its time has come. Raises `EhkafkaError`."""
@@ -109,9 +113,15 @@ class OutputSender:
         emit: Callable[[Event], None],
         on_death: Callable[[BaseException], None],
         clock: Callable[[], float] = time.monotonic,
+        busy: Collection[int] = busy_codes(is_event_hubs=False),
     ) -> None:
-        """`clock` is the one by which a refused output waits for its next try."""
+        """`clock` is the one by which a refused output waits for its next try.
+
+        `busy` are errors by which the broker throttles: what was sent goes out again later, and nobody is
+        asked.
+        """
         self._book = book
+        self._busy = busy
         self._clock = clock
         self._producer = producer
         self._make_second = make_second
@@ -132,6 +142,8 @@ class OutputSender:
         self._refusals = Refusals()
         # An output of the main producer was refused, which ends it: no fault of its own.
         self._has_refused = False
+        # The broker throttles by refusals: the next producer, with all of it, waits.
+        self._is_throttled = False
         self._second: OneProducer | None = None
         self._thread = threading.Thread(target=self._main, name="ehkafka-outputs", daemon=True)
         book.wake = self._wake.set
@@ -190,7 +202,7 @@ class OutputSender:
         producer = self._producer
         if self._purges:
             self._purge()
-        if producer.is_lost:
+        if producer.is_lost or self._is_throttled:
             self._renew(is_fault=True)
         if producer.client is None:
             self._open_next()
@@ -233,8 +245,8 @@ class OutputSender:
         self._producer.give_up(LAST_ANSWERS_S)
         # The answers that came with it, which say nothing of the next one, but perhaps what ended this one.
         self._take_answers(is_over=True)
-        self._producer.renew(is_fault=is_fault and not self._has_refused)
-        self._has_refused = False
+        self._producer.renew(is_fault=is_fault and not self._has_refused, waits=self._is_throttled)
+        self._has_refused = self._is_throttled = False
         self._in_flight.clear()
         self._refusals.forget_waiting()
         # The book is the truth: all of it again, in the order of its making.
@@ -293,6 +305,11 @@ class OutputSender:
             elif error.code() in _CONSEQUENCES:
                 if not (is_over or error.code() in _TAKEN_BACK):
                     self._producer.failed(error)
+            elif error.code() in self._busy:
+                # Of the message it says nothing, so the whole request goes out again: one by one would be
+                # more requests for a broker that wants fewer.
+                self._is_throttled = True
+                self._producer.failed(error)
             elif not output.is_dropped:
                 self._has_refused = True
                 self._refusals.add(output, describe_error(error), 0.0)
@@ -364,6 +381,11 @@ class OutputSender:
             if error.code() not in _TAKEN_BACK:
                 self._second.failed(error)
             refusal.due_s = self._clock() + AGAIN_S
+        elif error.code() in self._busy:
+            refusal.throttled += 1
+            wait_s = again_s(refusal.throttled)
+            refusal.due_s = self._clock() + wait_s
+            self._emit(OutputThrottled(refusal.head.topic, describe_error(error), wait_s))
         else:
             self._refused_alone(refusal, describe_error(error))
 

@@ -13,6 +13,7 @@ from ehkafka.errors import EndpointError
 from ehkafka.events import OutputProducerReplaced, OutputsSentInVain
 from ehkafka.handlers.spec import is_batch
 from ehkafka.outputs.book import OutputBook
+from ehkafka.outputs.busy import busy_codes
 from ehkafka.outputs.outlet import Outlet
 from ehkafka.outputs.properties import output_bytes_max, output_properties
 from ehkafka.outputs.sender import OutputSender
@@ -57,6 +58,7 @@ class Outputs:
             emit=emit,
             on_death=on_death,
             clock=app.clock.now_s,
+            busy=busy_codes(is_event_hubs=app.endpoint.is_event_hubs),
         )
 
     def outlet(

@@ -10,6 +10,7 @@ from confluent_kafka import KafkaError
 
 from ehkafka.lanes.assignment import Assignment
 from ehkafka.outputs.book import NotSentError, OutputBook
+from ehkafka.outputs.busy import busy_codes
 from ehkafka.outputs.claim import Claim, Output
 from ehkafka.outputs.refusals import Refusals
 from ehkafka.outputs.sender import OutputSender
@@ -49,6 +50,7 @@ class Producer:
     def __init__(self) -> None:
         self.clients = [Client()]
         self.faults: list[bool] = []
+        self.waits: list[bool] = []
         self.is_lost = False
         self.problem = None
 
@@ -61,10 +63,11 @@ class Producer:
         """Take back what was not answered."""
         self.clients[-1].answer(len(self.clients[-1].sent), KafkaError._PURGE_INFLIGHT)
 
-    def renew(self, *, is_fault: bool = True) -> None:
+    def renew(self, *, is_fault: bool = True, waits: bool = False) -> None:
         """Give it up, and be open again."""
         self.give_up(0.0)
         self.faults.append(is_fault)
+        self.waits.append(waits)
         self.is_lost = False
         self.clients.append(Client())
 
@@ -97,6 +100,7 @@ class Bench:
             judge_of=lambda _output: self.judge,
             emit=lambda _event: None,
             on_death=lambda _error: None,
+            busy=busy_codes(is_event_hubs=True),
         )
         self.assignment = self.assign()
         self.offset = 0
@@ -379,3 +383,43 @@ def test_nothing_is_taken_of_an_epoch_that_has_ended(bench: Bench) -> None:
     with pytest.raises(NotSentError, match="taken away"):
         bench.add("a0")
     assert bench.book.count() == 0
+
+
+@pytest.mark.parametrize("code", [KafkaError.THROTTLING_QUOTA_EXCEEDED, KafkaError.POLICY_VIOLATION])
+def test_what_a_broker_refuses_to_throttle_goes_out_again_as_it_was(bench: Bench, code: int) -> None:
+    """By the next producer after a wait, in its order; nobody is asked, and nothing goes alone."""
+    bench.add("a0 b1 a2")
+    bench.turn()
+    bench.main.client.answer(1, code)
+    bench.main.client.answer(2, GAPLESS)
+    bench.turn(2)
+    assert bench.main.client.values() == "a0 b1 a2"
+    assert bench.main.waits == [True]
+    assert (bench.judged, bench.second.client.sent, bench.waiting) == ([], [], {0, 1, 2})
+
+
+def test_a_policy_violation_elsewhere_than_on_event_hubs_is_a_refusal(bench: Bench) -> None:
+    """There a broker's policy forbids the message."""
+    bench.sender._busy = busy_codes(is_event_hubs=False)
+    bench.add("a0")
+    bench.turn()
+    bench.main.client.answer(1, KafkaError.POLICY_VIOLATION)
+    bench.turn()
+    assert bench.second.client.values() == "a0"
+
+
+def test_a_refused_output_that_is_throttled_waits_longer_each_time_and_counts_no_try(bench: Bench) -> None:
+    """Its handler is asked when it is refused for what it is."""
+    now_s = 0.0
+    bench.sender._clock = lambda: now_s
+    refuse_one(bench)
+    for due_s in (0.5, 1.5):
+        bench.second.client.answer(1, KafkaError.POLICY_VIOLATION)
+        now_s = due_s - 0.1
+        bench.turn(2)
+        assert bench.second.client.values() == ""
+        now_s = due_s
+        bench.turn()
+        assert bench.second.client.values() == "a0"
+    bench.second.client.answer(1, REFUSED)
+    assert [attempt for _, attempt, _ in bench.judged] == [1]

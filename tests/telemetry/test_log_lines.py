@@ -97,6 +97,10 @@ EXAMPLES: list[tuple[events.Event, list[str]]] = [
         events.OutputProducerReplaced("the id is unknown.", 2.0),
         ["replaced in 2 s", "the id is unknown. Outputs", "sent again, in their order"],
     ),
+    (
+        events.OutputThrottled("alerts", "POLICY_VIOLATION: too much.", 2.0),
+        ["alerts", "2 s", "no attempt", "POLICY_VIOLATION"],
+    ),
     (events.OutputProblem("the broker is away", 2.0), ["Outputs wait", "the broker is away", "2 s"]),
     (
         events.DeadLetterProducerReplaced("the id is unknown.", 2.0),
