@@ -84,7 +84,7 @@ CAUSES: Mapping[str, str] = {
     "REQUEST_TIMED_OUT": "the broker did not finish in time: overloaded or throttling; it is retried",
     "THROTTLING_QUOTA_EXCEEDED": "the broker throttles: raise throughput units or quota, or lower the load",
     "POLICY_VIOLATION": (
-        "on Event Hubs the namespace is above its throughput, so that an answer would have come later than the"
+        "on Event Hubs the namespace is above its throughput, so that an answer would come later than the"
         " client waits: raise throughput units, or send less; elsewhere a policy of the broker's forbids it"
     ),
     "FENCED_INSTANCE_ID": (

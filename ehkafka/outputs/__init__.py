@@ -4,8 +4,8 @@
 way out, on its workers: `claim` joins an output to the records it was made of, `in_vain` counts what failed
 attempts had sent. `book` keeps all that is not acknowledged, in its order, over `ledger` (pure), which says
 whose offsets wait. `sender` hands it to one producer after another on `ehkafka-outputs`, with its
-`properties`; `refusals` keeps what the broker refuses, with what waits behind it, `busy` says which refusals
-only mean "later".
+`properties`; `refusals` keeps what the broker refuses, with what waits behind it, `answers` says what errors
+mean.
 
 An output is in the book before its record ends. The book is the truth and a producer only a pipe: whenever
 one is given up, all that stands in the book goes out again by the next, in its old order, before anything

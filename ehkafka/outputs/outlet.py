@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from ehkafka.headers.partition_key import partition_key_bytes
 from ehkafka.headers.taking import take_headers
-from ehkafka.outputs.checked import checked_pairs, checked_partition
+from ehkafka.outputs.checked import checked_partition
 from ehkafka.outputs.claim import Claim, Output
-from ehkafka.outputs.encoding import CONTENT_TYPE, encoded, encoded_key
+from ehkafka.outputs.encoding import checked_size, encoded, encoded_headers, encoded_key
 from ehkafka.outputs.in_vain import InVain
-from ehkafka.outputs.properties import FRAME_BYTES
 from ehkafka.outputs.send import OWN_KEY, Send, sends_of
 from ehkafka.records.deferral import DEADLINE_S_MAX, DEFERRED, defer, engines_own
 
@@ -235,16 +234,8 @@ class Outlet:
             )
         value, content_type = encoded(given)
         key = self._own_key(message) if given_key is OWN_KEY else encoded_key(given_key)
-        headers = _headers(given_headers, content_type)
-        size = len(value or b"") + len(key or b"")
-        if headers:
-            size += sum(len(name.encode()) + len(one or b"") for name, one in headers)
-        if size + FRAME_BYTES > self._bytes_max:
-            raise ValueError(
-                f"an output to {topic!r} has {size} bytes, and a message may have "
-                f"{self._bytes_max - FRAME_BYTES} at most: send less, or raise the property "
-                "message.max.bytes here and at the topic: App(consumer={'message.max.bytes': …})"
-            )
+        headers = encoded_headers(given_headers, content_type)
+        size = checked_size("an output", topic, value, key, headers, self._bytes_max)
         return Output(claim, topic, value, key, headers, checked_partition(partition), size)
 
     def _own_key(self, message: Any) -> bytes | None:
@@ -255,12 +246,3 @@ class Outlet:
             )
         key: bytes | None = message.key()
         return partition_key_bytes(take_headers(message)) if key is None else key
-
-
-def _headers(headers: Any, content_type: str | None) -> list[tuple[str, bytes | None]] | None:
-    if headers is None and content_type is None:
-        return None
-    found = checked_pairs(headers)
-    if content_type is not None and not any(name == CONTENT_TYPE for name, _ in found):
-        found.append((CONTENT_TYPE, content_type.encode()))
-    return found

@@ -18,7 +18,7 @@ from confluent_kafka import KafkaError, KafkaException
 from ehkafka.endpoint.client import describe_error
 from ehkafka.errors import EhkafkaError, describe
 from ehkafka.events import OutputProblem, OutputThrottled
-from ehkafka.outputs.busy import again_s, busy_codes
+from ehkafka.outputs.answers import CONSEQUENCES, TAKEN_BACK, again_s, busy_codes
 from ehkafka.outputs.refusals import Refusals
 
 if TYPE_CHECKING:
@@ -43,16 +43,6 @@ AGAIN_S: Final = 0.5
 LAST_ANSWERS_S: Final = 2.0
 # What the end of an epoch waits for a producer that is given up: its last answers, and the purge.
 PURGED_S: Final = 6.0
-# These say nothing of the message itself: something else has ended its producer, or it was taken back.
-_CONSEQUENCES = {
-    KafkaError._FATAL,  # noqa: SLF001 - librdkafka's own codes start with an underscore
-    KafkaError._GAPLESS_GUARANTEE,  # noqa: SLF001
-    KafkaError._PURGE_QUEUE,  # noqa: SLF001
-    KafkaError._PURGE_INFLIGHT,  # noqa: SLF001
-    KafkaError._FENCED,  # noqa: SLF001
-    # The id or its sequence is not known any more: another producer is needed.
-    *(45, 46, 47, 49, 59),
-}
 
 
 class OutputRefusedError(Exception):
@@ -286,7 +276,7 @@ class OutputSender:
                 return
 
     def _not_taken(self, output: Output, error: KafkaError) -> None:
-        if error.code() in _CONSEQUENCES:
+        if error.code() in CONSEQUENCES:
             self._producer.failed(error)  # lost: what is in the book is sent again
         else:
             self._refusals.add(output, describe_error(error), 0.0)
@@ -302,8 +292,8 @@ class OutputSender:
             self._in_flight.discard(output)
             if error is None:
                 safe.append(output)
-            elif error.code() in _CONSEQUENCES:
-                if not (is_over or error.code() in _TAKEN_BACK):
+            elif error.code() in CONSEQUENCES:
+                if not (is_over or error.code() in TAKEN_BACK):
                     self._producer.failed(error)
             elif error.code() in self._busy:
                 # Of the message it says nothing, so the whole request goes out again: one by one would be
@@ -377,8 +367,8 @@ class OutputSender:
         if error is None:
             self._second.acknowledged()
             self._end(refusal, acknowledged=True)
-        elif error.code() in _CONSEQUENCES:
-            if error.code() not in _TAKEN_BACK:
+        elif error.code() in CONSEQUENCES:
+            if error.code() not in TAKEN_BACK:
                 self._second.failed(error)
             refusal.due_s = self._clock() + AGAIN_S
         elif error.code() in self._busy:
@@ -434,6 +424,3 @@ class OutputSender:
         self._queue.extendleft(reversed(self._refusals.end(refusal)))
         if not refusal.head.is_dropped:
             self._book.settle([refusal.head], acknowledged=acknowledged)
-
-
-_TAKEN_BACK = {KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT}  # noqa: SLF001

@@ -12,8 +12,8 @@ from ehkafka.endpoint.keys.watch import CredentialWatch
 from ehkafka.errors import EndpointError
 from ehkafka.events import OutputProducerReplaced, OutputsSentInVain
 from ehkafka.handlers.spec import is_batch
+from ehkafka.outputs.answers import busy_codes
 from ehkafka.outputs.book import OutputBook
-from ehkafka.outputs.busy import busy_codes
 from ehkafka.outputs.outlet import Outlet
 from ehkafka.outputs.properties import output_bytes_max, output_properties
 from ehkafka.outputs.sender import OutputSender
@@ -78,7 +78,7 @@ class Outputs:
             self.book,
             handler=spec.name,
             topics=spec.to,
-            bytes_max=output_bytes_max(self._app.endpoint, self._app.settings.consumer),
+            bytes_max=output_bytes_max(self._app.endpoint, self._app.settings),
             before_next=spec.acknowledged == "before_next",
             is_async=spec.is_async and not is_batch(spec),
             report=_sent_in_vain,
@@ -144,7 +144,7 @@ class Outputs:
                     "Handlers have outputs, and this broker gives no producer ids (InitProducerId), without "
                     "which their order cannot be kept. Use a broker that does, such as Kafka 0.11 or later."
                 )
-            properties = output_properties(app.endpoint, app.settings.consumer, gapless=gapless)
+            properties = output_properties(app.endpoint, app.settings, gapless=gapless)
             return open_producer(properties, **callbacks._asdict())
 
         return LetterProducer(

@@ -9,8 +9,8 @@ import pytest
 from confluent_kafka import KafkaError
 
 from ehkafka.lanes.assignment import Assignment
+from ehkafka.outputs.answers import busy_codes
 from ehkafka.outputs.book import NotSentError, OutputBook
-from ehkafka.outputs.busy import busy_codes
 from ehkafka.outputs.claim import Claim, Output
 from ehkafka.outputs.refusals import Refusals
 from ehkafka.outputs.sender import OutputSender

@@ -101,6 +101,15 @@ EXAMPLES: list[tuple[events.Event, list[str]]] = [
         events.OutputThrottled("alerts", "POLICY_VIOLATION: too much.", 2.0),
         ["alerts", "2 s", "no attempt", "POLICY_VIOLATION"],
     ),
+    (
+        events.MessageNotDelivered("audit", "MSG_TIMED_OUT: away."),
+        ["app.producer", "audit", "MSG_TIMED_OUT: away."],
+    ),
+    (
+        events.MessageProducerReplaced("the id is unknown.", 2.0),
+        ["app.producer", "2 s", "the id is unknown", "sent again"],
+    ),
+    (events.MessageProblem("no token", 2.0), ["app.producer wait", "no token", "2 s"]),
     (events.OutputProblem("the broker is away", 2.0), ["Outputs wait", "the broker is away", "2 s"]),
     (
         events.DeadLetterProducerReplaced("the id is unknown.", 2.0),

@@ -69,13 +69,16 @@ class LetterProducer:
         make_watch: Callable[[], CredentialWatch] | None = None,
         of: str = "dead letters",
         replaced: Callable[[str, float], Event] = DeadLetterProducerReplaced,
+        plain: Callable[[str], Event] = DeadLetterProducerPlain,
     ) -> None:
         """`make_watch` gives what follows a rotating credential for one producer.
 
-        `of` says in events whose producer it is, `replaced` makes the one for a replacement.
+        `of` says in events whose producer it is, `replaced` makes the one for a replacement, `plain` the one
+        for a broker that gives no ids.
         """
         self._of = of
         self._replaced = replaced
+        self._plain = plain
         self._open_client = open_client
         self._emit = emit
         self._make_watch = make_watch
@@ -247,7 +250,7 @@ class LetterProducer:
             self.failed(error)
             if error.code() == _UNSUPPORTED and not self.is_plain:
                 self.is_plain = True
-                self._emit(DeadLetterProducerPlain(error.str()))
+                self._emit(self._plain(error.str()))
         if self._watch is not None and error.name() == "_AUTHENTICATION":
             self._watch.check_now()
         self._emit(ConnectionProblem(error.name(), f"{self._of}: {describe_error(error)}", fatal=False))
