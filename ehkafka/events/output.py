@@ -19,6 +19,7 @@ __all__ = [
     "MessageNotDelivered",
     "MessageProblem",
     "MessageProducerReplaced",
+    "OutputKindsDiffer",
     "OutputProblem",
     "OutputProducerReplaced",
     "OutputRefused",
@@ -86,6 +87,28 @@ class OutputProducerReplaced(Event):
             f"The outputs' producer is replaced in {seconds(self.wait_s)}: {ending(self.reason)} "
             "Outputs that were not acknowledged are then sent again, in their order."
         )
+
+
+@dataclass(frozen=True, slots=True)
+class OutputKindsDiffer(Event):
+    """Two handlers send values of different kinds to one topic. Nothing is refused; once for each topic."""
+
+    level: ClassVar[int] = logging.ERROR
+    to: str
+    handler: str
+    kind: str
+    other_handler: str
+    other_kind: str
+
+    def sentence(self) -> str:
+        return (
+            f"To topic {plain(self.to)} handler {plain(self.handler)} sends {self.kind}, and handler "
+            f"{plain(self.other_handler)} sends {self.other_kind}: whoever reads it may be able to decode "
+            "only one of them. Give each a topic of its own, or let both send the same kind."
+        )
+
+    def subject(self) -> Hashable:
+        return self.to
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ AGAIN_MAX_S: Final = 30.0
 
 
 def busy_codes(*, is_event_hubs: bool) -> frozenset[int]:
-    """Return the errors of an endpoint, by Kafka's number, that are tried again and never count."""
+    """Return the errors, by Kafka's number, after which the same is sent again and nothing counts."""
     return frozenset({THROTTLING_QUOTA_EXCEEDED, *([POLICY_VIOLATION] if is_event_hubs else [])})
 
 

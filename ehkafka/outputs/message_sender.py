@@ -1,7 +1,7 @@
 """Sends the messages of `app.producer`, on `ehkafka-producer`, and answers their futures.
 
 Unlike an output, a message belongs to no record: nobody waits for it but its future. So it may time out, and
-one that is refused is told of, and the others go on. The rest is as for outputs: a producer that is given up
+one that is refused is reported, and the others go on. The rest is as for outputs: a producer that is given up
 is followed by another one, which gets all that is not answered, in its old order.
 """
 
@@ -193,6 +193,6 @@ class MessageSender:
 
     def _fail(self, message: Message, reason: str) -> None:
         text = f"A message of app.producer to {message.topic!r} was not delivered: {ended(reason)}"
-        # Told before it is answered: whoever waits for it may end the program.
+        # Reported before it is answered: whoever waits for it may end the program.
         self._emit(MessageNotDelivered(message.topic, reason))
         self._messages.settle(message, NotDeliveredError(f"{text} Send it again, if it is still of use."))

@@ -18,6 +18,7 @@ from ehkafka.outputs.checked import checked_partition
 from ehkafka.outputs.claim import Claim, Output
 from ehkafka.outputs.encoding import checked_size, encoded, encoded_headers, encoded_key
 from ehkafka.outputs.in_vain import InVain
+from ehkafka.outputs.kinds import kind_of
 from ehkafka.outputs.send import OWN_KEY, Send, sends_of
 from ehkafka.records.deferral import DEADLINE_S_MAX, DEFERRED, defer, engines_own
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from ehkafka.events import Event
     from ehkafka.lanes.assignment import Assignment
     from ehkafka.outputs.book import OutputBook
+    from ehkafka.outputs.kinds import TopicKinds
     from ehkafka.records import Message
 
 # Between two looks of a task for room, while others of its loop run.
@@ -50,6 +52,7 @@ class Outlet:
         is_async: bool = False,
         report: Callable[[Claim], Event] | None = None,
         emit: Callable[[Event], None] = lambda _event: None,
+        kinds: TopicKinds | None = None,
     ) -> None:
         self.book = book
         self.handler = handler
@@ -59,6 +62,10 @@ class Outlet:
         self._is_async = is_async
         self._report = report
         self._emit = emit
+        self._kinds = kinds
+        # Topics of ours that other handlers send to, and what was reported of them; workers add.
+        self._shared = kinds.shared & frozenset(topics) if kinds else frozenset()
+        self._noted: set[tuple[str, str]] = set()
         # By the message's `id`, which the claim keeps from being another's. A call's worker adds and takes
         # out.
         self.open_calls: dict[int, Claim] = {}
@@ -233,10 +240,18 @@ class Outlet:
                 f"{', '.join(self.topics)}: name it in to=, so that it can be checked at the start"
             )
         value, content_type = encoded(given)
+        if topic in self._shared:
+            self._note_kind(topic, given)
         key = self._own_key(message) if given_key is OWN_KEY else encoded_key(given_key)
         headers = encoded_headers(given_headers, content_type)
         size = checked_size("an output", topic, value, key, headers, self._bytes_max)
         return Output(claim, topic, value, key, headers, checked_partition(partition), size)
+
+    def _note_kind(self, topic: str, given: object) -> None:
+        kind = kind_of(given)
+        if kind is not None and (topic, kind) not in self._noted and self._kinds is not None:
+            self._noted.add((topic, kind))
+            self._kinds.note(topic, self.handler, kind)
 
     def _own_key(self, message: Any) -> bytes | None:
         if not hasattr(message, "key"):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 KAFKA_OUTPUT_BYTES_MAX = 1_000_000
 # What a record's frame takes beside value, key and headers, at most.
 FRAME_BYTES = 128
-# Java's default for the same, half of librdkafka's: who waits for an answer is told within two minutes.
+# Java's default for the same, half of librdkafka's: who waits for an answer has one within two minutes.
 MESSAGE_TIMEOUT_MS = 120_000
 # librdkafka knows no others; the first one is what we set.
 PARTITIONERS = (

@@ -14,6 +14,7 @@ from ehkafka.events import OutputProducerReplaced, OutputsSentInVain
 from ehkafka.handlers.spec import is_batch
 from ehkafka.outputs.answers import busy_codes
 from ehkafka.outputs.book import OutputBook
+from ehkafka.outputs.kinds import TopicKinds
 from ehkafka.outputs.outlet import Outlet
 from ehkafka.outputs.properties import output_bytes_max, output_properties
 from ehkafka.outputs.sender import OutputSender
@@ -46,6 +47,7 @@ class Outputs:
         self._app = app
         self._emit = emit
         self.book = OutputBook()
+        self._kinds = TopicKinds((spec.to for spec in app.specs), emit)
         # The app stops because of an output: it will not be acknowledged. Set once, by the sender's thread.
         self._has_failed = False
         # By handler: what becomes of its refused outputs.
@@ -83,6 +85,7 @@ class Outputs:
             is_async=spec.is_async and not is_batch(spec),
             report=_sent_in_vain,
             emit=self._emit,
+            kinds=self._kinds,
         )
         self._rules[outlet] = RefusedOutputs(
             handler=spec.name,

@@ -118,7 +118,7 @@ class OwnProducer:
             sender = MessageSender(
                 self._messages,
                 self._producer(),
-                emit=self._tell,
+                emit=self._report,
                 on_death=self._on_death,
                 busy=busy_codes(is_event_hubs=self._app.endpoint.is_event_hubs),
             )
@@ -135,14 +135,14 @@ class OwnProducer:
 
         return LetterProducer(
             open_client,
-            emit=self._tell,
-            make_watch=lambda: CredentialWatch(app.endpoint.credential, self._tell),
+            emit=self._report,
+            make_watch=lambda: CredentialWatch(app.endpoint.credential, self._report),
             of="messages of app.producer",
             replaced=MessageProducerReplaced,
             plain=_plain,
         )
 
-    def _tell(self, event: Event) -> None:
+    def _report(self, event: Event) -> None:
         self._emit(event)
         if not self.is_open and event.level >= logging.WARNING:
             # The run's telemetry has ended, and only counts.

@@ -98,6 +98,10 @@ EXAMPLES: list[tuple[events.Event, list[str]]] = [
         ["replaced in 2 s", "the id is unknown. Outputs", "sent again, in their order"],
     ),
     (
+        events.OutputKindsDiffer("alerts", "one", "JSON", "two", "bytes"),
+        ["topic alerts", "one sends JSON", "two sends bytes", "topic of its own"],
+    ),
+    (
         events.OutputThrottled("alerts", "POLICY_VIOLATION: too much.", 2.0),
         ["alerts", "2 s", "no attempt", "POLICY_VIOLATION"],
     ),
