@@ -16,7 +16,13 @@ from ehkafka.headers.partition_key import partition_key_bytes
 from ehkafka.headers.taking import take_headers
 from ehkafka.outputs.checked import checked_partition
 from ehkafka.outputs.claim import Claim, Output
-from ehkafka.outputs.encoding import checked_size, encoded, encoded_headers, encoded_key
+from ehkafka.outputs.encoding import (
+    CONTENT_TYPE,
+    checked_size,
+    encoded,
+    encoded_headers,
+    encoded_key,
+)
 from ehkafka.outputs.in_vain import InVain
 from ehkafka.outputs.kinds import kind_of
 from ehkafka.outputs.send import OWN_KEY, Send, sends_of
@@ -35,7 +41,8 @@ if TYPE_CHECKING:
 ROOM_CHECK_S = 5e-3
 # Deferred calls known before the first look for those that were answered.
 DEFERRED_MIN = 256
-_PLAIN = frozenset({bytes, str, dict})
+# What is one message as it is, and no `Send`, several of them or anything that somebody would have to run.
+PLAIN = frozenset({bytes, str, dict})
 
 
 class Outlet:
@@ -98,9 +105,12 @@ class Outlet:
         """Send what a handler returned for a record, or a batch. May wait for room."""
         if result is not None:
             message = engines_own(record)
-            claim = self._claim_of(message)
-            if outputs := self._outputs(claim, message, result):
-                self.book.add(claim, outputs)
+            self.take_for(self._claim_of(message), message, result)
+
+    def take_for(self, claim: Claim, message: Any, result: object) -> None:
+        """Do the same for whoever has the call's claim."""
+        if outputs := self._outputs(claim, message, result):
+            self.book.add(claim, outputs)
 
     async def take_async(self, record: Any, result: object) -> None:
         """Do the same as `take` without holding up the loop."""
@@ -157,7 +167,7 @@ class Outlet:
         self._close(claim)
         if self._before_next and claim.unsettled:
             self._wait_for(claim)
-        elif self.in_vain:
+        elif self.in_vain.claims:
             self.in_vain.end(claim)
 
     def failed(self, claim: Claim) -> None:
@@ -190,8 +200,10 @@ class Outlet:
 
     def _close(self, claim: Claim) -> None:
         claim.is_over = True
-        messages = claim.messages if isinstance(claim.messages, list) else (claim.messages,)
-        for message in messages:
+        if not isinstance(claim.messages, list):
+            self.open_calls.pop(id(claim.messages), None)
+            return
+        for message in claim.messages:
             self.open_calls.pop(id(message), None)
         self.open_calls.pop(id(claim.batch), None)
 
@@ -215,13 +227,23 @@ class Outlet:
         return False
 
     def _outputs(self, claim: Claim, message: Any, result: object) -> Sequence[Output]:
-        if type(result) in _PLAIN:
-            # What most handlers return: nothing is made on the way.
-            return [self._output(claim, message, result, OWN_KEY, self.topics[0], None, None)]
+        if type(result) in PLAIN:
+            return (self._plain_output(claim, message, result),)
         return [
             self._output(claim, message, one.value, one.key, one.topic, one.headers, one.partition)
             for one in sends_of(result)
         ]
+
+    def _plain_output(self, claim: Claim, message: Any, given: object) -> Output:
+        """Return what most handlers send, to the first topic with the record's key: a short way there."""
+        topic = self.topics[0]
+        value, content_type = (given, None) if isinstance(given, bytes) else encoded(given)
+        if topic in self._shared:
+            self._note_kind(topic, given)
+        key = self._own_key(message)
+        headers = None if content_type is None else [(CONTENT_TYPE, content_type.encode())]
+        size = checked_size("an output", topic, value, key, headers, self._bytes_max)
+        return Output(claim, topic, value, key, headers, -1, size)
 
     def _output(
         self,
@@ -254,10 +276,11 @@ class Outlet:
             self._kinds.note(topic, self.handler, kind)
 
     def _own_key(self, message: Any) -> bytes | None:
-        if not hasattr(message, "key"):
+        try:
+            key: bytes | None = message.key()
+        except AttributeError:
             raise ValueError(
                 f"batch handler {self.handler!r} returned an output without a key, and a batch has none of "
                 "its own: return Send(value, key=…), with None for no key, or call record.send(…)"
-            )
-        key: bytes | None = message.key()
+            ) from None
         return partition_key_bytes(take_headers(message)) if key is None else key
