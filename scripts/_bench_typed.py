@@ -103,7 +103,7 @@ def _safe(app: ehkafka.App) -> int:
 
 
 def bare_sending(bootstrap: str, topic: str, records: int, *, to: str) -> dict[str, Any]:
-    """One loop that produces what it has consumed, with our outputs' producer settings, and counts answers."""
+    """One loop that produces what it has consumed, by our outputs' producer settings, and counts answers."""
     consumer = bare_consumer(bootstrap, topic)
     settings = Settings(group="bare", start="earliest", producer=SENDING)
     producer = Producer(output_properties(ehkafka.Endpoint.kafka(bootstrap), settings))

@@ -16,13 +16,7 @@ from ehkafka.headers.partition_key import partition_key_bytes
 from ehkafka.headers.taking import take_headers
 from ehkafka.outputs.checked import checked_partition
 from ehkafka.outputs.claim import Claim, Output
-from ehkafka.outputs.encoding import (
-    CONTENT_TYPE,
-    checked_size,
-    encoded,
-    encoded_headers,
-    encoded_key,
-)
+from ehkafka.outputs.encoding import checked_size, encoded, encoded_headers, encoded_key
 from ehkafka.outputs.in_vain import InVain
 from ehkafka.outputs.kinds import kind_of
 from ehkafka.outputs.send import OWN_KEY, Send, sends_of
@@ -241,7 +235,7 @@ class Outlet:
         if topic in self._shared:
             self._note_kind(topic, given)
         key = self._own_key(message)
-        headers = None if content_type is None else [(CONTENT_TYPE, content_type.encode())]
+        headers = encoded_headers(None, content_type)
         size = checked_size("an output", topic, value, key, headers, self._bytes_max)
         return Output(claim, topic, value, key, headers, -1, size)
 
