@@ -354,3 +354,18 @@ def test_a_broker_that_throttles_by_refusals_loses_and_skips_nothing(
     assert "THROTTLING_QUOTA_EXCEEDED" in replaced.reason
     assert replaced.wait_s > 0.0
     app.stop()
+
+
+def test_an_output_has_its_records_key_or_the_partition_key_of_an_amqp_producer(
+    out: Any, wait_for: Any, read_topic: Any
+) -> None:
+    """Events of AMQP have no key; as text or as AMQP's own encoding it is the same one."""
+    app = sending(out, by_thread)
+    app.start()
+    out.produce("own")
+    for header in (b"amqp", b"\xa1\x04amqp"):
+        out.broker.produce("t", [(None, b"x")], headers={"x-opt-partition-key": header}, partition=0)
+    out.produce("-")
+    found = sorted(pairs(read_topic("out", 4)), key=lambda one: one[1])
+    assert found == [(b"own", 0), (b"amqp", 1), (b"amqp", 2), (None, 3)]
+    app.stop()
