@@ -11,6 +11,7 @@ EhkafkaError
 ├── WorkerDiedError         see why a worker process ended: memory, a crash, a kill exit 1
 ├── UnfinishedError          a stop left started records unfinished or unsaved       exit 4
 ├── FencedError             another process runs with the same instance id          exit 5
+├── NotDeliveredError       see what it names: a message of app.producer is not sent  exit 1
 ├── GroupInUseError         stop the group's consumers, then move its offsets        exit 5
 ├── ActionRefusedError      see what it names: an action on a key changed nothing    exit 7
 └── EngineError             a defect in ehkafka, or a dead thread; please report    exit 70
@@ -83,6 +84,10 @@ class FencedError(EhkafkaError):
     """The group fenced this member: another process uses the same `group.instance.id`."""
 
     exit_code: ClassVar[int] = 5
+
+
+class NotDeliveredError(EhkafkaError):
+    """A message of `app.producer` was refused, timed out, or found no room; the text says which, and why."""
 
 
 class ActionRefusedError(EhkafkaError):

@@ -16,6 +16,7 @@ from _bench_observed import observe
 import ehkafka
 from ehkafka.recovery.policy import DeadLetter, Skip
 from ehkafka.recovery.retry import Retry
+from ehkafka.settings import PROPERTIES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -140,7 +141,7 @@ def make_app(
     if event_hubs:  # the same broker, with the precautions of Event Hubs
         endpoint = dataclasses.replace(endpoint, kind="event-hubs")
     settings = {
-        name: options.pop(name) for name in tuple(options) if name.endswith("_max") or name == "consumer"
+        name: options.pop(name) for name in tuple(options) if name.endswith("_max") or name in PROPERTIES
     }
     group = group or f"bench-{uuid.uuid4()}"
     app = ehkafka.App(group=group, endpoint=endpoint, start=start, **settings)
@@ -150,14 +151,24 @@ def make_app(
     return app
 
 
-def time_until(app: ehkafka.App, records: int, check: Callable[[], None] = lambda: None) -> float:
-    """Return the seconds from the first record received to the last one finished; mark both."""
+def time_until(
+    app: ehkafka.App,
+    records: int,
+    check: Callable[[], None] = lambda: None,
+    *,
+    done: Callable[[], int] | None = None,
+) -> float:
+    """Return the seconds from the first record received to the last one finished; mark both.
+
+    `done` returns how many count as finished, if not those that have an outcome.
+    """
     counts = app._runtime.totals  # noqa: SLF001 - cheaper than a snapshot, which would be measured too
+    done = done or (lambda: counts()["finished_records"])
     while counts()["received_records"] == 0:
         time.sleep(0.001)
     mark(BEGIN)
     started_s = time.perf_counter()
-    while counts()["finished_records"] < records:
+    while done() < records:
         if app.state != "running":
             app.stop()
         check()

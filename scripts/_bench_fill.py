@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
-from _bench_row import LETTERS, LIVE, Topic
+from _bench_row import LETTERS, LIVE, OUTPUTS, Topic
 
 from ehkafka.embedded.topics import produce
 
@@ -27,6 +27,7 @@ def fill(broker: KafkaBroker, topics: Mapping[str, Topic], console: Console) -> 
     """Create the topics and fill those that are read afterwards."""
     broker.create_topic(LIVE, LIVE_PARTITIONS)
     broker.create_topic(LETTERS, 1)
+    broker.create_topic(OUTPUTS, LIVE_PARTITIONS)
     for name, topic in topics.items():
         broker.create_topic(name, topic.partitions)
         console.print(f"Filling {name} with {topic.records:,} records …")

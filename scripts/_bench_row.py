@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from ehkafka.testing.faults.commit_throttle import CommitPolicy
 
 FILLED_RECORDS = 1_000_000
-# Where live records and dead letters go: nothing is put there before.
-LIVE, LETTERS = "live", "letters"
+# Where live records, dead letters and outputs go: nothing is put there before.
+LIVE, LETTERS, OUTPUTS = "live", "letters", "outputs"
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,8 @@ class Side:
     commits: CommitPolicy | None = None
     # Whether it has to know how many bytes a record takes in the broker's log.
     counts_bytes: bool = False
+    # Whether it is one of `_bench_peers`, which another Python runs.
+    by_peers: bool = False
 
 
 @dataclass(frozen=True)

@@ -13,17 +13,23 @@ from _bench_rows_compute import compute_rows
 from _bench_rows_members import MEMBERS_TOPICS, members_rows
 from _bench_rows_observed import observed_rows
 from _bench_rows_spark import SPARK_TOPICS, spark_rows
+from _bench_rows_typed import TYPED_TOPICS, typed_rows
 
 from ehkafka.testing.faults.commit_throttle import CommitPolicy
 
 
-def table(*, quick: bool, minutes: float, size: float) -> tuple[list[Row], dict[str, Topic]]:
-    """Return all rows and the topics to fill; `size` scales records and seconds, to try the benchmark."""
+def table(
+    *, quick: bool, minutes: float, size: float, peers: bool = False
+) -> tuple[list[Row], dict[str, Topic]]:
+    """Return all rows and the topics to fill; `size` scales records and seconds, to try the benchmark.
+
+    `peers` says whether there is a Python for those that need packages of their own.
+    """
     topics = {f"keys{keys}": Topic(keys) for keys in W8_KEYS}
     topics |= {f"even{keys}": Topic(keys, 10_000, even=True) for keys in W1_KEYS}
     topics |= {"four": Topic(100, W3_RECORDS, partitions=4, even=True)}
     topics |= {"poison": Topic(W5_KEYS, math.ceil(_w5_records(minutes) / W5_COUNTED))}
-    topics |= BYTES_TOPICS | MEMBERS_TOPICS | SPARK_TOPICS
+    topics |= BYTES_TOPICS | MEMBERS_TOPICS | SPARK_TOPICS | TYPED_TOPICS
     found = [*_w0(shared=quick), *(_w2(*work) for work in (W2_WORK[1:3] if quick else W2_WORK))]
     found += compute_rows(quick=quick)
     if not quick:
@@ -32,6 +38,7 @@ def table(*, quick: bool, minutes: float, size: float) -> tuple[list[Row], dict[
         found += [*_w3(), _w4a(), *_w4b(), *(_w5(share, minutes) for share in W5_POISON), _w6(), _w7()]
         found += [_w8(keys) for keys in W8_KEYS]
         found += [*spark_rows(), *bytes_rows(), *members_rows(), *observed_rows()]
+        found += typed_rows(peers=peers)
     found.append(_w9(windows=1 if quick else LATENCY_WINDOWS))
     if quick:  # the first row warms up for all
         found = [dataclasses.replace(row, warm_up=number == 0) for number, row in enumerate(found)]

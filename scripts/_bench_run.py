@@ -35,7 +35,8 @@ BROKER = {"offset.metadata.max.bytes": 4096}
 def main(description: str) -> None:
     """Measure and write."""
     options = _options(description)
-    rows, topics = table(quick=options.quick, minutes=options.minutes, size=options.size)
+    peers = options.peers is not None
+    rows, topics = table(quick=options.quick, minutes=options.minutes, size=options.size, peers=peers)
     chosen = named(rows, options.only)
     if not chosen:
         raise SystemExit(f"No row starts with {' or '.join(options.only)}.")
@@ -47,7 +48,8 @@ def main(description: str) -> None:
             proxy.forward_to(broker.bootstrap_for("far"))
             needed = {side.topic for row in chosen for _, side in row.sides} - {LIVE}
             fill(broker, {name: topics[name] for name in sorted(needed)}, console)
-            rounds = Rounds(Setting(broker, proxy, topics), options.rounds, options.repeats, console)
+            setting = Setting(broker, proxy, topics, options.peers)
+            rounds = Rounds(setting, options.rounds, options.repeats, console)
             figures, problem = rounds.measure(chosen)
     facts = {
         "machine": f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}",
@@ -57,6 +59,8 @@ def main(description: str) -> None:
         "rounds": str(options.rounds),
         "minutes in all": f"{(time.monotonic() - started_s) / 60:.1f}",
     }
+    if not peers and any(row.work.startswith("W17") for row in chosen):
+        facts["peers"] = "none: --peers names a Python that has their packages"
     if options.size != 1.0:
         facts["size"] = f"{options.size:g} of the full one: no result"
     if problem is not None:
@@ -96,6 +100,11 @@ def _options(description: str) -> argparse.Namespace:
     parser.add_argument(
         "--into", type=Path, metavar="FOLDER", help="where the report is written (build)",
         default=SCRIPTS.parent / "build",
+    )  # fmt: skip
+    parser.add_argument(
+        "--peers", type=Path, metavar="PYTHON",
+        help="measure FastStream and Quix in W17 as well, by a Python that has faststream[confluent] and "
+        "quixstreams; without it there are no such rows",
     )  # fmt: skip
     options = parser.parse_args()
     if options.rounds is None:

@@ -16,6 +16,7 @@ import _bench_engine as engine
 import _bench_latency as latency
 import _bench_members as members
 import _bench_spark as spark
+import _bench_typed as typed
 from _bench_memory import peak_memory_kib
 
 if TYPE_CHECKING:
@@ -53,6 +54,10 @@ MEASUREMENTS: dict[str, Callable[..., dict[str, Any]]] = {
         engine.engine,
         engine.engine_poisoned,
         spark.spark_sources,
+        typed.engine_typed,
+        typed.bare_typed,
+        typed.engine_sending,
+        typed.bare_sending,
     )
 }
 

@@ -14,6 +14,7 @@ from ehkafka.app.configuration import Configurable, Configuration
 from ehkafka.app.entering import Entering
 from ehkafka.app.in_test import InTest
 from ehkafka.app.on_spark import OnSpark
+from ehkafka.app.producing import Producing
 from ehkafka.app.registration import Registration
 from ehkafka.app.shown import Shown
 from ehkafka.app.supervised import Supervised
@@ -50,7 +51,7 @@ State = Literal["new", "starting", "running", "stopping", "stopped"]
 STOP_SLACK_S = 5.0
 
 
-class App(Entering, Registration, Configurable, Shown, Supervised, OnSpark, Web, InTest):
+class App(Producing, Entering, Registration, Configurable, Shown, Supervised, OnSpark, Web, InTest):
     """A consumer group's member: handlers, and one consumer that feeds them.
 
     - `group` (required): the consumer group.
@@ -386,17 +387,6 @@ class App(Entering, Registration, Configurable, Shown, Supervised, OnSpark, Web,
                 self._unbind()
                 if runtime.failure is not None:
                     raise runtime.failure
-
-    def _call_on_start(self, undo: ExitStack) -> None:
-        """Run the on_start functions; from then on `undo` runs the on_stop functions."""
-        self._call_hooks(self._on_start, "on_start")
-        undo.callback(self._call_on_stop)
-
-    def _call_on_stop(self) -> None:
-        # Last registered first, and each one: what one of them raises must not leave the others' pools open.
-        with ExitStack() as functions:
-            for function in self._on_stop:
-                functions.callback(self._call_hook, function, "on_stop")
 
     def _must_have_handlers(self) -> None:
         if not self._specs:

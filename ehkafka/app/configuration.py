@@ -18,7 +18,7 @@ from ehkafka.endpoint.environment import property_name, read_variables
 from ehkafka.endpoint.properties.names import check_mapping, in_one_spelling, is_secret, shown
 from ehkafka.errors import ConfigurationError
 from ehkafka.positions.start import check_start
-from ehkafka.settings import Settings
+from ehkafka.settings import PROPERTIES, Settings
 from ehkafka.wording.calling import close_to, must_be_endpoint
 
 if TYPE_CHECKING:
@@ -102,11 +102,17 @@ class Configuration:
         """Return another one, with this endpoint and without what belongs to the app's own broker."""
         _check_names(changes)
         settings = self._changed(changes)
-        consumer = in_one_spelling(settings.consumer, "consumer")
-        fitting = {name: value for name, value in consumer.items() if not name.startswith(_OF_OWN_BROKER)}
+        fitting = {
+            table: {
+                name: value
+                for name, value in in_one_spelling(getattr(settings, table), table).items()
+                if not name.startswith(_OF_OWN_BROKER)
+            }
+            for table in PROPERTIES
+        }
         other = copy.copy(self)
         vars(other).update(_endpoint=endpoint, _laid=set(), _laid_endpoint=False, _origins={**self._origins})
-        other.settings = dataclasses.replace(settings, consumer=fitting)
+        other.settings = dataclasses.replace(settings, **fitting)  # type: ignore[arg-type]
         return other
 
     def own_topics(self) -> tuple[str, ...]:
@@ -128,8 +134,8 @@ class Configuration:
     ) -> None:
         """Lay other settings over these; nothing changes when one of them is refused.
 
-        `consumer` adds to the properties that are there. `origins` says where each came from, those of
-        consumer properties by `consumer.<name>`; `usual` is for what it does not name.
+        `consumer` and `producer` add to the properties that are there. `origins` says where each came from,
+        those of properties by `consumer.<name>`; `usual` is for what it does not name.
         """
         if endpoint is not None:
             must_be_endpoint(endpoint)
@@ -145,7 +151,8 @@ class Configuration:
         if endpoint is not None:
             self._endpoint, self._laid_endpoint = endpoint, True
         named = [name for name in ("endpoint", *changes) if name != "endpoint" or endpoint is not None]
-        named += [f"consumer.{name}" for name in in_one_spelling(changes.get("consumer"), "consumer")]
+        for table in PROPERTIES:
+            named += [f"{table}.{name}" for name in in_one_spelling(changes.get(table), table)]
         self._origins |= {name: origins.get(name, usual) for name in named}
         if endpoint is not None:
             self._origins |= {
@@ -181,11 +188,12 @@ class Configuration:
         if "start" in changes:
             check_start(changes["start"])
         changes = dict(changes)
-        if "consumer" in changes:
-            changes["consumer"] = {
-                **in_one_spelling(self.settings.consumer, "App(consumer=…)"),
-                **in_one_spelling(changes["consumer"], "consumer"),
-            }
+        for table in PROPERTIES:
+            if table in changes:
+                changes[table] = {
+                    **in_one_spelling(getattr(self.settings, table), f"App({table}=…)"),
+                    **in_one_spelling(changes[table], table),
+                }
         return dataclasses.replace(self.settings, **changes)
 
 
@@ -220,8 +228,8 @@ class Configurable:
     ) -> None:
         """Lay other settings over the app's own, before the start; `ehkafka run` does so with a file's.
 
-        `settings` are those of `ehkafka.settings.Settings`; `consumer` adds to the properties given
-        before. `endpoint` is taken only by an app that was made without one. `handlers` has options of
+        `settings` are those of `ehkafka.settings.Settings`; `consumer` and `producer` add to the properties
+        given before. `endpoint` is taken only by an app that was made without one. `handlers` has options of
         registered handlers, such as `{"readings": {"workers": 32}}`: those that `tunable_handlers` names.
         `origins` names where each comes from, for `configuration()`. Raises `ConfigurationError`, and then
         nothing has changed.
@@ -250,7 +258,8 @@ class Configurable:
     def configuration(self) -> tuple[Effective, ...]:
         """Return every value in effect, where it came from and why, secrets as `***`.
 
-        The librdkafka properties of the consumer are among them. Raises what the start would raise.
+        The librdkafka properties of the consumer are among them, and those of the producers where handlers
+        have outputs or `producer=` is given. Raises what the start would raise.
         """
         return self._configuration.explain(self._specs)
 

@@ -21,10 +21,11 @@ from ehkafka.endpoint.properties.known_names import KNOWN
 from ehkafka.endpoint.properties.layers import explain_consumer
 from ehkafka.endpoint.properties.names import shown
 from ehkafka.handlers.spec import is_batch
+from ehkafka.outputs.properties import OURS, check_producer, message_properties
 from ehkafka.progress.pacing import commit_pacing
 from ehkafka.progress.saving import metadata_bytes_max
 from ehkafka.run.options import ahead_of, properties_of
-from ehkafka.settings import MEANINGS, Settings
+from ehkafka.settings import MEANINGS, PROPERTIES, Settings
 from ehkafka.wording import seconds
 from ehkafka.workers.processes.option import Processes
 
@@ -43,7 +44,7 @@ _BOUNDS = {
     "drain_s": "a revoke that takes half of max.poll.interval.ms already risks the membership",
 }
 # librdkafka's properties are a section of their own.
-_SCALARS = tuple(field.name for field in dataclasses.fields(Settings) if field.name != "consumer")
+_SCALARS = tuple(field.name for field in dataclasses.fields(Settings) if field.name not in PROPERTIES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ class Effective:
     for what only the engine sets, `endpoint`); `reason` is one line, `advice` what speaks against it.
     """
 
-    section: Literal["endpoint", "app", "handlers", "consumer"]
+    section: Literal["endpoint", "app", "handlers", "consumer", "producer"]
     name: str
     value: str | float | bool | None
     origin: str
@@ -78,6 +79,7 @@ class Explanation:
             *self._of_settings(),
             *(value for spec in self.specs for value in self._of_handler(spec)),
             *self._of_consumer(),
+            *self._of_producer(),
         )
 
     def _of_endpoint(self) -> Iterator[Effective]:
@@ -145,6 +147,19 @@ class Explanation:
             yield Effective(
                 "consumer", each.name, value, self._origin_of(each), each.reason, advice.get(each.name, "")
             )
+
+    def _of_producer(self) -> Iterator[Effective]:
+        """Yield what the app or we set for its producers; how they reach the broker stands above."""
+        if not (self.settings.producer or any(spec.to for spec in self.specs)):
+            return
+        given, used = (
+            check_producer(self.endpoint, self.settings),
+            message_properties(self.endpoint, self.settings),
+        )
+        for name in sorted({*given, *OURS}):
+            value = _plain(name, used[name]) if name in KNOWN else "***"
+            origin = self.origins.get(f"producer.{name}", CODE) if name in given else DEFAULT
+            yield Effective("producer", name, value, origin, OURS.get(name, ""))
 
     def _origin_of(self, explained: Explained) -> str:
         if explained.layer == "app":

@@ -6,6 +6,7 @@ Who entered hears of the app's failure (`on_end`), and with `loop="caller"` lend
 from __future__ import annotations
 
 import time
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from ehkafka.app.on_end import ByHand, InThread, checked_on_end
@@ -14,7 +15,7 @@ from ehkafka.handlers.spec import is_async, named
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
     from types import TracebackType
     from typing import Self
 
@@ -180,9 +181,25 @@ class Entering:
         if loop is not None and not loop.is_callers:
             _close(loop)
 
-    def _call_hooks(self, functions: Iterable[Callable[[], Any]], name: str) -> None:
-        for function in functions:
-            self._call_hook(function, name)
+    def _call_on_start(self, undo: ExitStack) -> None:
+        """Run the on_start functions; from then on `undo` runs the on_stop functions."""
+        assert self._runtime is not None
+        self._runtime.ways_out.messages.open()
+        undo.callback(self._close_producer)
+        for function in self._on_start:
+            self._call_hook(function, "on_start")
+        undo.callback(self._call_on_stop)
+
+    def _call_on_stop(self) -> None:
+        # Last registered first, and each one: what one of them raises must not leave the others' pools open.
+        with ExitStack() as functions:
+            functions.callback(self._close_producer)
+            for function in self._on_stop:
+                functions.callback(self._call_hook, function, "on_stop")
+
+    def _close_producer(self) -> None:
+        """Deliver the last messages of `app.producer`."""
+        raise NotImplementedError
 
     def _call_hook(self, function: Callable[[], Any], name: str) -> None:
         """Call a function of `on_start` or `on_stop`: on this thread, or on the loop if it is async."""

@@ -124,6 +124,14 @@ class InTest:
         runtime = self._runtime
         return runtime is None or runtime.is_done or runtime.is_at_rest(letters=letters)
 
+    def _sent_topics(self, timeout_s: float) -> set[str]:
+        """Return the topics that `app.producer` has sent to, once what it was given is there."""
+        if self._runtime is None:
+            return set()
+        messages = self._runtime.ways_out.messages
+        messages.flush(timeout_s)
+        return set(messages.topics)
+
     def _check_process(self) -> None:
         raise NotImplementedError
 

@@ -66,6 +66,8 @@ A file:
   "ssl.ca.location" = "/etc/ssl/own.pem"
   [consumer]                                     # of librdkafka, for the app's consumer
   "fetch.max.bytes" = 10000000
+  [producer]                                     # of librdkafka, for outputs and app.producer
+  "linger.ms" = 20
 
 A file that --config or EHKAFKA_CONFIG names may be a pipe. One that just lies in the folder cannot decide
 where a key goes, how a certificate is checked, or what is loaded and read: name it if you trust it.

@@ -83,6 +83,10 @@ CAUSES: Mapping[str, str] = {
     ),
     "REQUEST_TIMED_OUT": "the broker did not finish in time: overloaded or throttling; it is retried",
     "THROTTLING_QUOTA_EXCEEDED": "the broker throttles: raise throughput units or quota, or lower the load",
+    "POLICY_VIOLATION": (
+        "on Event Hubs the namespace is above its throughput, so that an answer would come later than the"
+        " client waits: raise throughput units, or send less; elsewhere a policy of the broker's forbids it"
+    ),
     "FENCED_INSTANCE_ID": (
         "another process is in the group with the same group.instance.id: give each process its own,"
         " or stop the other one"

@@ -59,7 +59,7 @@ class Throttled(Event):
     def sentence(self) -> str:
         return (
             f"Throttled: {plain(self.broker)} delays its answers by {seconds(self.throttle_s)}. If this "
-            "lasts, raise the quota (on Event Hubs: throughput units) or read and commit less."
+            "lasts, raise the quota (on Event Hubs: throughput units) or read, commit and send less."
         )
 
     def subject(self) -> Hashable:

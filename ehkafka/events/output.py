@@ -1,4 +1,4 @@
-"""What becomes of handlers' outputs."""
+"""What becomes of handlers' outputs, and of what `app.producer` sends."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from ehkafka.events.event import Event
+from ehkafka.events.event import Event, without_numbers
 from ehkafka.wording import counted, seconds
 from ehkafka.wording.line import clause, ending, plain
 
@@ -15,7 +15,17 @@ if TYPE_CHECKING:
 
     from ehkafka.records import TopicPartition
 
-__all__ = ["OutputProblem", "OutputProducerReplaced", "OutputRefused", "OutputsSentInVain"]
+__all__ = [
+    "MessageNotDelivered",
+    "MessageProblem",
+    "MessageProducerReplaced",
+    "OutputKindsDiffer",
+    "OutputProblem",
+    "OutputProducerReplaced",
+    "OutputRefused",
+    "OutputThrottled",
+    "OutputsSentInVain",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +90,47 @@ class OutputProducerReplaced(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class OutputKindsDiffer(Event):
+    """Two handlers send values of different kinds to one topic. Nothing is refused; once for each topic."""
+
+    level: ClassVar[int] = logging.ERROR
+    to: str
+    handler: str
+    kind: str
+    other_handler: str
+    other_kind: str
+
+    def sentence(self) -> str:
+        return (
+            f"To topic {plain(self.to)} handler {plain(self.handler)} sends {self.kind}, and handler "
+            f"{plain(self.other_handler)} sends {self.other_kind}: whoever reads it may be able to decode "
+            "only one of them. Give each a topic of its own, or let both send the same kind."
+        )
+
+    def subject(self) -> Hashable:
+        return self.to
+
+
+@dataclass(frozen=True, slots=True)
+class OutputThrottled(Event):
+    """The broker takes no output at the moment, to throttle. It is sent again after `retry_s`."""
+
+    level: ClassVar[int] = logging.WARNING
+    to: str
+    error: str
+    retry_s: float
+
+    def sentence(self) -> str:
+        return (
+            f"Throttled: an output to {plain(self.to)} is sent again in {seconds(self.retry_s)}, and that "
+            f"counts as no attempt: {ending(self.error)}"
+        )
+
+    def subject(self) -> Hashable:
+        return self.to
+
+
+@dataclass(frozen=True, slots=True)
 class OutputProblem(Event):
     """No producer of outputs could be opened. The next try is in `retry_s`."""
 
@@ -91,4 +142,49 @@ class OutputProblem(Event):
         return (
             f"Outputs wait, because no producer could be opened: {clause(self.error)}; the next try is in "
             f"{seconds(self.retry_s)}."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class MessageNotDelivered(Event):
+    """A message of `app.producer` was refused, or was not taken in time. Its future has the same error."""
+
+    level: ClassVar[int] = logging.ERROR
+    to: str
+    error: str
+
+    def sentence(self) -> str:
+        return f"A message of app.producer to {plain(self.to)} was not delivered: {ending(self.error)}"
+
+    def subject(self) -> Hashable:
+        return (self.to, without_numbers(self.error))
+
+
+@dataclass(frozen=True, slots=True)
+class MessageProducerReplaced(Event):
+    """The producer behind `app.producer` was given up; another one is opened after `wait_s`."""
+
+    level: ClassVar[int] = logging.WARNING
+    reason: str
+    wait_s: float
+
+    def sentence(self) -> str:
+        return (
+            f"The producer of app.producer is replaced in {seconds(self.wait_s)}: {ending(self.reason)} "
+            "What has no answer is then sent again, in its order."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class MessageProblem(Event):
+    """No producer could be opened for `app.producer`. The next try is in `retry_s`."""
+
+    level: ClassVar[int] = logging.ERROR
+    error: str
+    retry_s: float
+
+    def sentence(self) -> str:
+        return (
+            f"Messages of app.producer wait, because no producer could be opened: {clause(self.error)}; the "
+            f"next try is in {seconds(self.retry_s)}."
         )

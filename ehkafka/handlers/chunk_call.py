@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ehkafka.events.history import call_in_history
 from ehkafka.handlers.call import with_middleware
-from ehkafka.handlers.sending import sending_in_chunk, taking
+from ehkafka.handlers.sending import sending_in_chunk, taking, taking_in_chunk
 from ehkafka.handlers.spec import is_batch
 from ehkafka.lanes.chunk import has_exact_iterators
 from ehkafka.lanes.user_keys import users_key
@@ -68,9 +68,12 @@ def make_run_chunk(
     """Return what calls a handler for one record of a chunk after another."""
 
     def handler_of(assignment: Assignment) -> Callable[[Any], object]:
-        function = taking(spec.of_record(users_function(assignment)), outlet)
-        handler = with_middleware(function, middleware)
-        return handler if outlet is None else sending_in_chunk(handler, outlet, assignment)
+        function = spec.of_record(users_function(assignment))
+        if outlet is None:
+            return with_middleware(function, middleware)
+        if not middleware:
+            return taking_in_chunk(function, outlet, assignment)
+        return sending_in_chunk(with_middleware(taking(function, outlet), middleware), outlet, assignment)
 
     def users_function(assignment: Assignment) -> Any:
         return assignment.context.process if spec.is_class else spec.function  # type: ignore[attr-defined]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ehkafka.outputs.outlet import PLAIN
 from ehkafka.records.deferral import engines_own
 from ehkafka.recovery.unrun import must_not_be_a_coroutine
 
@@ -26,7 +27,8 @@ def taking(function: Callable[[Any], object], outlet: Outlet | None) -> Callable
 
     def call(record: Any) -> None:
         if (result := function(record)) is not None:
-            must_not_be_a_coroutine(result)
+            if type(result) not in PLAIN:
+                must_not_be_a_coroutine(result)
             outlet.take(record, result)
 
     return call
@@ -39,7 +41,8 @@ def taking_async(function: Any, outlet: Outlet | None) -> Any:
 
     async def call(record: Any) -> None:
         if (result := await function(record)) is not None:
-            must_not_be_a_coroutine(result)
+            if type(result) not in PLAIN:
+                must_not_be_a_coroutine(result)
             await outlet.take_async(record, result)
 
     return call
@@ -95,5 +98,27 @@ def sending_in_chunk(
             raise
         returned(claim)
         return result
+
+    return call
+
+
+def taking_in_chunk(
+    function: Callable[[Any], object], outlet: Outlet, assignment: Assignment
+) -> Callable[[Any], object]:
+    """Return what both do together, where no middleware is in between: one call less for each record."""
+    begin, returned, take_for = outlet.begin, outlet.returned, outlet.take_for
+
+    def call(record: Any) -> None:
+        message = engines_own(record)
+        claim = begin(assignment, message, 1)
+        try:
+            if (result := function(record)) is not None:
+                if type(result) not in PLAIN:
+                    must_not_be_a_coroutine(result)
+                take_for(claim, message, result)
+        except BaseException:
+            outlet.failed(claim)
+            raise
+        returned(claim)
 
     return call

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ehkafka.errors import ConfigurationError, describe
 from ehkafka.members.logs import Logs, logs_here
 from ehkafka.members.reference import MAIN
+from ehkafka.settings import PROPERTIES
 from ehkafka.wording import ended
 from ehkafka.workers.processes.boot import main_module
 
@@ -68,8 +69,8 @@ def boot_of(
     """Return the boot, without a loan. Raises `ConfigurationError` for what cannot travel."""
     endpoint, settings = laid
     for name, value in settings.items():
-        _pickled(value if name != "consumer" else dict(value), f"the setting {name}", reference)
-    plain = {name: dict(value) if name == "consumer" else value for name, value in settings.items()}
+        _pickled(dict(value) if name in PROPERTIES else value, f"the setting {name}", reference)
+    plain = {name: dict(value) if name in PROPERTIES else value for name, value in settings.items()}
     made_of = None
     if endpoint is not None:
         recipe = endpoint.recipe

@@ -64,6 +64,7 @@ def summed(
         poll_gap_s=max((one.poll_gap_s for one in running), default=0.0),
         token_valid_s=min((s for one in there if (s := one.token_valid_s) is not None), default=None),
         unacknowledged_outputs=_sum(one.unacknowledged_outputs for one in there),
+        unacknowledged_messages=_sum(one.unacknowledged_messages for one in there),
         **totals,
     )
 

@@ -60,9 +60,9 @@ class OutputBook:
         Waits for room if it may: never on a thread that others need. Raises `NotSentError` where the epoch of
         an input has ended.
         """
-        with self._room:
-            while waits and not (self.has_room() or self.is_closed or claim.has_ended):
-                self._room.wait(ROOM_CHECK_S)
+        with self._lock:
+            if waits and not self.has_room():
+                self._wait_for_room(claim)
             # Under the lock, and `ended` is set before `end` takes it: an output is either refused here or
             # dropped there.
             if self.is_closed or claim.has_ended:
@@ -80,6 +80,11 @@ class OutputBook:
             self._new.extend(outputs)
         if self.sleeps:
             self.wake()
+
+    def _wait_for_room(self, claim: Claim) -> None:
+        """Wait, with the lock let go meanwhile."""
+        while not (self.has_room() or self.is_closed or claim.has_ended):
+            self._room.wait(ROOM_CHECK_S)
 
     def has_new(self) -> bool:
         """Tell whether anything was added since it was taken. Any thread."""

@@ -17,14 +17,20 @@ if TYPE_CHECKING:
 
 
 class Claim:
-    """One call of a handler. `inputs` are the assignment and the offset of each record that it was given."""
+    """One call of a handler. `inputs` are the assignment and the offset of each record that it was given.
+
+    There are as many as records on their way, and each object that Python's garbage collector follows makes
+    it run earlier: of one record alone the two are kept without the tuples around them.
+    """
 
     __slots__ = (
+        "_assignment",
+        "_offset",
+        "_several",
         "acknowledged",
         "attempt",
         "batch",
         "has_failed",
-        "inputs",
         "is_before_next",
         "is_over",
         "messages",
@@ -40,7 +46,8 @@ class Claim:
         self, outlet: Outlet, inputs: tuple[tuple[Assignment, int], ...], messages: Any, attempt: int
     ) -> None:
         self.outlet = outlet
-        self.inputs = inputs
+        self._assignment, self._offset = inputs[0]
+        self._several = inputs if len(inputs) > 1 else None
         self.messages = messages
         self.attempt = attempt
         # What a batch handler was given, which its results are known by.
@@ -60,9 +67,16 @@ class Claim:
         self.on_refused: Callable[[BaseException], object] | None = None
 
     @property
+    def inputs(self) -> tuple[tuple[Assignment, int], ...]:
+        """Each record's assignment and offset."""
+        return ((self._assignment, self._offset),) if self._several is None else self._several
+
+    @property
     def has_ended(self) -> bool:
         """Tell whether a record of it belongs to another epoch by now, so that nothing may be sent for it."""
-        return any(assignment.ended for assignment, _ in self.inputs)
+        if self._several is None:
+            return self._assignment.ended
+        return any(assignment.ended for assignment, _ in self._several)
 
     @property
     def is_gone(self) -> bool:
@@ -80,8 +94,7 @@ class Claim:
     @property
     def where(self) -> str:
         """The first record, for messages."""
-        assignment, offset = self.inputs[0]
-        return f"{assignment.partition}@{offset}"
+        return f"{self._assignment.partition}@{self._offset}"
 
 
 class Output:
@@ -94,7 +107,6 @@ class Output:
     __slots__ = (
         "answers",
         "claim",
-        "group",
         "headers",
         "home",
         "is_dropped",
@@ -132,12 +144,13 @@ class Output:
         # It was in a batch that the broker has refused: it goes alone, or it could have others refused again.
         self.is_suspect = False
         self.answers: Any = None
-        # Outputs of one group keep their order; None: it stands alone.
-        self.group: tuple[str, object] | None = None
-        if partition >= 0:
-            self.group = topic, partition
-        elif key is not None:
-            self.group = topic, key
+
+    @property
+    def group(self) -> tuple[str, object] | None:
+        """Whose order it keeps: outputs of one group go out as they were made. None: it stands alone."""
+        if self.partition >= 0:
+            return self.topic, self.partition
+        return None if self.key is None else (self.topic, self.key)
 
     @property
     def has_ended(self) -> bool:

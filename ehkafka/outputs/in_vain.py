@@ -28,33 +28,33 @@ class InVain:
         self._open_calls = open_calls
         self._report = report
         # By assignment and offset. Each entry is changed by the worker that has the record alone.
-        self._claims: dict[tuple[Assignment, int], tuple[Claim, ...]] = {}
+        self.claims: dict[tuple[Assignment, int], tuple[Claim, ...]] = {}
         self._records_max = RECORDS_MIN
 
     def __len__(self) -> int:
-        return len(self._claims)
+        return len(self.claims)
 
     def note(self, claim: Claim) -> None:
         """Keep a call of one record that has failed. Of a batch nobody knows whose outputs they were."""
         if len(claim.inputs) > 1:
             return
         (place,) = claim.inputs
-        self._claims[place] = (*self._claims.get(place, ()), claim)
-        if len(self._claims) > self._records_max:
-            for assignment, offset in list(self._claims):
+        self.claims[place] = (*self.claims.get(place, ()), claim)
+        if len(self.claims) > self._records_max:
+            for assignment, offset in list(self.claims):
                 if assignment.ended:
-                    self._claims.pop((assignment, offset), None)
-            self._records_max = max(RECORDS_MIN, 2 * len(self._claims))
+                    self.claims.pop((assignment, offset), None)
+            self._records_max = max(RECORDS_MIN, 2 * len(self.claims))
 
     def end(self, claim: Claim) -> None:
         """Let go of records that a call has handled. It may have been failed by its token meanwhile."""
         for place in claim.inputs:
-            if claim not in self._claims.get(place, ()):
-                self._claims.pop(place, None)
+            if claim not in self.claims.get(place, ()):
+                self.claims.pop(place, None)
 
     def counts(self, assignment: Assignment, message: Any) -> tuple[int, int]:
         """Return how many outputs a record's failed attempts had sent, and how many are acknowledged."""
-        claims = {*self._claims.get((assignment, message.offset()), ())}
+        claims = {*self.claims.get((assignment, message.offset()), ())}
         # One that was deferred and then failed is known as long as it may send.
         if (deferred := self._open_calls.get(id(message))) is not None and len(deferred.inputs) == 1:
             claims.add(deferred)
@@ -67,4 +67,4 @@ class InVain:
             self._report(deferred)
             self.note(deferred)
         if not again:
-            self._claims.pop((assignment, message.offset()), None)
+            self.claims.pop((assignment, message.offset()), None)

@@ -19,8 +19,11 @@ class OneProducer(Protocol):
     def serve(self, timeout_s: float, /) -> None:
         """Let callbacks through."""
 
-    def renew(self, *, is_fault: bool = ...) -> None:
-        """Give it up; the next one is opened as soon as that is of use, at once where it is no fault."""
+    def renew(self, *, is_fault: bool = ..., waits: bool = ...) -> None:
+        """Give it up; the next one is opened as soon as that is of use, at once where it is no fault.
+
+        With `waits` not at once in any case.
+        """
 
     def open_when_due(self) -> None:
         """Open the next one if its time has come. Raises `EhkafkaError`."""

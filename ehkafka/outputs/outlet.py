@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from ehkafka.headers.partition_key import partition_key_bytes
 from ehkafka.headers.taking import take_headers
-from ehkafka.outputs.checked import checked_pairs, checked_partition
+from ehkafka.outputs.checked import checked_partition
 from ehkafka.outputs.claim import Claim, Output
-from ehkafka.outputs.encoding import CONTENT_TYPE, encoded, encoded_key
+from ehkafka.outputs.encoding import checked_size, encoded, encoded_headers, encoded_key
 from ehkafka.outputs.in_vain import InVain
-from ehkafka.outputs.properties import FRAME_BYTES
+from ehkafka.outputs.kinds import kind_of
 from ehkafka.outputs.send import OWN_KEY, Send, sends_of
 from ehkafka.records.deferral import DEADLINE_S_MAX, DEFERRED, defer, engines_own
 
@@ -28,13 +28,15 @@ if TYPE_CHECKING:
     from ehkafka.events import Event
     from ehkafka.lanes.assignment import Assignment
     from ehkafka.outputs.book import OutputBook
+    from ehkafka.outputs.kinds import TopicKinds
     from ehkafka.records import Message
 
 # Between two looks of a task for room, while others of its loop run.
 ROOM_CHECK_S = 5e-3
 # Deferred calls known before the first look for those that were answered.
 DEFERRED_MIN = 256
-_PLAIN = frozenset({bytes, str, dict})
+# What is one message as it is, and no `Send`, several of them or anything that somebody would have to run.
+PLAIN = frozenset({bytes, str, dict})
 
 
 class Outlet:
@@ -51,6 +53,7 @@ class Outlet:
         is_async: bool = False,
         report: Callable[[Claim], Event] | None = None,
         emit: Callable[[Event], None] = lambda _event: None,
+        kinds: TopicKinds | None = None,
     ) -> None:
         self.book = book
         self.handler = handler
@@ -60,6 +63,10 @@ class Outlet:
         self._is_async = is_async
         self._report = report
         self._emit = emit
+        self._kinds = kinds
+        # Topics of ours that other handlers send to, and what was reported of them; workers add.
+        self._shared = kinds.shared & frozenset(topics) if kinds else frozenset()
+        self._noted: set[tuple[str, str]] = set()
         # By the message's `id`, which the claim keeps from being another's. A call's worker adds and takes
         # out.
         self.open_calls: dict[int, Claim] = {}
@@ -92,9 +99,12 @@ class Outlet:
         """Send what a handler returned for a record, or a batch. May wait for room."""
         if result is not None:
             message = engines_own(record)
-            claim = self._claim_of(message)
-            if outputs := self._outputs(claim, message, result):
-                self.book.add(claim, outputs)
+            self.take_for(self._claim_of(message), message, result)
+
+    def take_for(self, claim: Claim, message: Any, result: object) -> None:
+        """Do the same for whoever has the call's claim."""
+        if outputs := self._outputs(claim, message, result):
+            self.book.add(claim, outputs)
 
     async def take_async(self, record: Any, result: object) -> None:
         """Do the same as `take` without holding up the loop."""
@@ -151,7 +161,7 @@ class Outlet:
         self._close(claim)
         if self._before_next and claim.unsettled:
             self._wait_for(claim)
-        elif self.in_vain:
+        elif self.in_vain.claims:
             self.in_vain.end(claim)
 
     def failed(self, claim: Claim) -> None:
@@ -184,8 +194,10 @@ class Outlet:
 
     def _close(self, claim: Claim) -> None:
         claim.is_over = True
-        messages = claim.messages if isinstance(claim.messages, list) else (claim.messages,)
-        for message in messages:
+        if not isinstance(claim.messages, list):
+            self.open_calls.pop(id(claim.messages), None)
+            return
+        for message in claim.messages:
             self.open_calls.pop(id(message), None)
         self.open_calls.pop(id(claim.batch), None)
 
@@ -209,14 +221,24 @@ class Outlet:
         return False
 
     def _outputs(self, claim: Claim, message: Any, result: object) -> Sequence[Output]:
-        if type(result) in _PLAIN:
-            # What most handlers return: nothing is made on the way.
-            return [self._output(claim, message, result, OWN_KEY, self.topics[0], None, None)]
+        if type(result) in PLAIN:
+            return (self._plain_output(claim, message, result),)
         home = claim.home_of(message)
         return [
             self._output(claim, message, one.value, one.key, one.topic, one.headers, one.partition, home)
             for one in sends_of(result)
         ]
+
+    def _plain_output(self, claim: Claim, message: Any, given: object) -> Output:
+        """Return what most handlers send, to the first topic with the record's key: a short way there."""
+        topic = self.topics[0]
+        value, content_type = (given, None) if isinstance(given, bytes) else encoded(given)
+        if topic in self._shared:
+            self._note_kind(topic, given)
+        key = self._own_key(message)
+        headers = encoded_headers(None, content_type)
+        size = checked_size("an output", topic, value, key, headers, self._bytes_max)
+        return Output(claim, topic, value, key, headers, -1, size)
 
     def _output(
         self,
@@ -236,33 +258,25 @@ class Outlet:
                 f"{', '.join(self.topics)}: name it in to=, so that it can be checked at the start"
             )
         value, content_type = encoded(given)
+        if topic in self._shared:
+            self._note_kind(topic, given)
         key = self._own_key(message) if given_key is OWN_KEY else encoded_key(given_key)
-        headers = _headers(given_headers, content_type)
-        size = len(value or b"") + len(key or b"")
-        if headers:
-            size += sum(len(name.encode()) + len(one or b"") for name, one in headers)
-        if size + FRAME_BYTES > self._bytes_max:
-            raise ValueError(
-                f"an output to {topic!r} has {size} bytes, and a message may have "
-                f"{self._bytes_max - FRAME_BYTES} at most: send less, or raise the property "
-                "message.max.bytes here and at the topic: App(consumer={'message.max.bytes': …})"
-            )
+        headers = encoded_headers(given_headers, content_type)
+        size = checked_size("an output", topic, value, key, headers, self._bytes_max)
         return Output(claim, topic, value, key, headers, checked_partition(partition), size, home)
 
+    def _note_kind(self, topic: str, given: object) -> None:
+        kind = kind_of(given)
+        if kind is not None and (topic, kind) not in self._noted and self._kinds is not None:
+            self._noted.add((topic, kind))
+            self._kinds.note(topic, self.handler, kind)
+
     def _own_key(self, message: Any) -> bytes | None:
-        if not hasattr(message, "key"):
+        try:
+            key: bytes | None = message.key()
+        except AttributeError:
             raise ValueError(
                 f"batch handler {self.handler!r} returned an output without a key, and a batch has none of "
                 "its own: return Send(value, key=…), with None for no key, or call record.send(…)"
-            )
-        key: bytes | None = message.key()
+            ) from None
         return partition_key_bytes(take_headers(message)) if key is None else key
-
-
-def _headers(headers: Any, content_type: str | None) -> list[tuple[str, bytes | None]] | None:
-    if headers is None and content_type is None:
-        return None
-    found = checked_pairs(headers)
-    if content_type is not None and not any(name == CONTENT_TYPE for name, _ in found):
-        found.append((CONTENT_TYPE, content_type.encode()))
-    return found

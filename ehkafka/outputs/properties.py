@@ -1,16 +1,18 @@
-"""The properties of the producers of outputs. Pure."""
+"""The properties of the producers of outputs and of `app.producer`: ours, and the app's `producer=`. Pure."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ehkafka.endpoint.properties import limits
-from ehkafka.endpoint.properties.layers import LETTER_BYTES, letter_properties
+from ehkafka.endpoint.producer_id import STATISTICS_MS
+from ehkafka.endpoint.properties import limits, refusals
+from ehkafka.endpoint.properties.layers import LETTER_BYTES, letter_properties, producer_properties
+from ehkafka.endpoint.properties.names import in_one_spelling
+from ehkafka.endpoint.properties.refusals import Owned, whole_number
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from ehkafka.endpoint import Endpoint
+    from ehkafka.settings import Settings
 
 # librdkafka's own default, below what a broker takes by its own.
 KAFKA_OUTPUT_BYTES_MAX = 1_000_000
@@ -18,36 +20,134 @@ KAFKA_OUTPUT_BYTES_MAX = 1_000_000
 FRAME_BYTES = 128
 # All of a batch that is refused go alone.
 BATCH_OUTPUTS_MAX = 1_000
+# Java's default for the same, half of librdkafka's: who waits for an answer has one within two minutes.
+MESSAGE_TIMEOUT_MS = 120_000
+# librdkafka knows no others; the first one is what we set.
+PARTITIONERS = (
+    "murmur2_random",
+    "murmur2",
+    "consistent_random",
+    "consistent",
+    "fnv1a_random",
+    "fnv1a",
+    "random",
+)
+ORIGIN = "App(producer=…)"
+OURS = {
+    "partitioner": "keys go where Java's producers send them",
+    "message.timeout.ms": "how long app.producer tries; outputs have no such limit",
+    "message.max.bytes": "what is larger is refused at once",
+}
+"""What we set unless the app does, and why."""
+
+_TIMEOUT = "message.timeout.ms"
+_OWNED = (
+    Owned(
+        "max.in.flight.requests.per.connection",
+        value=1,
+        reason="the engine owns it: a second request on its way could pass the very first one of a producer, "
+        "where that is refused",
+        fix="Leave it out; what is made meanwhile goes with the next request",
+    ),
+    Owned(
+        "queuing.strategy",
+        value="fifo",
+        reason="the engine owns it: any other gives up the order of a key",
+        fix="Leave it out",
+    ),
+    Owned(
+        "delivery.report.only.error",
+        value=False,
+        reason="the engine owns it: a record is committed once its outputs are reported as written",
+        fix="Leave it out",
+    ),
+    Owned(
+        "statistics.interval.ms",
+        value=STATISTICS_MS,
+        reason="the engine owns it: it reads from the statistics whether the broker knows the producer's id",
+        fix="Leave it out",
+    ),
+)
+_TAKEN = {
+    "enable.gapless.guarantee": "the engine decides it for each producer: order hangs on it",
+    "on_delivery": "the engine follows each message through it; app.producer returns a future for each",
+}
 
 
-def output_bytes_max(endpoint: Endpoint, consumer: Mapping[str, Any]) -> int:
+def output_bytes_max(endpoint: Endpoint, settings: Settings) -> int:
     """Return how large one output may be: the service's limit, or what `message.max.bytes` says."""
-    if LETTER_BYTES in consumer:
-        return int(letter_properties(endpoint, consumer)[LETTER_BYTES])
+    for given, origin in ((settings.producer, ORIGIN), (settings.consumer, "App(consumer=…)")):
+        asked = in_one_spelling(given, origin)
+        if LETTER_BYTES in asked:
+            return whole_number(LETTER_BYTES, asked[LETTER_BYTES])
     return limits.LETTER_BYTES_MAX if endpoint.is_event_hubs else KAFKA_OUTPUT_BYTES_MAX
 
 
-def output_properties(
-    endpoint: Endpoint, consumer: Mapping[str, Any], *, gapless: bool = True
-) -> dict[str, Any]:
+def check_producer(endpoint: Endpoint, settings: Settings) -> dict[str, Any]:
+    """Return the app's own properties of producers, in one spelling.
+
+    Raises `ConfigurationError` for what would break a promise, or what the service does not take.
+    """
+    asked = in_one_spelling(settings.producer, ORIGIN)
+    for name, reason in _TAKEN.items():
+        if name in asked:
+            raise refusals.refusal(name, asked[name], reason, "Leave it out")
+    refusals.check_owned(asked, _OWNED)
+    if "partitioner" in asked and asked["partitioner"] not in PARTITIONERS:
+        known = ", ".join(PARTITIONERS)
+        raise refusals.refusal("partitioner", asked["partitioner"], "it is unknown", f"Choose one of {known}")
+    if _TIMEOUT in asked and whole_number(_TIMEOUT, asked[_TIMEOUT]) <= 0:
+        raise refusals.refusal(
+            _TIMEOUT,
+            asked[_TIMEOUT],
+            "it is how long app.producer tries, and nobody would hear of a message that it tries for ever",
+            f"Leave it out: we set {MESSAGE_TIMEOUT_MS}. Outputs have no such limit, whatever this says",
+        )
+    producer_properties(endpoint, asked, ORIGIN)
+    return asked
+
+
+def output_properties(endpoint: Endpoint, settings: Settings, *, gapless: bool = True) -> dict[str, Any]:
     """Return the properties of a producer of outputs; not `gapless`: of the one for what was refused.
 
     A gapless producer ends with the first message that is refused: nothing that was made later goes out
     before somebody has decided on it. Messages never time out, so that nothing but a refusal ends it.
     """
     return {
-        **letter_properties(endpoint, consumer),
-        LETTER_BYTES: output_bytes_max(endpoint, consumer),
-        "message.timeout.ms": 0,
-        # A broker takes any sequence number as the first one of a producer: where the very first request of
-        # one is refused, a second one on the wire would pass it.
-        "max.in.flight.requests.per.connection": 1,
-        # As Java's: keys meet those of its producers.
-        "partitioner": "murmur2_random",
-        # The book has its own bound, so this queue never decides.
-        "queue.buffering.max.messages": 100_000,
+        **_common(endpoint, settings),
+        _TIMEOUT: 0,
         # Brokers refuse whole batches: what was refused goes in one of its own, or others would seem to be at
         # fault, too.
         **({"enable.gapless.guarantee": True} if gapless else {}),
         "batch.num.messages": BATCH_OUTPUTS_MAX if gapless else 1,
+    }
+
+
+def message_properties(endpoint: Endpoint, settings: Settings, *, is_plain: bool = False) -> dict[str, Any]:
+    """Return the properties of the producer behind `app.producer`, whose messages may time out.
+
+    `is_plain` is for a broker that gives no producer ids: one request at a time keeps the order instead.
+    """
+    return {_TIMEOUT: MESSAGE_TIMEOUT_MS, **_common(endpoint, settings, is_plain=is_plain)}
+
+
+def message_timeout_s(settings: Settings) -> float:
+    """Return for how long `app.producer` tries to deliver a message."""
+    asked = in_one_spelling(settings.producer, ORIGIN)
+    return whole_number(_TIMEOUT, asked.get(_TIMEOUT, MESSAGE_TIMEOUT_MS)) / 1000
+
+
+def _common(endpoint: Endpoint, settings: Settings, *, is_plain: bool = False) -> dict[str, Any]:
+    asked = check_producer(endpoint, settings)
+    return {
+        # As Java's: keys meet those of its producers.
+        "partitioner": PARTITIONERS[0],
+        # What is on its way has a bound of ours, so this queue never decides.
+        "queue.buffering.max.messages": 100_000,
+        **letter_properties(endpoint, settings.consumer, is_plain=is_plain),
+        **asked,
+        LETTER_BYTES: output_bytes_max(endpoint, settings),
+        # A broker takes any sequence number as the first one of a producer: where the very first request of
+        # one is refused, a second one on the wire would pass it.
+        "max.in.flight.requests.per.connection": 1,
     }

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class Refusal:
     """One output that was refused, with those of its group that wait."""
 
-    __slots__ = ("due_s", "error", "head", "is_under_way", "is_with_judge", "tries", "waiting")
+    __slots__ = ("due_s", "error", "head", "is_under_way", "is_with_judge", "throttled", "tries", "waiting")
 
     def __init__(self, head: Output, error: str, due_s: float) -> None:
         self.head = head
@@ -25,6 +25,8 @@ class Refusal:
         self.due_s = due_s
         # How often it was refused alone; then each counts as an attempt.
         self.tries = 0
+        # How often the broker throttled such a try, which does not count.
+        self.throttled = 0
         self.is_under_way = False
         # Its rules are asked, or it is with a letter, or the app stops for it: not sent until an answer.
         self.is_with_judge = False

@@ -17,12 +17,13 @@ from confluent_kafka import KafkaError, KafkaException
 
 from ehkafka.endpoint.client import describe_error
 from ehkafka.errors import EhkafkaError, describe
-from ehkafka.events import OutputProblem
+from ehkafka.events import OutputProblem, OutputThrottled
+from ehkafka.outputs.answers import CONSEQUENCES, TAKEN_BACK, again_s, busy_codes
 from ehkafka.outputs.first_answers import FirstAnswers
 from ehkafka.outputs.refusals import Refusals
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
     from ehkafka.events import Event
     from ehkafka.lanes.assignment import Assignment
@@ -42,16 +43,6 @@ IDLE_WAIT_S: Final = 0.5
 AGAIN_S: Final = 0.5
 # What a producer that is given up gets for answers that are on their way.
 LAST_ANSWERS_S: Final = 2.0
-# These say nothing of the message itself: something else has ended its producer, or it was taken back.
-_CONSEQUENCES = {
-    KafkaError._FATAL,  # noqa: SLF001 - librdkafka's own codes start with an underscore
-    KafkaError._GAPLESS_GUARANTEE,  # noqa: SLF001
-    KafkaError._PURGE_QUEUE,  # noqa: SLF001
-    KafkaError._PURGE_INFLIGHT,  # noqa: SLF001
-    KafkaError._FENCED,  # noqa: SLF001
-    # The id or its sequence is not known any more: another producer is needed.
-    *(45, 46, 47, 49, 59),
-}
 
 
 class OutputRefusedError(Exception):
@@ -71,9 +62,15 @@ class OutputSender:
         emit: Callable[[Event], None],
         on_death: Callable[[BaseException], None],
         clock: Callable[[], float] = time.monotonic,
+        busy: Collection[int] = busy_codes(is_event_hubs=False),
     ) -> None:
-        """`clock` is the one by which a refused output waits for its next try."""
+        """`clock` is the one by which a refused output waits for its next try.
+
+        `busy` are errors by which the broker throttles: what was sent goes out again later, and nobody is
+        asked.
+        """
         self._book = book
+        self._busy = busy
         self._clock = clock
         self._producer = producer
         self._make_second = make_second
@@ -98,6 +95,8 @@ class OutputSender:
         # An answer did not say where its output is: librdkafka concludes from a later one that it is safe.
         # Where a broker does not look at sequence numbers that is wrong: from then on no answer counts.
         self._is_in_doubt = False
+        # The broker throttles by refusals: the next producer, with all of it, waits.
+        self._is_throttled = False
         self._second: OneProducer | None = None
         self._thread = threading.Thread(target=self._main, name="ehkafka-outputs", daemon=True)
         book.wake = self._wake.set
@@ -156,7 +155,7 @@ class OutputSender:
         producer = self._producer
         if self._purges:
             self._purge()
-        if producer.is_lost:
+        if producer.is_lost or self._is_throttled:
             self._renew(is_fault=True)
         if producer.client is None:
             self._open_next()
@@ -199,8 +198,8 @@ class OutputSender:
         self._producer.give_up(LAST_ANSWERS_S)
         # The answers that came with it, which say nothing of the next one, but perhaps what ended this one.
         self._take_answers(is_over=True)
-        self._producer.renew(is_fault=is_fault and not self._has_refused)
-        self._has_refused = self._is_in_doubt = False
+        self._producer.renew(is_fault=is_fault and not self._has_refused, waits=self._is_throttled)
+        self._has_refused = self._is_throttled = self._is_in_doubt = False
         self._in_flight.clear()
         self._refusals.forget_waiting()
         self._first_answers.forget()
@@ -247,7 +246,7 @@ class OutputSender:
                 return
 
     def _not_taken(self, output: Output, error: KafkaError) -> None:
-        if error.code() in _CONSEQUENCES:
+        if error.code() in CONSEQUENCES:
             self._producer.failed(error)  # lost: what is in the book is sent again
         else:
             self._refuse(output, describe_error(error))
@@ -269,9 +268,14 @@ class OutputSender:
                 self._is_in_doubt |= offset is None
                 if not self._is_in_doubt:
                     safe.append(output)
-            elif error.code() in _CONSEQUENCES:
-                if not (is_over or error.code() in _TAKEN_BACK):
+            elif error.code() in CONSEQUENCES:
+                if not (is_over or error.code() in TAKEN_BACK):
                     self._producer.failed(error)
+            elif error.code() in self._busy:
+                # Of the message it says nothing, so the whole request goes out again: one by one would be
+                # more requests for a broker that wants fewer.
+                self._is_throttled = True
+                self._producer.failed(error)
             elif not output.is_dropped:
                 self._has_refused = output.is_suspect = True
                 self._refusals.add(output, describe_error(error), 0.0)
@@ -354,10 +358,15 @@ class OutputSender:
         if error is None:
             self._second.acknowledged()
             self._end(refusal, acknowledged=True)
-        elif error.code() in _CONSEQUENCES:
-            if error.code() not in _TAKEN_BACK:
+        elif error.code() in CONSEQUENCES:
+            if error.code() not in TAKEN_BACK:
                 self._second.failed(error)
             refusal.due_s = self._clock() + AGAIN_S
+        elif error.code() in self._busy:
+            refusal.throttled += 1
+            wait_s = again_s(refusal.throttled)
+            refusal.due_s = self._clock() + wait_s
+            self._emit(OutputThrottled(refusal.head.topic, describe_error(error), wait_s))
         else:
             self._refused_alone(refusal, describe_error(error))
 
@@ -416,4 +425,3 @@ class OutputSender:
 
 _SUSPECT = "its batch was refused"
 _IN_DOUBT = "an output counts as written because a later one is, and the broker did not say where it is"
-_TAKEN_BACK = {KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT}  # noqa: SLF001

@@ -37,6 +37,7 @@ from ehkafka.recovery.letters.letters import Letters
 from ehkafka.recovery.pending import PendingAnswers
 from ehkafka.recovery.policy import DeadLetter
 from ehkafka.recovery.wiring import check_recovery
+from ehkafka.run.own_producer import OwnProducer
 from ehkafka.run.pools import HandlerParts, Pools
 from ehkafka.workers.exchange import Exchange
 from ehkafka.workers.rate import Pace, PacedDispatcher
@@ -124,6 +125,10 @@ class Assembly:
         from ehkafka.run.outputs import Outputs  # noqa: PLC0415 - few apps have outputs
 
         return Outputs(self.app, emit=self.bus.emit, on_death=self.worker_died)
+
+    def messages(self) -> OwnProducer:
+        """Return what sends for `app.producer`, not opened. Raises `ConfigurationError`."""
+        return OwnProducer(self.app, emit=self.bus.emit, on_death=self.worker_died)
 
     def route(self, spec: HandlerSpec, letters: Letters, outputs: Outputs | None = None) -> Route:
         """Return a handler with its lanes and workers."""

@@ -41,6 +41,7 @@ def snapshot_of(runtime: Runtime, state: str) -> Snapshot:
         poll_gap_s=runtime.poll_gap_s,
         token_valid_s=None if tokens is None else tokens.valid_s,
         unacknowledged_outputs=None if outputs is None else outputs.count(),
+        unacknowledged_messages=runtime.ways_out.messages.count(),
         **runtime.totals(),
     )
 

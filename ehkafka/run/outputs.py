@@ -12,7 +12,9 @@ from ehkafka.endpoint.keys.watch import CredentialWatch
 from ehkafka.errors import EndpointError
 from ehkafka.events import OutputProducerReplaced, OutputsSentInVain
 from ehkafka.handlers.spec import is_batch
+from ehkafka.outputs.answers import busy_codes
 from ehkafka.outputs.book import OutputBook
+from ehkafka.outputs.kinds import TopicKinds
 from ehkafka.outputs.outlet import Outlet
 from ehkafka.outputs.properties import output_bytes_max, output_properties
 from ehkafka.outputs.sender import OutputSender
@@ -46,6 +48,7 @@ class Outputs:
         self._emit = emit
         self._on_death = on_death
         self.book = OutputBook()
+        self._kinds = TopicKinds((spec.to for spec in app.specs), emit)
         # The app stops because of an output or of its sender: nobody waits for acknowledgements. Set once, by
         # the thread that decides on it.
         self._has_failed = False
@@ -59,6 +62,7 @@ class Outputs:
             emit=emit,
             on_death=self._died,
             clock=app.clock.now_s,
+            busy=busy_codes(is_event_hubs=app.endpoint.is_event_hubs),
         )
 
     def outlet(
@@ -78,11 +82,12 @@ class Outputs:
             self.book,
             handler=spec.name,
             topics=spec.to,
-            bytes_max=output_bytes_max(self._app.endpoint, self._app.settings.consumer),
+            bytes_max=output_bytes_max(self._app.endpoint, self._app.settings),
             before_next=spec.acknowledged == "before_next",
             is_async=spec.is_async and not is_batch(spec),
             report=_sent_in_vain,
             emit=self._emit,
+            kinds=self._kinds,
         )
         self._rules[outlet] = RefusedOutputs(
             handler=spec.name,
@@ -149,7 +154,7 @@ class Outputs:
                     "Handlers have outputs, and this broker gives no producer ids (InitProducerId), without "
                     "which their order cannot be kept. Use a broker that does, such as Kafka 0.11 or later."
                 )
-            properties = output_properties(app.endpoint, app.settings.consumer, gapless=gapless)
+            properties = output_properties(app.endpoint, app.settings, gapless=gapless)
             return open_producer(properties, **callbacks._asdict())
 
         return LetterProducer(

@@ -83,7 +83,7 @@ class Runtime:
             stop_from_child=self._stop_from_child,
         )
         letters, outputs = assembly.letters(), assembly.outputs()
-        self._letters = WaysOut(letters, outputs)
+        self.ways_out = WaysOut(letters, outputs, assembly.messages())
         self._routes = [assembly.route(spec, letters, outputs) for spec in app.specs]
         self._logs = LogIdentity(app, self.bus, on_death=self._worker_died)
         self.mirroring = Mirroring(app, self.bus)
@@ -124,14 +124,14 @@ class Runtime:
                 self.context.positions.first_counts.begin(self._reach.partitions)
                 self._reset()
                 on_reached()
-                self._letters.start()
+                self.ways_out.start()
                 self._start_workers()
                 self.mirroring.start()
             except BaseException:
                 consumer.close()
                 raise
         except BaseException:
-            self._letters.stop(LETTERS_S)
+            self.ways_out.stop(LETTERS_S)
             self._stop_token_events()
             self._stop_jumps()
             self.bus.close(1.0)
@@ -168,7 +168,7 @@ class Runtime:
 
     def owns(self, thread: threading.Thread) -> bool:
         """Tell whether a thread is one of this run's: it must not wait for the run's end."""
-        ours = [self.context.hook_threads.owns, self.bus.owns, self._letters.owns, self.mirroring.owns]
+        ours = [self.context.hook_threads.owns, self.bus.owns, self.ways_out.owns, self.mirroring.owns]
         ours += [self._credential.owns, *(route.workers.owns for route in self._routes)]
         if self.app.endpoint.tokens is not None:
             ours.append(self.app.endpoint.tokens.owns)
@@ -264,7 +264,7 @@ class Runtime:
         of_tokens = tokens.problem if tokens else None
         found = (self._connection.problem, self._credential.problem, of_tokens, self.mirroring.problem)
         yield from (problem for problem in found if problem is not None)
-        yield from self._letters.problems()
+        yield from self.ways_out.problems()
         if (hanging := self.context.hook_threads.problem) is not None:
             yield hanging
 
@@ -314,7 +314,7 @@ class Runtime:
         """Wake all that sleep until some time. The poll thread comes by itself, within its longest wait."""
         for route in self._routes:
             route.exchange.wake_all()
-        self._letters.wake()
+        self.ways_out.wake()
 
     def _start_workers(self) -> None:
         started: list[Route] = []
@@ -377,7 +377,7 @@ class Runtime:
             self.fail(EngineError(f"The stop failed: {error!r}. Please report it."))
         finally:
             self.loop.by_hand.close()
-            self._letters.stop(LETTERS_S)
+            self.ways_out.stop(LETTERS_S)
             self.mirroring.stop(deadline_s=request.deadline_s, at_once=self._exit_now.is_set())
             self._logs.stop()
             self._credential.stop()
@@ -398,7 +398,7 @@ class Runtime:
     def _check_slowly(self) -> None:
         self._watch.check()
         self._reports.check()
-        self._letters.check()
+        self.ways_out.check()
         self._credential.apply()
         for route in self._routes:
             if isinstance(route.workers, Checking):

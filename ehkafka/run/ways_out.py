@@ -1,4 +1,4 @@
-"""All that a run writes to topics, dead letters and outputs: started, watched and stopped together."""
+"""All that a run writes to topics: dead letters, outputs, and what `app.producer` sends."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ if TYPE_CHECKING:
 
     from ehkafka.recovery.letters.letters import Letters
     from ehkafka.run.outputs import Outputs
+    from ehkafka.run.own_producer import OwnProducer
 
 
 class WaysOut:
-    """Letters, and outputs where handlers have any."""
+    """Letters, outputs where handlers have any, and messages, which the app itself opens and closes."""
 
-    def __init__(self, letters: Letters, outputs: Outputs | None) -> None:
+    def __init__(self, letters: Letters, outputs: Outputs | None, messages: OwnProducer) -> None:
         self._letters = letters
         self._outputs = outputs
+        self.messages = messages
 
     def start(self) -> None:
         """Open what is needed. Raises `ConfigurationError` or `EndpointError` for what is refused."""
@@ -44,7 +46,11 @@ class WaysOut:
         yield from self._letters.problems()
         if self._outputs is not None and (problem := self._outputs.problem) is not None:
             yield problem
+        if (problem := self.messages.problem) is not None:
+            yield problem
 
     def owns(self, thread: threading.Thread) -> bool:
         """Tell whether a thread is one of those that write."""
-        return self._letters.owns(thread) or (self._outputs is not None and self._outputs.owns(thread))
+        if self._letters.owns(thread) or self.messages.owns(thread):
+            return True
+        return self._outputs is not None and self._outputs.owns(thread)

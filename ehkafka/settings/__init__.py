@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from ehkafka.settings.settings import (
     MEANINGS,
+    PROPERTIES,
     Assignor,
     Drain,
     OnForeignMetadata,
@@ -22,6 +23,7 @@ from ehkafka.settings.settings import (
 
 __all__ = [
     "MEANINGS",
+    "PROPERTIES",
     "Assignor",
     "Drain",
     "OnForeignMetadata",

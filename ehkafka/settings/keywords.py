@@ -145,3 +145,8 @@ class AppSettings(TypedDict, total=False):
 
     consumer: Mapping[str, Any]
     """Default `{}`: librdkafka's properties."""
+
+    producer: Mapping[str, Any]
+    """Default `{}`: librdkafka's properties for the producers of outputs and of `app.producer`, such as
+    `partitioner` (`"murmur2_random"` if not set), `linger.ms`, `compression.type`.
+    """

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from types import MappingProxyType
-from typing import Any, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 from ehkafka.errors import ConfigurationError
 from ehkafka.settings.reset_name import check_reset
@@ -21,6 +21,9 @@ OnParkedFull = Literal["pause_partition", "dead_letter", "stop"]
 OnForeignMetadata = Literal["ignore", "fail"]
 OnNoGroupOffsets = Literal["mirror", "start", "fail"]
 Drain = Literal["started", "all", "running"]
+
+PROPERTIES: Final = ("consumer", "producer")
+"""The settings that are properties of librdkafka, each of them a mapping."""
 
 # Beyond these a number is a mistake of units; timers and counters of the system take more.
 _SECONDS_MAX = 366 * 86_400
@@ -105,6 +108,8 @@ class Settings:
     Client
 
     - `consumer` (default `{}`): librdkafka's properties.
+    - `producer` (default `{}`): librdkafka's properties for the producers of outputs and of `app.producer`,
+      such as `partitioner` (`"murmur2_random"` if not set), `linger.ms`, `compression.type`.
     """
 
     group: str
@@ -136,11 +141,11 @@ class Settings:
     report_interval_s: float = 60.0
     # Shown in no form, nor pickled: a password may be among them. Any mapping may be given.
     consumer: Mapping[str, Any] = field(default_factory=dict)
+    producer: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Refuse values that cannot work. Raises `ConfigurationError`."""
-        if isinstance(self.consumer, Mapping):  # else it is refused where the properties are read
-            object.__setattr__(self, "consumer", HiddenProperties(self.consumer))
+        _hide_properties(self)
         positive = (
             "backlog_records_max", "backlog_bytes_max", "consume_records_max",
             "parked_records_max", "parked_bytes_max", "connect_s", "stuck_s", "idle_s",
@@ -222,6 +227,7 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
         "idle_s": "silence of a partition until on_idle is called",
         "report_interval_s": "between two lines of the log on what each handler does; 0 for none",
         "consumer": "librdkafka's properties, see the section of their own",
+        "producer": "the same for the producers of outputs and of app.producer",
     }
 )
 """What each setting decides, in one line."""
@@ -252,6 +258,13 @@ def check_max_age(max_age: Any) -> None:
         raise ConfigurationError(
             f"max_age={max_age!r}: it must be a timedelta above zero, or None for no limit."
         )
+
+
+def _hide_properties(settings: Settings) -> None:
+    for name in PROPERTIES:
+        given = getattr(settings, name)
+        if isinstance(given, Mapping):  # else it is refused where the properties are read
+            object.__setattr__(settings, name, HiddenProperties(given))
 
 
 def _require(settings: Settings, name: str, *, least: float, strictly: bool) -> None:

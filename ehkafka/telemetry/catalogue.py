@@ -216,6 +216,12 @@ APP: tuple[Metric[Snapshot], ...] = (
         "Outputs that handlers have sent and the broker has not acknowledged.",
         lambda s: s.unacknowledged_outputs,
     ),
+    _of_app(
+        "ehkafka_unacknowledged_messages",
+        "gauge",
+        "Messages that app.producer was given and the broker has not acknowledged.",
+        lambda s: s.unacknowledged_messages,
+    ),
 )
 
 HANDLER: tuple[Metric[HandlerSnapshot], ...] = (

@@ -184,6 +184,8 @@ class Snapshot:
     token_valid_s: float | None = None
     # What handlers have sent and the broker has not acknowledged; None where no handler sends anything.
     unacknowledged_outputs: int | None = None
+    # What `app.producer` was given and has no answer; None where it was given nothing yet.
+    unacknowledged_messages: int | None = None
 
     @classmethod
     def empty(cls, group: str, endpoint: str, state: str, taken_at_s: float) -> Snapshot:

@@ -105,6 +105,8 @@ OWNERS = {
         "recovery.letters.topics",
         "recovery.letters.producer",
         "redrive",
+        "outputs.answers",
+        "outputs.message_sender",
         "outputs.sender",
         "run",
         "intake",

@@ -150,7 +150,7 @@ def test_the_file_of_the_help_is_taken(tmp_path: Path, monkeypatch: pytest.Monke
     text = re.search(r"A file:\n(.*?)\n\n", shown, re.DOTALL)
     assert text is not None
     assert [line.split()[0] for line in text[1].splitlines() if "[" in line] == [
-        *("[app]", "[endpoint]", "[endpoint.properties]", "[consumer]")
+        *("[app]", "[endpoint]", "[endpoint.properties]", "[consumer]", "[producer]")
     ]
     monkeypatch.delenv("EHKAFKA_BOOTSTRAP", raising=False)
     monkeypatch.chdir(tmp_path)

@@ -84,6 +84,31 @@ def test_consumer_properties_have_the_same_precedence_under_any_name(monkeypatch
     assert found["client.rack"] == "code"
 
 
+def test_producer_properties_are_laid_over_one_another_as_the_consumers_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Flag over variable over file over code, each with its origin; the other table is left alone."""
+    write('[producer]\nlinger.ms = 2\n"compression.type" = "gzip"\nbatch.size = 2')
+    monkeypatch.setenv("EHKAFKA_PRODUCER_COMPRESSION_TYPE", "none")
+    monkeypatch.setenv("EHKAFKA_PRODUCER_LINGER_MS", "3")
+    app = configured("producer.queue.buffering.max.ms=4", producer={"partitioner": "fnv1a", "batch.size": 1})
+    assert app.settings.producer == {
+        "linger.ms": "4",
+        "compression.type": "none",
+        "batch.size": 2,
+        "partitioner": "fnv1a",
+    }
+    assert app.settings.consumer == {}
+    found = {
+        each.name: (each.value, each.origin) for each in app.configuration() if each.section == "producer"
+    }
+    assert found["linger.ms"] == ("4", "--set producer.queue.buffering.max.ms")
+    assert found["compression.type"] == ("none", "EHKAFKA_PRODUCER_COMPRESSION_TYPE")
+    assert found["batch.size"] == (2, "ehkafka.toml: producer.batch.size")
+    assert found["partitioner"] == ("fnv1a", "code")
+    assert found["message.timeout.ms"] == (120_000, "default")
+
+
 def test_settings_that_contradict_alone_may_agree_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only the whole is judged: the file's limit fits the variable's, not the default."""
     write("[app]\nbacklog_records_max = 500")

@@ -31,6 +31,7 @@ ELSEWHERE = {
     "ehkafka_token_valid_seconds",  # tests/endpoint/test_token_source.py
     "ehkafka_standstill_seconds",  # tests/integration
     "ehkafka_unacknowledged_outputs",  # test_app_outputs_shown.py
+    "ehkafka_unacknowledged_messages",  # test_app_producer.py
 }
 
 

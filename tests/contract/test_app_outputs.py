@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import ehkafka
-from ehkafka.events import OutputRefused
+from ehkafka.events import OutputProducerReplaced, OutputRefused
 from ehkafka.testing import ApiKey
 
 KEYS = ("a", "b", "c")
@@ -333,3 +333,39 @@ def test_a_send_without_to_is_an_error(out: Any) -> None:
     assert app.wait(10.0)
     with pytest.raises(ehkafka.errors.HandlerFailedError, match="to="):
         app.stop()
+
+
+def test_a_broker_that_throttles_by_refusals_loses_and_skips_nothing(
+    out: Any, gated: Any, events: Any, wait_for: Any, read_topic: Any
+) -> None:
+    """What it refuses to throttle is no refusal: the same goes out again later, and no policy is asked."""
+    out.produce(" ".join(KEYS * 50))
+    app = sending(out, gated, retry=ehkafka.Retry(attempts=1), on_failure=ehkafka.Skip())
+    app.add_hook(events)
+    app.start()
+    out.broker.fail_next(ApiKey.PRODUCE, 89)
+    gated.gate.set()
+    found = pairs(read_topic("out", 150))
+    wait_for(lambda: out.committed() == 150)
+    assert sorted(number for _, number in found) == list(range(150))
+    assert in_order(found)
+    assert events.of(OutputRefused) == []
+    (replaced,) = events.of(OutputProducerReplaced)
+    assert "THROTTLING_QUOTA_EXCEEDED" in replaced.reason
+    assert replaced.wait_s > 0.0
+    app.stop()
+
+
+def test_an_output_has_its_records_key_or_the_partition_key_of_an_amqp_producer(
+    out: Any, wait_for: Any, read_topic: Any
+) -> None:
+    """Events of AMQP have no key; as text or as AMQP's own encoding it is the same one."""
+    app = sending(out, by_thread)
+    app.start()
+    out.produce("own")
+    for header in (b"amqp", b"\xa1\x04amqp"):
+        out.broker.produce("t", [(None, b"x")], headers={"x-opt-partition-key": header}, partition=0)
+    out.produce("-")
+    found = sorted(pairs(read_topic("out", 4)), key=lambda one: one[1])
+    assert found == [(b"own", 0), (b"amqp", 1), (b"amqp", 2), (None, 3)]
+    app.stop()

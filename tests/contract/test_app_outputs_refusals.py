@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+import ehkafka
 from ehkafka.errors import ConfigurationError
+from ehkafka.events import OutputKindsDiffer
 
 
 def test_two_codecs_for_one_topic_end_the_start(lab: Any) -> None:
@@ -35,3 +37,32 @@ def test_outputs_on_spark_are_refused(lab: Any) -> None:
     without = lab.app(lambda record: None)
     with pytest.raises(ConfigurationError, match="On Spark, history="):
         without.run_on_spark(None)
+
+
+def test_two_kinds_that_only_sending_shows_are_reported_once(lab: Any, events: Any, wait_for: Any) -> None:
+    """Also of a topic that is not the first of a handler's; bytes may be JSON, so nothing is refused."""
+    lab.broker.create_topic("out", 1)
+    lab.broker.create_topic("own", 1)
+    app = lab.app(None)
+    app.add_hook(events)
+
+    @app.handler("t", to=["own", "out"])
+    def by_send(record: Any) -> ehkafka.Send:
+        return ehkafka.Send(b"{}", topic="out")
+
+    @app.handler("u", to="out")
+    def by_value(record: Any) -> Any:
+        return {}
+
+    app.start()
+    lab.produce("a b")
+    lab.produce("a b", topic="u")
+    wait_for(lambda: app.snapshot().finished_records == 4 and not app.snapshot().unacknowledged_outputs)
+    wait_for(lambda: events.of(OutputKindsDiffer))
+    (found,) = events.of(OutputKindsDiffer)
+    assert found.to == "out"
+    assert {(found.handler, found.kind), (found.other_handler, found.other_kind)} == {
+        ("by_send", "bytes"),
+        ("by_value", "JSON"),
+    }
+    app.stop()

@@ -72,6 +72,7 @@ ONE = Snapshot(
     poll_gap_s=0.3,
     token_valid_s=90.0,
     unacknowledged_outputs=8,
+    unacknowledged_messages=7,
 )
 
 
@@ -152,7 +153,7 @@ def test_handlers_stand_once_with_what_all_members_did() -> None:
     assert (both.workers, both.attempts, both.call_counts) == (12, {"finished": 18, "held": 3}, (10, 4))
     assert (both.calls_s, one.handler, one.workers) == (1.0, "other", 4)
     assert (total.poll_gap_s, total.token_valid_s) == (2.0, 30.0)
-    assert total.unacknowledged_outputs == 24
+    assert (total.unacknowledged_outputs, total.unacknowledged_messages) == (24, 21)
 
 
 def test_lag_is_unknown_where_a_member_cannot_know_it() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 from confluent_kafka import KafkaError
 
 from ehkafka.lanes.assignment import Assignment
+from ehkafka.outputs.answers import busy_codes
 from ehkafka.outputs.book import OutputBook
 from ehkafka.outputs.claim import Claim, Output
 from ehkafka.outputs.sender import OutputSender
@@ -57,6 +58,7 @@ class Producer:
     def __init__(self) -> None:
         self.clients = [Client()]
         self.faults: list[bool] = []
+        self.waits: list[bool] = []
         self.is_lost = False
         self.problem = None
 
@@ -69,10 +71,11 @@ class Producer:
         """Take back what was not answered."""
         self.clients[-1].answer(len(self.clients[-1].sent), KafkaError._PURGE_INFLIGHT)
 
-    def renew(self, *, is_fault: bool = True) -> None:
+    def renew(self, *, is_fault: bool = True, waits: bool = False) -> None:
         """Give it up, and be open again."""
         self.give_up(0.0)
         self.faults.append(is_fault)
+        self.waits.append(waits)
         self.is_lost = False
         self.clients.append(Client())
 
@@ -106,6 +109,7 @@ class Bench:
             judge_of=lambda _output: self.judge,
             emit=lambda _event: None,
             on_death=lambda _error: None,
+            busy=busy_codes(is_event_hubs=True),
         )
         if at_once:
             self.sender._first_answers.holds = lambda _output: False  # type: ignore[method-assign]

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 from confluent_kafka import KafkaError
 
+from ehkafka.outputs.answers import busy_codes
 from ehkafka.outputs.claim import Claim, Output
 from ehkafka.outputs.refusals import Refusals
 from ehkafka.outputs.sender import OutputSender
 from tests.outputs.sender_bench import GAPLESS, REFUSED, Bench, Report
-
-if TYPE_CHECKING:
-    import pytest
 
 
 def refuse_one(bench: Bench) -> tuple[str, str]:
@@ -206,3 +202,43 @@ def test_mutant_an_earlier_one_waits_behind_the_refused_one(
     """The later one would be written first."""
     monkeypatch.setattr(Refusals, "is_earlier", lambda *_: False)
     assert lose_one_before_a_refused_one(bench) == ("", "a1")
+
+
+@pytest.mark.parametrize("code", [KafkaError.THROTTLING_QUOTA_EXCEEDED, KafkaError.POLICY_VIOLATION])
+def test_what_a_broker_refuses_to_throttle_goes_out_again_as_it_was(bench: Bench, code: int) -> None:
+    """By the next producer after a wait, in its order; nobody is asked, and nothing goes alone."""
+    bench.add("a0 b1 a2")
+    bench.turn()
+    bench.main.client.answer(1, code)
+    bench.main.client.answer(2, GAPLESS)
+    bench.turn(2)
+    assert bench.main.client.values() == "a0 b1 a2"
+    assert bench.main.waits == [True]
+    assert (bench.judged, bench.second.client.sent, bench.waiting) == ([], [], {0, 1, 2})
+
+
+def test_a_policy_violation_elsewhere_than_on_event_hubs_is_a_refusal(bench: Bench) -> None:
+    """There a broker's policy forbids the message."""
+    bench.sender._busy = busy_codes(is_event_hubs=False)
+    bench.add("a0")
+    bench.turn()
+    bench.main.client.answer(1, KafkaError.POLICY_VIOLATION)
+    bench.turn()
+    assert bench.second.client.values() == "a0"
+
+
+def test_a_refused_output_that_is_throttled_waits_longer_each_time_and_counts_no_try(bench: Bench) -> None:
+    """Its handler is asked when it is refused for what it is."""
+    now_s = 0.0
+    bench.sender._clock = lambda: now_s
+    refuse_one(bench)
+    for due_s in (0.5, 1.5):
+        bench.second.client.answer(1, KafkaError.POLICY_VIOLATION)
+        now_s = due_s - 0.1
+        bench.turn(2)
+        assert bench.second.client.values() == ""
+        now_s = due_s
+        bench.turn()
+        assert bench.second.client.values() == "a0"
+    bench.second.client.answer(1, REFUSED)
+    assert [attempt for _, attempt, _ in bench.judged] == [1]

@@ -97,6 +97,23 @@ EXAMPLES: list[tuple[events.Event, list[str]]] = [
         events.OutputProducerReplaced("the id is unknown.", 2.0),
         ["replaced in 2 s", "the id is unknown. Outputs", "sent again, in their order"],
     ),
+    (
+        events.OutputKindsDiffer("alerts", "one", "JSON", "two", "bytes"),
+        ["topic alerts", "one sends JSON", "two sends bytes", "topic of its own"],
+    ),
+    (
+        events.OutputThrottled("alerts", "POLICY_VIOLATION: too much.", 2.0),
+        ["alerts", "2 s", "no attempt", "POLICY_VIOLATION"],
+    ),
+    (
+        events.MessageNotDelivered("audit", "MSG_TIMED_OUT: away."),
+        ["app.producer", "audit", "MSG_TIMED_OUT: away."],
+    ),
+    (
+        events.MessageProducerReplaced("the id is unknown.", 2.0),
+        ["app.producer", "2 s", "the id is unknown", "sent again"],
+    ),
+    (events.MessageProblem("no token", 2.0), ["app.producer wait", "no token", "2 s"]),
     (events.OutputProblem("the broker is away", 2.0), ["Outputs wait", "the broker is away", "2 s"]),
     (
         events.DeadLetterProducerReplaced("the id is unknown.", 2.0),

@@ -1,4 +1,4 @@
-"""Reads settings from a TOML file: [app], [endpoint], [endpoint.properties], [consumer] and [handlers.NAME].
+"""Reads settings from a TOML file: its tables [app], [endpoint], [consumer], [producer], [handlers.NAME].
 
 Opens the one file once, for it may be a pipe, on the main thread, before the app is imported. It refuses what
 it does not know, and warns when others on the machine can read a secret in it. No error repeats a value that
@@ -18,13 +18,14 @@ from ehkafka.app.configuration import ENDPOINT_KEYS, is_secret, shown
 from ehkafka.cli.settings.layer import NAMES, HandlerValue, Layer, close_to
 from ehkafka.cli.settings.unasked import check_unasked
 from ehkafka.errors import ConfigurationError
+from ehkafka.settings import PROPERTIES
 from ehkafka.wording import ended
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 DEFAULT_FILE = Path("ehkafka.toml")
-_TABLES = ("app", "endpoint", "consumer", "handlers")
+_TABLES = ("app", "endpoint", *PROPERTIES, "handlers")
 _SECRET_KEYS = ("connection_string",)
 # A settings file has a page of text. More than this is another file, or a stream without an end.
 BYTES_MAX = 1024 * 1024
@@ -59,7 +60,7 @@ def _layer(path: Path, tables: dict[str, Any]) -> Layer:
         raise ConfigurationError(f"{path}: endpoint.properties is not a table; write [endpoint.properties].")
     layer = Layer(
         settings=_app_settings(path, tables["app"]),
-        consumer=_properties(path, "consumer", tables["consumer"]),
+        **{name: _properties(path, name, tables[name]) for name in PROPERTIES},
         endpoint=_endpoint_settings(path, endpoint),
         properties=_properties(path, "endpoint.properties", properties),
         handlers=_of_handlers(path, tables["handlers"]),
@@ -105,8 +106,8 @@ def _unreadable(words: str) -> ConfigurationError:
 
 def _app_settings(path: Path, table: Mapping[str, Any]) -> dict[str, Any]:
     for name in table:
-        if name == "consumer":
-            raise ConfigurationError(f"{path}: app.consumer is not a setting; write a table [consumer].")
+        if name in PROPERTIES:
+            raise ConfigurationError(f"{path}: app.{name} is not a setting; write a table [{name}].")
         if name not in NAMES:
             raise ConfigurationError(
                 ended(f"{path}: there is no setting app.{name}{_of_one(name) or close_to(name, NAMES)}")
@@ -166,7 +167,8 @@ def _scalar(path: Path, key: str, name: str, value: Any) -> Any:
 
 def _name_origins(path: Path, layer: Layer) -> None:
     layer.origins.update({name: f"{path}: app.{name}" for name in layer.settings})
-    layer.origins.update({f"consumer.{name}": f"{path}: consumer.{name}" for name in layer.consumer})
+    for table in PROPERTIES:
+        layer.origins.update({f"{table}.{name}": f"{path}: {table}.{name}" for name in layer.table(table)})
     of_endpoint = (*layer.endpoint, *(f"properties.{name}" for name in layer.properties))
     layer.origins.update({f"endpoint.{name}": f"{path}: endpoint.{name}" for name in of_endpoint})
 
@@ -176,7 +178,8 @@ def _warn_of_secrets(path: Path, layer: Layer, mode: int) -> None:
     secret += [
         f"endpoint.properties.{name}" for name, value in layer.properties.items() if is_secret(name, value)
     ]
-    secret += [f"consumer.{name}" for name, value in layer.consumer.items() if is_secret(name, value)]
+    for table in PROPERTIES:
+        secret += [f"{table}.{name}" for name, value in layer.table(table).items() if is_secret(name, value)]
     if secret and stat.S_ISREG(mode) and mode & stat.S_IROTH:
         logging.getLogger("ehkafka").warning(
             "%s holds a secret (%s) and everybody on this machine can read it. Run chmod 600 on it, or"

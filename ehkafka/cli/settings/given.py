@@ -20,6 +20,7 @@ from ehkafka.cli.settings.layer import Layer
 from ehkafka.cli.settings.unasked import check_credentials, names_broker
 from ehkafka.cli.settings.variables import CONFIG_VARIABLE, read_environment, read_flags
 from ehkafka.errors import ConfigurationError
+from ehkafka.settings import PROPERTIES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -51,7 +52,8 @@ class Given:
         if unasked and is_replaced:
             _drop_properties(below, file)
         given = cls(_over((below, *above)), file, unasked and names_broker(below) and not is_replaced)
-        given.check_login(given.layer.consumer, "consumer.")
+        for table in PROPERTIES:
+            given.check_login(given.layer.table(table), f"{table}.")
         given.check_login(given.layer.properties, "endpoint.properties.")
         return given
 
@@ -66,15 +68,17 @@ class Given:
         endpoint = self._endpoint_for(app)
         origins = {**self.layer.origins, "endpoint": self.endpoint_origin}
         handlers = self._handlers_of(app, origins)
-        if endpoint is None and not (self.layer.settings or self.layer.consumer or handlers):
+        if endpoint is None and not (
+            self.layer.settings or handlers or any(map(self.layer.table, PROPERTIES))
+        ):
             return
         if endpoint is not None:
             # What the code says of a login, it says of a broker that it expects.
-            kept = in_one_spelling(app.settings.consumer, "App(consumer=…)")
-            self.check_login(
-                {name: value for name, value in kept.items() if name not in self.layer.consumer}, "code."
-            )
-        settings = {**self.layer.settings, "consumer": self.layer.consumer}
+            for table in PROPERTIES:
+                kept = in_one_spelling(getattr(app.settings, table), f"App({table}=…)")
+                laid = self.layer.table(table)
+                self.check_login({name: value for name, value in kept.items() if name not in laid}, "code.")
+        settings = {**self.layer.settings, **{table: self.layer.table(table) for table in PROPERTIES}}
         app.configure(endpoint=endpoint, handlers=handlers, origins=origins, **settings)
 
     def _handlers_of(self, app: App, origins: dict[str, str]) -> dict[str, dict[str, Any]]:
@@ -152,11 +156,12 @@ def _over(layers: Iterable[Layer]) -> Layer:
         _replace_endpoint(result, layer)
         result.settings.update(layer.settings)
         result.handlers.extend(layer.handlers)
-        of_properties = ("consumer.", "endpoint.properties.")
+        of_properties = (*(f"{table}." for table in PROPERTIES), "endpoint.properties.")
         result.origins.update(
             {name: origin for name, origin in layer.origins.items() if not name.startswith(of_properties)}
         )
-        _lay(result, result.consumer, layer, layer.consumer, "consumer")
+        for table in PROPERTIES:
+            _lay(result, result.table(table), layer, layer.table(table), table)
         _lay(result, result.properties, layer, layer.properties, "endpoint.properties")
     return result
 

@@ -9,7 +9,7 @@ import difflib
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from ehkafka.settings import Settings
+from ehkafka.settings import PROPERTIES, Settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 PREFIX: Final = "EHKAFKA_"
 """What all variables begin with."""
 
-# `consumer` has a table of its own.
-NAMES: Final = tuple(field.name for field in fields(Settings) if field.name != "consumer")
+# Properties have tables of their own.
+NAMES: Final = tuple(field.name for field in fields(Settings) if field.name not in PROPERTIES)
 
 
 class HandlerValue(NamedTuple):
@@ -44,10 +44,15 @@ class Layer:
 
     settings: dict[str, Any] = field(default_factory=dict)
     consumer: dict[str, Any] = field(default_factory=dict, repr=False)
+    producer: dict[str, Any] = field(default_factory=dict, repr=False)
     endpoint: dict[str, str] = field(default_factory=dict, repr=False)
     properties: dict[str, Any] = field(default_factory=dict, repr=False)
     handlers: list[HandlerValue] = field(default_factory=list, repr=False)
     origins: dict[str, str] = field(default_factory=dict)
+
+    def table(self, name: str) -> dict[str, Any]:
+        """Return the properties that are the setting of this name, one of `settings.PROPERTIES`."""
+        return {"consumer": self.consumer, "producer": self.producer}[name]
 
 
 def close_to(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:

@@ -24,7 +24,7 @@ from ehkafka.wording import ended
 
 
 def _types() -> dict[str, Any]:
-    """Return each setting's type, read from the dataclass; `consumer` has a table of its own."""
+    """Return each setting's type, read from the dataclass; properties have tables of their own."""
     # Its types for the checker alone are not among its globals.
     hints = get_type_hints(Settings, localns=vars(collections.abc))
     types = {name: _readable(hints[name]) for name in NAMES}

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ehkafka.app.configuration import ENDPOINT_WAYS, in_one_spelling, is_secret
 from ehkafka.errors import ConfigurationError
+from ehkafka.settings import PROPERTIES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -43,7 +44,7 @@ _OWN_MECHANISMS = {"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"}
 
 def check_unasked(path: Path, layer: Layer) -> None:
     """Refuse what the file may say only when it was named. Raises `ConfigurationError`, without a value."""
-    tables = {"endpoint.properties": layer.properties, "consumer": layer.consumer}
+    tables = {"endpoint.properties": layer.properties, **{one: layer.table(one) for one in PROPERTIES}}
     for table, properties in tables.items():
         for name, value in in_one_spelling(properties, f"{path}: {table}").items():
             if not _may_say(name, value, is_own=table == "endpoint.properties"):

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from ehkafka.app.configuration import ENDPOINT_KEYS, is_secret, property_name, read_variables
 from ehkafka.cli.settings.layer import NAMES, PREFIX, Layer, close_to
 from ehkafka.errors import ConfigurationError
+from ehkafka.settings import PROPERTIES
 from ehkafka.wording import ended
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from ehkafka.cli.settings.layer import HandlerValue
 
 CONFIG_VARIABLE = f"{PREFIX}CONFIG"
-_CONSUMER = f"{PREFIX}CONSUMER_"
+_OF_CLIENTS = {table: f"{PREFIX}{table.upper()}_" for table in PROPERTIES}
 _PROPERTY = f"{PREFIX}PROPERTY_"
 _HANDLER = f"{PREFIX}HANDLER_"
 # Of the tests and the demo broker's download, not of an app.
@@ -79,10 +80,10 @@ def read_environment() -> Layer:
     layer = Layer()
     _read_settings(layer)
     for variable, text in os.environ.items():
-        if variable.startswith(_CONSUMER) and text:
-            name = property_name(variable.removeprefix(_CONSUMER))
-            layer.consumer[name] = text
-            layer.origins[f"consumer.{name}"] = variable
+        if (table := _table_of(variable)) is not None and text:
+            name = property_name(variable.removeprefix(_OF_CLIENTS[table]))
+            layer.table(table)[name] = text
+            layer.origins[f"{table}.{name}"] = variable
         elif variable.startswith(_HANDLER) and text and not _KUBERNETES.search(variable):
             from ehkafka.cli.settings.handlers import from_variable  # noqa: PLC0415 - few have any
 
@@ -109,6 +110,10 @@ def _read_settings(layer: Layer) -> None:
         layer.origins[name] = origin
 
 
+def _table_of(variable: str) -> str | None:
+    return next((table for table, start in _OF_CLIENTS.items() if variable.startswith(start)), None)
+
+
 def _variable_of(name: str) -> str:
     return _PROPERTY + name.upper().replace(".", "_")
 
@@ -120,8 +125,8 @@ def read_flags(assignments: Iterable[str]) -> Layer:
         name, equals, text = assignment.partition("=")
         if not equals:
             raise ConfigurationError("--set takes NAME=VALUE, for instance --set drain_s=20.")
-        if name.startswith("consumer."):
-            _set_property(layer, name, text)
+        if (table := name.partition(".")[0]) in PROPERTIES and table != name:
+            _set_property(layer, table, name, text)
             continue
         if name not in NAMES:
             layer.handlers.append(_set_option(name, text))
@@ -142,13 +147,13 @@ def _set_option(name: str, text: str) -> HandlerValue:
     raise ConfigurationError(ended(f"--set: there is no setting {_named(name)}{meant}"))
 
 
-def _set_property(layer: Layer, name: str, text: Any) -> None:
+def _set_property(layer: Layer, table: str, name: str, text: Any) -> None:
     if is_secret(name, text):
         raise ConfigurationError(
             f"--set {name} is refused: everybody on this machine can read a command line."
-            f" Use a variable, {_CONSUMER}…, or a file."
+            f" Use a variable, {_OF_CLIENTS[table]}…, or a file."
         )
-    layer.consumer[name.removeprefix("consumer.")] = text
+    layer.table(table)[name.removeprefix(f"{table}.")] = text
     layer.origins[name] = f"--set {name}"
 
 
@@ -167,7 +172,7 @@ def _check_names(environ: Mapping[str, str]) -> None:
     for name in sorted(environ):
         if not name.startswith(PREFIX) or name in known | _OTHERS or _KUBERNETES.search(name):
             continue
-        if name.startswith((_CONSUMER, _PROPERTY, _HANDLER)):
+        if name.startswith((*_OF_CLIENTS.values(), _PROPERTY, _HANDLER)):
             continue
         if meant := _of_one(name):
             raise ConfigurationError(f"There is no variable {name}{meant}.")

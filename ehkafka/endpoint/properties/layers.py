@@ -57,6 +57,7 @@ class _Default:
     reason: str
 
 
+_CONSUMER = "App(consumer=…)"
 _CONSUMER_DEFAULTS = (
     # At its default of 1000 a full queue makes any reader wait a second: half the throughput or worse.
     _Default("fetch.queue.backoff.ms", 5, "at librdkafka's 1000 a full queue makes reading wait a second"),
@@ -186,7 +187,7 @@ def explain_consumer(
     reasons = {"client.id": _CLIENT_ID_REASON} | {each.name: each.reason for each in _CONSUMER_DEFAULTS}
     by_layer: dict[Layer, dict[str, str]] = {
         "engine": {rule.name: rule.reason for rule in _consumer_owned(group, assignor, instance_id)},
-        "app": dict.fromkeys(in_one_spelling(overrides, "App(consumer=…)"), ""),
+        "app": dict.fromkeys(in_one_spelling(overrides, _CONSUMER), ""),
         "endpoint": dict.fromkeys(endpoint.client_properties(), "how the endpoint is reached"),
         "default": reasons,
     }
@@ -206,12 +207,15 @@ def _explained(
     return Explained(name, value, layer, reason)
 
 
-def producer_properties(endpoint: Endpoint, overrides: Mapping[str, Any]) -> dict[str, Any]:
+def producer_properties(
+    endpoint: Endpoint, overrides: Mapping[str, Any], origin: str = _CONSUMER
+) -> dict[str, Any]:
     """Return the properties of an idempotent producer for this endpoint, secrets in the clear.
 
-    Raises `ConfigurationError` naming property, value, owner or limit, and the fix.
+    `origin` is where the overrides stand. Raises `ConfigurationError` naming property, value, owner or limit,
+    and the fix.
     """
-    asked = _asked(endpoint, overrides)
+    asked = _asked(endpoint, overrides, origin)
     if "transactional.id" in asked:
         raise refusals.refusal(
             "transactional.id",
@@ -247,7 +251,7 @@ def letter_properties(
     `consumer` are the app's own properties; of these `message.max.bytes` counts here, too. `is_plain` is for
     a broker that gives no producer ids: one request at a time keeps the order instead.
     """
-    given = in_one_spelling(consumer, "App(consumer=…)")
+    given = in_one_spelling(consumer, _CONSUMER)
     of_service = limits.LETTER_BYTES_MAX if endpoint.is_event_hubs else limits.KAFKA_LETTER_BYTES_MAX
     result = {
         LETTER_BYTES: of_service,
@@ -260,9 +264,9 @@ def letter_properties(
     return result
 
 
-def _asked(endpoint: Endpoint, overrides: Mapping[str, Any]) -> dict[str, Any]:
+def _asked(endpoint: Endpoint, overrides: Mapping[str, Any], origin: str = _CONSUMER) -> dict[str, Any]:
     """Return what the endpoint and the user want, in one spelling, the user's word last."""
-    chosen = in_one_spelling(overrides, "App(consumer=…)")
+    chosen = in_one_spelling(overrides, origin)
     connection = endpoint.client_properties()
     refusals.check_connection(connection, chosen)
     result = {**connection, **chosen}

@@ -20,6 +20,7 @@ from ehkafka.events import (
     ConnectionProblem,
     DeadLetterProducerPlain,
     DeadLetterProducerReplaced,
+    Throttled,
 )
 from ehkafka.recovery.letters.replacement import Replacement
 from ehkafka.wording import ended
@@ -27,7 +28,7 @@ from ehkafka.wording import ended
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from confluent_kafka import Producer
+    from confluent_kafka import Producer, ThrottleEvent
 
     from ehkafka.endpoint.keys.watch import CredentialWatch
     from ehkafka.events import Event
@@ -49,11 +50,12 @@ _UNSUPPORTED = KafkaError._UNSUPPORTED_FEATURE  # noqa: SLF001
 
 
 class ClientCallbacks(NamedTuple):
-    """What a client calls: its errors, its statistics, its log."""
+    """What a client calls: its errors, its statistics, its log, what it was throttled."""
 
     error_cb: Callable[[KafkaError], None]
     stats_cb: Callable[[str], None]
     logger: ProducerId
+    throttle_cb: Callable[[ThrottleEvent], None]
 
 
 class LetterProducer:
@@ -67,13 +69,16 @@ class LetterProducer:
         make_watch: Callable[[], CredentialWatch] | None = None,
         of: str = "dead letters",
         replaced: Callable[[str, float], Event] = DeadLetterProducerReplaced,
+        plain: Callable[[str], Event] = DeadLetterProducerPlain,
     ) -> None:
         """`make_watch` gives what follows a rotating credential for one producer.
 
-        `of` says in events whose producer it is, `replaced` makes the one for a replacement.
+        `of` says in events whose producer it is, `replaced` makes the one for a replacement, `plain` the one
+        for a broker that gives no ids.
         """
         self._of = of
         self._replaced = replaced
+        self._plain = plain
         self._open_client = open_client
         self._emit = emit
         self._make_watch = make_watch
@@ -165,13 +170,15 @@ class LetterProducer:
         """Give the producer up, so that each of its letters is answered or can be sent again."""
         self.replace_within(LAST_ANSWERS_S, at_once=False)
 
-    def renew(self, *, is_fault: bool = True) -> None:
+    def renew(self, *, is_fault: bool = True, waits: bool = False) -> None:
         """Give the producer up likewise; the next one is opened at once, if this one was of any use.
 
         So it is where it is given up for what it was to send: waits would only grow, and nothing get better.
+        With `waits` the broker wants less, so it is never at once.
         """
         was_of_use = not self._replacement.replaced
-        self.replace_within(LAST_ANSWERS_S, at_once=was_of_use or not is_fault, counts=is_fault)
+        at_once = (was_of_use or not is_fault) and not waits
+        self.replace_within(LAST_ANSWERS_S, at_once=at_once, counts=is_fault)
 
     def replace_within(self, answers_s: float, *, at_once: bool, counts: bool = True) -> None:
         """Give the producer up after `answers_s` at most, and open the next one at once or after a wait."""
@@ -228,7 +235,7 @@ class LetterProducer:
         # The watch before the client: it must know which key the client has.
         watch = self._make_watch() if self._make_watch is not None else None
         self._id, self._fatal = ProducerId(self._log), None
-        callbacks = ClientCallbacks(self._on_error, self._take_statistics, self._id)
+        callbacks = ClientCallbacks(self._on_error, self._take_statistics, self._id, self._on_throttle)
         self.client = producer = self._open_client(callbacks, self.is_plain)
         self._watch = watch
         if watch is not None:
@@ -245,10 +252,15 @@ class LetterProducer:
             self.failed(error)
             if error.code() == _UNSUPPORTED and not self.is_plain:
                 self.is_plain = True
-                self._emit(DeadLetterProducerPlain(error.str()))
+                self._emit(self._plain(error.str()))
         if self._watch is not None and error.name() == "_AUTHENTICATION":
             self._watch.check_now()
         self._emit(ConnectionProblem(error.name(), f"{self._of}: {describe_error(error)}", fatal=False))
+
+    def _on_throttle(self, event: ThrottleEvent) -> None:
+        # Nothing is to be done: the broker takes the next request when it likes, and one is on its way.
+        if event.throttle_time > 0:
+            self._emit(Throttled(event.broker_name, event.throttle_time))
 
     def _log(self, level: int, line: str) -> None:
         self._emit(ClientLogged(level, line))

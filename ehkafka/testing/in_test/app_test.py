@@ -141,7 +141,10 @@ class TestedApp:
         return found
 
     def outputs(self, topic: str) -> list[Seen]:
-        """Return all records of a topic, whoever sent them. Raises `TopicNotFoundError`."""
+        """Return all records of a topic, whoever sent them. Raises `TopicNotFoundError`.
+
+        What `app.producer` was given by now is waited for.
+        """
         return [seen_of(record) for record in self._read(topic)]
 
     def letters(self, topic: str) -> list[Letter]:
@@ -156,6 +159,7 @@ class TestedApp:
         try:
             if keep:
                 self._sender.flush()
+                self._topics |= self.app._sent_topics(WAIT_S)  # noqa: SLF001 - made for this
                 for topic in sorted(self._topics):
                     # One that a fault of the test keeps away: whoever asks for it later is refused.
                     with contextlib.suppress(EndpointError):
@@ -171,6 +175,7 @@ class TestedApp:
     def _read(self, topic: str) -> list[Any]:
         if not self._is_closed:
             self._sender.flush()
+            self._topics |= self.app._sent_topics(WAIT_S)  # noqa: SLF001 - made for this
         records = self._logs.read(topic)
         self._topics.add(topic)
         return records

@@ -317,6 +317,18 @@ def test_several_handlers_of_which_one_feeds_the_other() -> None:
     assert [one.value for one in t.handled.by("first")] == ["x"]
 
 
+def test_what_the_apps_own_producer_sends_is_seen_in_the_test_and_behind_it() -> None:
+    """Its topics are made as needed, and the last messages are waited for."""
+    app = _app()
+    app.handler("a")(lambda record: app.producer.send("audit", {"seen": record.offset()}) and None)
+    app.on_stop(lambda: app.producer.send("end", b"bye") and None)
+    with run(app) as t:
+        t.send("a", "x")
+        t.wait()
+        assert [one.json() for one in t.outputs("audit")] == [{"seen": 0}]
+    assert [one.value for one in t.outputs("end")] == ["bye"]
+
+
 def test_a_topic_that_no_handler_takes_is_not_waited_for() -> None:
     """It is there to be read."""
     app = _app()

@@ -1,0 +1,52 @@
+"""W17: decoded payloads and outputs, beside bare loops, and beside peers where their Python is given."""
+
+from __future__ import annotations
+
+from _bench_row import OUTPUTS, Row, Side, Topic
+
+KEYS = (10_000, 100, 1)
+RECORDS, SENT_RECORDS = 1_000_000, 500_000
+# FastStream awaits each message: few records show its pace.
+PEER_RECORDS = {"peer_faststream": 5_000, "peer_quix": 50_000}
+PEERS = {"peer_faststream": "FastStream @publisher", "peer_quix": "Quix to_topic"}
+TYPED_TOPICS = {f"json{keys}": Topic(keys, RECORDS, json=True) for keys in KEYS}
+
+
+def typed_rows(*, peers: bool) -> list[Row]:
+    """Return W17's rows; `peers` says whether there is a Python that has their packages."""
+    rows = [_decoded(*decoder) for decoder in (("orjson", "orjson to dict"), ("msgspec", "msgspec struct"))]
+    rows += [_sent(keys) for keys in KEYS]
+    return rows + [_peer(*peer) for peer in PEERS.items()] if peers else rows
+
+
+def _decoded(decoder: str, name: str) -> Row:
+    options = {"records": RECORDS, "decoder": decoder}
+    return Row(
+        f"W17 {name}",
+        Side("engine_typed", "json10000", options),
+        Side("bare_typed", "json10000", options),
+        goal="≥ 0.9 of a bare loop with the same decoder",
+        express=True,
+    )
+
+
+def _sent(keys: int) -> Row:
+    options = {"records": SENT_RECORDS, "to": OUTPUTS}
+    return Row(
+        f"W17 one output for each record, {keys:,} key{'s' * (keys > 1)}",
+        Side("engine_sending", f"json{keys}", options),
+        Side("bare_sending", f"json{keys}", options),
+        goal="≥ 0.5 of a bare consume-produce loop",
+        express=True,
+    )
+
+
+def _peer(measurement: str, name: str) -> Row:
+    options = {"records": PEER_RECORDS[measurement], "to": OUTPUTS}
+    return Row(
+        f"W17 {name}, one output for each record",
+        Side(measurement, "json10000", options, by_peers=True),
+        Side("bare_sending", "json10000", {**options, "records": SENT_RECORDS}),
+        goal="beside it",
+        warm_up=False,
+    )

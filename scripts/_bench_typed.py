@@ -1,0 +1,139 @@
+"""W17: a handler that takes a decoded payload, and one that sends an output for each record.
+
+Beside bare loops with the same decoder, the same client settings, and the same producer settings.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import orjson
+from _bench_bare import BATCH_RECORDS, bare_consumer
+from _bench_engine import make_app, stop_now, time_until
+from _bench_marks import BEGIN, END, mark
+from confluent_kafka import Producer
+
+import ehkafka
+from ehkafka.outputs.properties import output_properties
+from ehkafka.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+# Of librdkafka, for every side: what it gathers before it sends.
+SENDING = {"linger.ms": 5, "batch.num.messages": 10_000, "batch.size": 1_000_000}
+
+
+class Reading(msgspec.Struct):
+    """What the values hold."""
+
+    home: str
+    n: int
+    pad: str
+
+
+def engine_typed(
+    bootstrap: str, topic: str, records: int, *, decoder: str, express: bool | None = None
+) -> dict[str, Any]:
+    """The engine with a handler whose annotation chooses the decoder."""
+
+    def to_dict(reading: dict[str, Any]) -> None:
+        pass
+
+    def to_struct(reading: Reading) -> None:
+        pass
+
+    handle = {"orjson": to_dict, "msgspec": to_struct}[decoder]
+    app = make_app(bootstrap, topic, handle, express=express)
+    app.start()
+    took_s = time_until(app, records)
+    stop_now(app)
+    return {"records": records, "records_per_s": records / took_s}
+
+
+def bare_typed(bootstrap: str, topic: str, records: int, *, decoder: str) -> dict[str, Any]:
+    """One loop that decodes each value; it reads key and offset, as whoever keeps order and commits does."""
+    decode: Callable[[Any], Any] = {
+        "orjson": orjson.loads,
+        "msgspec": msgspec.json.Decoder(Reading).decode,
+    }[decoder]
+    consumer = bare_consumer(bootstrap, topic)
+    seen, started_s = 0, 0.0
+    while seen < records:
+        batch = consumer.consume(BATCH_RECORDS, 0) or consumer.consume(1, 0.05)
+        if not started_s and batch:
+            mark(BEGIN)
+            started_s = time.perf_counter()
+        for message in batch:
+            message.key()
+            message.offset()
+            decode(message.value())
+        seen += len(batch)
+    took_s = time.perf_counter() - started_s
+    mark(END)
+    consumer.close()
+    return {"records": seen, "records_per_s": seen / took_s}
+
+
+def engine_sending(
+    bootstrap: str, topic: str, records: int, *, to: str, express: bool | None = None
+) -> dict[str, Any]:
+    """The engine with one output for each record: its key and its value."""
+
+    def send_on(record: ehkafka.Record) -> bytes | None:
+        return record.value()
+
+    app = make_app(bootstrap, topic, send_on, express=express, to=to, producer=SENDING)
+    app.start()
+    took_s = time_until(app, records, done=lambda: _safe(app))
+    stop_now(app)
+    return {"records": records, "records_per_s": records / took_s}
+
+
+def _safe(app: ehkafka.App) -> int:
+    """Return how many records are finished and have their outputs acknowledged, or fewer."""
+    runtime = app._runtime  # noqa: SLF001 - cheaper than a snapshot, which would be measured too
+    assert runtime is not None
+    assert runtime.context.outputs is not None
+    # In this order: an output that is acknowledged in between makes it too few, never too many.
+    finished: int = runtime.totals()["finished_records"]
+    return finished - runtime.context.outputs.count()
+
+
+def bare_sending(bootstrap: str, topic: str, records: int, *, to: str) -> dict[str, Any]:
+    """One loop that produces what it has consumed, by our outputs' producer settings, and counts answers."""
+    consumer = bare_consumer(bootstrap, topic)
+    settings = Settings(group="bare", start="earliest", producer=SENDING)
+    producer = Producer(output_properties(ehkafka.Endpoint.kafka(bootstrap), settings))
+    acknowledged = 0
+
+    def on_delivery(error: Any, _message: Any) -> None:
+        nonlocal acknowledged
+        assert error is None, error
+        acknowledged += 1
+
+    seen, started_s = 0, 0.0
+    while seen < records:
+        batch = consumer.consume(BATCH_RECORDS, 0) or consumer.consume(1, 0.05)
+        if not started_s and batch:
+            mark(BEGIN)
+            started_s = time.perf_counter()
+        for message in batch:
+            while True:
+                try:
+                    producer.produce(to, message.value(), message.key(), on_delivery=on_delivery)
+                except BufferError:
+                    producer.poll(0.01)
+                else:
+                    break
+        producer.poll(0)
+        seen += len(batch)
+    while acknowledged < records:
+        producer.poll(0.01)
+    took_s = time.perf_counter() - started_s
+    mark(END)
+    consumer.close()
+    producer.flush(10.0)
+    return {"records": records, "records_per_s": records / took_s}
