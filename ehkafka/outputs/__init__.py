@@ -1,10 +1,11 @@
 """Outputs: what handlers send, kept until the broker has it; until then its input is not committed.
 
-`send` is what a handler returns, `encoding` its bytes, `checked` what else it says. `outlet` is one handler's
-way out, on its workers: `claim` joins an output to the records it was made of, `in_vain` counts what failed
-attempts had sent. `book` keeps all that is not acknowledged, in its order, over `ledger` (pure), which says
-whose offsets wait. `sender` hands it to one producer after another on `ehkafka-outputs`, with its
-`properties`; `refusals` keeps what the broker refuses, with what waits behind it.
+`send` is what a handler returns, `making` makes messages of it, in worker processes, too: `encoding` their
+bytes, `checked` what else it says. `outlet` is one handler's way out, on its workers: `claim` joins an output
+to the records it was made of, `in_vain` counts what failed attempts had sent. `book` keeps all that is not
+acknowledged, in its order, over `ledger` (pure), which says whose offsets wait. `sender` hands it to one
+producer after another on `ehkafka-outputs`, with its `properties`; `refusals` keeps what the broker refuses,
+with what waits behind it.
 
 An output is in the book before its record ends. The book is the truth and a producer only a pipe: whenever
 one is given up, all that stands in the book goes out again by the next, in its old order, before anything

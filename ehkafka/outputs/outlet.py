@@ -1,8 +1,7 @@
 """One handler's way out: from what a call returns to outputs in the book, on the call's own worker.
 
-Called around each call of the handler. What it raises is the attempt's failure, before any later record of
-the key has run: a value that cannot be encoded, a topic that is none of the handler's, a message that is too
-large.
+Called around each call of the handler, or for one that has ended in a worker process, which has made its
+outputs. What it raises is the attempt's failure, before any later record of the key has ended.
 """
 
 from __future__ import annotations
@@ -12,29 +11,25 @@ import threading
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from ehkafka.headers.partition_key import partition_key_bytes
-from ehkafka.headers.taking import take_headers
-from ehkafka.outputs.checked import checked_pairs, checked_partition
 from ehkafka.outputs.claim import Claim, Output
-from ehkafka.outputs.encoding import CONTENT_TYPE, encoded, encoded_key
 from ehkafka.outputs.in_vain import InVain
-from ehkafka.outputs.properties import FRAME_BYTES
-from ehkafka.outputs.send import OWN_KEY, Send, sends_of
+from ehkafka.outputs.making import OutputMaker
+from ehkafka.outputs.send import Send
 from ehkafka.records.deferral import DEADLINE_S_MAX, DEFERRED, defer, engines_own
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable
 
     from ehkafka.events import Event
     from ehkafka.lanes.assignment import Assignment
     from ehkafka.outputs.book import OutputBook
+    from ehkafka.outputs.making import Made
     from ehkafka.records import Message
 
 # Between two looks of a task for room, while others of its loop run.
 ROOM_CHECK_S = 5e-3
 # Deferred calls known before the first look for those that were answered.
 DEFERRED_MIN = 256
-_PLAIN = frozenset({bytes, str, dict})
 
 
 class Outlet:
@@ -53,10 +48,8 @@ class Outlet:
         emit: Callable[[Event], None] = lambda _event: None,
     ) -> None:
         self.book = book
-        self.handler = handler
-        self.topics = topics
-        self._bytes_max = bytes_max
-        self._before_next = before_next
+        self.maker = OutputMaker(handler, topics, bytes_max)
+        self.before_next = before_next
         self._is_async = is_async
         self._report = report
         self._emit = emit
@@ -73,7 +66,7 @@ class Outlet:
     def begin(self, assignment: Assignment, message: Message, attempt: int) -> Claim:
         """Note that a call for one record begins."""
         claim = Claim(self, ((assignment, message.offset()),), message, attempt)
-        claim.is_before_next = self._before_next
+        claim.is_before_next = self.before_next
         self.open_calls[id(message)] = claim
         return claim
 
@@ -114,10 +107,7 @@ class Outlet:
     def _claim_of(self, message: Any) -> Claim:
         claim = self.open_calls.get(id(message))
         if claim is None:
-            raise RuntimeError(
-                f"handler {self.handler!r} was given another record than the one that came, so nobody knows "
-                "for which record its outputs are: let middleware call call_next with the record that it got"
-            )
+            raise self.maker.no_record()
         return claim
 
     def send(self, message: Any, value: Any, **given: Any) -> None:
@@ -132,14 +122,18 @@ class Outlet:
             )
         self.book.add(claim, self._outputs(claim, message, Send(value, **given)), waits=not self._is_async)
 
+    def post(self, claim: Claim, made: Iterable[Made]) -> None:
+        """Send what was made of a record elsewhere. May wait for room; raises `NotSentError`."""
+        self.book.add(claim, [Output(claim, *one) for one in made])
+
     def returned(self, claim: Claim) -> None:
         """Note that a call has returned; called before its record ends."""
         if DEFERRED and not isinstance(claim.messages, list):
             token = DEFERRED.get(id(claim.messages))
-            if token is not None and self._before_next:
+            if token is not None and self.before_next:
                 self.failed(claim)
                 raise RuntimeError(
-                    f"{claim.where} is deferred, but handler {self.handler!r} has "
+                    f"{claim.where} is deferred, but handler {self.maker.handler!r} has "
                     "acknowledged='before_next', which waits for outputs when the handler returns: leave out "
                     "one of the two"
                 )
@@ -149,7 +143,7 @@ class Outlet:
                 self._sweep()
                 return
         self._close(claim)
-        if self._before_next and claim.unsettled:
+        if self.before_next and claim.unsettled:
             self._wait_for(claim)
         elif self.in_vain:
             self.in_vain.end(claim)
@@ -208,59 +202,5 @@ class Outlet:
             self._close(claim)
         return False
 
-    def _outputs(self, claim: Claim, message: Any, result: object) -> Sequence[Output]:
-        if type(result) in _PLAIN:
-            # What most handlers return: nothing is made on the way.
-            return [self._output(claim, message, result, OWN_KEY, self.topics[0], None, None)]
-        return [
-            self._output(claim, message, one.value, one.key, one.topic, one.headers, one.partition)
-            for one in sends_of(result)
-        ]
-
-    def _output(
-        self,
-        claim: Claim,
-        message: Any,
-        given: object,
-        given_key: Any,
-        topic: str | None,
-        given_headers: Any,
-        partition: int | None,
-    ) -> Output:
-        topic = self.topics[0] if topic is None else topic
-        if topic not in self.topics:
-            raise ValueError(
-                f"handler {self.handler!r} sends to {topic!r}, which is not among its topics "
-                f"{', '.join(self.topics)}: name it in to=, so that it can be checked at the start"
-            )
-        value, content_type = encoded(given)
-        key = self._own_key(message) if given_key is OWN_KEY else encoded_key(given_key)
-        headers = _headers(given_headers, content_type)
-        size = len(value or b"") + len(key or b"")
-        if headers:
-            size += sum(len(name.encode()) + len(one or b"") for name, one in headers)
-        if size + FRAME_BYTES > self._bytes_max:
-            raise ValueError(
-                f"an output to {topic!r} has {size} bytes, and a message may have "
-                f"{self._bytes_max - FRAME_BYTES} at most: send less, or raise the property "
-                "message.max.bytes here and at the topic: App(consumer={'message.max.bytes': …})"
-            )
-        return Output(claim, topic, value, key, headers, checked_partition(partition), size)
-
-    def _own_key(self, message: Any) -> bytes | None:
-        if not hasattr(message, "key"):
-            raise ValueError(
-                f"batch handler {self.handler!r} returned an output without a key, and a batch has none of "
-                "its own: return Send(value, key=…), with None for no key, or call record.send(…)"
-            )
-        key: bytes | None = message.key()
-        return partition_key_bytes(take_headers(message)) if key is None else key
-
-
-def _headers(headers: Any, content_type: str | None) -> list[tuple[str, bytes | None]] | None:
-    if headers is None and content_type is None:
-        return None
-    found = checked_pairs(headers)
-    if content_type is not None and not any(name == CONTENT_TYPE for name, _ in found):
-        found.append((CONTENT_TYPE, content_type.encode()))
-    return found
+    def _outputs(self, claim: Claim, message: Any, result: object) -> list[Output]:
+        return [Output(claim, *one) for one in self.maker.made(message, result)]

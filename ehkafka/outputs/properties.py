@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
 # librdkafka's own default, below what a broker takes by its own.
 KAFKA_OUTPUT_BYTES_MAX = 1_000_000
-# What a record's frame takes beside value, key and headers, at most.
-FRAME_BYTES = 128
 
 
 def output_bytes_max(endpoint: Endpoint, consumer: Mapping[str, Any]) -> int:
