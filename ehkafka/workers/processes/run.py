@@ -60,8 +60,8 @@ class BatchRun:
         while True:
             frames = reader.take_until(time.monotonic() + wait_s)
             started = None
-            # Also while frames come: each record of a batch that sends gives one.
             has_ended = reader.ended or any(frame.kind == pipe.DONE for frame in frames)
+            # Also while frames come: each record that sends gives one.
             if not has_ended and self._is_to_be_taken_back():
                 started = self._take_back()
                 # What was sent, or failed, before the last claim was taken is in the pipe by now.
@@ -86,12 +86,12 @@ class BatchRun:
         return min(max(self._overrun_s - time.monotonic(), 0.001), CUT_CHECK_S)
 
     def _is_to_be_taken_back(self) -> bool:
-        return time.monotonic() >= self._overrun_s or self._batch.is_cut()
+        return self._taken_back is None and (time.monotonic() >= self._overrun_s or self._batch.is_cut())
 
     def _take_back(self) -> int | None:
         """Take back what the child has not started; return how many it has, None where nothing changed."""
         claims = self._link.claims
-        if self._taken_back is not None or claims.left() == self._offered:
+        if claims.left() == self._offered:
             return None
         self._taken_back = claims.take_back()
         if self._offered > 1:
