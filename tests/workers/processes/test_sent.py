@@ -31,11 +31,12 @@ class Posts:
         self.sent_in_vain: list[tuple[int, str]] = []
         self.error: Exception | None = None
         self.awaited: set[int] = set()
-        # What the book held, each time that a lane moved on.
-        self.unsafe: list[int] = []
+        # Called before outputs are taken, in place of a wait for room.
+        self.wait: Callable[[], object] = lambda: None
 
     def ended(self, lane: Any, made: Any) -> bool:
         """Take outputs."""
+        self.wait()
         if self.error is not None and made:
             raise self.error
         self.sent += [(lane.head.offset(), one) for one in made]
@@ -266,6 +267,10 @@ class Child:
         found, self._claims = self._claims, 0
         return found
 
+    def kill(self) -> None:
+        """End it."""
+        self.looks.append("kill")
+
     def bury(self) -> str:
         """Say how it ended."""
         return "signal SIGKILL"
@@ -274,7 +279,7 @@ class Child:
 class Pool:
     """Stands for the pool that a run asks."""
 
-    deadline_s = None
+    deadline_s: float | None = None
     is_given_up = False
     exchange: Any = None
 
@@ -284,10 +289,11 @@ class Pool:
         self.batch_s = 0.0
         self.call_times = None
         self.deaths: list[bool] = []
+        self.time_s = 0.0
 
     def now_s(self) -> float:
-        """Stand still."""
-        return 0.0
+        """Return the time that a test says."""
+        return self.time_s
 
     def takes_stop(self, _frame: Any) -> bool:
         """Take none."""
@@ -313,9 +319,9 @@ def done(started: int) -> pipe.Frame:
     return pipe.Frame(pipe.DONE, marshal.dumps((started, 0.0)))
 
 
-def run(lent: Lent, one: Child) -> Pool:
+def run(lent: Lent, one: Child, pool: Pool | None = None) -> Pool:
     """See a batch to its end; one that is looked at has always taken too long."""
-    pool = Pool()
+    pool = pool or Pool()
     BatchRun(pool, one, lent.batch, pool).run()  # type: ignore[arg-type]
     return pool
 
@@ -367,3 +373,44 @@ def test_what_a_dead_child_had_said_counts() -> None:
     pool = run(lent, one)
     assert (lent.posts.sent, lent.failed, pool.deaths) == ([(0, "0")], [], [False])
     assert lent.returned == lent.lanes
+
+
+def looks_after_a_wait_for_room(says: list[list[pipe.Frame]]) -> list[str]:
+    """Wait for longer than the deadline to send what a record has sent; return where its parent looks."""
+    pool, lent = Pool(), Lent("a0 b1", "ab")
+    pool.deadline_s, pool.batch_s = 5.0, 0.0
+
+    def wait() -> None:
+        pool.time_s += 10.0
+
+    lent.posts.wait = wait
+    one = Child(says, claims=0)
+    run(lent, one, pool)
+    return one.looks
+
+
+def test_a_wait_for_room_is_not_charged_to_the_record_that_runs() -> None:
+    """Its child may have waited for its parent meanwhile, with its outputs half in the pipe."""
+    assert "kill" not in looks_after_a_wait_for_room([[], [sent(0)], [sent(1), done(2)]])
+
+
+def test_a_child_in_which_nothing_runs_is_not_overdue() -> None:
+    """Its last record has sent and ended; the word that its batch has ended is on its way."""
+    pool, lent = Pool(), Lent("a0", "a")
+    pool.deadline_s = 5.0
+    one = Child([[], [sent(0)], [], [done(1)]], claims=0)
+    before = one.take_until
+
+    def take_until(ends_s: float) -> list[pipe.Frame]:
+        pool.time_s += 10.0
+        return before(ends_s)
+
+    one.take_until = take_until  # type: ignore[method-assign]
+    run(lent, one, pool)
+    assert "kill" not in one.looks
+
+
+def test_mutant_a_wait_for_room_is_the_running_records(mutate: Callable[..., None]) -> None:
+    """The child is killed for what its parent has waited for."""
+    mutate(BatchRun, "_take_frames", "self._since_s += self._pool.now_s() - began_s", "pass")
+    assert "kill" in looks_after_a_wait_for_room([[], [sent(0)], [sent(1), done(2)]])
