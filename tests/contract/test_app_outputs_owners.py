@@ -134,19 +134,33 @@ run()
 """
 
 
+KILLED_WITH_CHILDREN = """
+from tests.contract.output_handlers import copies
+app.handler("t4", to="out", workers=ehkafka.Processes(2))(copies)
+def tell():
+    while True:
+        time.sleep(0.2)
+        if app.state == "running" and app.snapshot().finished_records:
+            say("AT", app.snapshot().finished_records)
+threading.Thread(target=tell, daemon=True).start()
+run()
+"""
+
+
+@pytest.mark.parametrize(("source", "records"), [(KILLED, 20_000), (KILLED_WITH_CHILDREN, 3_000)])
 def test_kill_9_under_load_loses_no_output_and_keeps_their_order(
-    out: Any, program: Any, wait_for: Any
+    out: Any, program: Any, wait_for: Any, source: str, records: int
 ) -> None:
     """Killed again and again: every output at least once, each key's in order but for whole repeats."""
-    inputs = load(out, 20_000)
+    inputs = load(out, records)
     out.judged = False
     for kill in range(4):
-        running = program(KILLED)
+        running = program(source)
         wait_for(lambda running=running, least=3 + kill: len(running.lines) > least, timeout_s=30.0)
         running.signal(signal.SIGKILL)
         running.wait()
-    running = program(KILLED)
-    wait_for(lambda: sum(out.committed(n, topic="t4") or 0 for n in range(4)) == 20_000, timeout_s=60.0)
+    running = program(source)
+    wait_for(lambda: sum(out.committed(n, topic="t4") or 0 for n in range(4)) == records, timeout_s=60.0)
     running.signal(signal.SIGTERM)
     assert running.wait() == 0
     assert problems(inputs, all_outputs(out)) == []
