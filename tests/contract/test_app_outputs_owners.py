@@ -169,7 +169,7 @@ def test_kill_9_under_load_loses_no_output_and_keeps_their_order(
 def test_kills_of_children_under_load_lose_no_output_and_keep_their_order(
     out: Any, events: Any, wait_for: Any
 ) -> None:
-    """Each output once, each key's in order: a child that dies takes along what it had not told."""
+    """Each output once, each key's in order: a child that dies takes along what it had not reported."""
     inputs = load(out, 6_000)
     retry = ehkafka.Retry(attempts=50, first_s=0.01, max_s=0.05)
     app = out.app(None)

@@ -113,10 +113,15 @@ def inputs_of(stage: Any, large_every: int) -> tuple[dict[bytes, list[bytes]], s
 
 
 def run_and_judge(
-    stage: Any, eventually: Callable[..., None], ends: Callable[[], dict[int, int]], large_every: int
+    stage: Any,
+    eventually: Callable[..., None],
+    ends: Callable[[], dict[int, int]],
+    large_every: int,
+    processes: int,
 ) -> None:
     """Run members, kill them under load, let all be committed, and judge every output."""
     to = ["--to", f"{stage.topic}-out", "--dead", f"{stage.topic}-dead", "--large-every", str(large_every)]
+    to += ["--processes", str(processes)]
     names = [*(f"member-{number}" for number in range(MEMBERS)), "guest"]
     *members, guest = (
         stage.member(name, *PACE, *to, "--handler-ms", "1-8", consumer={"session.timeout.ms": 1500})
@@ -184,7 +189,10 @@ def test_one_output_that_is_too_large_takes_no_other_with_it(
 @ON_DEMAND
 @pytest.mark.broker
 @pytest.mark.timeout(120 + 20 * KILLS)
-def test_kills_and_refused_outputs_on_kafka(stage: Any, eventually: Callable[..., None]) -> None:
+@pytest.mark.parametrize("processes", [0, 2])
+def test_kills_and_refused_outputs_on_kafka(
+    stage: Any, eventually: Callable[..., None], processes: int
+) -> None:
     """One output in a thousand is too large for its topic: its record is a letter, and no other suffers."""
     stage.broker.create_topic(f"{stage.topic}-out", 4, {"max.message.bytes": "200000"})
     stage.broker.create_topic(f"{stage.topic}-dead", 1)
@@ -195,7 +203,7 @@ def test_kills_and_refused_outputs_on_kafka(stage: Any, eventually: Callable[...
         load.stop()
         return dict(load.ends)
 
-    run_and_judge(stage, eventually, ends, LARGE_EVERY)
+    run_and_judge(stage, eventually, ends, LARGE_EVERY, processes)
 
 
 @pytest.fixture
@@ -208,8 +216,12 @@ def embedded() -> Iterator[EmbeddedBroker]:
 @ON_DEMAND
 @pytest.mark.slow
 @pytest.mark.timeout(120 + 20 * KILLS)
+@pytest.mark.parametrize("processes", [0, 2])
 def test_kills_refusals_and_a_forgotten_producer_id(
-    embedded: EmbeddedBroker, stage_on: Callable[..., Any], eventually: Callable[..., None]
+    embedded: EmbeddedBroker,
+    stage_on: Callable[..., Any],
+    eventually: Callable[..., None],
+    processes: int,
 ) -> None:
     """Some requests are refused, and in the middle a producer's id is not known any more."""
     stage = stage_on(embedded)
@@ -220,4 +232,4 @@ def test_kills_refusals_and_a_forgotten_producer_id(
     now_and_then = ([0] * 99 + [87]) * 3
     embedded.fail_next(ApiKey.PRODUCE, *(now_and_then + [59] * 3 + now_and_then) * KILLS)
 
-    run_and_judge(stage, eventually, lambda: dict(load.ends), 0)
+    run_and_judge(stage, eventually, lambda: dict(load.ends), 0, processes)

@@ -139,7 +139,7 @@ class Batch:
         self._hand_back()
 
     def runs(self, started: int) -> bool:
-        """Tell whether the last of so many started records has not ended, as far as the child has told."""
+        """Tell whether the last of so many started records runs on, as far as the child has reported."""
         return self.settled < started
 
     def _end_one(self, made: Sequence[Made]) -> None:

@@ -6,8 +6,8 @@ once, whatever the handler does. SIGINT and SIGTERM are left to the parent, who 
 closed is how it asks this process to leave.
 
 Before each record a claim is taken, so that the parent knows at any moment which record runs. What a record
-has sent, or failed with, is told before the next claim is taken: so of records that have ended without a word
-the parent knows, too, that they have sent nothing.
+has sent, or failed with, is reported before the next claim is taken: so of records that have ended without a
+word the parent knows, too, that they have sent nothing.
 """
 
 from __future__ import annotations

@@ -181,7 +181,7 @@ def test_values_of_a_users_own_types_arrive_as_plain_ones(senders: Any) -> None:
 
 
 def test_nothing_can_be_sent_once_the_call_has_ended(senders: Any) -> None:
-    """A thread that outlives its call is told so; nothing is dropped silently."""
+    """A thread that outlives its call hears so; nothing is dropped silently."""
     one = senders()
     one.receive("late")
     one.finish_all()
@@ -296,7 +296,7 @@ def test_mutant_before_next_a_batch_has_several_of_a_key(senders: Any) -> None:
 
 
 def test_before_next_a_refused_output_fails_the_attempt(senders: Any) -> None:
-    """Its key waits, so the handler is called again; what had been sent is told to the record's letter."""
+    """Its key waits, so the handler is called again; the record's letter would say what had been sent."""
     one = senders(before_next=True)
     one.receive("x", "x", keys="aa")
     one.wait(one.outputs)

@@ -170,7 +170,7 @@ def test_a_batch_is_taken_back_just_when_its_last_started_record_has_ended(word:
 # --- between the child and its parent ----------------------------------------------------------------
 
 
-class Told:
+class Reports:
     """Stands for claims and answers of a child: what happened, in its order."""
 
     def __init__(self, claims: int) -> None:
@@ -189,7 +189,7 @@ class Told:
         self.words.append(f"{kind.decode()}{number}")
 
 
-class Box:
+class OneEach:
     """Stands for an outbox: each record sends one."""
 
     def begin(self, message: Any) -> None:
@@ -200,36 +200,36 @@ class Box:
         return ["x"]
 
 
-def told(invoke: Callable[..., object] = lambda _message, _attempt: None) -> str:
-    """Run a batch of one lane with two records, as a child does; return what the parent was told."""
+def reported(invoke: Callable[..., object] = lambda _message, _attempt: None) -> str:
+    """Run a batch of one lane with two records, as a child does; return what the parent hears."""
     fields = (0, b"k", b"v", None, (1, 0), None)
-    seen = Told(2)
+    seen = Reports(2)
     lanes = (("t", 0, 1, (fields, fields)),)
-    child._Batch(lanes, child._Calls(invoke, Box()), seen, seen).run()  # type: ignore[arg-type]
+    child._Batch(lanes, child._Calls(invoke, OneEach()), seen, seen).run()  # type: ignore[arg-type]
     return " ".join(seen.words)
 
 
-def test_what_a_record_sends_is_told_before_the_next_one_starts() -> None:
+def test_what_a_record_sends_is_reported_before_the_next_one_starts() -> None:
     """So whoever finds a claim gone finds in the pipe what all records before it have sent."""
-    assert told() == "claim o0 claim o1 d2"
+    assert reported() == "claim o0 claim o1 d2"
 
 
-def test_what_a_record_had_sent_before_it_failed_is_told_with_the_failure() -> None:
+def test_what_a_record_had_sent_before_it_failed_comes_with_the_failure() -> None:
     """One frame, so that none of the two is ever known without the other."""
 
     def fail(_message: Any, _attempt: int) -> None:
         raise ValueError("no luck")
 
-    assert told(fail) == "claim f0 claim d2"
+    assert reported(fail) == "claim f0 claim d2"
 
 
-def test_mutant_the_next_claim_is_taken_before_outputs_are_told(mutate: Callable[..., None]) -> None:
+def test_mutant_the_next_claim_is_taken_before_outputs_are_reported(mutate: Callable[..., None]) -> None:
     """They are kept for the batch's end: cheaper, but nobody would know them when the batch is taken back."""
     source = textwrap.dedent(inspect.getsource(child._Batch._run_lane))
     assert "self._answers.send(pipe.SENT" in source
     late = "self._claims.take_one(); self._answers.send(pipe.SENT"
     mutate(child._Batch, "_run_lane", "self._answers.send(pipe.SENT", late)
-    assert told() != "claim o0 claim o1 d2"
+    assert reported() != "claim o0 claim o1 d2"
 
 
 class Child:
@@ -240,7 +240,7 @@ class Child:
     def __init__(self, says: list[list[pipe.Frame]], claims: int) -> None:
         self.says = says
         self._claims = claims
-        self.looks: list[str] = []
+        self.steps: list[str] = []
         self.ended = self.is_dead = False
         self.reader = self.claims = self
 
@@ -249,12 +249,12 @@ class Child:
 
     def take_until(self, _ends_s: float) -> list[pipe.Frame]:
         """Say the next thing."""
-        self.looks.append("wait")
+        self.steps.append("wait")
         return self.says.pop(0)
 
     def take(self) -> list[pipe.Frame]:
         """Say what is in the pipe."""
-        self.looks.append("read")
+        self.steps.append("read")
         return self.says.pop(0)
 
     def left(self) -> int:
@@ -263,13 +263,13 @@ class Child:
 
     def take_back(self) -> int:
         """Give them back."""
-        self.looks.append("claims")
+        self.steps.append("claims")
         found, self._claims = self._claims, 0
         return found
 
     def kill(self) -> None:
         """End it."""
-        self.looks.append("kill")
+        self.steps.append("kill")
 
     def bury(self) -> str:
         """Say how it ended."""
@@ -346,23 +346,23 @@ def test_mutant_outputs_are_read_before_the_claims_are_taken_back(mutate: Callab
     assert (0, "0") not in taken_back().posts.sent
 
 
-def looks_while_it_sends() -> list[str]:
+def steps_while_it_sends() -> list[str]:
     """Let a batch that takes too long tell of one record after another; return where its parent looks."""
     lent = Lent("a0 b1 c2", "abc")
     one = Child([[sent(0)], [], [sent(1)], [done(2)]], claims=1)
     run(lent, one)
-    return one.looks
+    return one.steps
 
 
 def test_a_batch_that_takes_too_long_is_taken_back_while_it_tells_of_its_records() -> None:
     """Each of its records is quick to tell, and the last one would still keep the others waiting."""
-    assert looks_while_it_sends() == ["wait", "claims", "read", "wait", "wait"]
+    assert steps_while_it_sends() == ["wait", "claims", "read", "wait", "wait"]
 
 
 def test_mutant_a_batch_is_taken_back_only_while_nothing_comes(mutate: Callable[..., None]) -> None:
     """As long as its records tell of themselves, a partition that is being cut would wait for all of them."""
     mutate(BatchRun, "run", "if not has_ended and", "if not frames and not has_ended and")
-    assert looks_while_it_sends()[:2] == ["wait", "wait"]
+    assert steps_while_it_sends()[:2] == ["wait", "wait"]
 
 
 def test_what_a_dead_child_had_said_counts() -> None:
@@ -375,7 +375,7 @@ def test_what_a_dead_child_had_said_counts() -> None:
     assert lent.returned == lent.lanes
 
 
-def looks_after_a_wait_for_room(says: list[list[pipe.Frame]]) -> list[str]:
+def steps_after_a_wait_for_room(says: list[list[pipe.Frame]]) -> list[str]:
     """Wait for longer than the deadline to send what a record has sent; return where its parent looks."""
     pool, lent = Pool(), Lent("a0 b1", "ab")
     pool.deadline_s, pool.batch_s = 5.0, 0.0
@@ -386,12 +386,12 @@ def looks_after_a_wait_for_room(says: list[list[pipe.Frame]]) -> list[str]:
     lent.posts.wait = wait
     one = Child(says, claims=0)
     run(lent, one, pool)
-    return one.looks
+    return one.steps
 
 
 def test_a_wait_for_room_is_not_charged_to_the_record_that_runs() -> None:
     """Its child may have waited for its parent meanwhile, with its outputs half in the pipe."""
-    assert "kill" not in looks_after_a_wait_for_room([[], [sent(0)], [sent(1), done(2)]])
+    assert "kill" not in steps_after_a_wait_for_room([[], [sent(0)], [sent(1), done(2)]])
 
 
 def test_a_child_in_which_nothing_runs_is_not_overdue() -> None:
@@ -407,10 +407,10 @@ def test_a_child_in_which_nothing_runs_is_not_overdue() -> None:
 
     one.take_until = take_until  # type: ignore[method-assign]
     run(lent, one, pool)
-    assert "kill" not in one.looks
+    assert "kill" not in one.steps
 
 
 def test_mutant_a_wait_for_room_is_the_running_records(mutate: Callable[..., None]) -> None:
     """The child is killed for what its parent has waited for."""
     mutate(BatchRun, "_take_frames", "self._since_s += self._pool.now_s() - began_s", "pass")
-    assert "kill" in looks_after_a_wait_for_room([[], [sent(0)], [sent(1), done(2)]])
+    assert "kill" in steps_after_a_wait_for_room([[], [sent(0)], [sent(1), done(2)]])
