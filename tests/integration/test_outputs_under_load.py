@@ -189,7 +189,7 @@ def test_one_output_that_is_too_large_takes_no_other_with_it(
 @ON_DEMAND
 @pytest.mark.broker
 @pytest.mark.timeout(120 + 20 * KILLS)
-@pytest.mark.parametrize("processes", [0, 2])
+@pytest.mark.parametrize("processes", [0, 4])
 def test_kills_and_refused_outputs_on_kafka(
     stage: Any, eventually: Callable[..., None], processes: int
 ) -> None:
@@ -216,7 +216,7 @@ def embedded() -> Iterator[EmbeddedBroker]:
 @ON_DEMAND
 @pytest.mark.slow
 @pytest.mark.timeout(120 + 20 * KILLS)
-@pytest.mark.parametrize("processes", [0, 2])
+@pytest.mark.parametrize("processes", [0, 4])
 def test_kills_refusals_and_a_forgotten_producer_id(
     embedded: EmbeddedBroker,
     stage_on: Callable[..., Any],
