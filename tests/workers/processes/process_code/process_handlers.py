@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from dataclasses import dataclass
-from enum import IntEnum, StrEnum
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -83,12 +83,6 @@ class Topic(StrEnum):
     MORE = "more"
 
 
-class Place(IntEnum):
-    """A user's own type of number."""
-
-    SECOND = 2
-
-
 class Opaque:
     """What no codec knows."""
 
@@ -109,7 +103,7 @@ ODD_SENDS: dict[str, Any] = {
     "header": Send("x", headers={"a": 5}),  # type: ignore[dict-item]
     "header's name": Send("x", headers=[(b"a", b"x")]),  # type: ignore[list-item]
     "partition": Send("x", partition="1"),  # type: ignore[arg-type]
-    "no partition": Send("x", partition=-1),
+    "no partition": Send("x", partition=-2),
     "no such number": Send("x", partition=2**40),
     "true": Send("x", partition=True),
     "large": b"x" * 2_000_000,
@@ -119,7 +113,6 @@ ODD_SENDS: dict[str, Any] = {
         key=Topic.MORE,
         topic=Topic.MORE,
         headers={Topic.MORE: Topic.MORE},
-        partition=Place.SECOND,
     ),
 }
 
