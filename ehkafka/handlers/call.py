@@ -17,7 +17,7 @@ from ehkafka.handlers.spec import is_async
 from ehkafka.lanes.order import KeyFailure, by_key
 from ehkafka.lanes.received import Received
 from ehkafka.lanes.user_keys import users_key
-from ehkafka.records import Record
+from ehkafka.records import Record, sending_type
 from ehkafka.recovery.unrun import must_have_run
 
 if TYPE_CHECKING:
@@ -28,8 +28,10 @@ if TYPE_CHECKING:
     from ehkafka.handlers.payload import Payload
     from ehkafka.handlers.spec import HandlerSpec
     from ehkafka.lanes.lane import Lane
+    from ehkafka.outputs.making import OutputMaker
     from ehkafka.outputs.outlet import Outlet
     from ehkafka.records import Message
+    from ehkafka.workers.processes.outbox import Outbox
 
     InvokeAsync = Callable[[Lane], Awaitable[object]]
 
@@ -54,18 +56,22 @@ def make_invoke(
 
 @dataclass(frozen=True, slots=True)
 class HandlerCall:
-    """A function with its middleware, made to be pickled: `bind` gives what a worker process calls."""
+    """A function with its middleware, made to be pickled: `bind` gives what a worker process calls.
+
+    `maker` is how its outputs are made; None where it has none.
+    """
 
     function: Callable[[Any], object]
     middleware: tuple[Any, ...]
     make_record: type[Record]
     payload: Payload | None = None
+    maker: OutputMaker | None = None
 
-    def bind(self) -> Callable[[Message, int], None]:
-        """Return what is called with each message and its attempt."""
+    def bind(self, outbox: Outbox | None = None) -> Callable[[Message, int], None]:
+        """Return what is called with each message and its attempt, and sends by `outbox`."""
         function = self.function if self.payload is None else self.payload.around(self.function)
-        handler = _with_middleware(_really_run(function), self.middleware)
-        make_record = self.make_record
+        handler = _with_middleware(_really_run(taking(function, outbox)), self.middleware)
+        make_record = self.make_record if outbox is None else sending_type(self.make_record, outbox)
 
         def call(message: Message, attempt: int) -> None:
             if (result := handler(make_record(message, attempt))) is not None:
@@ -74,10 +80,15 @@ class HandlerCall:
         return call
 
 
-def make_call(spec: HandlerSpec, middleware: Sequence[Any], make_record: type[Record]) -> HandlerCall:
+def make_call(
+    spec: HandlerSpec,
+    middleware: Sequence[Any],
+    make_record: type[Record],
+    maker: OutputMaker | None = None,
+) -> HandlerCall:
     """Return how a function handler is called in another process. Raises `ConfigurationError`."""
     _must_be_of_a_kind(spec, middleware)
-    return HandlerCall(spec.function, tuple(middleware), make_record, spec.payload)
+    return HandlerCall(spec.function, tuple(middleware), make_record, spec.payload, maker)
 
 
 def _for_function(

@@ -6,9 +6,9 @@ when the app starts, called by workers on their threads.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from ehkafka.outputs.outlet import PLAIN
+from ehkafka.outputs.making import PLAIN
 from ehkafka.records.deferral import engines_own
 from ehkafka.recovery.unrun import must_not_be_a_coroutine
 
@@ -20,7 +20,14 @@ if TYPE_CHECKING:
     from ehkafka.outputs.outlet import Outlet
 
 
-def taking(function: Callable[[Any], object], outlet: Outlet | None) -> Callable[[Any], object]:
+class Taker(Protocol):
+    """Takes what calls return: the outlet, or in a worker process what stands for it."""
+
+    def take(self, record: Any, result: object) -> None:
+        """Send what a handler returned for a record, or a batch. Raises what fails the attempt."""
+
+
+def taking(function: Callable[[Any], object], outlet: Taker | None) -> Callable[[Any], object]:
     """Return a function that sends what `function` returns; without an outlet the function itself."""
     if outlet is None:
         return function

@@ -210,11 +210,6 @@ class HandlerSpec:
                     f"{where}: to={quoted(topic)}; give the name of the topic that it sends to, or a list of "
                     "them."
                 )
-        if isinstance(self.workers, Processes):
-            raise ConfigurationError(
-                f"{where}: to={self.to[0]!r}: a handler in processes cannot send outputs yet: use threads, "
-                "workers=16, or an async def."
-            )
         if self.acknowledged == "before_next":
             if is_batch(self):
                 raise ConfigurationError(

@@ -1,12 +1,12 @@
 """Outputs: what handlers send, kept until the broker has it; until then its input is not committed.
 
-`send` is what a handler returns, `encoding` its bytes, `checked` what else it says. `outlet` is one handler's
-way out, on its workers: `claim` joins an output to the records it was made of, `kinds` compares what several
-handlers send to one topic, `in_vain` counts what failed attempts had sent. `book` keeps all that is not
-acknowledged, in its order, over `ledger` (pure), which says whose offsets wait. `sender` hands it to
-`one_producer` after another on `ehkafka-outputs`, with its `properties`; `first_answers` says which keys a
-producer may be given more of, `refusals` keeps what the broker refuses, with what waits behind it, `answers`
-says what errors mean.
+`send` is what a handler returns, `making` makes messages of it, in worker processes, too: `encoding` their
+bytes, `checked` what else it says. `outlet` is one handler's way out, on its workers: `claim` joins an output
+to the records it was made of, `kinds` compares what several handlers send to one topic, `in_vain` counts what
+failed attempts had sent. `book` keeps all that is not acknowledged, in its order, over `ledger` (pure), which
+says whose offsets wait. `sender` hands it to `one_producer` after another on `ehkafka-outputs`, with its
+`properties`; `first_answers` says which keys a producer may be given more of, `refusals` keeps what the
+broker refuses, with what waits behind it, `answers` says what errors mean.
 
 `producer` is `app.producer`, for what belongs to no record: `messages` keeps what it was given, and
 `message_sender` sends it on `ehkafka-producer`.

@@ -6,10 +6,11 @@ from typing import Any
 
 from ehkafka.codecs.codec import codec_of_value
 from ehkafka.outputs.checked import checked_pairs
-from ehkafka.outputs.properties import FRAME_BYTES
 from ehkafka.outputs.send import Send
 
 CONTENT_TYPE = "content-type"
+# What a record's frame takes beside value, key and headers, at most.
+FRAME_BYTES = 128
 
 
 def encoded(value: object) -> tuple[bytes | None, str | None]:

@@ -1,8 +1,7 @@
 """One handler's way out: from what a call returns to outputs in the book, on the call's own worker.
 
-Called around each call of the handler. What it raises is the attempt's failure, before any later record of
-the key has run: a value that cannot be encoded, a topic that is none of the handler's, a message that is too
-large.
+Called around each call of the handler, or for one that has ended in a worker process, which has made its
+outputs. What it raises is the attempt's failure, before any later record of the key has ended.
 """
 
 from __future__ import annotations
@@ -12,31 +11,27 @@ import threading
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from ehkafka.headers.partition_key import partition_key_bytes
-from ehkafka.headers.taking import take_headers
-from ehkafka.outputs.checked import checked_partition
 from ehkafka.outputs.claim import Claim, Output
-from ehkafka.outputs.encoding import checked_size, encoded, encoded_headers, encoded_key
 from ehkafka.outputs.in_vain import InVain
 from ehkafka.outputs.kinds import kind_of
-from ehkafka.outputs.send import OWN_KEY, Send, sends_of
+from ehkafka.outputs.making import PLAIN, OutputMaker
+from ehkafka.outputs.send import Send
 from ehkafka.records.deferral import DEADLINE_S_MAX, DEFERRED, defer, engines_own
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from ehkafka.events import Event
     from ehkafka.lanes.assignment import Assignment
     from ehkafka.outputs.book import OutputBook
     from ehkafka.outputs.kinds import TopicKinds
+    from ehkafka.outputs.making import Made
     from ehkafka.records import Message
 
 # Between two looks of a task for room, while others of its loop run.
 ROOM_CHECK_S = 5e-3
 # Deferred calls known before the first look for those that were answered.
 DEFERRED_MIN = 256
-# What is one message as it is, and no `Send`, several of them or anything that somebody would have to run.
-PLAIN = frozenset({bytes, str, dict})
 
 
 class Outlet:
@@ -56,10 +51,8 @@ class Outlet:
         kinds: TopicKinds | None = None,
     ) -> None:
         self.book = book
-        self.handler = handler
-        self.topics = topics
-        self._bytes_max = bytes_max
-        self._before_next = before_next
+        self.maker = OutputMaker(handler, topics, bytes_max)
+        self.before_next = before_next
         self._is_async = is_async
         self._report = report
         self._emit = emit
@@ -80,7 +73,7 @@ class Outlet:
     def begin(self, assignment: Assignment, message: Message, attempt: int) -> Claim:
         """Note that a call for one record begins."""
         claim = Claim(self, ((assignment, message.offset()),), message, attempt)
-        claim.is_before_next = self._before_next
+        claim.is_before_next = self.before_next
         self.open_calls[id(message)] = claim
         return claim
 
@@ -124,10 +117,7 @@ class Outlet:
     def _claim_of(self, message: Any) -> Claim:
         claim = self.open_calls.get(id(message))
         if claim is None:
-            raise RuntimeError(
-                f"handler {self.handler!r} was given another record than the one that came, so nobody knows "
-                "for which record its outputs are: let middleware call call_next with the record that it got"
-            )
+            raise self.maker.no_record()
         return claim
 
     def send(self, message: Any, value: Any, **given: Any) -> None:
@@ -142,14 +132,18 @@ class Outlet:
             )
         self.book.add(claim, self._outputs(claim, message, Send(value, **given)), waits=not self._is_async)
 
+    def post(self, claim: Claim, made: Iterable[Made]) -> None:
+        """Send what was made of a record elsewhere. May wait for room; raises `NotSentError`."""
+        self.book.add(claim, [Output(claim, *one) for one in made])
+
     def returned(self, claim: Claim) -> None:
         """Note that a call has returned; called before its record ends."""
         if DEFERRED and not isinstance(claim.messages, list):
             token = DEFERRED.get(id(claim.messages))
-            if token is not None and self._before_next:
+            if token is not None and self.before_next:
                 self.failed(claim)
                 raise RuntimeError(
-                    f"{claim.where} is deferred, but handler {self.handler!r} has "
+                    f"{claim.where} is deferred, but handler {self.maker.handler!r} has "
                     "acknowledged='before_next', which waits for outputs when the handler returns: leave out "
                     "one of the two"
                 )
@@ -159,7 +153,7 @@ class Outlet:
                 self._sweep()
                 return
         self._close(claim)
-        if self._before_next and claim.unsettled:
+        if self.before_next and claim.unsettled:
             self._wait_for(claim)
         elif self.in_vain.claims:
             self.in_vain.end(claim)
@@ -221,62 +215,16 @@ class Outlet:
         return False
 
     def _outputs(self, claim: Claim, message: Any, result: object) -> Sequence[Output]:
+        note = self._note_kind if self._shared else None
         if type(result) in PLAIN:
-            return (self._plain_output(claim, message, result),)
+            return (Output(claim, *self.maker.plain(message, result, note)),)
         home = claim.home_of(message)
-        return [
-            self._output(claim, message, one.value, one.key, one.topic, one.headers, one.partition, home)
-            for one in sends_of(result)
-        ]
-
-    def _plain_output(self, claim: Claim, message: Any, given: object) -> Output:
-        """Return what most handlers send, to the first topic with the record's key: a short way there."""
-        topic = self.topics[0]
-        value, content_type = (given, None) if isinstance(given, bytes) else encoded(given)
-        if topic in self._shared:
-            self._note_kind(topic, given)
-        key = self._own_key(message)
-        headers = encoded_headers(None, content_type)
-        size = checked_size("an output", topic, value, key, headers, self._bytes_max)
-        return Output(claim, topic, value, key, headers, -1, size)
-
-    def _output(
-        self,
-        claim: Claim,
-        message: Any,
-        given: object,
-        given_key: Any,
-        topic: str | None,
-        given_headers: Any,
-        partition: int | None,
-        home: Assignment | None = None,
-    ) -> Output:
-        topic = self.topics[0] if topic is None else topic
-        if topic not in self.topics:
-            raise ValueError(
-                f"handler {self.handler!r} sends to {topic!r}, which is not among its topics "
-                f"{', '.join(self.topics)}: name it in to=, so that it can be checked at the start"
-            )
-        value, content_type = encoded(given)
-        if topic in self._shared:
-            self._note_kind(topic, given)
-        key = self._own_key(message) if given_key is OWN_KEY else encoded_key(given_key)
-        headers = encoded_headers(given_headers, content_type)
-        size = checked_size("an output", topic, value, key, headers, self._bytes_max)
-        return Output(claim, topic, value, key, headers, checked_partition(partition), size, home)
+        return [Output(claim, *one, home) for one in self.maker.made(message, result, note)]
 
     def _note_kind(self, topic: str, given: object) -> None:
+        if topic not in self._shared or self._kinds is None:
+            return
         kind = kind_of(given)
-        if kind is not None and (topic, kind) not in self._noted and self._kinds is not None:
+        if kind is not None and (topic, kind) not in self._noted:
             self._noted.add((topic, kind))
-            self._kinds.note(topic, self.handler, kind)
-
-    def _own_key(self, message: Any) -> bytes | None:
-        try:
-            key: bytes | None = message.key()
-        except AttributeError:
-            raise ValueError(
-                f"batch handler {self.handler!r} returned an output without a key, and a batch has none of "
-                "its own: return Send(value, key=…), with None for no key, or call record.send(…)"
-            ) from None
-        return partition_key_bytes(take_headers(message)) if key is None else key
+            self._kinds.note(topic, self.maker.handler, kind)

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
 # librdkafka's own default, below what a broker takes by its own.
 KAFKA_OUTPUT_BYTES_MAX = 1_000_000
-# What a record's frame takes beside value, key and headers, at most.
-FRAME_BYTES = 128
 # All of a batch that is refused go alone.
 BATCH_OUTPUTS_MAX = 1_000
 # Java's default for the same, half of librdkafka's: who waits for an answer has one within two minutes.

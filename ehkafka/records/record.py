@@ -164,6 +164,7 @@ class Record:
         """Send a message for this record at once; the record is committed when that is acknowledged.
 
         Arguments mean what they mean for `Send`. For handlers with `to=`, until the record has its outcome.
+        In a worker process it is sent when the call has ended, whether that returned or raised.
         Raises `RuntimeError` afterwards, `ValueError` or `TypeError` for what cannot be sent.
         """
         if self._outlet is None:

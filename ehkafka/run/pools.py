@@ -14,6 +14,7 @@ from ehkafka.events import UserCodeFailed
 from ehkafka.handlers.call import make_call, make_invoke, make_invoke_async, must_run_in_threads
 from ehkafka.handlers.chunk_call import make_run_chunk, may_express
 from ehkafka.handlers.spec import is_batch
+from ehkafka.records import record_type
 from ehkafka.workers.attempt_clock import AttemptClock
 from ehkafka.workers.processes.option import Processes
 from ehkafka.workers.protocol import TURN_RECORDS_MAX, PoolOptions
@@ -149,12 +150,19 @@ class Pools:
     def _processes(self, spec: HandlerSpec, settings: Processes, parts: HandlerParts) -> ProcessWorkers:
         from ehkafka.workers.processes.workers import ProcessWorkers  # noqa: PLC0415
 
+        posting = maker = None
+        if parts.outlet is not None:
+            from ehkafka.workers.processes.posting import Posting  # noqa: PLC0415
+
+            posting, maker = Posting(parts.outlet, parts.deferrals), parts.outlet.maker
+        # In the child a record sends by what stands there for the outlet.
+        make_record = record_type(spec.headers, event_hubs=self.app.endpoint.is_event_hubs)
         middleware = {f"middleware {number}": one for number, one in enumerate(self.app.middleware, 1)}
         return ProcessWorkers(
             parts.exchange,
             settings,
             options=self._options(spec, parts, settings.size, self.app.worker_tear_down),
-            call=make_call(spec, self.app.middleware, parts.make_record),
+            call=make_call(spec, self.app.middleware, make_record, maker),
             parts={
                 f"handler {spec.name!r}": spec.function,
                 f"what handler {spec.name!r} decodes to": spec.payload,
@@ -164,6 +172,7 @@ class Pools:
             on_stop=self.stop_from_child,
             emit=self.emit,
             history=self.app.history,
+            posting=posting,
             deadline_s=spec.deadline_s,
             now_s=self.app.clock.now_s,
         )

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
 import ehkafka
 from ehkafka.events import OutputProducerReplaced, OutputRefused
 from ehkafka.testing import ApiKey
+from tests.contract import output_handlers as handlers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 KEYS = ("a", "b", "c")
 
@@ -36,67 +40,72 @@ def in_order(found: list[tuple[bytes, int]]) -> bool:
     return all(numbers == sorted(set(numbers)) for numbers in by_key.values())
 
 
-def by_thread(record: Any) -> Any:
-    """Send the offset."""
-    return str(record.offset())
-
-
-def by_thread_slow(record: Any) -> Any:
-    """Send the offset."""
-    time.sleep(0.002)
-    return str(record.offset())
-
-
-async def by_task(record: Any) -> Any:
-    """Send the offset."""
-    return str(record.offset())
-
-
 def by_message(message: Any) -> Any:
     """Send the offset."""
     return str(message.offset())
 
 
-class ByInstance:
-    """Sends the offset."""
-
-    def process(self, record: Any) -> Any:
-        """Handle a record."""
-        return ehkafka.Send(str(record.offset()))
-
-
-class Gated:
-    """Sends its offset, once a test lets it."""
-
-    def __init__(self) -> None:
-        self.gate = threading.Event()
-        self.calls: list[int] = []
-
-    def __call__(self, record: Any) -> str:
-        """Handle a record."""
-        assert self.gate.wait(30.0)
-        self.calls.append(record.offset())
-        return str(record.offset())
-
-
-KINDS = {
-    "chunks": (by_thread, {}),
-    "lanes": (by_thread, {"express": False}),
-    "slow": (by_thread_slow, {}),
-    "tasks": (by_task, {}),
+PROCESSES = {"workers": ehkafka.Processes(2)}
+KINDS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "chunks": (handlers.plain, {}),
+    "lanes": (handlers.plain, {"express": False}),
+    "slow": (handlers.slow, {}),
+    "tasks": (handlers.plain_async, {}),
     "raw": (by_message, {"raw": True}),
-    "class": (ByInstance, {}),
-    "waiting": (by_thread, {"acknowledged": "before_next"}),
-    "waiting tasks": (by_task, {"acknowledged": "before_next"}),
+    "class": (handlers.Instance, {}),
+    "processes": (handlers.plain, PROCESSES),
+    "slow processes": (handlers.slow, PROCESSES),
+    "waiting": (handlers.plain, {"acknowledged": "before_next"}),
+    "waiting tasks": (handlers.plain_async, {"acknowledged": "before_next"}),
+    "waiting processes": (handlers.plain, {"acknowledged": "before_next", **PROCESSES}),
 }
+
+
+class Kind(NamedTuple):
+    """How a handler of a kind of workers is registered: the end of its name, and its options."""
+
+    suffix: str
+    options: dict[str, Any]
+
+
+# All kinds of workers; those that run one record at a time; one of each without chunks.
+WORKERS = {
+    "chunks": Kind("", {}),
+    "lanes": Kind("", {"express": False}),
+    "tasks": Kind("_async", {}),
+    "batches": Kind("_batch", {"wait_s_max": 0.1}),
+    "processes": Kind("", PROCESSES),
+}
+ONE_BY_ONE = ("lanes", "tasks", "processes")
 
 
 def sending(lab: Any, handler: Any, **options: Any) -> Any:
     """Return an app whose handler sends to `out`."""
-    app_options = {name: options.pop(name) for name in ("stop_s", "drain_s") if name in options}
-    app = lab.app(None, **app_options)
-    app.handler("t", to=options.pop("to", "out"), **options)(handler)
+    app = lab.app(None)
+    decorate = app.batch_handler if handler.__name__.endswith("_batch") else app.handler
+    decorate("t", to=options.pop("to", "out"), **options)(handler)
     return app
+
+
+@pytest.fixture
+def gated(out: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Any]]:
+    """Make apps of a kind of workers whose calls wait for the gate, which is open when the test ends.
+
+    Whoever produces sends produce requests, too: so what the app is to meet is set after it.
+    """
+    monkeypatch.setenv(handlers.DIRECTORY, str(tmp_path))
+
+    def make(kind: str, handler: str = "gated", **options: Any) -> Any:
+        suffix, own = WORKERS[kind]
+        return sending(out, getattr(handlers, handler + suffix), **own, **options)
+
+    yield make
+    handlers.open_gate()
+
+
+def calls() -> list[int]:
+    """The offsets of the calls that have passed the gate."""
+    return [int(line) for line in handlers.lines()]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -134,24 +143,16 @@ def test_a_batch_sends_what_it_returns_and_what_its_records_send(
     app.stop()
 
 
-@pytest.fixture
-def gated(out: Any) -> Any:
-    """Return a handler that waits for its gate, which is open when the test ends.
-
-    Whoever produces sends produce requests, too: so what the app is to meet is set after it.
-    """
-    handler = Gated()
-    yield handler
-    handler.gate.set()
-
-
-def test_nothing_is_committed_before_its_output_is_acknowledged(out: Any, gated: Any, wait_for: Any) -> None:
+@pytest.mark.parametrize("kind", WORKERS)
+def test_nothing_is_committed_before_its_output_is_acknowledged(
+    out: Any, gated: Any, kind: str, wait_for: Any
+) -> None:
     """Records have ended, their outputs have not arrived: the commit waits, and goes on with them."""
     out.produce("a " * 10)
-    app = sending(out, gated)
+    app = gated(kind)
     app.start()
     out.broker.delay_next(ApiKey.PRODUCE, 1.5)
-    gated.gate.set()
+    handlers.open_gate()
     wait_for(lambda: app.snapshot().finished_records == 10)
     time.sleep(0.4)
     assert out.committed() in (0, None)
@@ -159,47 +160,50 @@ def test_nothing_is_committed_before_its_output_is_acknowledged(out: Any, gated:
     app.stop()
 
 
-def test_a_stop_waits_for_the_outputs_and_repeats_nothing(out: Any, gated: Any, wait_for: Any) -> None:
+@pytest.mark.parametrize("kind", WORKERS)
+def test_a_stop_waits_for_the_outputs_and_repeats_nothing(
+    out: Any, gated: Any, kind: str, wait_for: Any
+) -> None:
     """What was handled is sent and committed before the app leaves."""
     out.produce("a " * 10)
-    app = sending(out, gated)
+    app = gated(kind)
     app.start()
     out.broker.delay_next(ApiKey.PRODUCE, 1.0)
-    gated.gate.set()
+    handlers.open_gate()
     wait_for(lambda: app.snapshot().finished_records == 10)
     app.stop()
     assert out.committed() == 10
 
 
 @pytest.mark.parametrize("code", [10, 87])
-@pytest.mark.parametrize("express", [True, False])
+@pytest.mark.parametrize("kind", WORKERS)
 def test_a_refused_output_is_sent_again_without_another_call(
-    out: Any, gated: Any, code: int, express: bool, wait_for: Any, read_topic: Any
+    out: Any, gated: Any, code: int, kind: str, wait_for: Any, read_topic: Any
 ) -> None:
     """The broker refuses one request: the handler is not called again, nothing is lost, the order is kept."""
     out.produce(" ".join(KEYS * 50))
-    app = sending(out, gated, express=express)
+    app = gated(kind)
     app.start()
     out.broker.fail_next(ApiKey.PRODUCE, code)
-    gated.gate.set()
+    handlers.open_gate()
     found = pairs(read_topic("out", 150))
     wait_for(lambda: out.committed() == 150)
-    assert sorted(gated.calls) == list(range(150))
+    assert sorted(calls()) == list(range(150))
     assert sorted(number for _, number in found) == list(range(150))
     assert in_order(found)
     app.stop()
 
 
-@pytest.mark.parametrize("code", [47, 49, 59])
+@pytest.mark.parametrize(("code", "kind"), [(47, "chunks"), (49, "lanes"), *((59, kind) for kind in WORKERS)])
 def test_a_forgotten_producer_id_costs_no_output(
-    out: Any, gated: Any, code: int, wait_for: Any, read_topic: Any
+    out: Any, gated: Any, code: int, kind: str, wait_for: Any, read_topic: Any
 ) -> None:
     """Another producer sends all that is not acknowledged, in its old order, before anything new."""
     out.produce(" ".join(KEYS * 50))
-    app = sending(out, gated)
+    app = gated(kind)
     app.start()
     out.broker.fail_next(ApiKey.PRODUCE, code, code, code)
-    gated.gate.set()
+    handlers.open_gate()
     found = pairs(read_topic("out", 150))
     wait_for(lambda: out.committed() == 150)
     assert {number for _, number in found} == set(range(150))
@@ -207,66 +211,70 @@ def test_a_forgotten_producer_id_costs_no_output(
     app.stop()
 
 
+@pytest.mark.parametrize("kind", ONE_BY_ONE)
 def test_an_output_refused_for_good_is_skipped_by_the_policy(
-    out: Any, gated: Any, events: Any, wait_for: Any, read_topic: Any
+    out: Any, gated: Any, kind: str, events: Any, wait_for: Any, read_topic: Any
 ) -> None:
     """Each try is counted as the retry says; then the policy decides, and the later ones of its key go on."""
     out.produce("a a")
     retry = ehkafka.Retry(attempts=3, first_s=0.01)
-    app = sending(out, gated, retry=retry, on_failure=ehkafka.Skip(), express=False)
+    app = gated(kind, retry=retry, on_failure=ehkafka.Skip())
     app.add_hook(events)
     app.start()
     # The request with both, then the first one alone.
     out.broker.fail_next(ApiKey.PRODUCE, *[87] * 4)
-    gated.gate.set()
+    handlers.open_gate()
     wait_for(lambda: out.committed() == 2)
     assert [event.attempt for event in events.of(OutputRefused)] == [1, 2, 3]
     assert [number for _, number in pairs(read_topic("out", 1))] == [1]
     app.stop()
 
 
-def test_an_output_refused_for_good_stops_the_app_uncommitted(out: Any, gated: Any) -> None:
+@pytest.mark.parametrize("kind", WORKERS)
+def test_an_output_refused_for_good_stops_the_app_uncommitted(out: Any, gated: Any, kind: str) -> None:
     """The default policy: the error names the record, and nothing is committed past it."""
     out.produce("a b c")
-    app = sending(out, gated)
+    app = gated(kind)
     app.start()
     out.broker.fail_next(ApiKey.PRODUCE, *[87] * 6)
-    gated.gate.set()
+    handlers.open_gate()
     assert app.wait(10.0)
     with pytest.raises(ehkafka.errors.HandlerFailedError, match="output of t\\[0\\]"):
         app.stop()
     assert out.committed() in (0, None)
 
 
+@pytest.mark.parametrize("kind", WORKERS)
 def test_an_output_refused_for_good_is_dead_lettered(
-    out: Any, gated: Any, wait_for: Any, read_topic: Any
+    out: Any, gated: Any, kind: str, wait_for: Any, read_topic: Any
 ) -> None:
     """The record's letter is safe before it is committed."""
     out.broker.create_topic("dead", 1)
     out.produce("a")
-    app = sending(out, gated, on_failure=ehkafka.DeadLetter("dead"))
+    app = gated(kind, on_failure=ehkafka.DeadLetter("dead"))
     app.start()
     out.broker.fail_next(ApiKey.PRODUCE, 87, 87)
-    gated.gate.set()
+    handlers.open_gate()
     (letter,) = read_topic("dead", 1)
     assert dict(letter.headers())["ehkafka-origin-offset"] == b"0"
     wait_for(lambda: out.committed() == 1)
     app.stop()
 
 
+@pytest.mark.parametrize("kind", ONE_BY_ONE)
 def test_before_next_a_refused_output_fails_the_attempt(
-    out: Any, gated: Any, wait_for: Any, read_topic: Any
+    out: Any, gated: Any, kind: str, wait_for: Any, read_topic: Any
 ) -> None:
     """Its key waits, so the handler is called again, and Hold may be the policy."""
     out.produce("a a")
     retry = ehkafka.Retry(attempts=2, first_s=0.01)
-    app = sending(out, gated, retry=retry, acknowledged="before_next", on_failure=ehkafka.Hold())
+    app = gated(kind, retry=retry, acknowledged="before_next", on_failure=ehkafka.Hold())
     app.start()
     # Together, then alone.
     out.broker.fail_next(ApiKey.PRODUCE, 87, 87)
-    gated.gate.set()
+    handlers.open_gate()
     wait_for(lambda: out.committed() == 2)
-    assert gated.calls == [0, 0, 1]
+    assert calls() == [0, 0, 1]
     assert pairs(read_topic("out", 2)) == [(b"a", 0), (b"a", 1)]
     app.stop()
 
@@ -283,7 +291,7 @@ def test_before_next_and_a_deferred_record_are_refused(out: Any) -> None:
 
 def test_a_missing_topic_ends_the_start(out: Any) -> None:
     """It is said before anything runs."""
-    app = sending(out, by_thread, to="nowhere")
+    app = sending(out, handlers.plain, to="nowhere")
     with pytest.raises(ehkafka.errors.TopicNotFoundError, match="to="):
         app.start()
 
@@ -310,13 +318,13 @@ def test_a_record_sends_until_its_outcome(out: Any, wait_for: Any, read_topic: A
     app.stop()
 
 
-def test_what_is_too_large_fails_the_attempt(out: Any, wait_for: Any, read_topic: Any) -> None:
+@pytest.mark.parametrize("kind", WORKERS)
+def test_what_is_too_large_fails_the_attempt(
+    out: Any, gated: Any, kind: str, wait_for: Any, read_topic: Any
+) -> None:
     """It is refused before anything later goes, by the handler's own policy."""
-
-    def handle(record: Any) -> bytes:
-        return b"x" * 2_000_000 if record.offset() == 1 else b"1"
-
-    app = sending(out, handle, on_failure=ehkafka.Skip())
+    options = {"batch_records_max": 1} if kind == "batches" else {}
+    app = gated(kind, "large", on_failure=ehkafka.Skip(), **options)
     app.start()
     out.produce("a a a")
     assert len(read_topic("out", 2)) == 2
@@ -325,9 +333,10 @@ def test_what_is_too_large_fails_the_attempt(out: Any, wait_for: Any, read_topic
     app.stop()
 
 
-def test_a_send_without_to_is_an_error(out: Any) -> None:
+@pytest.mark.parametrize("workers", [1, ehkafka.Processes(1)])
+def test_a_send_without_to_is_an_error(out: Any, workers: Any) -> None:
     """Nothing is dropped silently."""
-    app = out.app(lambda _record: ehkafka.Send("x"))
+    app = out.app(handlers.unasked, workers=workers)
     app.start()
     out.produce("a")
     assert app.wait(10.0)
@@ -340,11 +349,11 @@ def test_a_broker_that_throttles_by_refusals_loses_and_skips_nothing(
 ) -> None:
     """What it refuses to throttle is no refusal: the same goes out again later, and no policy is asked."""
     out.produce(" ".join(KEYS * 50))
-    app = sending(out, gated, retry=ehkafka.Retry(attempts=1), on_failure=ehkafka.Skip())
+    app = gated("lanes", retry=ehkafka.Retry(attempts=1), on_failure=ehkafka.Skip())
     app.add_hook(events)
     app.start()
     out.broker.fail_next(ApiKey.PRODUCE, 89)
-    gated.gate.set()
+    handlers.open_gate()
     found = pairs(read_topic("out", 150))
     wait_for(lambda: out.committed() == 150)
     assert sorted(number for _, number in found) == list(range(150))
@@ -360,7 +369,7 @@ def test_an_output_has_its_records_key_or_the_partition_key_of_an_amqp_producer(
     out: Any, wait_for: Any, read_topic: Any
 ) -> None:
     """Events of AMQP have no key; as text or as AMQP's own encoding it is the same one."""
-    app = sending(out, by_thread)
+    app = sending(out, handlers.plain)
     app.start()
     out.produce("own")
     for header in (b"amqp", b"\xa1\x04amqp"):

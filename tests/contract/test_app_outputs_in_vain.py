@@ -10,6 +10,7 @@ import pytest
 import ehkafka
 from ehkafka.events import OutputsSentInVain
 from ehkafka.testing import ApiKey
+from tests.contract.output_handlers import twice_in_vain
 
 SENT, ACKNOWLEDGED = "ehkafka-outputs-sent", "ehkafka-outputs-acknowledged"
 FAILS = {"retry": ehkafka.Retry(attempts=2, first_s=0.01), "on_failure": ehkafka.DeadLetter("dead")}
@@ -102,6 +103,26 @@ def test_a_letter_says_what_its_record_s_attempts_had_sent(
     app.stop()
     reported = [(one.attempt, one.sent, one.acknowledged) for one in events.of(OutputsSentInVain)]
     assert reported == [(1, 2, 2), (2, 2, 2)]
+
+
+def test_what_a_worker_process_had_sent_comes_with_its_failure(
+    lab: Any, failing: Any, events: Any, read_topic: Any, wait_for: Any
+) -> None:
+    """It is sent before the policy decides, counted as on a thread, and none of the last is safe by then."""
+    lab.produce("a good")
+    app = lab.app(None)
+    app.handler("t", to="out", workers=ehkafka.Processes(1), **FAILS)(twice_in_vain)
+    app.add_hook(events)
+    app.start()
+    (letter,) = read_topic("dead", 1)
+    found = headers_of(letter)
+    assert (found["ehkafka-attempts"], found[SENT]) == (b"2", b"4")
+    assert int(found[ACKNOWLEDGED]) <= 4
+    wait_for(lambda: lab.committed() == 2)
+    app.stop()
+    assert [(one.attempt, one.sent) for one in events.of(OutputsSentInVain)] == [(1, 2), (2, 2)]
+    of_a = [message.value() for message in read_topic("out", 5) if message.key() == b"a"]
+    assert of_a == [b"1", b"2", b"1", b"2"]
 
 
 def test_a_letter_says_that_nothing_is_acknowledged_yet(

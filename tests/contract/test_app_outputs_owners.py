@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import os
+import random
 import signal
 import time
+from contextlib import suppress
 from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
+import ehkafka
+from ehkafka.events import WorkerProcessDied
 from ehkafka.testing import ApiKey
+from tests.contract.output_handlers import copies
 from tests.contract.outputs_order import problems
 
 KEYS = 12
+# More by hand: each costs an interpreter's start.
+CHILD_KILLS = int(os.environ.get("EHKAFKA_PROCESS_KILLS", "6"))
 UNHURRIED = {"session.timeout.ms": 3_000}
 
 
@@ -49,10 +57,7 @@ def all_outputs(lab: Any) -> list[tuple[bytes, bytes]]:
     return found
 
 
-def copies(record: Any) -> Any:
-    """Send what came."""
-    time.sleep(0.002)
-    return record.value()
+WORKERS = {"threads": 8, "processes": ehkafka.Processes(2)}
 
 
 @pytest.fixture
@@ -62,13 +67,14 @@ def out(lab: Any) -> Any:
     return lab
 
 
-def test_outputs_keep_their_order_while_members_come_and_go(out: Any, wait_for: Any) -> None:
+@pytest.mark.parametrize("workers", WORKERS)
+def test_outputs_keep_their_order_while_members_come_and_go(out: Any, workers: str, wait_for: Any) -> None:
     """Two members share the load for a while: each key's outputs are in order over both."""
     inputs = load(out, 4000)
 
     def member() -> Any:
         app = out.app(None, consumer=UNHURRIED)
-        app.handler("t4", to="out", workers=8)(copies)
+        app.handler("t4", to="out", workers=WORKERS[workers])(copies)
         return app
 
     one, two = member(), member()
@@ -82,13 +88,16 @@ def test_outputs_keep_their_order_while_members_come_and_go(out: Any, wait_for: 
     assert problems(inputs, all_outputs(out)) == []
 
 
+@pytest.mark.parametrize("workers", WORKERS)
 @pytest.mark.parametrize("lost", [False, True])
-def test_what_an_old_owner_still_holds_is_never_sent(out: Any, lost: bool, wait_for: Any) -> None:
+def test_what_an_old_owner_still_holds_is_never_sent(
+    out: Any, lost: bool, workers: str, wait_for: Any
+) -> None:
     """Its outputs do not get through; once another has the partition, nothing comes behind that one's."""
     inputs = {b"a": [b"0", b"1", b"2"]}
     out.broker.produce("t", [(b"a", value) for value in inputs[b"a"]])
     one = out.app(None, drain_s=0.3, consumer=UNHURRIED)
-    one.handler("t", to="out")(copies)
+    one.handler("t", to="out", workers=WORKERS[workers])(copies)
     # Not the leader: the client asks again and again.
     out.broker.fail_next(ApiKey.PRODUCE, *[6] * 100_000)
     one.start()
@@ -116,7 +125,6 @@ def test_what_an_old_owner_still_holds_is_never_sent(out: Any, lost: bool, wait_
 
 
 KILLED = """
-import itertools
 @app.handler("t4", to="out", workers=8)
 def copies(record):
     if record.offset() % 50 == 0:
@@ -126,19 +134,58 @@ run()
 """
 
 
+KILLED_WITH_CHILDREN = """
+from tests.contract.output_handlers import copies
+app.handler("t4", to="out", workers=ehkafka.Processes(2))(copies)
+def tell():
+    while True:
+        time.sleep(0.2)
+        if app.state == "running" and app.snapshot().finished_records:
+            say("AT", app.snapshot().finished_records)
+threading.Thread(target=tell, daemon=True).start()
+run()
+"""
+
+
+@pytest.mark.parametrize(("source", "records"), [(KILLED, 20_000), (KILLED_WITH_CHILDREN, 3_000)])
 def test_kill_9_under_load_loses_no_output_and_keeps_their_order(
-    out: Any, program: Any, wait_for: Any
+    out: Any, program: Any, wait_for: Any, source: str, records: int
 ) -> None:
     """Killed again and again: every output at least once, each key's in order but for whole repeats."""
-    inputs = load(out, 20_000)
+    inputs = load(out, records)
     out.judged = False
     for kill in range(4):
-        running = program(KILLED)
+        running = program(source)
         wait_for(lambda running=running, least=3 + kill: len(running.lines) > least, timeout_s=30.0)
         running.signal(signal.SIGKILL)
         running.wait()
-    running = program(KILLED)
-    wait_for(lambda: sum(out.committed(n, topic="t4") or 0 for n in range(4)) == 20_000, timeout_s=60.0)
+    running = program(source)
+    wait_for(lambda: sum(out.committed(n, topic="t4") or 0 for n in range(4)) == records, timeout_s=60.0)
     running.signal(signal.SIGTERM)
     assert running.wait() == 0
     assert problems(inputs, all_outputs(out)) == []
+
+
+def test_kills_of_children_under_load_lose_no_output_and_keep_their_order(
+    out: Any, events: Any, wait_for: Any
+) -> None:
+    """Each output once, each key's in order: a child that dies takes along what it had not reported."""
+    inputs = load(out, 6_000)
+    retry = ehkafka.Retry(attempts=50, first_s=0.01, max_s=0.05)
+    app = out.app(None)
+    app.handler("t4", to="out", workers=ehkafka.Processes(2), retry=retry)(copies)
+    app.add_hook(events)
+    app.start()
+    (route,) = app._runtime._routes
+    dice = random.Random(20)
+    for kill in range(CHILD_KILLS):
+        least = 300 * (kill + 1)
+        wait_for(lambda least=least: app.snapshot().finished_records >= least and route.workers.pids)
+        time.sleep(dice.uniform(0.0, 0.05))
+        with suppress(ProcessLookupError):  # the one before was buried in between
+            os.kill(dice.choice(route.workers.pids), signal.SIGKILL)
+    wait_for(lambda: sum(out.committed(n, topic="t4") or 0 for n in range(4)) == 6_000, timeout_s=60.0)
+    app.stop()
+    assert len(events.of(WorkerProcessDied)) >= CHILD_KILLS // 2
+    # A call that had not ended has sent nothing, so not even a kill repeats anything.
+    assert problems(inputs, all_outputs(out), repeats=False) == []

@@ -4,21 +4,35 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import ehkafka
 from ehkafka.metrics import Collector
 from ehkafka.testing import ApiKey
+from tests.contract import output_handlers
 from tests.contract.test_app_until_caught_up import Run
 from tests.kit.metrics import Shown
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class Gate(threading.Event):
+    """What handlers wait for, in worker processes, too."""
+
+    def set(self) -> None:
+        """Let go on what waits."""
+        super().set()
+        output_handlers.open_gate()
+
 
 @pytest.fixture
-def gate() -> Any:
+def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Return what handlers wait for; it is set when the test ends."""
-    gate = threading.Event()
+    monkeypatch.setenv(output_handlers.DIRECTORY, str(tmp_path))
+    gate = Gate()
     yield gate
     gate.set()
 
@@ -42,7 +56,8 @@ def sending(lab: Any, gate: threading.Event) -> Any:
         if batches:
             app.batch_handler("t", to="out", wait_s_max=0.1, **options)(handle_all)
         else:
-            app.handler("t", to="out", **options)(handle)
+            in_process = isinstance(options.get("workers"), ehkafka.Processes)
+            app.handler("t", to="out", **options)(output_handlers.sent_at_once if in_process else handle)
         return app
 
     return make
@@ -55,6 +70,8 @@ KINDS: dict[str, dict[str, Any]] = {
     "shared lanes": {"scope": "handler"},
     "batches": {"batches": True},
     "waiting": {"acknowledged": "before_next"},
+    "processes": {"workers": ehkafka.Processes(2)},
+    "waiting processes": {"workers": ehkafka.Processes(2), "acknowledged": "before_next"},
 }
 
 
@@ -71,7 +88,7 @@ def test_a_record_is_unfinished_until_its_outputs_are_acknowledged(
     gate.set()
     wait_for(lambda: app.snapshot().unacknowledged_outputs == 10)
     assert shown.value("ehkafka_unacknowledged_outputs") == 10
-    if kind != "waiting":
+    if "waiting" not in kind:
         wait_for(lambda: app.snapshot().finished_records == 10)
     snapshot = app.snapshot()
     (one,) = snapshot.partitions

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import orjson
 import pytest
 
 import ehkafka
@@ -239,3 +240,25 @@ def test_middleware_sees_the_record_as_it_came(stage: Stage, wait_for: Any) -> N
     app.stop()
     assert seen == ["Batch" if stage.kind.is_batch else "Record"]
     assert typed.lines("values") == ["a 1"]
+
+
+def test_answers_of_a_type_are_encoded_by_the_worker_and_what_cannot_be_is_the_records_failure(
+    stage: Stage, wait_for: Any, read_topic: Any
+) -> None:
+    """40 records of 4 keys; one answer is no JSON, and a letter says why."""
+    stage.lab.broker.create_topic("out", 1)
+    stage.produce(*(reading(f"s{number % 4}", number) for number in range(40)))
+    handler = stage.kind.handler.replace("handle", "answer")
+    app = stage.app(handler, to="out", on_failure=ehkafka.DeadLetter("dead"))
+    app.start()
+    wait_for(lambda: stage.lab.committed() == 40)
+    app.stop()
+    found = read_topic("out", 39)
+    for sensor in range(4):
+        twice = [2 * number for number in range(sensor, 40, 4) if number != 13]
+        answers = [orjson.loads(message.value()) for message in found if message.key() == b"s%d" % sensor]
+        assert answers == [{"sensor": f"s{sensor}", "twice": number} for number in twice]
+    (letter,) = read_topic("dead", 1)
+    headers = dict(letter.headers())
+    assert headers["ehkafka-origin-offset"] == b"13"
+    assert b"Answer cannot be sent as JSON" in headers["ehkafka-error-text"]

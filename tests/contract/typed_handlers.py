@@ -27,6 +27,14 @@ class Reading:
     number: int
 
 
+@dataclass
+class Answer:
+    """What is sent for a payload."""
+
+    sensor: str
+    twice: Any
+
+
 def path(name: str) -> Path:
     """Return where lines of a kind are."""
     return Path(os.environ[DIRECTORY]) / name
@@ -106,3 +114,30 @@ def decode_at_third(value: bytes, record: ehkafka.Record) -> Any:
     if record.attempt < 3:
         raise ConnectionError("nobody answers")
     return _DECODER.decode(value)
+
+
+def answer(reading: Reading) -> Answer:
+    """Send twice the number; of 13 what JSON cannot say."""
+    return Answer(reading.sensor, object() if reading.number == 13 else 2 * reading.number)
+
+
+def answer_both(record: ehkafka.Record, reading: Reading) -> Answer:
+    """Take the record, too."""
+    return answer(reading)
+
+
+async def answer_async(reading: Reading) -> Answer:
+    """Do it in a loop."""
+    return answer(reading)
+
+
+def answer_batch(batch: ehkafka.Batch[Reading]) -> None:
+    """Do it for many; what follows a failed record of a key comes again."""
+    failed = set()
+    for record, reading in zip(batch, batch.values, strict=True):
+        try:
+            if reading.sensor not in failed:
+                record.send(answer(reading))
+        except TypeError as error:
+            batch.fail(record, error)
+            failed.add(reading.sensor)

@@ -17,14 +17,11 @@ import random
 import sys
 import threading
 import time
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import ehkafka
 from ehkafka.testing import JsonLinesHistory
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 INTERRUPTED = 130
 # Above what the tests' output topic takes, below what its producer does.
@@ -66,10 +63,10 @@ def make_app(options: argparse.Namespace, history: JsonLinesHistory) -> ehkafka.
         app.handler(
             options.topic,
             to=options.to,
-            workers=options.workers,
+            workers=ehkafka.Processes(options.processes) if options.processes else options.workers,
             retry=ehkafka.Retry(attempts=3, first_s=0.05),
             on_failure=ehkafka.DeadLetter(options.dead),
-        )(sends(options))
+        )(Sends(*options.handler_ms, options.large_every))
         return app
 
     @app.handler(options.topic, workers=options.workers)
@@ -81,17 +78,20 @@ def make_app(options: argparse.Namespace, history: JsonLinesHistory) -> ehkafka.
     return app
 
 
-def sends(options: argparse.Namespace) -> Callable[[ehkafka.Record], bytes]:
-    """Return a handler whose output names its record; one in so many is too large for its topic."""
-    least_ms, most_ms = options.handler_ms
+@dataclass(frozen=True)
+class Sends:
+    """A handler whose output names its record; one in so many is too large for its topic."""
 
-    def handle(record: ehkafka.Record) -> bytes:
-        time.sleep(random.uniform(least_ms, most_ms) / 1000)
+    least_ms: float
+    most_ms: float
+    large_every: int
+
+    def __call__(self, record: ehkafka.Record) -> bytes:
+        """Handle a record."""
+        time.sleep(random.uniform(self.least_ms, self.most_ms) / 1000)
         offset = record.offset()
-        too_large = options.large_every and offset % options.large_every == options.large_every // 2
+        too_large = self.large_every and offset % self.large_every == self.large_every // 2
         return b"%d:%d" % (record.partition(), offset) + (os.urandom(LARGE_BYTES) if too_large else b"")
-
-    return handle
 
 
 def mirror(options: argparse.Namespace) -> ehkafka.BlobMirror | None:
@@ -119,6 +119,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--dead", help="where the records of refused outputs go")
     parser.add_argument("--large-every", type=int, default=0, help="one output in so many is refused")
     parser.add_argument("--workers", type=int, default=16)
+    parser.add_argument("--processes", type=int, default=0, help="run the sending handler in so many")
     parser.add_argument("--consumer", action="append", default=[], metavar="PROPERTY=VALUE")
     parser.add_argument("--setting", action="append", default=[], metavar="NAME=JSON")
     return parser.parse_args()

@@ -123,9 +123,11 @@ def run_and_judge(
     *,
     large_every: int = 0,
     session_ms: int = KAFKA_SESSION_MS,
+    processes: int,
 ) -> None:
     """Run members, kill them under load, let all be committed, and judge every output."""
     to = ["--to", f"{stage.topic}-out", "--dead", f"{stage.topic}-dead", "--large-every", str(large_every)]
+    to += ["--processes", str(processes)]
     names = [*(f"member-{number}" for number in range(MEMBERS)), "guest"]
     *members, guest = (
         stage.member(name, *PACE, *to, "--handler-ms", "1-8", consumer={"session.timeout.ms": session_ms})
@@ -193,7 +195,10 @@ def test_one_output_that_is_too_large_takes_no_other_with_it(
 @ON_DEMAND
 @pytest.mark.broker
 @pytest.mark.timeout(120 + 20 * KILLS)
-def test_kills_and_refused_outputs_on_kafka(stage: Any, eventually: Callable[..., None]) -> None:
+@pytest.mark.parametrize("processes", [0, 4])
+def test_kills_and_refused_outputs_on_kafka(
+    stage: Any, eventually: Callable[..., None], processes: int
+) -> None:
     """One output in a thousand is too large for its topic: its record is a letter, and no other suffers."""
     stage.broker.create_topic(f"{stage.topic}-out", 4, {"max.message.bytes": "200000"})
     stage.broker.create_topic(f"{stage.topic}-dead", 1)
@@ -204,7 +209,7 @@ def test_kills_and_refused_outputs_on_kafka(stage: Any, eventually: Callable[...
         load.stop()
         return dict(load.ends)
 
-    run_and_judge(stage, eventually, ends, large_every=LARGE_EVERY)
+    run_and_judge(stage, eventually, ends, large_every=LARGE_EVERY, processes=processes)
 
 
 @pytest.fixture
@@ -217,8 +222,12 @@ def embedded() -> Iterator[EmbeddedBroker]:
 @ON_DEMAND
 @pytest.mark.slow
 @pytest.mark.timeout(120 + 20 * KILLS)
+@pytest.mark.parametrize("processes", [0, 4])
 def test_kills_closed_connections_and_requests_to_repeat(
-    embedded: EmbeddedBroker, stage_on: Callable[..., Any], eventually: Callable[..., None]
+    embedded: EmbeddedBroker,
+    stage_on: Callable[..., Any],
+    eventually: Callable[..., None],
+    processes: int,
 ) -> None:
     """Some requests are to be sent again, others get no answer.
 
@@ -233,4 +242,6 @@ def test_kills_closed_connections_and_requests_to_repeat(
     to_repeat, closed = KafkaError.NOT_ENOUGH_REPLICAS, KafkaError._TRANSPORT
     embedded.fail_next(ApiKey.PRODUCE, *([0] * 49 + [to_repeat] + [0] * 49 + [closed]) * 10 * KILLS)
 
-    run_and_judge(stage, eventually, lambda: dict(load.ends), session_ms=EMBEDDED_SESSION_MS)
+    run_and_judge(
+        stage, eventually, lambda: dict(load.ends), session_ms=EMBEDDED_SESSION_MS, processes=processes
+    )

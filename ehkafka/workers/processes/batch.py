@@ -16,8 +16,10 @@ if TYPE_CHECKING:
 
     from ehkafka.events.history import History
     from ehkafka.lanes.lane import Lane
+    from ehkafka.outputs.making import Made
     from ehkafka.records import Message
     from ehkafka.workers.processes.message import LaneFields
+    from ehkafka.workers.processes.posting import Posting
     from ehkafka.workers.protocol import Failures
 
 
@@ -43,6 +45,7 @@ class Batch:
         on_failure: Failures,
         hand_in: Callable[[Lane], None],
         history: History | None = None,
+        posting: Posting | None = None,
     ) -> None:
         self.records = 0
         self.size_bytes = 0
@@ -51,6 +54,8 @@ class Batch:
         self._on_failure = on_failure
         self._hand_in = hand_in
         self._history = history
+        # None: its handler sends nothing.
+        self._posting = posting
         self._fields: list[LaneFields] = []
         self._parts: list[_Part] = []
         # The part that `settled` is in.
@@ -81,32 +86,40 @@ class Batch:
         return any(part.is_open and part.lane.assignment.halted for part in self._parts[self._now :])
 
     def finish(self, end: int) -> None:
-        """Give the records before this number that had no end yet the outcome *finished*."""
-        while self.settled < end:
-            part = self._part()
-            if part.is_open:
-                self._report_started(part.lane)
-                self._report("finished", part.lane, "finished")
-                self._move_on(part)
-            self.settled += 1
+        """Give the records before this number that had no end yet the outcome *finished*: they sent nothing.
 
-    def fail(self, number: int, error: BaseException) -> None:
-        """Take a record's failure; what came before it is finished, what follows in its lane did not run."""
+        Of what sends, and of what fails, the end is known before the next record starts.
+        """
+        while self.settled < end:
+            self._end_one(())
+
+    def end_sending(self, number: int, made: Sequence[Made]) -> None:
+        """Take the end of a record that sends something."""
+        self.finish(number)
+        self._end_one(made)
+
+    def fail(self, number: int, error: BaseException, made: Sequence[Made] = ()) -> None:
+        """Take a record's failure; what came before it is finished, what follows in its lane did not run.
+
+        `made` is what it had sent before.
+        """
         self.finish(number)
         part = self._part()
         if part.is_open:
             lane = part.lane
             self._report_started(lane)
+            if self._posting is not None:
+                self._posting.failed(lane, made)
             self._report("finished", lane, "failed")
-            lane.decision = self._on_failure(lane, error)
-            self._close(part)
+            self._give_up(part, error)
         self.settled = number + 1
 
     def keep_running(self, started: int) -> None:
         """Hand everything back but the last one of so many started records, which still runs."""
         self.finish(started - 1)
-        part = self._part()
-        if part.is_open:
+        # It may have ended: its word of that was read after the claims were taken.
+        part = self._part() if self.runs(started) else None
+        if part is not None and part.is_open:
             self._report_started(part.lane)
             # The child will find no claim on its followers: only the head runs.
             part.lane.running = 1
@@ -116,7 +129,7 @@ class Batch:
 
     def die(self, started: int, error: BaseException) -> None:
         """Take the child's death with so many records started: the last one is charged, none behind it."""
-        if self.settled < started:
+        if self.runs(started):
             self.fail(started - 1, error)
         self._hand_back()
 
@@ -124,6 +137,44 @@ class Batch:
         """Take the end of a batch of which so many records were started."""
         self.finish(started)
         self._hand_back()
+
+    def runs(self, started: int) -> bool:
+        """Tell whether the last of so many started records runs on, as far as the child has reported."""
+        return self.settled < started
+
+    def _end_one(self, made: Sequence[Made]) -> None:
+        part = self._part()
+        if part.is_open:
+            self._report_started(part.lane)
+            try:
+                is_awaited = self._end(part.lane, made)
+            except Exception as error:  # its outputs are not taken, or were refused at once
+                self._give_up(part, error)
+            else:
+                if is_awaited:
+                    self._close(part)
+                else:
+                    self._move_on(part)
+        self.settled += 1
+
+    def _end(self, lane: Lane, made: Sequence[Made]) -> bool:
+        """End a lane's head; True where its outputs will do that."""
+        is_left = False
+        if self._posting is not None:
+            try:
+                is_left = self._posting.ended(lane, made)
+            except Exception:
+                self._report("finished", lane, "failed")
+                raise
+        if not is_left:
+            self._report("finished", lane, "finished")
+            return False
+        assert self._posting is not None
+        return self._posting.awaits(lane)
+
+    def _give_up(self, part: _Part, error: BaseException) -> None:
+        part.lane.decision = self._on_failure(part.lane, error)
+        self._close(part)
 
     def _part(self) -> _Part:
         while self._parts[self._now].end <= self.settled:

@@ -5,7 +5,9 @@ thread runs the user's code; one more does nothing but wait for the parent's dea
 once, whatever the handler does. SIGINT and SIGTERM are left to the parent, who drains. Its end of a pipe
 closed is how it asks this process to leave.
 
-Before each record a claim is taken, so that the parent knows at any moment which record runs.
+Before each record a claim is taken, so that the parent knows at any moment which record runs. What a record
+has sent, or failed with, is reported before the next claim is taken: so of records that have ended without a
+word the parent knows, too, that they have sent nothing.
 """
 
 from __future__ import annotations
@@ -20,15 +22,17 @@ import sys
 import threading
 import time
 from multiprocessing import spawn
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from ehkafka.errors import ConfigurationError, describe
 from ehkafka.records.deferral import refuse_to_defer
 from ehkafka.wording import ended
 from ehkafka.workers.processes import pipe
+from ehkafka.workers.processes.answers import Answers
 from ehkafka.workers.processes.failure import pack_error
 from ehkafka.workers.processes.logs import is_set_up
 from ehkafka.workers.processes.message import CopiedMessage
+from ehkafka.workers.processes.outbox import Outbox
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,9 +45,9 @@ importing_main = False
 stop_parent: Callable[[Any, float | None], None] | None = None
 
 
-def main(requests: int, answers: int, claims: int, lifeline: int, dumps: int) -> None:
+def main(requests: int, answers_fd: int, claims: int, lifeline: int, dumps: int) -> None:
     """Serve the parent until it closes `requests`. The arguments are file descriptors."""
-    for fd in (requests, answers, claims, lifeline, dumps):
+    for fd in (requests, answers_fd, claims, lifeline, dumps):
         os.set_inheritable(fd, False)
     _leave_signals_to_the_parent()
     refuse_to_defer(
@@ -54,26 +58,26 @@ def main(requests: int, answers: int, claims: int, lifeline: int, dumps: int) ->
     frame = pipe.read_frame(requests)
     if frame is None:
         return
+    answers = Answers(answers_fd)
     _let_the_app_be_stopped(answers)
     try:
         boot = pickle.loads(frame.body)  # noqa: S301 - the parent wrote it
-        invoke, tear_down = _boot(boot)
+        calls, tear_down = _boot(boot)
     except BaseException as error:
-        pipe.send(answers, pipe.REFUSED, pack_error(error))
+        answers.send(pipe.REFUSED, pack_error(error))
         raise SystemExit(1) from error
     faulthandler.register(signal.SIGUSR1, file=dumps, all_threads=True)
-    pipe.send(answers, pipe.READY, pipe.SILENT if boot["logs"] and not is_set_up() else b"")
+    answers.send(pipe.READY, pipe.SILENT if boot["logs"] and not is_set_up() else b"")
     while (frame := pipe.read_frame(requests)) is not None:
-        _Batch(pipe.unpack_batch(frame), invoke, pipe.Claims(claims), answers).run()
+        _Batch(pipe.unpack_batch(frame), calls, pipe.Claims(claims), answers).run()
     if tear_down is not None:
         _tear_down(tear_down, answers)
 
 
-def _let_the_app_be_stopped(answers: int) -> None:
+def _let_the_app_be_stopped(answers: Answers) -> None:
     global stop_parent  # noqa: PLW0603 - what this process is
-    # Any thread of the user's may call it: so short a write to a pipe is never torn apart.
-    stop_parent = lambda drain, timeout_s: pipe.send(  # noqa: E731 - it needs the descriptor alone
-        answers, pipe.STOP, marshal.dumps((drain, timeout_s))
+    stop_parent = lambda drain, timeout_s: answers.ask(  # noqa: E731 - a function of the answers alone
+        pipe.STOP, marshal.dumps((drain, timeout_s))
     )
 
 
@@ -92,7 +96,7 @@ def _die_with(lifeline: int) -> NoReturn:
     os._exit(0)
 
 
-def _boot(boot: dict[str, Any]) -> tuple[Callable[[CopiedMessage, int], object], Callable[[], Any] | None]:
+def _boot(boot: dict[str, Any]) -> tuple[_Calls, Callable[[], Any] | None]:
     global importing_main  # noqa: PLW0603 - the import is a state of the process
     importing_main = True
     try:
@@ -100,10 +104,11 @@ def _boot(boot: dict[str, Any]) -> tuple[Callable[[CopiedMessage, int], object],
     finally:
         importing_main = False
     call, set_up, tear_down = _imported(boot)
-    invoke = call.bind()
+    outbox = None if call.maker is None else Outbox(call.maker)
+    calls = _Calls(call.bind(outbox), outbox)
     if set_up is not None:
         set_up()
-    return invoke, tear_down
+    return calls, tear_down
 
 
 def _imported(boot: dict[str, Any]) -> list[Any]:
@@ -118,11 +123,18 @@ def _imported(boot: dict[str, Any]) -> list[Any]:
         ) from error
 
 
-def _tear_down(function: Callable[[], Any], answers: int) -> None:
+def _tear_down(function: Callable[[], Any], answers: Answers) -> None:
     try:
         function()
     except BaseException as error:  # reported, like any hook's: the process is leaving anyway
-        pipe.send(answers, pipe.TORN_DOWN, pack_error(error))
+        answers.send(pipe.TORN_DOWN, pack_error(error))
+
+
+class _Calls(NamedTuple):
+    """What is called for each record, and where that puts what it sends."""
+
+    invoke: Callable[[CopiedMessage, int], object]
+    outbox: Outbox | None
 
 
 class _Batch:
@@ -131,12 +143,12 @@ class _Batch:
     def __init__(
         self,
         lanes: tuple[LaneFields, ...],
-        invoke: Callable[[CopiedMessage, int], object],
+        calls: _Calls,
         claims: pipe.Claims,
-        answers: int,
+        answers: Answers,
     ) -> None:
         self._lanes = lanes
-        self._invoke = invoke
+        self._invoke, self._outbox = calls
         self._claims = claims
         self._answers = answers
         self._started = 0
@@ -148,11 +160,11 @@ class _Batch:
                 break
         elapsed_s = time.perf_counter() - began_s
         _flush()  # what was printed is not to wait until the buffer is full, or be lost with this process
-        pipe.send(self._answers, pipe.DONE, marshal.dumps((self._started, elapsed_s)))
+        self._answers.send(pipe.DONE, marshal.dumps((self._started, elapsed_s)))
 
     def _run_lane(self, topic: str, partition: int, attempt: int, records: tuple[Any, ...]) -> bool:
         """Run a lane's records up to the first that fails; False when the parent wants the rest back."""
-        take, invoke = self._claims.take_one, self._invoke
+        take, invoke, outbox = self._claims.take_one, self._invoke, self._outbox
         failed = False
         for fields in records:
             if not take():
@@ -161,11 +173,18 @@ class _Batch:
             self._started = number + 1
             if failed:
                 continue  # its place in the count; the parent knows that it did not run
+            message = CopiedMessage(topic, partition, fields)
+            if outbox is not None:
+                outbox.begin(message)
             try:
-                invoke(CopiedMessage(topic, partition, fields), attempt)
+                invoke(message, attempt)
             except BaseException as error:  # SystemExit and the like too: the parent stops the app
-                pipe.send(self._answers, pipe.FAILED, marshal.dumps((number, pack_error(error))))
+                made = [] if outbox is None else outbox.end()
+                self._answers.send(pipe.FAILED, marshal.dumps((number, pack_error(error), made)))
                 failed = True
+            else:
+                if outbox is not None and (made := outbox.end()):
+                    self._answers.send(pipe.SENT, marshal.dumps((number, made)))
             attempt = 1
         return True
 

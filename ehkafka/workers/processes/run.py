@@ -60,10 +60,12 @@ class BatchRun:
         while True:
             frames = reader.take_until(time.monotonic() + wait_s)
             started = None
-            if not frames and not reader.ended and self._is_to_be_taken_back():
+            has_ended = reader.ended or any(frame.kind == pipe.DONE for frame in frames)
+            # Also while frames come: each record that sends gives one.
+            if not has_ended and self._is_to_be_taken_back():
                 started = self._take_back()
-                # What failed before the last claim was taken is in the pipe by now.
-                frames = reader.take()
+                # What was sent, or failed, before the last claim was taken is in the pipe by now.
+                frames += reader.take()
             if self._take_frames(frames):
                 return
             if reader.ended or link.is_dead:
@@ -84,12 +86,12 @@ class BatchRun:
         return min(max(self._overrun_s - time.monotonic(), 0.001), CUT_CHECK_S)
 
     def _is_to_be_taken_back(self) -> bool:
-        return time.monotonic() >= self._overrun_s or self._batch.is_cut()
+        return self._taken_back is None and (time.monotonic() >= self._overrun_s or self._batch.is_cut())
 
     def _take_back(self) -> int | None:
         """Take back what the child has not started; return how many it has, None where nothing changed."""
         claims = self._link.claims
-        if self._taken_back is not None or claims.left() == self._offered:
+        if claims.left() == self._offered:
             return None
         self._taken_back = claims.take_back()
         if self._offered > 1:
@@ -98,9 +100,12 @@ class BatchRun:
 
     def _take_frames(self, frames: list[pipe.Frame]) -> bool:
         """Take what the child says; True when the batch has ended."""
+        began_s = self._pool.now_s()
         for frame in frames:
             if self._pool.takes_stop(frame):
                 continue
+            if frame.kind == pipe.SENT:
+                self._batch.end_sending(*marshal.loads(frame.body))  # noqa: S302 - our own child wrote it
             if frame.kind == pipe.DONE:
                 started, elapsed_s = marshal.loads(frame.body)  # noqa: S302 - our own child wrote it
                 self._batch.end(started)
@@ -109,8 +114,10 @@ class BatchRun:
                 self._note_times(elapsed_s, started)
                 return True
             if frame.kind == pipe.FAILED:
-                number, packed = marshal.loads(frame.body)  # noqa: S302 - our own child wrote it
-                self._batch.fail(number, unpack_error(packed, self._link.pid))
+                number, packed, made = marshal.loads(frame.body)  # noqa: S302 - our own child wrote it
+                self._batch.fail(number, unpack_error(packed, self._link.pid), made)
+        # A wait for room is not the record's that runs now: the child may wait for this thread meanwhile.
+        self._since_s += self._pool.now_s() - began_s
         return False
 
     def _note_times(self, elapsed_s: float, started: int) -> None:
@@ -128,6 +135,8 @@ class BatchRun:
         if deadline_s is None:
             return ALIVE_CHECK_S
         left_s = self._since_s + deadline_s - self._pool.now_s()
+        if not self._batch.runs(self._batch.records):
+            return ALIVE_CHECK_S
         if left_s <= 0 and not self._is_overdue:
             self._is_overdue = True
             self._link.kill()
@@ -142,7 +151,7 @@ class BatchRun:
         self._note_times(time.monotonic() - self._began_s, started)
         if self._is_overdue:
             how = f"killed at its record's deadline of {seconds(self._pool.deadline_s or 0)}"
-        self._pool.on_child_death(self._link.pid, how, started > self._batch.settled)
+        self._pool.on_child_death(self._link.pid, how, self._batch.runs(started))
         self._batch.die(started, self._cause(how))
 
     def _cause(self, how: str) -> Exception:

@@ -169,6 +169,7 @@ class ProcessWorker:
             on_failure=self._pool.on_failure,
             hand_in=self._exchange.returned.append,
             history=self._pool.history,
+            posting=self._pool.posting,
         )
         per_lane = 1 if self._pool.one_record_turns else self._size.records // lanes_max
         for _ in range(lanes_max):

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ehkafka.workers.exchange import Exchange
     from ehkafka.workers.processes.option import Processes
     from ehkafka.workers.processes.pipe import Frame
+    from ehkafka.workers.processes.posting import Posting
     from ehkafka.workers.protocol import PoolOptions
 
 # For children that were killed: their threads need a moment to see it.
@@ -52,12 +53,14 @@ class ProcessWorkers:
         on_stop: Callable[[Any, float | None], None],
         emit: Callable[[Event], None],
         history: History | None = None,
+        posting: Posting | None = None,
         deadline_s: float | None = None,
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`call.bind()`, in the child, gives what is called with a message and its attempt.
+        """`call.bind(…)`, in the child, gives what is called with a message and its attempt.
 
-        `on_stop` hears what a handler gave to `App.stop` there.
+        `posting` sends what calls send; None where they send nothing. `on_stop` hears what a handler gave to
+        `App.stop` there.
 
         `parts` names what `call` is made of. Raises `ConfigurationError` for what cannot be pickled.
         """
@@ -70,10 +73,13 @@ class ProcessWorkers:
         self.on_tear_down_error = on_tear_down_error
         self._on_stop = on_stop
         self.history = history
+        self.posting = posting
         self.deadline_s = deadline_s
         # The clock of deadlines.
         self.now_s = now_s
-        self.one_record_turns = options.turn_records_max == 1
+        # A key whose next record waits for outputs has one in a batch, too.
+        waits = posting is not None and posting.is_before_next
+        self.one_record_turns = waits or options.turn_records_max == 1
         self._emit = emit
         # Set once; `closing` cuts waits short, `is_given_up` says that nobody waits for results any more.
         self.closing = threading.Event()

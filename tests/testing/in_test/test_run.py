@@ -12,7 +12,6 @@ from confluent_kafka import KafkaError
 import ehkafka
 from ehkafka.errors import ConfigurationError, EndpointError, HandlerFailedError, UnfinishedError
 from ehkafka.testing import ApiKey, MemoryHistory, run
-from tests.testing.in_test.in_test_handlers import double  # a process imports its handler by name
 
 
 @dataclasses.dataclass
@@ -268,19 +267,6 @@ def test_a_class_handler() -> None:
         t.send("readings", "x")
         t.wait()
     assert calls == ["open", "process", "close"]
-
-
-def test_a_handler_in_processes() -> None:
-    """Its records are seen here; what raises there is raised here."""
-    app = _app()
-    app.handler("numbers", workers=ehkafka.Processes(1))(double)
-    with run(app) as t:
-        t.send("numbers", "21")
-        t.wait(30)
-        assert [one.value for one in t.handled] == ["21"]
-        t.send("numbers", "twenty")
-        with pytest.raises(HandlerFailedError, match="twenty"):
-            t.wait(30)
 
 
 def test_a_typed_handler_gets_what_was_sent_as_the_same_type() -> None:

@@ -12,9 +12,13 @@ import pytest
 from ehkafka.handlers.call import HandlerCall
 from ehkafka.lanes.decision import RetryHead
 from ehkafka.lanes.dispatcher import Dispatcher
+from ehkafka.outputs.book import OutputBook
+from ehkafka.outputs.outlet import Outlet
 from ehkafka.records import Record, TopicPartition
+from ehkafka.recovery.pending import PendingAnswers
 from ehkafka.workers.exchange import Exchange
 from ehkafka.workers.processes.option import Processes
+from ehkafka.workers.processes.posting import Posting
 from ehkafka.workers.processes.workers import ProcessWorkers
 from ehkafka.workers.protocol import TURN_RECORDS_MAX, PoolOptions
 from tests.kit.events import Events
@@ -24,6 +28,7 @@ from tests.kit.waiting import wait_until, words_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from ehkafka.outputs.claim import Output
 
 CODE = Path(__file__).parent / "process_code"
 LIMIT_S = 30.0
@@ -43,6 +48,16 @@ class Crew:
         self.torn: list[BaseException] = []
         self.stops: list[tuple[Any, float | None]] = []
         self.next_offset = 0
+        self.outlet: Outlet | None = None
+        if options.pop("sends", False):
+            self.outlet = Outlet(
+                options.pop("book", None) or OutputBook(),
+                handler="crew",
+                topics=("out", "more"),
+                bytes_max=options.pop("bytes_max", 1_000_000),
+                before_next=options.pop("before_next", False),
+            )
+            options["posting"] = Posting(self.outlet, self._deferrals())
         middleware = options.pop("middleware", ())
         settings = {name: options.pop(name) for name in ("batch_s",) if name in options}
         self.workers = ProcessWorkers(
@@ -56,7 +71,12 @@ class Crew:
                 **{name: options.pop(name) for name in ("set_up", "tear_down") if name in options},
                 turn_records_max=1 if options.pop("one_record_turns", False) else TURN_RECORDS_MAX,
             ),
-            call=HandlerCall(options.pop("function", handlers.handle), middleware, Record),
+            call=HandlerCall(
+                options.pop("function", handlers.handle),
+                middleware,
+                Record,
+                maker=None if self.outlet is None else self.outlet.maker,
+            ),
             parts={},
             on_tear_down_error=self.torn.append,
             on_stop=lambda drain, timeout_s: self.stops.append((drain, timeout_s)),
@@ -64,9 +84,29 @@ class Crew:
             **options,
         )
 
+    def _deferrals(self) -> PendingAnswers:
+        return PendingAnswers(
+            complete=self.exchange.complete,
+            complete_in_begin=self.exchange.complete_in_begin,
+            failures=self._failed,
+            emit=self.events.append,
+            history=None,
+            clock=time.monotonic,
+            is_running=lambda message: self.exchange.is_running(message, message.key()),
+        )
+
     def _failed(self, lane: Any, error: BaseException) -> RetryHead:
         self.failures.append((lane.head.offset(), error))
         return RetryHead(0.0, "again")
+
+    def outputs(self) -> list[Output]:
+        """All outputs that are not acknowledged, in their order."""
+        assert self.outlet is not None
+        return self.outlet.book.take_all()
+
+    def sent(self) -> list[tuple[int, str]]:
+        """The offset of the record that each of them is of, and its value."""
+        return [(one.claim.inputs[0][1], (one.value or b"-").decode()) for one in self.outputs()]
 
     def receive(self, *values: str, keys: str | None = None) -> None:
         """Hand over records, each of its own key, or of the keys given as letters."""
@@ -89,7 +129,7 @@ class Crew:
             self.exchange.watch()
             time.sleep(0.002)
 
-        what = lambda: f"{words_of(true)} (failed: {self.failures}, died: {self.deaths})"  # noqa: E731
+        what = lambda: f"{words_of(true)} (failed: {self.failures[-3:]}, died: {self.deaths})"  # noqa: E731
         return wait_until(true, what, meanwhile=check)
 
     def finish_all(self) -> None:

@@ -9,9 +9,14 @@ import logging
 import os
 import signal
 import sys
+import threading
 import time
+from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
+
+from ehkafka import Send
 
 DIRECTORY = "EHKAFKA_PROCESS_TEST"
 
@@ -42,8 +47,11 @@ def note(*words: object) -> None:
 
 def handle(record: Any) -> None:
     """Do what the value says."""
+    _do(record, (record.value() or b"").decode().split())
+
+
+def _do(record: Any, words: list[str]) -> None:
     note("start", record.offset(), record.attempt, os.getpid())
-    words = (record.value() or b"").decode().split()
     match words:
         case ["kill", times] if record.attempt <= int(times):
             os.kill(os.getpid(), signal.SIGKILL)
@@ -56,6 +64,8 @@ def handle(record: Any) -> None:
                 time.sleep(0.002)
         case ["odd"]:
             raise Odd(7, "an odd failure")
+        case ["fail", times] if record.attempt <= int(times):
+            raise Reported(7)
         case ["reported"]:
             raise Reported(7)
         case ["defer"]:
@@ -65,6 +75,82 @@ def handle(record: Any) -> None:
         case ["read", *_]:
             note("read", *map(repr, _read(record)))
     note("end", record.offset(), record.attempt, os.getpid())
+
+
+class Topic(StrEnum):
+    """A user's own type of text."""
+
+    MORE = "more"
+
+
+class Opaque:
+    """What no codec knows."""
+
+
+@dataclass
+class Reading:
+    """A payload; `spoiled` cannot be said in JSON."""
+
+    celsius: float
+    spoiled: Any = None
+
+
+ODD_SENDS: dict[str, Any] = {
+    "value": Opaque(),
+    "payload": Reading(1.0, Opaque()),
+    "topic": Send("x", topic="elsewhere"),
+    "key": Send("x", key=5),  # type: ignore[arg-type]
+    "header": Send("x", headers={"a": 5}),  # type: ignore[dict-item]
+    "header's name": Send("x", headers=[(b"a", b"x")]),  # type: ignore[list-item]
+    "partition": Send("x", partition="1"),  # type: ignore[arg-type]
+    "no partition": Send("x", partition=-2),
+    "no such number": Send("x", partition=2**40),
+    "true": Send("x", partition=True),
+    "large": b"x" * 2_000_000,
+    "coroutine": None,
+    "own types": Send(
+        Reading(2.5),
+        key=Topic.MORE,
+        topic=Topic.MORE,
+        headers={Topic.MORE: Topic.MORE},
+    ),
+}
+
+
+async def _nothing() -> None:
+    """Do nothing."""
+
+
+def send(record: Any) -> Any:
+    """Do what the value says, and send: the offset, or what the value names."""
+    words = (record.value() or b"").decode().split()
+    if words[:1] == ["before"]:
+        record.send(f"{record.offset()} before {record.attempt}")
+        words = words[1:]
+    _do(record, words)
+    match words:
+        case ["odd", *what]:
+            return _nothing() if what == ["coroutine"] else ODD_SENDS[" ".join(what)]
+        case ["several", count]:
+            return (f"{record.offset()}.{number}" for number in range(int(count)))
+        case ["bytes", count]:
+            return b"x" * int(count)
+        case ["nothing"]:
+            return None
+        case ["late"]:
+            return _send_late(record)
+    return str(record.offset())
+
+
+def _send_late(record: Any) -> None:
+    def late() -> None:
+        time.sleep(0.05)
+        try:
+            record.send("late")
+        except RuntimeError as error:
+            note("late", error)
+
+    threading.Thread(target=late).start()
 
 
 def _read(record: Any) -> tuple[Any, ...]:

@@ -1,0 +1,110 @@
+"""From what a call returns to messages in bytes: where they go, by what key, whether they fit.
+
+Where the handler runs, be it in a worker process: what a user's types need to become bytes is there. What it
+raises is the attempt's failure, before any later record of the key has run: a value that cannot be encoded, a
+topic that is none of the handler's, a message that is too large.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from ehkafka.headers.partition_key import partition_key_bytes
+from ehkafka.headers.taking import take_headers
+from ehkafka.outputs.checked import checked_partition
+from ehkafka.outputs.encoding import checked_size, encoded, encoded_headers, encoded_key
+from ehkafka.outputs.send import OWN_KEY, sends_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    MadeHeaders: TypeAlias = "list[tuple[str, bytes | None]]"
+    # topic, value, key, headers, partition (-1: as the key says), size in bytes: in a tuple of plain values,
+    # because it travels.
+    Made: TypeAlias = "tuple[str, bytes | None, bytes | None, MadeHeaders | None, int, int]"
+
+# What is one message as it is, and no `Send`, several of them or anything that somebody would have to run.
+PLAIN = frozenset({bytes, str, dict})
+
+
+@dataclass(frozen=True, slots=True)
+class OutputMaker:
+    """One handler's rules for what it sends. Plain values, which travel to worker processes."""
+
+    handler: str
+    topics: tuple[str, ...]
+    bytes_max: int
+
+    def made(
+        self, message: Any, result: object, note: Callable[[str, object], None] | None = None
+    ) -> list[Made]:
+        """Return what a call sends for a record, or a batch. Runs an iterator.
+
+        `note` hears each value with its topic. Raises `TypeError` or `ValueError` for what cannot be sent.
+        """
+        if type(result) in PLAIN:
+            return [self.plain(message, result, note)]
+        return [
+            self._one(message, one.value, one.key, one.topic, one.headers, one.partition, note)
+            for one in sends_of(result)
+        ]
+
+    def plain(self, message: Any, given: object, note: Callable[[str, object], None] | None = None) -> Made:
+        """Return what most handlers send, to the first topic with the record's key: a short way there."""
+        topic = self.topics[0]
+        value, content_type = (given, None) if isinstance(given, bytes) else encoded(given)
+        if note is not None:
+            note(topic, given)
+        key = self._own_key(message)
+        headers = encoded_headers(None, content_type)
+        size = checked_size("an output", topic, value, key, headers, self.bytes_max)
+        return _text(topic), value, key, headers, -1, size
+
+    def no_record(self) -> RuntimeError:
+        """Return what is raised where a handler was given another record."""
+        return RuntimeError(
+            f"handler {self.handler!r} was given another record than the one that came, so nobody knows for "
+            "which record its outputs are: let middleware call call_next with the record that it got"
+        )
+
+    def _one(
+        self,
+        message: Any,
+        given: object,
+        given_key: Any,
+        topic: str | None,
+        given_headers: Any,
+        partition: int | None,
+        note: Callable[[str, object], None] | None,
+    ) -> Made:
+        topic = self.topics[0] if topic is None else topic
+        if topic not in self.topics:
+            raise ValueError(
+                f"handler {self.handler!r} sends to {topic!r}, which is not among its topics "
+                f"{', '.join(self.topics)}: name it in to=, so that it can be checked at the start"
+            )
+        value, content_type = encoded(given)
+        if note is not None:
+            note(topic, given)
+        key = self._own_key(message) if given_key is OWN_KEY else encoded_key(given_key)
+        headers = encoded_headers(given_headers, content_type)
+        size = checked_size("an output", topic, value, key, headers, self.bytes_max)
+        if headers is not None:
+            headers = [(_text(name), one) for name, one in headers]
+        return _text(topic), value, key, headers, checked_partition(partition), size
+
+    def _own_key(self, message: Any) -> bytes | None:
+        try:
+            key: bytes | None = message.key()
+        except AttributeError:
+            raise ValueError(
+                f"batch handler {self.handler!r} returned an output without a key, and a batch has none of "
+                "its own: return Send(value, key=…), with None for no key, or call record.send(…)"
+            ) from None
+        return partition_key_bytes(take_headers(message)) if key is None else key
+
+
+def _text(text: str) -> str:
+    """Return the text of what may be of a user's type, such as an enum's: that would not travel."""
+    return text if type(text) is str else str.__str__(text)

@@ -1,0 +1,64 @@
+"""What the running call of a worker process sends: encoded here, kept until the call has ended.
+
+In the child. A record's outputs travel with its end, so that a child that dies in mid-call has sent nothing;
+the parent sends them.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+from ehkafka.outputs.send import Send
+from ehkafka.records.deferral import engines_own
+
+if TYPE_CHECKING:
+    from ehkafka.outputs.making import Made, OutputMaker
+    from ehkafka.workers.processes.message import CopiedMessage
+
+
+class Outbox:
+    """Takes what a call returns and what `record.send` is given; one call at a time.
+
+    The child's main thread begins and ends calls; a thread of the user's may send, too.
+    """
+
+    def __init__(self, maker: OutputMaker) -> None:
+        self._maker = maker
+        self._lock = threading.Lock()
+        # Both under the lock. Whose call runs; what it has sent so far, in that order.
+        self._message: CopiedMessage | None = None
+        self._made: list[Made] = []
+
+    def begin(self, message: CopiedMessage) -> None:
+        """Note that the call for a record begins."""
+        with self._lock:
+            self._message = message
+
+    def take(self, record: Any, result: object) -> None:
+        """Keep what a call returns. Raises what fails the attempt: see `OutputMaker`."""
+        message = engines_own(record)
+        if message is not self._message:
+            raise self._maker.no_record()
+        made = self._maker.made(message, result)
+        with self._lock:
+            self._made += made
+
+    def send(self, message: Any, value: Any, **given: Any) -> None:
+        """Keep what a record sends within its call. Raises `RuntimeError` where that is over."""
+        message = engines_own(message)
+        made = self._maker.made(message, Send(value, **given))
+        with self._lock:
+            if self._message is not message:
+                where = f"{message.topic()}[{message.partition()}]@{message.offset()}"
+                raise RuntimeError(
+                    f"{where} has its outcome, so nothing can be sent for it any more: call send() before "
+                    "the handler returns"
+                )
+            self._made += made
+
+    def end(self) -> list[Made]:
+        """Return what the call has sent, which has returned or raised: from here on it sends nothing."""
+        with self._lock:
+            made, self._made, self._message = self._made, [], None
+        return made

@@ -1,0 +1,70 @@
+"""What calls in a worker process have sent, put into the book by their parent.
+
+On the thread that owns the child and holds the records' lanes; waits there for room, as a handler's thread
+does. A record's outputs are in the book before its lane moves on, so that each key's keep their order.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from ehkafka.outputs.book import NotSentError
+from ehkafka.records.deferral import DEFERRED, is_deferred
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ehkafka.lanes.lane import Lane
+    from ehkafka.outputs.claim import Claim
+    from ehkafka.outputs.making import Made
+    from ehkafka.outputs.outlet import Outlet
+    from ehkafka.recovery.pending import PendingAnswers
+
+
+class Posting:
+    """One handler's, for all of its children."""
+
+    def __init__(self, outlet: Outlet, deferrals: PendingAnswers) -> None:
+        self._outlet = outlet
+        self._deferrals = deferrals
+
+    @property
+    def is_before_next(self) -> bool:
+        """Whether a key's next record waits until the outputs are acknowledged."""
+        return self._outlet.before_next
+
+    def ended(self, lane: Lane, made: Sequence[Made]) -> bool:
+        """Send what a lane's head has sent, whose call has returned; True: its end is left to its outputs.
+
+        Raises `NotSentError`.
+        """
+        outlet = self._outlet
+        if not made and not outlet.in_vain:
+            return False
+        claim = self._begin(lane)
+        try:
+            if made:
+                outlet.post(claim, made)
+        except BaseException:
+            outlet.failed(claim)
+            raise
+        outlet.returned(claim)
+        return is_deferred(lane.head)
+
+    def awaits(self, lane: Lane) -> bool:
+        """Tell whether a lane's head waits for its outputs. Raises what they were refused with meanwhile."""
+        return bool(DEFERRED) and self._deferrals.claims(lane)
+
+    def failed(self, lane: Lane, made: Sequence[Made]) -> None:
+        """Send what a lane's head had sent before its call raised: another attempt sends it again."""
+        if made:
+            claim = self._begin(lane)
+            # Its partition is another's, or the app has stopped: what the call raised is the reason to tell.
+            with suppress(NotSentError):
+                self._outlet.post(claim, made)
+            self._outlet.failed(claim)
+
+    def _begin(self, lane: Lane) -> Claim:
+        assert lane.head is not None
+        return self._outlet.begin(lane.assignment, lane.head, lane.attempts + 1)

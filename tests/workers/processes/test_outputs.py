@@ -1,0 +1,311 @@
+"""Outputs of real children: what comes into the book, of which record, in which order, and when."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ehkafka.outputs.book import OutputBook
+from ehkafka.workers.processes.posting import Posting
+from tests.kit.unstolen import unstolen_s
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@pytest.fixture
+def senders(crew: Callable[..., Any], handlers: Any) -> Callable[..., Any]:
+    """Start pools whose handler sends the offset, or what the record's value says."""
+
+    def make(count: int = 1, **options: Any) -> Any:
+        return crew(count, function=handlers.send, sends=True, **options)
+
+    return make
+
+
+def in_order(one: Any, keys: str, first: int) -> bool:
+    """Whether the outputs of each key rise, from a record on."""
+    offsets = [offset for offset, _ in one.sent() if offset >= first]
+    by_key = [[offset for offset in offsets if keys[offset - first] == key] for key in set(keys)]
+    return by_key == [sorted(of_key) for of_key in by_key]
+
+
+def test_each_output_is_in_the_book_for_its_record_in_the_order_of_its_key(senders: Any) -> None:
+    """Two children, batches of many keys; what sends nothing or several is in its place."""
+    one = senders(2)
+    one.warm_up()
+    first = one.next_offset
+    keys = "abcde" * 40
+    one.receive(*["x", "several 2", "nothing", "x", "x"] * 40, keys=keys)
+    one.finish_all()
+    values = {offset: [] for offset in range(first, one.next_offset)}
+    for offset, value in one.sent():
+        if offset >= first:
+            values[offset].append(value)
+    assert values == {
+        offset: {1: [f"{offset}.0", f"{offset}.1"], 2: []}.get((offset - first) % 5, [str(offset)])
+        for offset in range(first, one.next_offset)
+    }
+    assert in_order(one, keys, first)
+    assert [output.key for output in one.outputs() if output.claim.inputs[0][1] == first] == [b"a"]
+    assert one.outlet.open_calls == {}
+
+
+def test_a_cut_takes_a_batch_back_that_tells_of_one_record_after_another(senders: Any) -> None:
+    """Of a batch that would take seconds only the record that runs is waited for; all that ended has sent."""
+    one = senders(batch_s=10.0)
+    one.warm_up()
+    first = one.next_offset
+    one.receive(*["sleep 0.05"] * 200, keys="a" * 200)
+    one.wait(lambda: one.lines("start")[-1][0] == str(first + 3))
+    with one.exchange.locked() as dispatcher:
+        dispatcher.drain(one.assignment, below_started=False)
+    began_s = unstolen_s()
+
+    def is_drained() -> bool:
+        with one.exchange.locked() as dispatcher:
+            return dispatcher.drained(one.assignment)
+
+    one.wait(is_drained)
+    assert unstolen_s() - began_s < 5.0
+    watermark = one.assignment.watermark()
+    assert first + 3 < watermark < first + 100
+    assert [offset for offset, _ in one.sent() if offset >= first] == list(range(first, watermark))
+
+
+def test_a_slow_record_delays_no_outputs_of_its_batch(senders: Any) -> None:
+    """What ended before it has sent, what waited behind it is run elsewhere."""
+    one = senders(2)
+    one.warm_up()
+    first = one.next_offset
+    keys = "ba" + "acdefghijk" * 3
+    one.receive("x", "wait", *["x"] * 30, keys=keys)
+    free = {0, *(2 + n for n in range(30) if n % 10)}
+    one.wait(lambda: {offset - first for offset, _ in one.sent() if offset >= first} == free)
+    (one.directory / "gate").touch()
+    one.finish_all()
+    assert sorted(offset for offset, _ in one.sent()) == list(range(one.next_offset))
+    assert in_order(one, keys, first)
+
+
+def test_a_child_that_is_killed_in_mid_call_has_sent_nothing(senders: Any) -> None:
+    """What the call had given to `record.send` died with it; the next attempt sends it."""
+    one = senders()
+    one.warm_up()
+    first = one.next_offset
+    one.receive("x", "before kill 1", "x", "x", keys="aaab")
+    one.finish_all()
+    assert [offset for offset, _ in one.failures] == [first + 1]
+    found = sorted(pair for pair in one.sent() if pair[0] >= first)
+    assert found == [
+        (first, str(first)),
+        (first + 1, str(first + 1)),
+        (first + 1, f"{first + 1} before 2"),
+        (first + 2, str(first + 2)),
+        (first + 3, str(first + 3)),
+    ]
+    assert in_order(one, "aaab", first)
+
+
+def test_kills_at_random_lose_and_double_no_output(senders: Any) -> None:
+    """Whenever a child dies: each record's outputs are in the book once, or its call is repeated."""
+    one = senders(2)
+    one.warm_up()
+    first = one.next_offset
+    keys = "abcdefgh" * 100
+    one.receive(*["sleep 0.001"] * 800, keys=keys)
+    for kill in range(3):
+        one.wait(lambda least=first + 100 * kill: one.dispatcher.finished_records > least)
+        for pid in one.workers.pids[:1]:
+            os.kill(pid, signal.SIGKILL)
+    one.finish_all()
+    assert sorted(offset for offset, _ in one.sent()) == list(range(one.next_offset))
+    assert in_order(one, keys, first)
+
+
+def test_what_an_attempt_had_sent_before_it_failed_is_sent(senders: Any) -> None:
+    """As on a thread: it is counted as sent in vain, and the next attempt sends it again."""
+    one = senders()
+    one.receive("before fail 2")
+    one.finish_all()
+    assert [value for _, value in one.sent()] == ["0 before 1", "0 before 2", "0 before 3", "0"]
+    assert len(one.failures) == 2
+    assert one.outlet.in_vain.counts(one.assignment, one.outputs()[0].claim.messages) == (0, 0)
+
+
+ODD = {
+    "value": "TypeError: a Opaque cannot be sent",
+    "payload": "TypeError: a Reading cannot be sent as JSON",
+    "topic": "ValueError: handler 'crew' sends to 'elsewhere', which is not among its topics out, more",
+    "key": "TypeError: an output's key is a int",
+    "header": "TypeError: header 'a' of an output is a int",
+    "header's name": "TypeError: the name of an output's header is a bytes",
+    "partition": "ValueError: an output's partition is '1'",
+    "true": "ValueError: an output's partition is True",
+    "no partition": "ValueError: an output's partition is -2",
+    "no such number": "ValueError: an output's partition is 1099511627776",
+    "large": "ValueError: an output to 'out' has 2000001 bytes",
+    "coroutine": "TypeError: the handler returned a coroutine",
+}
+
+
+def test_what_cannot_be_sent_fails_its_record_in_the_child(senders: Any) -> None:
+    """With the reason, before the next record of the key starts; what it had sent before is sent."""
+    one = senders()
+    for number, (what, words) in enumerate(ODD.items()):
+        first = one.next_offset
+        one.receive(f"before odd {what}", "x", keys=chr(ord("a") + number) * 2)
+        one.wait(lambda first=first: first in dict(one.failures))
+        error = dict(one.failures)[first]
+        assert f"{type(error).__name__}: {error}".startswith(words)
+        assert "In worker process" in str(error.__cause__)
+        assert str(first + 1) not in {line[0] for line in one.lines("start")}
+        assert (first, f"{first} before 1") in one.sent()
+
+
+def test_values_of_a_users_own_types_arrive_as_plain_ones(senders: Any) -> None:
+    """Enums and dataclasses are the child's; only text, bytes and numbers come back."""
+    one = senders()
+    one.receive("odd own types")
+    one.finish_all()
+    (output,) = one.outputs()
+    assert (output.topic, output.key, output.partition) == ("more", b"more", -1)
+    assert type(output.topic) is str
+    assert output.value == b'{"celsius":2.5,"spoiled":null}'
+    assert output.headers == [("more", b"more"), ("content-type", b"application/json")]
+
+
+def test_nothing_can_be_sent_once_the_call_has_ended(senders: Any) -> None:
+    """A thread that outlives its call hears so; nothing is dropped silently."""
+    one = senders()
+    one.receive("late")
+    one.finish_all()
+    one.wait(lambda: one.lines("late"))
+    assert "t[0]@0 has its outcome" in " ".join(one.lines("late")[0])
+    assert one.sent() == []
+
+
+def test_large_outputs_travel_whole(senders: Any) -> None:
+    """Larger than any pipe, one behind the other."""
+    one = senders()
+    one.receive(*["bytes 900000"] * 5, keys="aaaaa")
+    one.finish_all()
+    assert [len(value) for _, value in one.sent()] == [900_000] * 5
+
+
+def test_no_room_holds_the_child_up_and_charges_nobody(senders: Any) -> None:
+    """The thread that owns the child waits, for longer than the deadline; then all goes on in order."""
+    one = senders(book=OutputBook(outputs_max=3), deadline_s=0.3)
+    keys = "abcdefghij" * 5
+    one.receive(*["bytes 100000"] * 50, keys=keys)
+    one.wait(lambda: len(one.outputs()) >= 3)
+    stands_s = time.monotonic() + 1.0
+    one.wait(lambda: time.monotonic() > stands_s)
+    assert len(one.outputs()) < 10
+    assert one.dispatcher.finished_records < 10
+    sent = []
+
+    def settle() -> bool:
+        outputs = one.outputs()
+        sent.extend(output.claim.inputs[0][1] for output in outputs)
+        one.outlet.book.settle(outputs)
+        return len(sent) == 50
+
+    one.wait(settle)
+    one.finish_all()
+    assert one.failures == []
+    for key in "abcdefghij":
+        of_key = [offset for offset in sent if keys[offset] == key]
+        assert of_key == sorted(of_key)
+
+
+def test_an_epoch_that_ends_lets_go_who_waits_for_room(senders: Any) -> None:
+    """What was not taken fails there, is stale, and nothing of it is sent."""
+    one = senders(book=OutputBook(outputs_max=1))
+    one.receive("x", "x", keys="ab")
+    one.wait(lambda: len(one.outputs()) == 1 and len(one.lines("end")) == 2)
+    with one.exchange.locked() as dispatcher:
+        dispatcher.end(one.assignment)
+    one.outlet.book.end([one.assignment])
+    one.wait(lambda: one.failures)
+    assert "NotSentError" in type(one.failures[0][1]).__name__
+    assert one.outputs() == []
+
+
+def settle_all(one: Any) -> None:
+    """Acknowledge what is sent, until each record has an outcome."""
+
+    def settle() -> bool:
+        one.outlet.book.settle(one.outputs())
+        return bool(one.dispatcher.finished_records == one.next_offset)
+
+    one.wait(settle)
+
+
+def next_of_a_key(one: Any) -> list[str]:
+    """Handle two records of one key and one of another; return what has started before anything is safe."""
+    one.receive("x", "x", "x", keys="aab")
+    one.wait(lambda: {"0", "2"} <= {line[0] for line in one.lines("end")})
+    stands_s = time.monotonic() + 0.3
+    one.wait(lambda: time.monotonic() > stands_s)
+    return sorted(line[0] for line in one.lines("start"))
+
+
+def test_before_next_a_keys_next_record_waits_for_the_acknowledgement(senders: Any) -> None:
+    """Other keys do not wait, and the record is unfinished meanwhile."""
+    one = senders(before_next=True)
+    assert next_of_a_key(one) == ["0", "2"]
+    assert one.dispatcher.finished_records == 0
+    settle_all(one)
+    assert len(one.lines("end")) == 3
+    assert one.failures == []
+
+
+def test_mutant_before_next_a_lane_does_not_wait(senders: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next record of the key runs before the one before is safe."""
+    monkeypatch.setattr(Posting, "ended", lambda self, lane, made: self._outlet.post(self._begin(lane), made))
+    assert next_of_a_key(senders(before_next=True)) == ["0", "1", "2"]
+
+
+def started_of_one_key(one: Any) -> int:
+    """Give a key eight records when batches are large; return how many have started before any is safe."""
+    for worker in one.workers._workers:
+        worker._size.records = 64
+    one.receive(*["x"] * 8, keys="a" * 8)
+    one.wait(one.outputs)
+    stands_s = time.monotonic() + 0.3
+    one.wait(lambda: time.monotonic() > stands_s)
+    return len(one.lines("start"))
+
+
+def test_before_next_a_batch_has_one_record_of_a_key(senders: Any) -> None:
+    """A child knows no acknowledgement."""
+    assert started_of_one_key(senders(before_next=True)) == 1
+
+
+def test_mutant_before_next_a_batch_has_several_of_a_key(senders: Any) -> None:
+    """It runs them all at once."""
+    one = senders(before_next=True)
+    one.workers.one_record_turns = False
+    assert started_of_one_key(one) == 8
+
+
+def test_before_next_a_refused_output_fails_the_attempt(senders: Any) -> None:
+    """Its key waits, so the handler is called again; the record's letter would say what had been sent."""
+    one = senders(before_next=True)
+    one.receive("x", "x", keys="aa")
+    one.wait(one.outputs)
+    (output,) = one.outputs()
+    one.wait(lambda: output.claim.on_refused)
+    output.claim.on_settled = None
+    one.outlet.book.settle([output], acknowledged=False)
+    output.claim.on_refused(ValueError("refused"))
+    assert one.outlet.in_vain.counts(one.assignment, output.claim.messages) == (1, 0)
+    one.wait(one.outputs)
+    assert [line[:2] for line in one.lines("start")] == [["0", "1"], ["0", "2"]]
+    settle_all(one)
+    assert len(one.outlet.in_vain) == 0
