@@ -15,7 +15,13 @@ if TYPE_CHECKING:
 
     from ehkafka.records import TopicPartition
 
-__all__ = ["OutputProblem", "OutputProducerReplaced", "OutputRefused", "OutputsSentInVain"]
+__all__ = [
+    "OutputProblem",
+    "OutputProducerReplaced",
+    "OutputRefused",
+    "OutputsSentInVain",
+    "OutputsWait",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,4 +97,19 @@ class OutputProblem(Event):
         return (
             f"Outputs wait, because no producer could be opened: {clause(self.error)}; the next try is in "
             f"{seconds(self.retry_s)}."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class OutputsWait(Event):
+    """None of `count` outputs was acknowledged for `waited_s`, and their task on Spark waits for that."""
+
+    level: ClassVar[int] = logging.ERROR
+    count: int
+    waited_s: float
+
+    def sentence(self) -> str:
+        return (
+            f"{counted(self.count, 'output was', 'outputs were')} not acknowledged by the broker for "
+            f"{seconds(self.waited_s)}, and their task waits. Look at the broker and what is reported of it."
         )

@@ -19,8 +19,11 @@ FRAME_BYTES = 128
 
 
 def output_bytes_max(endpoint: Endpoint, consumer: Mapping[str, Any]) -> int:
-    """Return how large one output may be: the service's limit, or what `message.max.bytes` says."""
-    if LETTER_BYTES in consumer:
+    """Return how large one output may be: the service's limit, or what `message.max.bytes` says.
+
+    The app's property or the endpoint's: on Spark they are one.
+    """
+    if LETTER_BYTES in consumer or LETTER_BYTES in endpoint.client_properties():
         return int(letter_properties(endpoint, consumer)[LETTER_BYTES])
     return limits.LETTER_BYTES_MAX if endpoint.is_event_hubs else KAFKA_OUTPUT_BYTES_MAX
 

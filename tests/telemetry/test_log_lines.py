@@ -98,6 +98,7 @@ EXAMPLES: list[tuple[events.Event, list[str]]] = [
         ["replaced in 2 s", "the id is unknown. Outputs", "sent again, in their order"],
     ),
     (events.OutputProblem("the broker is away", 2.0), ["Outputs wait", "the broker is away", "2 s"]),
+    (events.OutputsWait(3, 60.0), ["3 outputs were", "60 s", "their task waits"]),
     (
         events.DeadLetterProducerReplaced("the id is unknown.", 2.0),
         ["replaced in 2 s", "the id is unknown. Letters", "written again"],

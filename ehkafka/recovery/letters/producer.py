@@ -67,11 +67,14 @@ class LetterProducer:
         make_watch: Callable[[], CredentialWatch] | None = None,
         of: str = "dead letters",
         replaced: Callable[[str, float], Event] = DeadLetterProducerReplaced,
+        goes_plain: Callable[[str], Event] | None = DeadLetterProducerPlain,
     ) -> None:
         """`make_watch` gives what follows a rotating credential for one producer.
 
-        `of` says in events whose producer it is, `replaced` makes the one for a replacement.
+        `of` says in events whose producer it is, `replaced` makes the one for a replacement, `goes_plain` the
+        one for a broker without ids; None where `open_client` refuses that.
         """
+        self._goes_plain = goes_plain
         self._of = of
         self._replaced = replaced
         self._open_client = open_client
@@ -97,9 +100,12 @@ class LetterProducer:
         """
         self._open()
         ends_s = time.monotonic() + timeout_s
-        while timeout_s and not self.has_id:
+        while timeout_s:
+            # First: a producer that may do without an id is not this one.
             if self._fatal is not None:
                 self._take_refusal(self._fatal)
+            elif self.has_id:
+                return
             elif time.monotonic() >= ends_s:
                 self.problem = f"the broker has given the producer no id: {self._id.refusal or 'no answer'}"
                 self._emit(ConnectionProblem("producer id", f"{self._of}: {self.problem}", fatal=False))
@@ -243,7 +249,8 @@ class LetterProducer:
             self.failed(error)
             if error.code() == _UNSUPPORTED and not self.is_plain:
                 self.is_plain = True
-                self._emit(DeadLetterProducerPlain(error.str()))
+                if self._goes_plain is not None:
+                    self._emit(self._goes_plain(error.str()))
         if self._watch is not None and error.name() == "_AUTHENTICATION":
             self._watch.check_now()
         self._emit(ConnectionProblem(error.name(), f"{self._of}: {describe_error(error)}", fatal=False))

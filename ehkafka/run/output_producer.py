@@ -1,0 +1,63 @@
+"""The producers of outputs: opened with the endpoint's credentials, one after the other.
+
+Made on the thread that starts a run; a producer belongs to the sender's thread from then on.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ehkafka.endpoint.client import open_producer
+from ehkafka.endpoint.keys.watch import CredentialWatch
+from ehkafka.errors import EndpointError
+from ehkafka.events import OutputProducerReplaced
+from ehkafka.outputs.properties import output_properties
+from ehkafka.recovery.letters.producer import LetterProducer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from confluent_kafka import Producer
+
+    from ehkafka.endpoint import Endpoint
+    from ehkafka.events import Event
+    from ehkafka.recovery.letters.producer import ClientCallbacks
+
+
+def output_producer(
+    endpoint: Endpoint, consumer: Mapping[str, Any], emit: Callable[[Event], None], *, gapless: bool = True
+) -> LetterProducer:
+    """Return a producer that is not open yet; `consumer` are the app's own properties.
+
+    Opening it raises `EndpointError` where the broker gives no producer ids.
+    """
+
+    # Anew for each producer: the key may have changed since.
+    def open_client(callbacks: ClientCallbacks, is_plain: bool) -> Producer:
+        if is_plain:
+            raise EndpointError(
+                "Handlers have outputs, and this broker gives no producer ids (InitProducerId), without "
+                "which their order cannot be kept. Use a broker that does, such as Kafka 0.11 or later."
+            )
+        properties = output_properties(endpoint, consumer, gapless=gapless)
+        return open_producer(properties, **callbacks._asdict())
+
+    return LetterProducer(
+        open_client,
+        emit=emit,
+        make_watch=lambda: CredentialWatch(endpoint.credential, emit),
+        of="outputs",
+        replaced=OutputProducerReplaced,
+        goes_plain=None,
+    )
+
+
+def check_output_producer(
+    endpoint: Endpoint, consumer: Mapping[str, Any], emit: Callable[[Event], None]
+) -> None:
+    """Open a producer once and close it again. Raises `ConfigurationError` or `EndpointError`."""
+    producer = output_producer(endpoint, consumer, emit)
+    try:
+        producer.start()
+    finally:
+        producer.give_up(0.0)
