@@ -7,8 +7,6 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka import Consumer
-from confluent_kafka import TopicPartition as KafkaPartition
 
 import ehkafka
 from ehkafka.embedded.requests import ApiKey
@@ -20,6 +18,7 @@ from ehkafka.spark.engine.tasks.shipment import Shipment
 from ehkafka.spark.engine.tasks.work import TaskWork
 from tests.contract.outputs_order import problems
 from tests.kit.simulated.message import SimulatedMessage
+from tests.kit.topic_read import read_all
 from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -50,21 +49,7 @@ class Out:
 
     def read(self, topic: str = "out") -> list[tuple[bytes, bytes]]:
         """Return key and value of all that is in a topic now, each partition's in order."""
-        reader = Consumer({"bootstrap.servers": self.broker.bootstrap, "group.id": "reads"})
-        try:
-            numbers = sorted(reader.list_topics(topic, timeout=10.0).topics[topic].partitions)
-            left = {n: reader.get_watermark_offsets(KafkaPartition(topic, n))[1] for n in numbers}
-            reader.assign([KafkaPartition(topic, number, 0) for number in numbers])
-            found: list[Any] = []
-            wait_until(
-                lambda: (
-                    found.extend(m for m in reader.consume(500, 0.02) if m.error() is None)
-                    or len(found) >= sum(left.values())
-                )
-            )
-            return [(message.key(), message.value()) for message in found]
-        finally:
-            reader.close()
+        return read_all(self.broker.bootstrap, topic)
 
 
 @pytest.fixture
