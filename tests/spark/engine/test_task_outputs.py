@@ -7,10 +7,12 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from confluent_kafka import KafkaError
 
 import ehkafka
 from ehkafka.embedded.requests import ApiKey
 from ehkafka.errors import EndpointError, HandlerFailedError
+from ehkafka.events import OutputProblem
 from ehkafka.outputs import sender
 from ehkafka.spark.engine.tasks import kept_producers
 from ehkafka.spark.engine.tasks.outputs import TaskOutputs
@@ -371,21 +373,39 @@ def test_a_task_that_fails_leaves_no_producer_behind(out: Out, opened: list[Any]
     assert len(opened) == 2
 
 
-def test_a_kept_producer_is_served_and_closed_when_nobody_wants_it(
-    out: Out, opened: list[Any], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("why", ["unused", "lost"])
+def test_a_kept_producer_is_served_and_closed_when_it_is_of_no_use(
+    out: Out, opened: list[Any], why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its callbacks must not pile up, and its connection is no use to anybody for long."""
+    """Its callbacks must not pile up, and a connection is no use to anybody for long."""
     monkeypatch.setattr(kept_producers, "SERVE_S", 0.01)
-    monkeypatch.setattr(kept_producers, "UNUSED_S", 0.3)
+    monkeypatch.setattr(kept_producers, "UNUSED_S", 0.3 if why == "unused" else 60.0)
     log = out.lab.log_of(5)
     out.work(out.app(by_thread), log).run(out.lab.as_batches(log))
     (producer,) = opened
     served: list[float] = []
     serve = producer.serve
     monkeypatch.setattr(producer, "serve", lambda timeout_s: (served.append(timeout_s), serve(timeout_s)))
+    wait_until(lambda: served)
+    if why == "lost":
+        assert producer.client is not None
+        producer.failed(KafkaError(KafkaError.INVALID_PRODUCER_EPOCH))
     wait_until(lambda: producer.client is None)
-    assert served
     wait_until(lambda: not any(t.name == "ehkafka-outputs-kept" for t in threading.enumerate()))
+
+
+def test_what_a_kept_producer_reports_is_the_next_tasks() -> None:
+    """Nobody listens between two tasks, and nothing of it is lost."""
+    kept = kept_producers.OutputProducer(ehkafka.Endpoint.kafka("127.0.0.1:1"))
+    first: list[Any] = []
+    second: list[Any] = []
+    kept.lend_to(first.append)
+    kept._report(OutputProblem("during the first", 1.0))
+    kept.take_back()
+    kept._report(OutputProblem("between", 1.0))
+    kept.lend_to(second.append)
+    assert [event.error for event in first] == ["during the first"]
+    assert [event.error for event in second] == ["between"]
 
 
 def test_a_task_without_outputs_opens_no_producer(out: Out, opened: list[Any]) -> None:

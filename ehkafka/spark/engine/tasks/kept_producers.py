@@ -5,7 +5,7 @@ one that has nothing left to send is kept, so that nothing of a task can come be
 `ehkafka-outputs-kept` lets its callbacks through, else they would pile up; it closes one that nobody wants
 for a minute, and then ends. Never shared over a fork.
 
-A task's thread lends and gives back; a producer belongs to the task's sender in between.
+Called on a task's thread; a producer belongs to the task's sender in between.
 """
 
 from __future__ import annotations
@@ -29,36 +29,36 @@ SERVE_S: Final = 0.5
 """Between two times at which kept producers let their callbacks through."""
 UNUSED_S: Final = 60.0
 """As long as Spark keeps an idle worker."""
-# What is heard between two tasks; the next one tells it.
-_UNHEARD_MAX: Final = 20
+# Events between two tasks; the next one reports them.
+_UNREPORTED_MAX: Final = 20
 
 
 class OutputProducer:
-    """A producer that goes from task to task, and tells whoever has it now what it hears."""
+    """A producer that goes from task to task, and reports to whoever has it now."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
         # Set by a task's thread before the producer has another thread, taken back after that has ended.
         self._emit: Callable[[Event], None] | None = None
-        self._unheard: deque[Event] = deque(maxlen=_UNHEARD_MAX)
+        self._unreported: deque[Event] = deque(maxlen=_UNREPORTED_MAX)
         self.kept_since_s = 0.0
         # An app's own properties are the endpoint's here.
-        self.producer: LetterProducer = output_producer(endpoint, {}, self._hear)
+        self.producer: LetterProducer = output_producer(endpoint, {}, self._report)
 
     def lend_to(self, emit: Callable[[Event], None]) -> None:
-        """Let a task hear of it from now on."""
+        """Report to a task from now on."""
         self._emit = emit
-        while self._unheard:
-            emit(self._unheard.popleft())
+        while self._unreported:
+            emit(self._unreported.popleft())
 
     def take_back(self) -> None:
-        """Let nobody hear of it until the next task does."""
+        """Keep events until there is a next task."""
         self._emit = None
 
-    def _hear(self, event: Event) -> None:
+    def _report(self, event: Event) -> None:
         emit = self._emit
         if emit is None:
-            self._unheard.append(event)
+            self._unreported.append(event)
         else:
             emit(event)
 
@@ -78,7 +78,7 @@ def lend_producer(endpoint: Endpoint, emit: Callable[[Event], None]) -> OutputPr
     return lent
 
 
-def give_back(lent: OutputProducer, *, is_spotless: bool) -> None:
+def keep_or_close(lent: OutputProducer, *, is_spotless: bool) -> None:
     """Keep a producer whose sender has ended; close one that is not `is_spotless`."""
     producer, place = lent.producer, _place(lent.endpoint)
     lent.take_back()
@@ -116,14 +116,19 @@ def _be_served() -> None:
 
 def _serve() -> None:
     global _thread  # noqa: PLW0603 - see `_be_served`
-    while True:
+    is_needed = True
+    while is_needed:
         time.sleep(SERVE_S)
         with _LOCK:
-            for place, kept in list(_KEPT.items()):
-                kept.producer.serve(0.0)
-                if kept.producer.is_lost or time.monotonic() > kept.kept_since_s + UNUSED_S:
-                    del _KEPT[place]
-                    kept.producer.give_up(0.0)
-            if not _KEPT:
+            unwanted = [_KEPT.pop(place) for place, kept in list(_KEPT.items()) if not _is_wanted(kept)]
+            is_needed = bool(_KEPT)
+            if not is_needed:
                 _thread = None
-                return
+        for one in unwanted:
+            one.producer.give_up(0.0)
+
+
+def _is_wanted(kept: OutputProducer) -> bool:
+    """Let a producer's callbacks through, and tell whether it may be of use yet."""
+    kept.producer.serve(0.0)
+    return not kept.producer.is_lost and time.monotonic() < kept.kept_since_s + UNUSED_S

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ehkafka.spark.engine.tasks.kept_producers import give_back, lend_producer
+from ehkafka.spark.engine.tasks.kept_producers import keep_or_close, lend_producer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,7 +56,7 @@ class TaskOutputs:
             return
         self.outputs.stop(0.0, keeps_producer=self.are_safe)
         if self._lent is not None and not self.outputs.is_running:
-            give_back(self._lent, is_spotless=self.are_safe)
+            keep_or_close(self._lent, is_spotless=self.are_safe)
 
     @property
     def still_running(self) -> tuple[str, ...]:
