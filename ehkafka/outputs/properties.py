@@ -23,7 +23,7 @@ def output_bytes_max(endpoint: Endpoint, consumer: Mapping[str, Any]) -> int:
 
     The app's property or the endpoint's: on Spark they are one.
     """
-    if LETTER_BYTES in consumer or LETTER_BYTES in endpoint.client_properties():
+    if LETTER_BYTES in consumer or endpoint.chosen(LETTER_BYTES) is not None:
         return int(letter_properties(endpoint, consumer)[LETTER_BYTES])
     return limits.LETTER_BYTES_MAX if endpoint.is_event_hubs else KAFKA_OUTPUT_BYTES_MAX
 
