@@ -85,6 +85,7 @@ class LetterProducer:
         self._id = ProducerId(self._log)
         self._fatal: KafkaError | None = None
         self._opens_s = 0.0
+        self._is_purging = False
         self.client: Producer | None = None
         # True once a broker turned out to give no ids at all.
         self.is_plain = False
@@ -186,7 +187,9 @@ class LetterProducer:
         if at_once:
             wait_s = 0.0
         self._opens_s = time.monotonic() + wait_s
-        self._emit(self._replaced(self.problem or "it lost its place", wait_s))
+        # Else it is given up for what it was to send, and has no trouble of its own.
+        if counts or self.problem is not None:
+            self._emit(self._replaced(self.problem or "it lost its place", wait_s))
 
     def open_when_due(self) -> None:
         """Open the next producer if its time has come. Raises `EhkafkaError` when that fails, once each."""
@@ -211,8 +214,11 @@ class LetterProducer:
             # What is on the wire may be written. Better to know, and to have the log in order: the next
             # producer could otherwise be faster than the last one's request.
             self._empty(producer, answers_s)
-        producer.purge()  # each letter in flight comes back by its callback
+        # Each letter in flight comes back by its callback. A gapless producer calls that an error of its own.
+        self._is_purging = True
+        producer.purge()
         self._empty(producer, purge_s)
+        self._is_purging = False
 
     def _empty(self, producer: Producer, timeout_s: float) -> None:
         """Wait for the answers to all that the producer has. By `poll`: `flush` drops them at an error."""
@@ -244,6 +250,8 @@ class LetterProducer:
 
     def _on_error(self, error: KafkaError) -> None:
         """Take an error of the client itself."""
+        if self._is_purging:
+            return
         if error.fatal():
             self._fatal = error
             self.failed(error)

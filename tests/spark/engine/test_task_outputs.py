@@ -296,9 +296,12 @@ def fail_and_try_again(out: Out, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return [int(value) for _, value in out.read()]
 
 
-def test_a_task_that_fails_takes_back_what_it_has_not_sent(out: Out, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_task_that_fails_takes_back_what_it_has_not_sent(
+    out: Out, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     """Its next attempt sends all again; what the first one had queued does not come behind that."""
     assert fail_and_try_again(out, monkeypatch) == [0, *range(60)]
+    assert "sent again" not in caplog.text, "nobody sends it again but the next attempt"
 
 
 def test_mutant_a_task_that_fails_leaves_its_producer_alone(
