@@ -48,7 +48,7 @@ def output_producer(
         make_watch=lambda: CredentialWatch(endpoint.credential, emit),
         of="outputs",
         replaced=OutputProducerReplaced,
-        goes_plain=None,
+        plain=None,
     )
 
 

@@ -67,14 +67,14 @@ class LetterProducer:
         make_watch: Callable[[], CredentialWatch] | None = None,
         of: str = "dead letters",
         replaced: Callable[[str, float], Event] = DeadLetterProducerReplaced,
-        goes_plain: Callable[[str], Event] | None = DeadLetterProducerPlain,
+        plain: Callable[[str], Event] | None = DeadLetterProducerPlain,
     ) -> None:
         """`make_watch` gives what follows a rotating credential for one producer.
 
-        `of` says in events whose producer it is, `replaced` makes the one for a replacement, `goes_plain` the
+        `of` says in events whose producer it is, `replaced` makes the one for a replacement, `plain` the
         one for a broker without ids; None where `open_client` refuses that.
         """
-        self._goes_plain = goes_plain
+        self._plain = plain
         self._of = of
         self._replaced = replaced
         self._open_client = open_client
@@ -257,8 +257,8 @@ class LetterProducer:
             self.failed(error)
             if error.code() == _UNSUPPORTED and not self.is_plain:
                 self.is_plain = True
-                if self._goes_plain is not None:
-                    self._emit(self._goes_plain(error.str()))
+                if self._plain is not None:
+                    self._emit(self._plain(error.str()))
         if self._watch is not None and error.name() == "_AUTHENTICATION":
             self._watch.check_now()
         self._emit(ConnectionProblem(error.name(), f"{self._of}: {describe_error(error)}", fatal=False))
