@@ -187,7 +187,7 @@ class LetterProducer:
         if at_once:
             wait_s = 0.0
         self._opens_s = time.monotonic() + wait_s
-        # Else it is given up for what it was to send, and has no trouble of its own.
+        # Else it is given up for what it was to send, and has no problem of its own.
         if counts or self.problem is not None:
             self._emit(self._replaced(self.problem or "it lost its place", wait_s))
 

@@ -24,6 +24,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 import ehkafka
+from ehkafka.errors import EhkafkaError
 from home_pipeline import alerts, rules
 from home_pipeline.container import CONTAINER, STORAGE
 from home_pipeline.stage import HERE, when_input_ends
@@ -152,6 +153,27 @@ def session(cores: str = "local[2]") -> SparkSession:
     )
 
 
+def watch(
+    spark: SparkSession, query: StreamingQuery, stop: threading.Event, trigger_s: float
+) -> Exception | None:
+    """Run the alerts beside the query until one ends or a stop is asked for; return what ended it."""
+    app = alerts.make_app(ehkafka.Endpoint.kafka(os.environ["HOME_SECURITY_BOOTSTRAP"]))
+    failure: Exception | None = None
+    try:
+        # One after the other: on a busy machine Spark may not wait for two Python processes that start.
+        while query.isActive and query.lastProgress is None and not stop.wait(POLL_S):
+            pass
+        if query.isActive and not stop.is_set():
+            with app.run_on_spark(spark, interval_s=trigger_s, folders=(str(HERE),)) as run:
+                while query.isActive and run.is_running and not stop.wait(POLL_S):
+                    pass
+    except EhkafkaError as error:
+        failure = error
+    failure = query.exception() or failure
+    query.stop()
+    return failure
+
+
 def main() -> int:
     """Run until a signal, or until standard input ends."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
@@ -176,16 +198,7 @@ def main() -> int:
         trigger={"processingTime": f"{int(options.trigger_s * 1000)} milliseconds"},
         most=1_000_000,
     )
-    app = alerts.make_app(ehkafka.Endpoint.kafka(os.environ["HOME_SECURITY_BOOTSTRAP"]))
-    run = app.run_on_spark(spark, interval_s=options.trigger_s, folders=(str(HERE),))
-    while query.isActive and run.is_running and not stop.wait(POLL_S):
-        pass
-    failure: Exception | None = query.exception()
-    query.stop()
-    try:
-        run.stop()
-    except ehkafka.errors.EhkafkaError as error:
-        failure = failure or error
+    failure = watch(spark, query, stop, options.trigger_s)
     spark.stop()
     if failure is not None:
         print(f"the query ended: {failure}", file=sys.stderr)
