@@ -44,8 +44,8 @@ class OnSpark:
     ) -> SparkRun:
         """Run the handlers inside the tasks of a Spark query, and return at once.
 
-        The same order per key, retries and dead letters; commits to the group and the mirror after each
-        finished batch. Raises `ConfigurationError` for what cannot run there, `GroupInUseError` while a
+        The same order per key, retries, dead letters and outputs; commits to the group and the mirror after
+        each finished batch. Raises `ConfigurationError` for what cannot run there, `GroupInUseError` while a
         consumer holds the group.
 
         - `spark` (required): the session.

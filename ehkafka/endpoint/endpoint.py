@@ -286,6 +286,10 @@ class Endpoint(NeverPickled):
         service = _EVENT_HUBS_PROPERTIES if self.is_event_hubs else {}
         return {**service, **self._connect(), **self._properties}
 
+    def chosen(self, name: str) -> Any:
+        """Return the value that a property was given, None where it was not; asks and opens nothing."""
+        return self._properties.get(name)
+
     def prepare_topics(self, topics: Iterable[str]) -> None:
         """Create what is missing of these topics on an embedded broker; elsewhere do nothing.
 

@@ -25,6 +25,7 @@ __all__ = [
     "OutputRefused",
     "OutputThrottled",
     "OutputsSentInVain",
+    "OutputsWait",
 ]
 
 
@@ -187,4 +188,19 @@ class MessageProblem(Event):
         return (
             f"Messages of app.producer wait, because no producer could be opened: {clause(self.error)}; the "
             f"next try is in {seconds(self.retry_s)}."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class OutputsWait(Event):
+    """None of `count` outputs was acknowledged for `waited_s`, and their task on Spark waits for that."""
+
+    level: ClassVar[int] = logging.ERROR
+    count: int
+    waited_s: float
+
+    def sentence(self) -> str:
+        return (
+            f"{counted(self.count, 'output was', 'outputs were')} not acknowledged by the broker for "
+            f"{seconds(self.waited_s)}, and their task waits. Look at the broker and what is reported of it."
         )

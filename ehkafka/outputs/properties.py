@@ -73,11 +73,16 @@ _TAKEN = {
 
 
 def output_bytes_max(endpoint: Endpoint, settings: Settings) -> int:
-    """Return how large one output may be: the service's limit, or what `message.max.bytes` says."""
+    """Return how large one output may be: the service's limit, or what `message.max.bytes` says.
+
+    The app's property or the endpoint's: on Spark they are one.
+    """
     for given, origin in ((settings.producer, ORIGIN), (settings.consumer, "App(consumer=…)")):
         asked = in_one_spelling(given, origin)
         if LETTER_BYTES in asked:
             return whole_number(LETTER_BYTES, asked[LETTER_BYTES])
+    if (chosen := endpoint.chosen(LETTER_BYTES)) is not None:
+        return whole_number(LETTER_BYTES, chosen)
     return limits.LETTER_BYTES_MAX if endpoint.is_event_hubs else KAFKA_OUTPUT_BYTES_MAX
 
 

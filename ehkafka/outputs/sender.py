@@ -79,6 +79,8 @@ class OutputSender:
         self._on_death = on_death
         self._wake = threading.Event()
         self._ends_s: float | None = None
+        # The producer stays open at the end, for whoever is its next owner. Set before `_ends_s`.
+        self._keeps_producer = False
         # Epochs that have ended: each is set once nothing of theirs is with a producer. Appended by the poll
         # thread.
         self._purges: deque[threading.Event] = deque()
@@ -102,9 +104,18 @@ class OutputSender:
         book.wake = self._wake.set
 
     def start(self) -> None:
-        """Open the producer and start the thread. Raises `ConfigurationError` or `EndpointError`."""
-        self._producer.start()
+        """Open the producer, unless it is, and start the thread.
+
+        Raises `ConfigurationError` or `EndpointError`.
+        """
+        if self._producer.client is None:
+            self._producer.start()
         self._thread.start()
+
+    @property
+    def is_running(self) -> bool:
+        """Tell whether its thread still runs. From any thread."""
+        return self._thread.is_alive()
 
     def owns(self, thread: threading.Thread) -> bool:
         """Tell whether a thread is the one that sends."""
@@ -129,8 +140,13 @@ class OutputSender:
         self._wake.set()
         done.wait(timeout_s)
 
-    def stop(self, timeout_s: float) -> int:
-        """Stop, at most after so many seconds; return how many outputs are not acknowledged."""
+    def stop(self, timeout_s: float, *, keeps_producer: bool = False) -> int:
+        """Stop, at most after so many seconds; return how many outputs are not acknowledged.
+
+        With `keeps_producer` the producer stays open if nothing of this sender is left in it: its `client`
+        says whether it did.
+        """
+        self._keeps_producer = keeps_producer
         self._ends_s = time.monotonic() + timeout_s
         self._book.close()
         self._wake.set()
@@ -139,13 +155,16 @@ class OutputSender:
         return self._book.count()
 
     def _main(self) -> None:
+        is_spotless = False
         try:
             while self._ends_s is None or (self._book.count() and time.monotonic() < self._ends_s):
                 self._turn()
+            is_spotless = not (self._in_flight or self._producer.is_lost)
         except BaseException as error:  # outputs would wait for ever, and nobody would know
             self._on_death(error)
         finally:
-            self._producer.give_up(0.0, 0.1)
+            if not (self._keeps_producer and is_spotless):
+                self._producer.give_up(0.0, 0.1)
             if self._second is not None:
                 self._second.give_up(0.0, 0.1)
             while self._purges:

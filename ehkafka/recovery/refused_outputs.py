@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from ehkafka.errors import ConfigurationError, HandlerFailedError, describe
 from ehkafka.events import OutputRefused, UserCodeFailed
-from ehkafka.lanes.decision import AwaitHead, Ticket
+from ehkafka.lanes.decision import AwaitHead, HoldHead, Ticket
 from ehkafka.records import Outcome, Record, own_copy
+from ehkafka.recovery.failures import STOP_WORDS, StopWords
 from ehkafka.recovery.letters.letter import letter_of
 from ehkafka.recovery.policy import DeadLetter, FailurePolicy, Skip
 from ehkafka.recovery.retry import Retry, RetryFunction, delay_of_function
@@ -53,6 +54,9 @@ class RefusedOutputs:
     raw: bool
     group: str
     letters: Letters
+    words: StopWords = STOP_WORDS
+    # A record whose letter is refused, too, may wait for the next start. False: that ends the run.
+    may_hold: bool = True
 
     def __post_init__(self) -> None:
         """Open a way to the dead letters of outputs, if the policy has one."""
@@ -114,9 +118,9 @@ class RefusedOutputs:
     def _stop_the_app(self, output: Output, error: Exception, attempt: int) -> None:
         failure = HandlerFailedError(
             f"An output of {output.claim.where}, handler {self.handler!r}, was refused by "
-            f"{output.topic!r}, attempt {attempt}: {ended(describe(error))} Nothing at or above this offset "
-            "was committed; the record is handled again at the next start. Fix the topic or the output, or "
-            "choose what failures lead to: retry=, on_failure=Skip() or DeadLetter(…)."
+            f"{output.topic!r}, attempt {attempt}: {ended(describe(error))} "
+            f"{self.words.kept.format(partition=output.claim.inputs[0][0].partition)}. Fix the topic or "
+            "the output, or choose what failures lead to: retry=, on_failure=Skip() or DeadLetter(…)."
         )
         failure.__cause__ = error
         self.fatal(failure)
@@ -155,6 +159,15 @@ class RefusedOutputs:
             left.remove(ticket)
             if not left:
                 done()
+        elif isinstance(answer, HoldHead) and answer.letter_refused and not self.may_hold:
+            where = ticket.assignment.partition
+            self.fatal(
+                HandlerFailedError(
+                    f"An output of {where}, handler {self.handler!r}, was refused, and so was its record's "
+                    f"dead letter: {ended(answer.reason)} {self.words.kept.format(partition=where)}. Fix the "
+                    "topics."
+                )
+            )
 
     def _report(
         self, output: Output, error: Exception, attempt: int, delay_s: float | None, decision: str

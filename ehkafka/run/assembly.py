@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from ehkafka.positions.finder import IsDisproved
     from ehkafka.positions.start import Start
     from ehkafka.records import Record
-    from ehkafka.recovery.letters.producer import ClientCallbacks
+    from ehkafka.recovery.letters.producer import ClientCallbacks, LetterProducer
     from ehkafka.recovery.letters.topics import TopicLetters
     from ehkafka.run.log_identity import LogIdentity
     from ehkafka.run.mirroring import Mirroring
@@ -79,6 +79,8 @@ class Assembly:
     # Hears of a handler that calls `App.stop` in a worker process: what is to be drained, and the time.
     stop_from_child: Callable[[Drain | bool | None, float | None], None] = lambda _drain, _timeout_s: None
     stop_words: StopWords = STOP_WORDS
+    # Whether a record may be left without an outcome until the next start.
+    may_hold: bool = True
 
     def letters(self) -> Letters:
         """Return the ways to the dead letters, none of them used yet. Raises `ConfigurationError`."""
@@ -112,10 +114,11 @@ class Assembly:
             clock=self.app.clock.now_s,
         )
 
-    def outputs(self) -> Outputs | None:
+    def outputs(self, make_producer: Callable[[], LetterProducer] | None = None) -> Outputs | None:
         """Return what sends the handlers' outputs, not started; None where no handler has any.
 
-        Raises `ConfigurationError`.
+        `make_producer` is called for them alone; it may return one that is open. Raises
+        `ConfigurationError`.
         """
         from ehkafka.handlers.output_types import check_output_types  # noqa: PLC0415 - as the app starts
 
@@ -124,7 +127,14 @@ class Assembly:
             return None
         from ehkafka.run.outputs import Outputs  # noqa: PLC0415 - few apps have outputs
 
-        return Outputs(self.app, emit=self.bus.emit, on_death=self.worker_died)
+        return Outputs(
+            self.app,
+            emit=self.bus.emit,
+            on_death=self.worker_died,
+            words=self.stop_words,
+            may_hold=self.may_hold,
+            producer=None if make_producer is None else make_producer(),
+        )
 
     def messages(self) -> OwnProducer:
         """Return what sends for `app.producer`, not opened. Raises `ConfigurationError`."""

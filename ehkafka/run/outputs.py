@@ -5,27 +5,24 @@ Made before any thread of the run exists; started and stopped by the runtime, as
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
-from ehkafka.endpoint.client import open_producer
-from ehkafka.endpoint.keys.watch import CredentialWatch
-from ehkafka.errors import EndpointError
-from ehkafka.events import OutputProducerReplaced, OutputsSentInVain
+from ehkafka.events import OutputsSentInVain
 from ehkafka.handlers.spec import is_batch
 from ehkafka.outputs.answers import busy_codes
 from ehkafka.outputs.book import OutputBook
 from ehkafka.outputs.kinds import TopicKinds
 from ehkafka.outputs.outlet import Outlet
-from ehkafka.outputs.properties import output_bytes_max, output_properties
+from ehkafka.outputs.properties import output_bytes_max
 from ehkafka.outputs.sender import OutputSender
-from ehkafka.recovery.letters.producer import LetterProducer
+from ehkafka.recovery.failures import STOP_WORDS, StopWords
 from ehkafka.recovery.refused_outputs import RefusedOutputs
+from ehkafka.run.output_producer import output_producer
 
 if TYPE_CHECKING:
     import threading
     from collections.abc import Callable, Sequence
-
-    from confluent_kafka import Producer
 
     from ehkafka.errors import EhkafkaError
     from ehkafka.events import Event
@@ -34,7 +31,7 @@ if TYPE_CHECKING:
     from ehkafka.outputs.claim import Claim
     from ehkafka.records import Record
     from ehkafka.recovery.letters.letters import Letters
-    from ehkafka.recovery.letters.producer import ClientCallbacks
+    from ehkafka.recovery.letters.producer import LetterProducer
     from ehkafka.run.options import AppOptions
 
 
@@ -42,11 +39,24 @@ class Outputs:
     """What a run's handlers send."""
 
     def __init__(
-        self, app: AppOptions, *, emit: Callable[[Event], None], on_death: Callable[[BaseException], None]
+        self,
+        app: AppOptions,
+        *,
+        emit: Callable[[Event], None],
+        on_death: Callable[[BaseException], None],
+        words: StopWords = STOP_WORDS,
+        may_hold: bool = True,
+        producer: LetterProducer | None = None,
     ) -> None:
+        """`words` are what an error that stops the run says; `producer` is one that may be open already.
+
+        Not `may_hold`: nothing may wait for the next start, see `RefusedOutputs`.
+        """
         self._app = app
         self._emit = emit
         self._on_death = on_death
+        self._words = words
+        self._may_hold = may_hold
         self.book = OutputBook()
         self._kinds = TopicKinds((spec.to for spec in app.specs), emit)
         # The app stops because of an output or of its sender: nobody waits for acknowledgements. Set once, by
@@ -54,10 +64,11 @@ class Outputs:
         self._has_failed = False
         # By handler: what becomes of its refused outputs.
         self._rules: dict[Outlet, RefusedOutputs] = {}
+        made = partial(output_producer, app.endpoint, app.settings, emit)
         self._sender = OutputSender(
             self.book,
-            self._producer(gapless=True),
-            lambda: self._producer(gapless=False),
+            producer or made(),
+            partial(made, gapless=False),
             judge_of=lambda output: self._rules[output.claim.outlet],
             emit=emit,
             on_death=self._died,
@@ -99,6 +110,8 @@ class Outputs:
             raw=spec.raw,
             group=self._app.settings.group,
             letters=letters,
+            words=self._words,
+            may_hold=self._may_hold,
         )
         return outlet
 
@@ -106,9 +119,14 @@ class Outputs:
         """Open the producer and start sending. Raises `ConfigurationError` or `EndpointError`."""
         self._sender.start()
 
-    def stop(self, timeout_s: float) -> int:
-        """Stop; return how many outputs are not acknowledged."""
-        return self._sender.stop(timeout_s)
+    def stop(self, timeout_s: float, *, keeps_producer: bool = False) -> int:
+        """Stop; return how many outputs are not acknowledged. See `OutputSender.stop`."""
+        return self._sender.stop(timeout_s, keeps_producer=keeps_producer)
+
+    @property
+    def is_running(self) -> bool:
+        """Tell whether its thread still runs."""
+        return self._sender.is_running
 
     def owns(self, thread: threading.Thread) -> bool:
         """Tell whether a thread is the one that sends."""
@@ -143,27 +161,6 @@ class Outputs:
         # First: whoever stops because of it must not wait for acknowledgements.
         self._has_failed = True
         self._on_death(error)
-
-    def _producer(self, *, gapless: bool) -> LetterProducer:
-        app = self._app
-
-        # Anew for each producer: the key may have changed since.
-        def open_client(callbacks: ClientCallbacks, is_plain: bool) -> Producer:
-            if is_plain:
-                raise EndpointError(
-                    "Handlers have outputs, and this broker gives no producer ids (InitProducerId), without "
-                    "which their order cannot be kept. Use a broker that does, such as Kafka 0.11 or later."
-                )
-            properties = output_properties(app.endpoint, app.settings, gapless=gapless)
-            return open_producer(properties, **callbacks._asdict())
-
-        return LetterProducer(
-            open_client,
-            emit=self._emit,
-            make_watch=lambda: CredentialWatch(app.endpoint.credential, self._emit),
-            of="outputs",
-            replaced=OutputProducerReplaced,
-        )
 
 
 def _sent_in_vain(claim: Claim) -> Event:

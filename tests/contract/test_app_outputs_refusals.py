@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 import ehkafka
-from ehkafka.errors import ConfigurationError
+from ehkafka.errors import ConfigurationError, EndpointError
 from ehkafka.events import OutputKindsDiffer
+from ehkafka.testing import ApiKey
 
 
 def test_two_codecs_for_one_topic_end_the_start(lab: Any) -> None:
@@ -28,15 +29,14 @@ def test_two_codecs_for_one_topic_end_the_start(lab: Any) -> None:
         app.start()
 
 
-def test_outputs_on_spark_are_refused(lab: Any) -> None:
-    """With the reason and the fix, before a session is needed; the same app without them gets further."""
+def test_a_broker_without_producer_ids_ends_the_start(lab: Any) -> None:
+    """The order of outputs could not be kept there; dead letters alone may go without."""
+    lab.broker.create_topic("out", 1)
+    lab.broker.disable(ApiKey.INIT_PRODUCER_ID)
     app = lab.app(None)
     app.handler("t", to="out")(lambda record: record.value())
-    with pytest.raises(ConfigurationError, match=r"On Spark, handler .*to='out'.*without Spark"):
-        app.run_on_spark(None)
-    without = lab.app(lambda record: None)
-    with pytest.raises(ConfigurationError, match="On Spark, history="):
-        without.run_on_spark(None)
+    with pytest.raises(EndpointError, match="this broker gives no producer ids"):
+        app.start()
 
 
 def test_two_kinds_that_only_sending_shows_are_reported_once(lab: Any, events: Any, wait_for: Any) -> None:

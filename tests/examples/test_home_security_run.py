@@ -39,6 +39,7 @@ def test_one_command_runs_it_all_until_ctrl_c_and_checks_itself(azurite: Azurite
         finally:
             program.kill()
     assert any("✓ the page's numbers equal the ledger's" in line for line in seen), seen
+    assert any("alarms has its alert in the topic" in line for line in seen), seen
     assert [*tmp_path.iterdir()] == []
 
 

@@ -108,6 +108,7 @@ def test_one_command_runs_it_all_on_spark(spark_environment: dict[str, str], azu
     ended = subprocess.run(command, capture_output=True, text=True, timeout=RUN_S, check=False)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert "✓ the page's numbers equal the ledger's" in ended.stdout
+    assert "alarms has its alert in the topic" in ended.stdout
 
 
 def closed(first: Ledger, second: Ledger) -> dict[str, list[Reading]]:

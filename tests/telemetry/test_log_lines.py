@@ -115,6 +115,7 @@ EXAMPLES: list[tuple[events.Event, list[str]]] = [
     ),
     (events.MessageProblem("no token", 2.0), ["app.producer wait", "no token", "2 s"]),
     (events.OutputProblem("the broker is away", 2.0), ["Outputs wait", "the broker is away", "2 s"]),
+    (events.OutputsWait(3, 60.0), ["3 outputs were", "60 s", "their task waits"]),
     (
         events.DeadLetterProducerReplaced("the id is unknown.", 2.0),
         ["replaced in 2 s", "the id is unknown. Letters", "written again"],

@@ -69,12 +69,12 @@ class LetterProducer:
         make_watch: Callable[[], CredentialWatch] | None = None,
         of: str = "dead letters",
         replaced: Callable[[str, float], Event] = DeadLetterProducerReplaced,
-        plain: Callable[[str], Event] = DeadLetterProducerPlain,
+        plain: Callable[[str], Event] | None = DeadLetterProducerPlain,
     ) -> None:
         """`make_watch` gives what follows a rotating credential for one producer.
 
         `of` says in events whose producer it is, `replaced` makes the one for a replacement, `plain` the one
-        for a broker that gives no ids.
+        for a broker that gives no ids; None where `open_client` refuses that.
         """
         self._of = of
         self._replaced = replaced
@@ -87,6 +87,7 @@ class LetterProducer:
         self._id = ProducerId(self._log)
         self._fatal: KafkaError | None = None
         self._opens_s = 0.0
+        self._is_purging = False
         self.client: Producer | None = None
         # True once a broker turned out to give no ids at all.
         self.is_plain = False
@@ -102,9 +103,12 @@ class LetterProducer:
         """
         self._open()
         ends_s = time.monotonic() + timeout_s
-        while timeout_s and not self.has_id:
+        while timeout_s:
+            # First: a producer that may do without an id is not this one.
             if self._fatal is not None:
                 self._take_refusal(self._fatal)
+            elif self.has_id:
+                return
             elif time.monotonic() >= ends_s:
                 self.problem = f"the broker has given the producer no id: {self._id.refusal or 'no answer'}"
                 self._emit(ConnectionProblem("producer id", f"{self._of}: {self.problem}", fatal=False))
@@ -187,7 +191,9 @@ class LetterProducer:
         if at_once:
             wait_s = 0.0
         self._opens_s = time.monotonic() + wait_s
-        self._emit(self._replaced(self.problem or "it lost its place", wait_s))
+        # Else it is given up for what it was to send, and has no problem of its own.
+        if counts or self.problem is not None:
+            self._emit(self._replaced(self.problem or "it lost its place", wait_s))
 
     def open_when_due(self) -> None:
         """Open the next producer if its time has come. Raises `EhkafkaError` when that fails, once each."""
@@ -214,8 +220,11 @@ class LetterProducer:
             # What is on the wire may be written. Better to know, and to have the log in order: the next
             # producer could otherwise be faster than the last one's request.
             self._empty(producer, answers_s)
-        producer.purge()  # each letter in flight comes back by its callback
+        # Each letter in flight comes back by its callback. A gapless producer calls that an error of its own.
+        self._is_purging = True
+        producer.purge()
         self._empty(producer, purge_s)
+        self._is_purging = False
 
     def _empty(self, producer: Producer, timeout_s: float) -> None:
         """Wait for the answers to all that the producer has. By `poll`: `flush` drops them at an error."""
@@ -247,12 +256,15 @@ class LetterProducer:
 
     def _on_error(self, error: KafkaError) -> None:
         """Take an error of the client itself."""
+        if self._is_purging:
+            return
         if error.fatal():
             self._fatal = error
             self.failed(error)
             if error.code() == _UNSUPPORTED and not self.is_plain:
                 self.is_plain = True
-                self._emit(self._plain(error.str()))
+                if self._plain is not None:
+                    self._emit(self._plain(error.str()))
         if self._watch is not None and error.name() == "_AUTHENTICATION":
             self._watch.check_now()
         self._emit(ConnectionProblem(error.name(), f"{self._of}: {describe_error(error)}", fatal=False))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.errors import ConfigurationError
+from ehkafka.handlers.output_types import check_output_types
 from ehkafka.recovery.policy import DeadLetter, Hold
 from ehkafka.recovery.retry import Retry
 from ehkafka.spark import versions
@@ -42,13 +43,9 @@ def check_app(app: AppOptions) -> None:
     if not app.specs:
         raise ConfigurationError("The app has no handler; register one with @app.handler('topic').")
     for spec in app.specs:
-        if spec.to:
-            raise ConfigurationError(
-                f"On Spark, handler {spec.name!r}: its outputs (to={spec.to[0]!r}) cannot be sent from there "
-                "yet: run the app without Spark, or write the outputs from a query of your own."
-            )
         for reason in _reasons(spec):
             raise ConfigurationError(f"On Spark, handler {spec.name!r}: {reason}")
+    check_output_types(app.specs)
     for reason in (*_setting_reasons(app.settings), *_hook_reasons(app)):
         raise ConfigurationError(f"On Spark, {reason}")
 
@@ -62,8 +59,8 @@ def check_session(spark: Any) -> None:
         )
     if str(spark.conf.get("spark.speculation", "false")).lower() == "true":
         raise ConfigurationError(
-            "spark.speculation=true would run the handlers of one partition twice at the same time. Set "
-            "it to false for this session."
+            "spark.speculation=true would run the handlers of one partition twice at the same time, and mix "
+            "what the two send. Set it to false for this session."
         )
     kept = str(spark.conf.get(_PROGRESS_KEPT, "100"))
     if not kept.isdecimal() or int(kept) < PROGRESS_KEPT_MIN:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from ehkafka.events import AppStarted
+from ehkafka.run.output_producer import check_output_producer
 from ehkafka.spark.engine.batches import Batches
 from ehkafka.spark.engine.checkpoint_folder import CheckpointFolder, Identity
 from ehkafka.spark.engine.choices import INTERVAL_S
@@ -116,6 +117,9 @@ class _Start:
         reserve(*self._wanted)
         self._undo_later(partial(group.close, deadline_s=0.0))
         group.open()
+        if app.output_topics:
+            # The tasks have producers of their own; what keeps all of them from sending is known here.
+            check_output_producer(app.endpoint, app.settings, self._bus.emit)
         group.refuse_members()
         group.reset()
         checkpoint, starts = self._take()

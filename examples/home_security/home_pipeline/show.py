@@ -27,6 +27,8 @@ from ehkafka.testing.azurite import Azurite
 from ehkafka.testing.azurite_install import find_node
 from ehkafka.testing.ports import free_ports
 from home_pipeline import check, ledger
+from home_pipeline.alert_check import compare_alerts
+from home_pipeline.alerts import ALERTS, READINGS
 from home_pipeline.container import CONTAINER, STORAGE, create_container, open_container
 from home_pipeline.news import News, say
 from home_pipeline.stage import Stage
@@ -38,8 +40,8 @@ if TYPE_CHECKING:
     from azure.storage.blob import ContainerClient
 
 HOST = "127.0.0.1"
-TOPIC = "readings"
 PARTITIONS = 16
+ALERT_PARTITIONS = 4
 SWEEP_EVERY_S = 60.0
 PATIENCE_S = 120.0
 """How long the page may show nothing new, when nothing more is sent, before its numbers count as final."""
@@ -149,7 +151,7 @@ def _run(options: argparse.Namespace, port: int, java: dict[str, str], stop: Sto
     # A process that is just ending may still write there.
     folder = tempfile.TemporaryDirectory(prefix="home-security-", ignore_cleanup_errors=True)
     path = Path(undo.enter_context(folder))
-    broker = undo.enter_context(EmbeddedBroker({TOPIC: PARTITIONS}))
+    broker = undo.enter_context(EmbeddedBroker({READINGS: PARTITIONS, ALERTS: ALERT_PARTITIONS}))
     say("Azurite starts; the first time npm fetches it, 190 MB")
     azurite = undo.enter_context(Azurite())
     os.environ[STORAGE] = azurite.connection_string()
@@ -165,7 +167,7 @@ def _run(options: argparse.Namespace, port: int, java: dict[str, str], stop: Sto
     say("Spark starts" if options.engine == "spark" else "the app starts")
     if not watch(stage, options, container, News(address, path), stop):
         return 1
-    return compare(stage, path / "ledger.json", address)
+    return compare(stage, path / "ledger.json", address, broker.bootstrap)
 
 
 def begin(stage: Stage, options: argparse.Namespace, bootstrap: str, ledger_file: Path, port: int) -> None:
@@ -176,6 +178,7 @@ def begin(stage: Stage, options: argparse.Namespace, bootstrap: str, ledger_file
         stage.start("engine", "spark_engine", "--window-s", str(options.window_s))
     else:
         stage.start("engine", "local_engine")
+        stage.start("alerts", "alerts")
     town = ["--homes", str(options.homes), "--rate", str(options.rate), *keep]
     new = ["--new-sensor-after-s", str(options.new_sensor_after)]
     where = ["--bootstrap", bootstrap, "--ledger", str(ledger_file)]
@@ -231,8 +234,8 @@ def sweep_old(container: ContainerClient, keep_s: int) -> None:
         say(f"old blobs could not be deleted ({type(error).__name__}); next try in a minute")
 
 
-def compare(stage: Stage, ledger_file: Path, address: str) -> int:
-    """Stop the simulator, wait until what it sent is on the page, compare; return the exit code."""
+def compare(stage: Stage, ledger_file: Path, address: str, bootstrap: str) -> int:
+    """Stop the simulator, wait until what it sent has arrived, compare; return the exit code."""
     say("the simulator stops; when the last windows are on the page, its numbers are compared")
     print("          (Ctrl-C leaves without that)", flush=True)
     code = stage.stop("simulator")
@@ -243,17 +246,21 @@ def compare(stage: Stage, ledger_file: Path, address: str) -> int:
     compared = final(stage, sent, address)
     if compared is None:
         return 1
-    for words in compared.differences[:SHOWN_MAX]:
+    alerts, wrong = compare_alerts(sent, bootstrap, PATIENCE_S)
+    differences = [*compared.differences, *wrong]
+    for words in differences[:SHOWN_MAX]:
         print(f"✗ {words}")
-    if compared.differences[SHOWN_MAX:]:
-        print(f"✗ and {len(compared.differences) - SHOWN_MAX} more")
+    if differences[SHOWN_MAX:]:
+        print(f"✗ and {len(differences) - SHOWN_MAX} more")
     if not compared.differences:
         print(
             f"✓ the page's numbers equal the ledger's: {compared.readings:,} readings of all homes by kind, "
         )
         print(f"  their alarms, and {compared.sensors} sensors of 20 homes one by one")
+    if not wrong:
+        print(f"✓ each of {alerts:,} alarms has its alert in the topic, each home's in order")
     print(f"  {sent.sent:,} readings were sent, {sum(sent.left_out.values()):,} of them spoilt and left out")
-    return 1 if compared.differences else 0
+    return 1 if differences else 0
 
 
 def final(stage: Stage, sent: ledger.Ledger, address: str) -> check.Compared | None:

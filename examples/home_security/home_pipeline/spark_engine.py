@@ -6,6 +6,9 @@ All native SQL: no Python function sees a reading. A window's row is written onc
 passed its end, and then never changes (output mode append). Spark keeps the offsets in its checkpoint: when
 the process is started again with the same one, it goes on where it was. Settings as in `local_engine`, and
 HOME_SECURITY_CHECKPOINT, a folder.
+
+Beside it, in the same session, the app of `alerts` runs in tasks of its own: what calls Python for each
+reading, and sends. Spark keeps no offsets for that one: it commits for its group, as a consumer does.
 """
 
 from __future__ import annotations
@@ -20,9 +23,11 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
-from home_pipeline import rules
+import ehkafka
+from ehkafka.errors import EhkafkaError
+from home_pipeline import alerts, rules
 from home_pipeline.container import CONTAINER, STORAGE
-from home_pipeline.stage import when_input_ends
+from home_pipeline.stage import HERE, when_input_ends
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -148,6 +153,27 @@ def session(cores: str = "local[2]") -> SparkSession:
     )
 
 
+def watch(
+    spark: SparkSession, query: StreamingQuery, stop: threading.Event, trigger_s: float
+) -> Exception | None:
+    """Run the alerts beside the query until one ends or a stop is asked for; return what ended it."""
+    app = alerts.make_app(ehkafka.Endpoint.kafka(os.environ["HOME_SECURITY_BOOTSTRAP"]))
+    failure: Exception | None = None
+    try:
+        # One after the other: on a busy machine Spark may not wait for two Python processes that start.
+        while query.isActive and query.lastProgress is None and not stop.wait(POLL_S):
+            pass
+        if query.isActive and not stop.is_set():
+            with app.run_on_spark(spark, interval_s=trigger_s, folders=(str(HERE),)) as run:
+                while query.isActive and run.is_running and not stop.wait(POLL_S):
+                    pass
+    except EhkafkaError as error:
+        failure = error
+    failure = query.exception() or failure
+    query.stop()
+    return failure
+
+
 def main() -> int:
     """Run until a signal, or until standard input ends."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
@@ -172,10 +198,7 @@ def main() -> int:
         trigger={"processingTime": f"{int(options.trigger_s * 1000)} milliseconds"},
         most=1_000_000,
     )
-    while query.isActive and not stop.wait(POLL_S):
-        pass
-    failure = query.exception()
-    query.stop()
+    failure = watch(spark, query, stop, options.trigger_s)
     spark.stop()
     if failure is not None:
         print(f"the query ended: {failure}", file=sys.stderr)

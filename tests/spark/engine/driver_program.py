@@ -16,14 +16,15 @@ import ehkafka
 def _app(bootstrap: str, group: str, topic: str, journal: str) -> ehkafka.App:
     app = ehkafka.App(group=group, start="earliest", endpoint=ehkafka.Endpoint.kafka(bootstrap))
 
-    @app.handler(topic, workers=4)
-    def handle(record: ehkafka.Record) -> None:
+    @app.handler(topic, workers=4, to=f"{topic}.out")
+    def handle(record: ehkafka.Record) -> bytes | None:
         file = os.open(journal, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         try:
             key = (record.key() or b"").decode()
             os.write(file, f"{topic} {record.partition()} {record.offset()} {key} {os.getpid()}\n".encode())
         finally:
             os.close(file)
+        return record.value()
 
     return app
 

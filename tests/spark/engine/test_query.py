@@ -7,10 +7,12 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from confluent_kafka import KafkaError
 
 import ehkafka
 from ehkafka.checkpoints.store_mirror import StoreMirror
 from ehkafka.checkpoints.stores.memory import MemoryStore
+from ehkafka.embedded.requests import ApiKey
 from ehkafka.errors import (
     ConfigurationError,
     EndpointError,
@@ -20,6 +22,8 @@ from ehkafka.errors import (
     UnfinishedError,
 )
 from ehkafka.progress.metadata import LogFacts, encode
+from tests.contract.outputs_order import problems
+from tests.kit.topic_read import read_all
 from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -147,10 +151,46 @@ def test_dead_letters_go_to_their_topic_from_executors(
     assert sorted(map(int, found)) == list(range(0, 400, 20))
 
 
+def test_outputs_are_in_their_topics_before_their_batch_is_committed(
+    spark: SparkSession, broker: EmbeddedBroker, produced: Any, app_at: Any
+) -> None:
+    """By coroutines and decoders, over several batches and tasks, to two topics; each once, in order."""
+    broker.create_topic("out", 2)
+    total = produced(1_000)
+    app = app_at()
+
+    @app.handler("t", to=["out", "dead"])
+    async def handle(record: ehkafka.Record, number: int) -> list[ehkafka.Send]:
+        more = [] if number % 10 else [ehkafka.Send({"n": number}, key="all", topic="dead")]
+        return [ehkafka.Send(str(number)), *more]
+
+    run = app.run_on_spark(spark, available_now=True, max_records_per_batch=300)
+    assert run.wait(400)
+    assert run.counts["finished"] == total
+    wanted = {b"k%d" % key: [b"%d" % n for n in range(key, total, 40)] for key in range(40)}
+    assert problems(wanted, read_all(broker.bootstrap, "out"), repeats=False) == []
+    assert len(read_all(broker.bootstrap, "dead")) == 100
+
+
+def test_an_output_that_is_refused_for_good_ends_the_run_and_commits_nothing(
+    spark: SparkSession, broker: EmbeddedBroker, app_at: Any
+) -> None:
+    """The error on the driver names record, handler and topic; Spark does not try the task again."""
+    broker.produce("u", [(b"k", b"0")])
+    broker.create_topic("out", 1)
+    app = app_at()
+    app.handler("u", to="out")(lambda record: record.value())
+    broker.fail_next(ApiKey.PRODUCE, *[KafkaError.INVALID_RECORD] * 4)
+    with pytest.raises(HandlerFailedError, match=r"An output of u\[0\]@0, .* refused by 'out', attempt 1"):
+        app.run_on_spark(spark, available_now=True).wait(400)
+    assert broker.committed("g", "u") == {0: 0}
+    assert read_all(broker.bootstrap, "out") == []
+
+
 def test_what_is_missing_is_reported_before_the_first_batch(
     spark: SparkSession, app_at: Any, lab: Any, journal: Any
 ) -> None:
-    """No topic, no topic for dead letters, no broker, a handler that cannot be pickled: one error each."""
+    """No topic, none for letters or outputs, no broker, a handler that cannot be pickled: one error each."""
     app = app_at()
     lab.noting(app, journal.note, "nowhere")
     with pytest.raises(TopicNotFoundError, match="'nowhere'"):
@@ -158,6 +198,10 @@ def test_what_is_missing_is_reported_before_the_first_batch(
     app = app_at()
     lab.noting(app, journal.note, on_failure=ehkafka.DeadLetter("lost"))
     with pytest.raises(TopicNotFoundError, match=r"'lost'.*Dead letters"):
+        app.run_on_spark(spark)
+    app = app_at()
+    lab.noting(app, journal.note, to="unwritten")
+    with pytest.raises(TopicNotFoundError, match=r"'unwritten'.*correct to="):
         app.run_on_spark(spark)
     app = lab.make_app(connect_s=0.5)
     lab.noting(app, journal.note)

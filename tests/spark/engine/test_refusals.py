@@ -24,7 +24,6 @@ from ehkafka.testing import MemoryHistory
         ({"retry": ehkafka.Retry(attempts=None)}, "attempts=None.*number of attempts"),
         ({"scope": "handler"}, "scope='partition'"),
         ({"rate_limit": 5.0}, "max_records_per_batch"),
-        ({"to": "out"}, "outputs .to='out'.*without Spark"),
     ],
 )
 def test_what_a_handler_cannot_have(lab: Any, options: dict[str, Any], text: str) -> None:
@@ -61,6 +60,23 @@ def test_on_idle_and_an_app_without_handlers_are_refused(lab: Any) -> None:
     check_app(lab.parts_of(app))
     app.on_idle(lambda partition: None)
     with pytest.raises(ConfigurationError, match="on_idle"):
+        check_app(lab.parts_of(app))
+
+
+def test_handlers_with_outputs_of_two_kinds_are_refused(lab: Any) -> None:
+    """As in one process, before anything is opened."""
+    app = lab.make_app()
+
+    def as_json(record: ehkafka.Record) -> dict[str, int]:
+        return {}
+
+    def as_bytes(record: ehkafka.Record) -> bytes:
+        return b""
+
+    app.handler("t", to="out")(as_json)
+    check_app(lab.parts_of(app))
+    app.handler("u", to="out")(as_bytes)
+    with pytest.raises(ConfigurationError, match=r"'as_json' sends .*'as_bytes' sends bytes"):
         check_app(lab.parts_of(app))
 
 

@@ -1,5 +1,7 @@
 """Fault row 28: driver, executor and batch killed; what was handled is that of a clean run, and committed.
 
+Each record has an output, too: of these none is lost, and each key's are in order but for whole repeats.
+
 Two of each here; `EHKAFKA_FAULTS_SCALE=10` makes it ten times as many, `EHKAFKA_LONG=1` as well. With
 `EHKAFKA_FAULTS_FILE` each run is a line of JSON in that file, of which `scripts/faults` makes its table.
 """
@@ -23,6 +25,8 @@ import ehkafka
 from ehkafka.embedded.topics import produce
 from ehkafka.errors import EngineError, HandlerFailedError
 from ehkafka.testing import Verdict
+from tests.contract.outputs_order import problems
+from tests.kit.topic_read import read_all
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,6 +53,7 @@ class Target:
         self.kafka = kafka
         self.records = 0
         kafka.create_topic(self.topic, PARTITIONS)
+        kafka.create_topic(out_of(self.topic), PARTITIONS)
         self.add(records)
 
     def add(self, records: int) -> None:
@@ -77,6 +82,22 @@ class Target:
         assert not verdict.violations, f"FACT: {verdict.report()}"
         finished = {number: len(offsets) for number, offsets in unique.items()}
         assert committed == finished, "FACT: other offsets are committed than finished"
+        self._assert_outputs()
+
+    def _assert_outputs(self) -> None:
+        wanted: dict[bytes, list[bytes]] = {}
+        for number in range(self.records):
+            wanted.setdefault(b"k%d" % (number % KEYS), []).append(b"%d" % number)
+        found = read_all(self.kafka.bootstrap, out_of(self.topic))
+        wrong = problems(wanted, found)
+        last = dict(found)
+        wrong += [f"{key!r} ends with {last[key]}" for key in wanted if last[key] != wanted[key][-1]]
+        assert wrong == [], f"FACT: outputs: {wrong[:5]}"
+
+
+def out_of(topic: str) -> str:
+    """Return the topic of its outputs; the driver's program knows it, too."""
+    return f"{topic}.out"
 
 
 def _late_firsts(journal: Any) -> int:
@@ -145,10 +166,11 @@ def test_row_28_a_killed_executor(spark: SparkSession, kafka: KafkaBroker, journ
     target, note = Target(kafka, 500), journal.note
     app = ehkafka.App(group=target.group, start="earliest", endpoint=ehkafka.Endpoint.kafka(kafka.bootstrap))
 
-    @app.handler(target.topic, workers=4)
-    def handle(record: ehkafka.Record) -> None:
+    @app.handler(target.topic, workers=4, to=out_of(target.topic))
+    def handle(record: ehkafka.Record) -> bytes | None:
         time.sleep(0.005)  # so that there is work left when its process is killed
         note(record.topic(), record.partition(), record.offset(), record.key().decode(), os.getpid())
+        return record.value()
 
     run = app.run_on_spark(spark, max_records_per_batch=400)
     recovery_s: list[float] = []
@@ -179,11 +201,12 @@ def test_row_28_a_failed_batch(
             group=target.group, start="earliest", endpoint=ehkafka.Endpoint.kafka(kafka.bootstrap)
         )
 
-        @app.handler(target.topic, workers=4)
-        def handle(record: ehkafka.Record, poison: int = poison) -> None:
+        @app.handler(target.topic, workers=4, to=out_of(target.topic))
+        def handle(record: ehkafka.Record, poison: int = poison) -> bytes | None:
             if int(record.value()) == poison:
                 raise LookupError(poison)
             note(record.topic(), record.partition(), record.offset(), record.key().decode())
+            return record.value()
 
         seen, began_s = len(journal.lines()), time.monotonic()
         ended = None

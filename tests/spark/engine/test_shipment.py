@@ -175,7 +175,7 @@ def test_no_secret_travels(lab: Any) -> None:
         endpoint=ehkafka.Endpoint.kafka("127.0.0.1:1", {"sasl.password": secret}),
         consumer={"ssl.key.password": secret},
     )
-    app.handler("t", start="latest")(print)
+    app.handler("t", start="latest", to="out")(print)
     packed = pack(Shipment.of(lab.parts_of(app)))
     assert secret.encode() not in packed
     assert secret.encode() not in pickle.loads(packed)[1]

@@ -91,7 +91,7 @@ class Group:
             lambda by_ids: Disproof(by_ids, self._identity.open_consumer),
         )
         self._credential = CredentialWatch(app.endpoint.credential, bus.emit)
-        self._reach = Reach(app, letters=_letters(app), emit=bus.emit)
+        self._reach = Reach(app, letters=_letters(app), outputs=app.output_topics, emit=bus.emit)
         self._consumer: Consumer | None = None
         self._is_open = False
         self._next_credential_check_s = 0.0
@@ -105,7 +105,7 @@ class Group:
         self._commits: Commits | None = None
 
     def open(self) -> None:
-        """Reach the broker; all topics are there, those of dead letters too. Raises what is wrong."""
+        """Reach the broker; all topics are there, those that are written to as well. Raises what is wrong."""
         check_client_version()
         properties = self._reach.properties()
         # Nobody here is a member, so no static one either.

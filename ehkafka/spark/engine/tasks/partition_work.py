@@ -26,7 +26,7 @@ _EPOCH = 1
 
 
 class PartitionWork:
-    """The records of one partition. `begin`, `receive` …, then `end`."""
+    """The records of one partition. `begin`, `receive` …, then `end` and `close`."""
 
     def __init__(
         self, route: Route, partition: TopicPartition, slice_records: int, ages: AgeLimits | None
@@ -97,17 +97,19 @@ class PartitionWork:
             return dispatcher.drained(self._assignment)
 
     def running(self) -> tuple[Route, Assignment] | None:
-        """Return what runs it, between `begin` and `end`."""
+        """Return what runs it, between `begin` and `close`."""
         return None if self._assignment is None else (self._route, self._assignment)
 
-    def end(self) -> BaseException | None:
-        """End the assignment and close a class handler's instance; return what that raised."""
+    def end(self) -> None:
+        """End the assignment: nothing that is sent for it, or answered, counts any more."""
+        if self._assignment is not None:
+            with self._route.exchange.locked() as dispatcher:
+                dispatcher.end(self._assignment)
+
+    def close(self) -> BaseException | None:
+        """Close a class handler's instance, after `end`; return what that raised."""
         assignment, self._assignment = self._assignment, None
-        if assignment is None:
-            return None
-        with self._route.exchange.locked() as dispatcher:
-            dispatcher.end(assignment)
-        if self._route.close is not None:
+        if assignment is not None and self._route.close is not None:
             try:
                 self._route.close(assignment, "stopped")
             except (Exception, SystemExit) as error:

@@ -21,7 +21,7 @@ from ehkafka.wording import ended
 from ehkafka.workers.processes.option import Processes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from ehkafka.endpoint import Endpoint
     from ehkafka.handlers.spec import HandlerSpec
@@ -30,6 +30,13 @@ if TYPE_CHECKING:
 _SETTINGS = (
     "group", "max_age", "backlog_records_max", "backlog_bytes_max", "consume_records_max",
     "parked_records_max", "parked_bytes_max", "stop_s", "connect_s", "stuck_s",
+)  # fmt: skip
+
+
+# What of `App(producer=…)` is shipped: how messages are sent, and nothing about who may.
+_PRODUCER = frozenset(
+    {"partitioner", "linger.ms", "batch.size", "batch.num.messages", "compression.type", "compression.codec",
+     "compression.level", "message.max.bytes", "message.timeout.ms", "request.timeout.ms", "retry.backoff.ms"}
 )  # fmt: skip
 
 
@@ -43,7 +50,7 @@ class Shipment:
     on_error: Callable[..., Any] | None
     worker_set_up: Callable[[], None] | None
     worker_tear_down: Callable[[], None] | None
-    # Settings by name, those of `_SETTINGS`.
+    # Settings by name, those of `_SETTINGS`, and `producer`.
     settings: dict[str, Any]
 
     @classmethod
@@ -58,7 +65,8 @@ class Shipment:
             on_error=app.on_error,
             worker_set_up=app.worker_set_up,
             worker_tear_down=app.worker_tear_down,
-            settings={name: getattr(app.settings, name) for name in _SETTINGS},
+            settings={name: getattr(app.settings, name) for name in _SETTINGS}
+            | {"producer": _shipped_properties(app.settings.producer)},
         )
 
     def as_settings(self) -> Settings:
@@ -131,6 +139,15 @@ def unpack(packed: bytes) -> Shipment:
         ) from error
     assert isinstance(shipment, Shipment)
     return shipment
+
+
+def _shipped_properties(producer: Mapping[str, Any]) -> dict[str, Any]:
+    if others := sorted(name for name in producer if name.replace("_", ".").lower() not in _PRODUCER):
+        raise ConfigurationError(
+            f"On Spark, App(producer=…) may have {', '.join(sorted(_PRODUCER))}, and this one has "
+            f"{', '.join(others)}: give that to the endpoint, whose properties reach the executors safely."
+        )
+    return dict(producer)
 
 
 def _as_run_in_a_task(spec: HandlerSpec) -> HandlerSpec:

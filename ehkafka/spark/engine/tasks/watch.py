@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ehkafka.errors import HandlerFailedError
+from ehkafka.events import OutputsWait
 from ehkafka.intake.stuck import StuckWatch
 from ehkafka.lanes.order import describe_key
 from ehkafka.recovery.failures import STOP
@@ -39,15 +40,21 @@ class TaskWatch:
         stuck_s: float,
         running: Callable[[], Iterable[tuple[Route, Assignment]]],
         check_letters: Callable[[], object],
+        outputs_left: Callable[[], int],
         emit: Callable[[Event], None],
         fail: Callable[[EhkafkaError], None],
         now_s: float,
     ) -> None:
-        """`running` gives the assignments that there are now."""
+        """`running` gives the assignments that there are now, `outputs_left` what is not acknowledged."""
         self._routes = routes
         self._ages = ages
         self._fail = fail
         self._check_letters = check_letters
+        self._outputs_left = outputs_left
+        self._emit = emit
+        self._stuck_s = stuck_s
+        # How many there were at the last look, since when that is so, and whether it was reported.
+        self._outputs = 0, now_s, False
         self._stuck = StuckWatch(routes, stuck_s, running, emit, now_s)
         self._next_s = now_s
 
@@ -60,9 +67,19 @@ class TaskWatch:
             self._ages.check()
         self._stuck.check(now_s)
         self._check_letters()
+        self._check_outputs(now_s)
         for route in self._routes:
             self._check_deadlines(route)
             self._check_endless(route)
+
+    def _check_outputs(self, now_s: float) -> None:
+        """Report outputs of which none is acknowledged, once until one is: their records have ended."""
+        left, (before, since_s, is_reported) = self._outputs_left(), self._outputs
+        if left != before:
+            self._outputs = left, now_s, False
+        elif left and now_s - since_s >= self._stuck_s and not is_reported:
+            self._outputs = left, since_s, True
+            self._emit(OutputsWait(left, now_s - since_s))
 
     def _check_deadlines(self, route: Route) -> None:
         if route.deferrals is not None:

@@ -20,6 +20,7 @@ from ehkafka.intake.max_age import AgeLimits
 from ehkafka.recovery.failures import StopWords
 from ehkafka.run.assembly import Assembly
 from ehkafka.run.endings import death_of
+from ehkafka.spark.engine.tasks.outputs import TaskOutputs
 from ehkafka.spark.engine.tasks.partition_work import PartitionWork
 from ehkafka.spark.engine.tasks.watch import TaskWatch
 from ehkafka.telemetry.bus import EventBus
@@ -64,19 +65,21 @@ class TaskWork:
         self._ends_s: float | None = None
         # What of the user's still ran when `run` ended: threads, and records that wait for an answer.
         self.still_running: tuple[str, ...] = ()
+        topics = {piece.topic for piece in pieces}
+        specs = tuple(spec for spec in shipment.specs if topics & set(spec.topics))
         assembly = Assembly(
-            app=shipment.options(endpoint),
+            app=replace(shipment.options(endpoint), specs=specs),
             bus=self._bus,
             fail=self._fail,
             worker_died=lambda error: self._fail(death_of("A worker thread", error)),
             user_code_failed=lambda where, error: self._bus.emit(UserCodeFailed.of(where, error)),
             exit_now=lambda: False,
             stop_words=_STOP_WORDS,
+            may_hold=False,
         )
-        topics = {piece.topic for piece in pieces}
-        specs = [spec for spec in shipment.specs if topics & set(spec.topics)]
         self._letters = assembly.letters()
-        self._routes = [assembly.route(spec, self._letters) for spec in specs]
+        self._outputs = TaskOutputs(assembly, endpoint)
+        self._routes = [assembly.route(spec, self._letters, self._outputs.outputs) for spec in specs]
         self._ages = _age_limits(shipment, self._bus)
         by_topic = {topic: route for route in self._routes for topic in route.topics}
         self._work = {
@@ -93,6 +96,7 @@ class TaskWork:
             stuck_s=settings.stuck_s,
             running=self._running,
             check_letters=self._letters.check,
+            outputs_left=self._outputs.count,
             emit=self._bus.emit,
             fail=self._fail,
             now_s=time.monotonic(),
@@ -117,6 +121,7 @@ class TaskWork:
                 raise
             results = [work.result() for work in self._work.values()]
             self._close_partitions()
+            self._outputs.are_safe = True
         finally:
             self._leave()
         return self._with_retries(results)
@@ -124,6 +129,7 @@ class TaskWork:
     def _open(self) -> None:
         # Each batch's tasks begin here: they do not wait for an id that most of them never need.
         self._letters.start(id_s=0.0)
+        self._outputs.start()
         for route in self._routes:
             self._start_workers(route)
         for work in self._work.values():
@@ -166,7 +172,8 @@ class TaskWork:
         for route in self._routes:
             route.exchange.hurry()
         self._turn()
-        while any(route.dispatcher.unfinished_records for route in self._routes):
+        # In this order: an output is in the book before its record ends.
+        while any(route.dispatcher.unfinished_records for route in self._routes) or self._outputs.count():
             time.sleep(CHECK_S)
             self._turn()
 
@@ -202,8 +209,13 @@ class TaskWork:
                 route.workers.cancel_ended()
 
     def _close_partitions(self) -> None:
+        assignments = [assignment for _, assignment in self._running()]
         for work in self._work.values():
-            if (error := work.end()) is not None:
+            work.end()
+        # Before anything else: of a task that failed, nothing may come behind what its next attempt sends.
+        self._outputs.end(assignments)
+        for work in self._work.values():
+            if (error := work.close()) is not None:
                 self._bus.emit(UserCodeFailed.of(f"closing {work.partition}", error))
             if self._ages is not None:
                 self._ages.report(work.partition)
@@ -217,6 +229,7 @@ class TaskWork:
                     self._bus.emit(UserCodeFailed.of("on_revoked", failed))
 
     def _leave(self) -> None:
+        self._outputs.stop()
         self._letters.stop(LETTERS_S)
         ends_s = self._ends_s or time.monotonic() + self._settings.stop_s
         left = [
@@ -226,7 +239,11 @@ class TaskWork:
         ]
         # Whoever was to answer them may be at it still.
         deferred = sum(len(route.deferrals.waiting) for route in self._routes if route.deferrals is not None)
-        self.still_running = (*left, *([f"{deferred} deferred records"] if deferred else []))
+        self.still_running = (
+            *left,
+            *([f"{deferred} deferred records"] if deferred else []),
+            *self._outputs.still_running,
+        )
         if self.still_running:
             self._bus.emit(UserCodeLeft(self.still_running))
         self._bus.close(2.0)

@@ -1,0 +1,446 @@
+"""Outputs of one task without a JVM: in their topic, in order, and all of them before the task reports."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka import KafkaError
+
+import ehkafka
+from ehkafka.embedded.requests import ApiKey
+from ehkafka.errors import EndpointError, HandlerFailedError
+from ehkafka.events import OutputProblem
+from ehkafka.outputs import sender
+from ehkafka.settings import Settings
+from ehkafka.spark.engine.tasks import kept_producers
+from ehkafka.spark.engine.tasks.outputs import TaskOutputs
+from ehkafka.spark.engine.tasks.shipment import Shipment
+from ehkafka.spark.engine.tasks.work import TaskWork
+from tests.contract.outputs_order import problems
+from tests.kit.simulated.message import SimulatedMessage
+from tests.kit.topic_read import read_all
+from tests.kit.waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ehkafka.testing import EmbeddedBroker
+
+QUICK = ehkafka.Retry(attempts=3, first_s=0.01)
+
+
+class Out:
+    """A broker with topics for outputs, and what is in them."""
+
+    def __init__(self, broker: EmbeddedBroker, lab: Any) -> None:
+        self.broker = broker
+        self.lab = lab
+
+    def app(self, handler: Any, **options: Any) -> ehkafka.App:
+        """Return an app whose handler of `t` sends to `out`."""
+        app: ehkafka.App = self.lab.make_app(endpoint=ehkafka.Endpoint.kafka(self.broker.bootstrap))
+        app.handler("t", **{"to": "out", **options})(handler)
+        return app
+
+    def work(self, app: ehkafka.App, *logs: Any) -> TaskWork:
+        """Return a task over these logs."""
+        pieces = [self.lab.piece_of(log) for log in logs]
+        return TaskWork(Shipment.of(self.lab.parts_of(app)), app.endpoint, pieces)
+
+    def read(self, topic: str = "out") -> list[tuple[bytes, bytes]]:
+        """Return key and value of all that is in a topic now, each partition's in order."""
+        return read_all(self.broker.bootstrap, topic)
+
+
+@pytest.fixture
+def out(broker: EmbeddedBroker, lab: Any) -> Iterator[Out]:
+    """Return the embedded broker with `out`, of two partitions, and `more`."""
+    broker.create_topic("out", 2)
+    broker.create_topic("more", 1)
+    yield Out(broker, lab)
+    kept_producers.close_kept()
+
+
+def by_thread(record: Any) -> Any:
+    """Send the offset."""
+    return str(record.offset())
+
+
+def by_thread_slow(record: Any) -> Any:
+    """Send the offset."""
+    time.sleep(0.001)
+    return str(record.offset())
+
+
+async def by_task(record: Any) -> Any:
+    """Send the offset."""
+    return str(record.offset())
+
+
+def by_send(record: Any) -> None:
+    """Send the offset."""
+    record.send(str(record.offset()))
+
+
+def by_message(message: Any) -> Any:
+    """Send the offset."""
+    return str(message.offset())
+
+
+def by_payload(record: ehkafka.Record, payload: dict[str, int]) -> ehkafka.Send:
+    """Send the offset that a decoder read."""
+    assert payload["n"] == record.offset()
+    return ehkafka.Send(str(payload["n"]))
+
+
+class ByInstance:
+    """Sends the offset."""
+
+    def process(self, record: Any) -> Any:
+        """Handle a record."""
+        return str(record.offset())
+
+
+KINDS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "chunks": (by_thread, {}),
+    "lanes": (by_thread, {"express": False}),
+    "slow": (by_thread_slow, {"workers": 8}),
+    "tasks": (by_task, {}),
+    "send": (by_send, {}),
+    "raw": (by_message, {"raw": True}),
+    "decoded": (by_payload, {}),
+    "class": (ByInstance, {}),
+    "before_next": (by_thread, {"acknowledged": "before_next"}),
+    "before_next, tasks": (by_task, {"acknowledged": "before_next"}),
+}
+
+
+def as_json(log: list[Any]) -> list[Any]:
+    """Return the same records with a payload."""
+    return [
+        SimulatedMessage(one.topic(), one.partition(), one.offset(), one.key(), b'{"n": %d}' % one.offset())
+        for one in log
+    ]
+
+
+def wanted(*logs: list[Any]) -> dict[bytes, list[bytes]]:
+    """Return what each key's outputs are to be, in order."""
+    found: dict[bytes, list[bytes]] = {}
+    for one in (one for log in logs for one in log):
+        found.setdefault(one.key(), []).append(b"%d" % one.offset())
+    return found
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_all_outputs_are_in_their_topic_in_order_when_a_task_reports(
+    out: Out, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One for each record, each key's in order, and none of them later than the task's rows."""
+    monkeypatch.setattr(sender, "LAST_ANSWERS_S", 0.0)  # who did not wait would lose them
+    handler, options = KINDS[kind]
+    log = as_json(out.lab.log_of(400))
+    work = out.work(out.app(handler, **options), log)
+    out.broker.delay_next(ApiKey.PRODUCE, 0.3)
+    (result,) = work.run(out.lab.as_batches(log))
+    assert result.finished == 400
+    assert problems(wanted(log), out.read(), repeats=False) == []
+
+
+def test_a_batch_sends_what_it_returns_and_what_its_records_send(out: Out) -> None:
+    """To several topics: one output for each record, and one for each batch."""
+    app = out.lab.make_app(endpoint=ehkafka.Endpoint.kafka(out.broker.bootstrap))
+
+    @app.batch_handler("t", batch_records_max=50, to=["out", "more"])
+    def handle(batch: ehkafka.Batch) -> list[ehkafka.Send]:
+        for record in batch:
+            record.send(str(record.offset()))
+        return [ehkafka.Send(str(len(batch)), key=None, topic="more")]
+
+    log = out.lab.log_of(200)
+    out.work(app, log).run(out.lab.as_batches(log))
+    assert problems(wanted(log), out.read(), repeats=False) == []
+    assert sum(int(value) for _, value in out.read("more")) == 200
+
+
+@pytest.mark.parametrize("code", [10, 87])
+def test_a_refused_output_is_sent_again_without_another_call(out: Out, code: int) -> None:
+    """The broker refuses one request: nothing is lost, and the order is kept."""
+    calls: list[int] = []
+
+    def handle(record: Any) -> str:
+        calls.append(record.offset())
+        return str(record.offset())
+
+    log = out.lab.log_of(200)
+    work = out.work(out.app(handle), log)
+    out.broker.fail_next(ApiKey.PRODUCE, code)
+    work.run(out.lab.as_batches(log))
+    assert problems(wanted(log), out.read(), repeats=False) == []
+    assert sorted(calls) == list(range(200))
+
+
+def test_a_forgotten_producer_id_costs_no_output(out: Out) -> None:
+    """Another producer sends what is not acknowledged; the task waits for it, and its process keeps it."""
+    log = out.lab.log_of(200)
+    work = out.work(out.app(by_thread), log)
+    out.broker.fail_next(ApiKey.PRODUCE, 47, 47, 47)
+    work.run(out.lab.as_batches(log))
+    assert problems(wanted(log), out.read()) == []
+
+
+def test_an_output_refused_for_good_fails_the_task_by_name(out: Out) -> None:
+    """The default policy; the words are Spark's: nothing of the batch is committed."""
+    log = out.lab.log_of(3)
+    work = out.work(out.app(by_thread), log)
+    out.broker.fail_next(ApiKey.PRODUCE, *[87] * 8)
+    with pytest.raises(HandlerFailedError, match=r"An output of t\[0\]@\d.*Nothing of its batch was commit"):
+        work.run(out.lab.as_batches(log))
+    assert work.failure is not None
+    assert work.still_running == ()
+
+
+def test_an_output_refused_for_good_is_skipped_by_the_policy(out: Out) -> None:
+    """After the retry's attempts; the later ones of its key go on."""
+    log = out.lab.log_of(2, keys=1)
+    work = out.work(out.app(by_thread, retry=QUICK, on_failure=ehkafka.Skip(), express=False), log)
+    # The request with both, or with the first one, then that alone.
+    out.broker.fail_next(ApiKey.PRODUCE, *[87] * 4)
+    (result,) = work.run(out.lab.as_batches(log))
+    assert result.finished == 2
+    assert out.read() == [(b"k0", b"1")]
+
+
+@pytest.mark.parametrize("to", ["dead", "function"])
+def test_an_output_refused_for_good_is_dead_lettered_before_the_task_reports(out: Out, to: str) -> None:
+    """The record's letter is safe by then."""
+    letters: list[int] = []
+
+    def bury(letter: ehkafka.Letter) -> None:
+        time.sleep(0.1)
+        letters.append(letter.offset)
+
+    policy = ehkafka.DeadLetter("dead" if to == "dead" else bury)
+    log = out.lab.log_of(1)
+    work = out.work(out.app(by_thread, on_failure=policy), log)
+    out.broker.fail_next(ApiKey.PRODUCE, 87, 87)
+    work.run(out.lab.as_batches(log))
+    assert letters == [0] if to == "function" else out.read("dead") == [(b"k0", log[0].value())]
+    assert out.read() == []
+
+
+def test_a_refused_letter_of_a_refused_output_fails_the_task(out: Out) -> None:
+    """Nobody could free the record, and its batch would never end."""
+    log = out.lab.log_of(1)
+    work = out.work(out.app(by_thread, on_failure=ehkafka.DeadLetter("dead")), log)
+    out.broker.fail_next(ApiKey.PRODUCE, *[87] * 8)
+    with pytest.raises(HandlerFailedError, match="and so was its record's dead letter"):
+        work.run(out.lab.as_batches(log))
+
+
+def test_before_next_a_refused_output_fails_the_attempt(out: Out) -> None:
+    """Its key waits, so the handler is called again."""
+    calls: list[int] = []
+
+    def handle(record: Any) -> str:
+        calls.append(record.offset())
+        return str(record.offset())
+
+    log = out.lab.log_of(2, keys=1)
+    work = out.work(out.app(handle, acknowledged="before_next", retry=QUICK), log)
+    out.broker.fail_next(ApiKey.PRODUCE, 87, 87)
+    work.run(out.lab.as_batches(log))
+    assert calls == [0, 0, 1]
+    assert out.read() == [(b"k0", b"0"), (b"k0", b"1")]
+
+
+def test_what_is_too_large_fails_the_attempt_and_the_endpoint_may_raise_the_limit(out: Out) -> None:
+    """As in one process; an app's own properties come with the endpoint here."""
+
+    def handle(record: Any) -> bytes:
+        return b"x" * 1_500_000 if record.offset() == 1 else b"1"
+
+    log = out.lab.log_of(3)
+    (result,) = out.work(out.app(handle, on_failure=ehkafka.Skip()), log).run(out.lab.as_batches(log))
+    assert (result.finished, result.skipped) == (2, 1)
+    app = out.lab.make_app(
+        endpoint=ehkafka.Endpoint.kafka(out.broker.bootstrap, {"message.max.bytes": 2_000_000})
+    )
+    app.handler("t", to="out")(handle)
+    (result,) = out.work(app, log).run(out.lab.as_batches(log))
+    assert result.finished == 3
+
+
+def fail_and_try_again(out: Out, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Fail a task whose outputs wait behind a slow request, and run it again; return what is in the topic."""
+    monkeypatch.setattr(sender, "LAST_ANSWERS_S", 0.1)
+    failed = threading.Event()
+
+    def handle(record: Any) -> str:
+        if record.offset() == 1 and not failed.is_set():
+            time.sleep(0.2)  # the request with the first one goes
+        if record.offset() == 50 and not failed.is_set():
+            failed.set()
+            raise LookupError
+        return str(record.offset())
+
+    log = out.lab.log_of(60, keys=1)
+    work = out.work(out.app(handle), log)
+    out.broker.delay_next(ApiKey.PRODUCE, 1.5)
+    with pytest.raises(HandlerFailedError):
+        work.run(out.lab.as_batches(log))
+    out.work(out.app(handle), log).run(out.lab.as_batches(log))
+    # What the first one left behind, should it have, goes when the slow request is answered.
+    time.sleep(1.5)
+    return [int(value) for _, value in out.read()]
+
+
+def test_a_task_that_fails_takes_back_what_it_has_not_sent(
+    out: Out, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its next attempt sends all again; what the first one had queued does not come behind that."""
+    assert fail_and_try_again(out, monkeypatch) == [0, *range(60)]
+    assert "sent again" not in caplog.text, "nobody sends it again but the next attempt"
+
+
+def test_mutant_a_task_that_fails_leaves_its_producer_alone(
+    out: Out, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Then its queue goes on behind what the next attempt has sent."""
+    left: list[TaskOutputs] = []
+    stop = TaskOutputs.stop
+    monkeypatch.setattr(TaskOutputs, "end", lambda _self, _assignments: None)
+    monkeypatch.setattr(TaskOutputs, "stop", lambda self: stop(self) if left else left.append(self))
+    try:
+        found = fail_and_try_again(out, monkeypatch)
+        assert found.count(1) == 2
+        assert found[-1] != 59, "the key's last output is an old one"
+    finally:
+        for one in left:
+            stop(one)
+
+
+def test_an_attempt_that_fails_after_it_has_sent_sends_again(out: Out) -> None:
+    """At least once; its letter says how much it had sent."""
+    tried: list[int] = []
+
+    def handle(record: Any) -> str:
+        record.send("first")
+        tried.append(record.attempt)
+        if record.attempt == 1:
+            raise LookupError
+        return "second"
+
+    log = out.lab.log_of(1)
+    out.work(out.app(handle, retry=QUICK), log).run(out.lab.as_batches(log))
+    assert tried == [1, 2]
+    assert [value for _, value in out.read()] == [b"first", b"first", b"second"]
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Return the producers that are made for tasks."""
+    made: list[Any] = []
+    real = kept_producers.output_producer
+
+    def noting(*given: Any, **options: Any) -> Any:
+        made.append(real(*given, **options))
+        return made[-1]
+
+    monkeypatch.setattr(kept_producers, "output_producer", noting)
+    return made
+
+
+def test_tasks_of_one_process_share_a_producer(out: Out, opened: list[Any]) -> None:
+    """A new connection for each task would cost more than the task; the id is the same."""
+    app = out.app(by_thread)
+    for start in range(0, 300, 100):
+        log = out.lab.log_of(100, start=start)
+        out.work(app, log).run(out.lab.as_batches(log))
+    assert len(opened) == 1
+    assert problems(wanted(out.lab.log_of(300)), out.read(), repeats=False) == []
+
+
+def test_a_task_that_fails_leaves_no_producer_behind(out: Out, opened: list[Any]) -> None:
+    """The next one gets a new one, whatever state the first one's is in."""
+
+    def handle(record: Any) -> str:
+        if record.offset() == 5:
+            raise LookupError
+        return str(record.offset())
+
+    log = out.lab.log_of(6)
+    with pytest.raises(HandlerFailedError):
+        out.work(out.app(handle), log).run(out.lab.as_batches(log))
+    assert [one.client for one in opened] == [None]
+    log = out.lab.log_of(5)
+    out.work(out.app(handle), log).run(out.lab.as_batches(log))
+    assert len(opened) == 2
+
+
+@pytest.mark.parametrize("why", ["unused", "lost"])
+def test_a_kept_producer_is_served_and_closed_when_it_is_of_no_use(
+    out: Out, opened: list[Any], why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its callbacks must not pile up, and a connection is no use to anybody for long."""
+    monkeypatch.setattr(kept_producers, "SERVE_S", 0.01)
+    monkeypatch.setattr(kept_producers, "UNUSED_S", 0.3 if why == "unused" else 60.0)
+    log = out.lab.log_of(5)
+    out.work(out.app(by_thread), log).run(out.lab.as_batches(log))
+    (producer,) = opened
+    served: list[float] = []
+    serve = producer.serve
+    monkeypatch.setattr(producer, "serve", lambda timeout_s: (served.append(timeout_s), serve(timeout_s)))
+    wait_until(lambda: served)
+    if why == "lost":
+        assert producer.client is not None
+        producer.failed(KafkaError(KafkaError.INVALID_PRODUCER_EPOCH))
+    wait_until(lambda: producer.client is None)
+    wait_until(lambda: not any(t.name == "ehkafka-outputs-kept" for t in threading.enumerate()))
+
+
+def test_what_a_kept_producer_reports_is_the_next_tasks() -> None:
+    """Nobody listens between two tasks, and nothing of it is lost."""
+    kept = kept_producers.OutputProducer(
+        ehkafka.Endpoint.kafka("127.0.0.1:1"), Settings(group="g", start="earliest")
+    )
+    first: list[Any] = []
+    second: list[Any] = []
+    kept.lend_to(first.append)
+    kept._report(OutputProblem("during the first", 1.0))
+    kept.take_back()
+    kept._report(OutputProblem("between", 1.0))
+    kept.lend_to(second.append)
+    assert [event.error for event in first] == ["during the first"]
+    assert [event.error for event in second] == ["between"]
+
+
+def test_a_task_without_outputs_opens_no_producer(out: Out, opened: list[Any]) -> None:
+    """Another handler of the app may have some: its topic is not this task's."""
+    app = out.app(by_thread)
+    app.handler("u")(lambda record: None)
+    log = out.lab.log_of(5, topic="u")
+    out.work(app, log).run(out.lab.as_batches(log))
+    assert opened == []
+
+
+def test_a_broker_without_producer_ids_fails_the_task(out: Out) -> None:
+    """Order could not be kept; the start on the driver says the same."""
+    out.broker.disable(ApiKey.INIT_PRODUCER_ID)
+    log = out.lab.log_of(1)
+    with pytest.raises(EndpointError, match="gives no producer ids"):
+        out.work(out.app(by_thread), log).run(out.lab.as_batches(log))
+
+
+def test_outputs_that_wait_are_reported(out: Out, caplog: pytest.LogCaptureFixture) -> None:
+    """A broker that takes nothing holds the task; its executor's log says so after `stuck_s`."""
+    app = out.lab.make_app(endpoint=ehkafka.Endpoint.kafka(out.broker.bootstrap), stuck_s=0.6)
+    app.handler("t", to="out")(by_thread)
+    log = out.lab.log_of(1)
+    work = out.work(app, log)
+    out.broker.delay_next(ApiKey.PRODUCE, 2.5)
+    with caplog.at_level("ERROR", "ehkafka"):
+        work.run(out.lab.as_batches(log))
+    assert caplog.text.count("1 output was not acknowledged by the broker for") == 1
