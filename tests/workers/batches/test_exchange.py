@@ -309,8 +309,10 @@ def test_a_timer_that_is_late_is_set_anew(batches: Callable[..., Batches]) -> No
 def test_a_lane_handed_in_while_the_lock_is_held_wakes_the_collector(batches: Callable[..., Batches]) -> None:
     """Whoever held the lock settles it on leaving; nobody else comes by."""
     pool = batches(records_max=2)
-    pool.receive(0, 7)
+    records = [SimulatedMessage("t", 0, offset, b"a") for offset in (0, 1)]
     with pool.exchange.locked() as dispatcher:
+        # In one hold of the lock: else the collector may be there first.
+        dispatcher.receive(pool.assignment, records, [b"a", b"a"], time.monotonic())
         lane = dispatcher.begin()
     assert lane is not None
     wait_until(lambda: waits(pool))
