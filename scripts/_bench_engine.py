@@ -143,12 +143,16 @@ def make_app(
     settings = {
         name: options.pop(name) for name in tuple(options) if name.endswith("_max") or name in PROPERTIES
     }
-    group = group or f"bench-{uuid.uuid4()}"
-    app = ehkafka.App(group=group, endpoint=endpoint, start=start, **settings)
+    app = ehkafka.App(group=group or new_group(), endpoint=endpoint, start=start, **settings)
     app.handler(topic, **options)(handle)
     if observed:
         observe(app)
     return app
+
+
+def new_group() -> str:
+    """Return a group that has no commits."""
+    return f"bench-{uuid.uuid4()}"
 
 
 def time_until(

@@ -8,6 +8,7 @@ import re
 
 import confluent_kafka
 from _bench_row import FILLED_RECORDS, LETTERS, LIVE, Row, Side, Topic
+from _bench_rows_batches import BATCHES_TOPICS, batches_rows
 from _bench_rows_bytes import BYTES_TOPICS, bytes_rows
 from _bench_rows_compute import compute_rows
 from _bench_rows_members import MEMBERS_TOPICS, members_rows
@@ -29,7 +30,7 @@ def table(
     topics |= {f"even{keys}": Topic(keys, 10_000, even=True) for keys in W1_KEYS}
     topics |= {"four": Topic(100, W3_RECORDS, partitions=4, even=True)}
     topics |= {"poison": Topic(W5_KEYS, math.ceil(_w5_records(minutes) / W5_COUNTED))}
-    topics |= BYTES_TOPICS | MEMBERS_TOPICS | SPARK_TOPICS | TYPED_TOPICS
+    topics |= BATCHES_TOPICS | BYTES_TOPICS | MEMBERS_TOPICS | SPARK_TOPICS | TYPED_TOPICS
     found = [*_w0(shared=quick), *(_w2(*work) for work in (W2_WORK[1:3] if quick else W2_WORK))]
     found += compute_rows(quick=quick)
     if not quick:
@@ -37,7 +38,7 @@ def table(
         found += [_w2_tasks(*work) for work in W2_TASKS]
         found += [*_w3(), _w4a(), *_w4b(), *(_w5(share, minutes) for share in W5_POISON), _w6(), _w7()]
         found += [_w8(keys) for keys in W8_KEYS]
-        found += [*spark_rows(), *bytes_rows(), *members_rows(), *observed_rows()]
+        found += [*spark_rows(), *bytes_rows(), *batches_rows(), *members_rows(), *observed_rows()]
         found += typed_rows(peers=peers)
     found.append(_w9(windows=1 if quick else LATENCY_WINDOWS))
     if quick:  # the first row warms up for all

@@ -10,6 +10,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import _bench_bare as bare
+import _bench_batches as batches
 import _bench_bytes as received
 import _bench_compute as compute
 import _bench_engine as engine
@@ -39,6 +40,9 @@ MEASUREMENTS: dict[str, Callable[..., dict[str, Any]]] = {
         bare.bare_threads_by_key,
         bare.bare_tasks,
         bare.bare_calls,
+        batches.engine_batches,
+        batches.bare_batches,
+        batches.faststream_batches,
         latency.bare_latency,
         latency.engine_latency,
         latency.engine_overload,

@@ -30,10 +30,13 @@ def main() -> int:
     parser.add_argument(
         "--chunks", action="store_true", help="every seed with chunks, one lane a partition's key"
     )
+    parser.add_argument("--batches", action="store_true", help="every seed with batches of chunks")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (one per core)")
     options = parser.parse_args()
     seeds = range(options.first, options.first + options.seeds)
     plan_of = SimulationPlan.drawn_with_chunks if options.chunks else SimulationPlan.drawn
+    if options.batches:
+        plan_of = SimulationPlan.drawn_with_batches
     if options.seed is not None:
         return _replay(plan_of(options.seed))
     return _run([plan_of(seed) for seed in seeds], options.jobs)

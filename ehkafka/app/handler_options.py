@@ -31,7 +31,7 @@ OPTIONS: Final[Mapping[str, str]] = MappingProxyType(
         "deadline_s": "how long one call may take",
         "rate_limit": "how many calls may start in a second, retries included",
         "rate_burst": "how many calls may start at once after a rest",
-        "express": "false: a quick plain function takes its records one by one",
+        "express": "false: a quick handler takes its records key by key, without chunks",
         "batch_records_max": "a batch is full with so many records",
         "batch_records_min": "so many records are enough for a batch to start at once",
         "batch_bytes_max": "a batch is full with so many bytes of values",
@@ -40,8 +40,8 @@ OPTIONS: Final[Mapping[str, str]] = MappingProxyType(
 )
 """What each decides, in one line."""
 
-_OF_ALL = ("workers", "start", "max_age")
-_OF_RECORDS = ("deadline_s", "rate_limit", "rate_burst", "express")
+_OF_ALL = ("workers", "start", "max_age", "express")
+_OF_RECORDS = ("deadline_s", "rate_limit", "rate_burst")
 _OF_BATCHES = ("batch_records_max", "batch_records_min", "batch_bytes_max", "wait_s_max")
 
 

@@ -16,6 +16,7 @@ from ehkafka.handlers.spec import (
     check_decorated,
     must_answer,
     must_be_callable,
+    must_have_own_topics,
     named,
     topics_of,
 )
@@ -224,6 +225,7 @@ class Registration(Written):
         max_age: timedelta | None = None,
         retry: Retry | RetryFunction = NO_RETRY,
         on_failure: FailurePolicy | None = None,
+        express: bool | None = None,
         to: str | Sequence[str] | None = None,
         value: Any = None,
         decoder: Decoder | None = None,
@@ -263,6 +265,8 @@ class Registration(Written):
 
         - `workers` (default `4`): how many batches run at the same time: on threads, or as tasks of one event
           loop for an `async def`.
+        - `express` (default `None`): whether quick handlers get records as they came, several times faster
+          and in the same order of each key. `None`: where `may_express` allows it. `False`: never.
 
         Records
 
@@ -306,6 +310,7 @@ class Registration(Written):
                     batch_bytes_max=batch_bytes_max,
                     wait_s_max=wait_s_max,
                     unique_keys=unique_keys,
+                    express=express,
                     order_by=order_by,
                     scope=scope,
                     null_key=null_key,
@@ -324,14 +329,7 @@ class Registration(Written):
         return register
 
     def _add(self, spec: HandlerSpec) -> None:
-        taken = {topic: other.name for other in self._specs for topic in other.topics}
-        for topic in spec.topics:
-            if topic in taken:
-                raise ConfigurationError(
-                    f"Topic {topic!r} has the handler {taken[topic]!r} already, so {spec.name!r} cannot take "
-                    "it, too, one handler per topic: let one handler call the other, or give each an app "
-                    "with a group of its own."
-                )
+        must_have_own_topics(spec, self._specs)
         self._specs.append(spec)
 
     @plainly

@@ -19,14 +19,16 @@ from ehkafka.lanes.user_keys import users_key
 from ehkafka.records import Outcome, Record
 from ehkafka.records.batch import Batch, Failed, Skipped, results_of
 from ehkafka.records.deferral import DEFERRED, engines_own
-from ehkafka.workers.batches.plan import BatchLimits
+from ehkafka.workers.batches.share import BatchLimits, Share
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
 
     from ehkafka.events import Event
     from ehkafka.events.history import History
     from ehkafka.lanes.assignment import Assignment
+    from ehkafka.lanes.chunk import Chunk
+    from ehkafka.lanes.order import KeyReader
     from ehkafka.outputs.claim import Claim
     from ehkafka.outputs.outlet import Outlet
     from ehkafka.records import Message
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
     from ehkafka.settings import Settings
     from ehkafka.workers.batches.guest_loop import GuestBatchLoop
     from ehkafka.workers.batches.loop import BatchLoop
-    from ehkafka.workers.batches.plan import Share
+    from ehkafka.workers.batches.share import Part
 
 # More than any backlog that is worth its memory.
 BATCH_RECORDS_MAX = 1_000_000
@@ -125,10 +127,9 @@ def _is_count(value: object, most: float) -> bool:
 
 
 class BatchCall:
-    """Calls a batch handler for the shares of a batch, and notes in each how its records ended.
+    """Calls a batch handler for the parts of a batch, and notes in its shares how their records ended.
 
-    Called by any batch worker. Raises what the handler raised; then nothing is noted. A coroutine runs on
-    `loop`.
+    Called by any batch worker. A coroutine runs on `loop`.
     """
 
     def __init__(
@@ -139,6 +140,7 @@ class BatchCall:
         make_record: type[Record],
         emit: Callable[[Event], None],
         history: History | None,
+        keys: KeyReader,
         loop: BatchLoop | GuestBatchLoop | None = None,
         outlet: Outlet | None = None,
     ) -> None:
@@ -149,25 +151,27 @@ class BatchCall:
         self._decode = None if spec.payload is None else spec.payload.decoder()
         self._emit = emit
         self._history = history
+        self._reader = keys
 
-    def _begin(self, batch: Batch[Any], shares: list[Share]) -> Claim | None:
+    def _begin(self, batch: Batch[Any], parts: Sequence[Part]) -> Claim | None:
         """Note what the call may send for, where it may send."""
-        attempt = 1 + max(share.lane.attempts for share in shares)
-        return None if self._outlet is None else self._outlet.begin_batch(batch, _inputs(shares), attempt)
+        if self._outlet is None:
+            return None
+        attempt = max(part.attempt if isinstance(part, Share) else 1 for part in parts)
+        return self._outlet.begin_batch(batch, _inputs(parts), attempt)
 
-    def __call__(self, shares: list[Share]) -> None:
-        """Call the handler once."""
-        records = self._records(shares)
+    def __call__(self, parts: Sequence[Part]) -> Mapping[int, Result]:
+        """Call the handler once; return what it said, and what became of payloads that do not fit."""
+        records = self._records(parts)
         # On the batch's own thread, not on the loop of a coroutine.
-        fitting = None if self._decode is None else Fitting.of(shares, records, self._decode)
+        fitting = None if self._decode is None else Fitting.of(parts, records, self._decode, self._keys_of)
         batch: Batch[Any] = Batch(records) if fitting is None else Batch(fitting.records, fitting.values)
-        self._report_started(shares)
-        claim = self._begin(batch, shares)
+        self._report_started(parts)
+        claim = self._begin(batch, parts)
         try:
             if batch:  # with nothing that fits there is nothing to handle
                 self._function(batch)
         except BaseException:
-            self._report_raised(shares)
             if claim is not None and self._outlet is not None:
                 self._outlet.failed(claim)
             raise
@@ -176,36 +180,41 @@ class BatchCall:
             _refuse_deferrals(batch, results)
         if claim is not None and self._outlet is not None:
             self._outlet.returned(claim)
-        self._note(shares, results if fitting is None else fitting.results(results))
+        return results if fitting is None else fitting.results(results)
 
-    def _records(self, shares: Iterable[Share]) -> list[Record]:
+    def _records(self, parts: Iterable[Part]) -> list[Record]:
         make_record = self._make_record
-        records = []
-        for share in shares:
-            attempt = share.attempt
-            for message in share.messages:
-                records.append(make_record(message, attempt))
-                attempt = 1
+        records: list[Record] = []
+        for part in parts:
+            if isinstance(part, Share) and part.attempt > 1:
+                records.append(make_record(part.messages[0], part.attempt))
+                records += map(make_record, part.messages[1:])
+            else:
+                records += map(make_record, part.messages)
         return records
 
-    def _note(self, shares: Iterable[Share], results: Mapping[int, Result]) -> None:
-        index = 0
-        for share in shares:
-            records = len(share.messages)
-            share.ended_records = records
-            skipped: dict[int, Skipped] = {}
-            for number in range(records) if results else ():
-                result = results.get(index + number)
-                if isinstance(result, Failed):
-                    share.ended_records, share.error = number, result.error
-                    break
-                if result is not None:
-                    skipped[number] = result
-                    self._report_skipped(share, share.messages[number], result)
-            share.skipped_records = len(skipped)
-            index += records
-            if self._history is not None:
-                self._report_ends(share, skipped, self._history)
+    def note(self, parts: Sequence[Part], results: Mapping[int, Result]) -> None:
+        """Note how the records ended, by the results at their places."""
+        for part in parts:
+            if isinstance(part, Share):
+                self._note_share(part, results)
+            elif self._history is not None:
+                self._report_all_ended(part, self._history)
+
+    def _note_share(self, share: Share, results: Mapping[int, Result]) -> None:
+        share.ended_records = len(share.messages)
+        skipped: dict[int, Skipped] = {}
+        for number, place in enumerate(share.places if results else ()):
+            result = results.get(place)
+            if isinstance(result, Failed):
+                share.ended_records, share.error = number, result.error
+                break
+            if result is not None:
+                skipped[number] = result
+                self._report_skipped(share, share.messages[number], result)
+        share.skipped_records = len(skipped)
+        if self._history is not None:
+            self._report_ends(share, skipped, self._history)
 
     def _report_skipped(self, share: Share, message: Message, result: Skipped) -> None:
         partition = share.lane.assignment.partition
@@ -213,18 +222,41 @@ class BatchCall:
         key = describe_key(share.lane.key)
         self._emit(RecordSkipped(partition, message.offset(), key, attempt, result.reason))
 
+    def _keys_of(self, chunk: Chunk) -> Sequence[Hashable]:
+        return self._reader.keys(chunk.messages) if chunk.keys is None else chunk.keys
+
     # The history knows one record of a key at a time: the first of each key starts with the batch, each
     # further one when the one before it has ended.
 
-    def _report_started(self, shares: Iterable[Share]) -> None:
-        if self._history is not None:
-            for share in shares:
-                self._history.started(*_what(share, 0))
+    def _report_started(self, parts: Iterable[Part]) -> None:
+        if self._history is None:
+            return
+        for part in parts:
+            if isinstance(part, Share):
+                self._history.started(*_what(part, 0))
+            else:
+                for key, messages in self._by_key(part).items():
+                    self._history.started(*_what_of(part.assignment, messages[0], key))
 
-    def _report_raised(self, shares: Iterable[Share]) -> None:
+    def raised(self, shares: Sequence[Share]) -> None:
+        """Hear that the handler has raised: nobody knows for which record."""
         if self._history is not None:
             for share in shares:
                 self._history.finished(*_what(share, 0), "failed")
+
+    def _report_all_ended(self, chunk: Chunk, history: History) -> None:
+        for key, messages in self._by_key(chunk).items():
+            for number, message in enumerate(messages):
+                what = _what_of(chunk.assignment, message, key)
+                if number:
+                    history.started(*what)
+                history.finished(*what, Outcome.FINISHED.value)
+
+    def _by_key(self, chunk: Chunk) -> dict[Hashable, list[Message]]:
+        found: dict[Hashable, list[Message]] = {}
+        for key, message in zip(self._keys_of(chunk), chunk.messages, strict=True):
+            found.setdefault(key, []).append(message)
+        return found
 
     @staticmethod
     def _report_ends(share: Share, skipped: Container[int], history: History) -> None:
@@ -235,8 +267,12 @@ class BatchCall:
             history.finished(*_what(share, number), end.value if number < share.ended_records else "failed")
 
 
-def _inputs(shares: Iterable[Share]) -> list[tuple[Assignment, Message]]:
-    return [(share.lane.assignment, message) for share in shares for message in share.messages]
+def _inputs(parts: Iterable[Part]) -> list[tuple[Assignment, Message]]:
+    return [
+        (part.lane.assignment if isinstance(part, Share) else part.assignment, message)
+        for part in parts
+        for message in part.messages
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,30 +284,44 @@ class Fitting:
 
     records: list[Record]
     values: list[Any]
-    # Where each of them stands among all records of the shares.
+    # Where each of them stands among all records of the parts.
     places: list[int]
     # What the others failed with, by their places.
     failed: dict[int, Failed]
 
     @classmethod
-    def of(cls, shares: Iterable[Share], records: Sequence[Record], decode: Callable[[Any], Any]) -> Fitting:
-        """Decode what the shares hold."""
+    def of(
+        cls,
+        parts: Iterable[Part],
+        records: Sequence[Record],
+        decode: Callable[[Any], Any],
+        keys_of: Callable[[Chunk], Sequence[Hashable]],
+    ) -> Fitting:
+        """Decode what the parts hold; `keys_of` is asked where one of a chunk does not fit."""
         fitting = cls([], [], [], {})
         begin = 0
-        for share in shares:
-            end = begin + len(share.messages)
-            for place in range(begin, end):
+        for part in parts:
+            places = range(begin, begin + len(part.messages))
+            keys: Sequence[Hashable] = ()
+            unfit: set[Hashable] = set()
+            for place in places:
+                if unfit and keys[place - begin] in unfit:
+                    continue
                 try:
                     value = decode(records[place])
                 except MemoryError:
                     raise
                 except Exception as error:  # the record's own: `Failures` decides
                     fitting.failed[place] = Failed(error)
-                    break
+                    keys = keys or (
+                        [part.lane.key] * len(places) if isinstance(part, Share) else keys_of(part)
+                    )
+                    unfit.add(keys[place - begin])
+                    continue
                 fitting.records.append(records[place])
                 fitting.values.append(value)
                 fitting.places.append(place)
-            begin = end
+            begin = places.stop
         return fitting
 
     def results(self, reported: Mapping[int, Result]) -> dict[int, Result]:
@@ -280,9 +330,14 @@ class Fitting:
 
 
 def _what(share: Share, number: int) -> tuple[Any, int, int, Any, int]:
-    assignment, offset = share.lane.assignment, share.messages[number].offset()
     attempt = 1 if number else share.attempt
-    return assignment.partition, assignment.epoch, offset, users_key(share.lane.key), attempt
+    return _what_of(share.lane.assignment, share.messages[number], share.lane.key, attempt)
+
+
+def _what_of(
+    assignment: Assignment, message: Message, key: Hashable, attempt: int = 1
+) -> tuple[Any, int, int, Any, int]:
+    return assignment.partition, assignment.epoch, message.offset(), users_key(key), attempt
 
 
 def _refuse_deferrals(batch: Batch, results: dict[int, Result]) -> None:

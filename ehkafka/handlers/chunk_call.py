@@ -40,12 +40,15 @@ ON_BY_DEFAULT = True
 def may_express(spec: HandlerSpec) -> bool:
     """Tell whether a handler's records may go in chunks. What may change while it runs: `needs_lanes`."""
     wanted = ON_BY_DEFAULT if spec.express is None else spec.express
+    if is_batch(spec):
+        # Taken whole: no iterator tells anything. Where a batch is to have a key once, keys must be known.
+        return wanted and spec.scope == "partition" and not spec.unique_keys
     return (
         wanted
         # Only there a chunk can be emptied in one step, and an iterator tells exactly how far it is.
         and has_exact_iterators()
-        # Threads only: tasks are suspended in the middle of a record, processes and batches take several.
-        and not (is_batch(spec) or isinstance(spec.workers, Processes) or spec.is_async)
+        # Threads only: tasks are suspended in the middle of a record, processes take several.
+        and not (isinstance(spec.workers, Processes) or spec.is_async)
         # A key's lane would be of several partitions, whose chunks know nothing of each other.
         and spec.scope == "partition"
         # Lanes are lent one record at a time, for a token each.

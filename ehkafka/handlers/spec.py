@@ -25,7 +25,7 @@ from ehkafka.wording.calling import TOPIC_CHARACTERS_MAX, is_topic_name, must_ta
 from ehkafka.workers.processes.option import Processes, is_nameless
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable, Hashable, Iterable
     from datetime import timedelta
     from typing import TypeGuard
 
@@ -389,3 +389,15 @@ def check_decorated(topics: tuple[Any, ...], decorator: str) -> None:
             f"{named(topics[0])}, with the topics that it handles."
         )
     check_topics(topics, f"@app.{decorator}")
+
+
+def must_have_own_topics(spec: HandlerSpec, others: Iterable[HandlerSpec]) -> None:
+    """Refuse a topic that has a handler already. Raises `ConfigurationError`."""
+    taken = {topic: other.name for other in others for topic in other.topics}
+    for topic in spec.topics:
+        if topic in taken:
+            raise ConfigurationError(
+                f"Topic {topic!r} has the handler {taken[topic]!r} already, so {spec.name!r} cannot take "
+                "it, too, one handler per topic: let one handler call the other, or give each an app "
+                "with a group of its own."
+            )

@@ -72,3 +72,6 @@ def _running_lanes(dispatcher: Dispatcher, assignment: Assignment) -> Iterator[t
         ticket = dispatcher.decisions.ticket_of(lane)
         if (lane.running or ticket is not None) and lane.head is not None:
             yield lane.head.offset(), lane.key, f" ({ticket.decision.reason})" if ticket is not None else ""
+    if dispatcher.express is not None:
+        for message, key in dispatcher.express.in_flight(assignment):
+            yield message.offset(), key, ""

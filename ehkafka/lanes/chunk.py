@@ -1,8 +1,9 @@
-"""A chunk: records of one partition that one worker runs one after another without a look at their keys.
+"""A chunk: records of one partition that one worker runs without a look at their keys.
 
-Pure. The worker moves nothing but a list iterator; how far that is tells exactly which record runs, so
-nothing is counted per record. Whoever has the bookkeeping lock may empty the iterator at any moment: the
-worker then ends after the record that runs.
+Pure. One after another: the worker moves nothing but a list iterator; how far that is tells exactly which
+record runs, so nothing is counted per record. Whoever has the bookkeeping lock may empty the iterator at any
+moment: the worker then ends after the record that runs. Or all at once, in a batch: then there is no
+iterator, all run, and none is finished before the batch has ended.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import operator
 import sys
 from typing import TYPE_CHECKING, Any
 
-from ehkafka.headers.size import sizes_of
+from ehkafka.headers.size import sizes_of, total_and_largest
 from ehkafka.lanes.received import ReceivedChunk
 
 if TYPE_CHECKING:
@@ -34,9 +35,10 @@ class Chunk:
 
     __slots__ = (
         "assignment",
+        "is_out",
         "iterator",
         "keys",
-        "lane",
+        "lanes",
         "messages",
         "needs_lanes",
         "received",
@@ -65,18 +67,49 @@ class Chunk:
         self.keys = keys
         # Some record's key is a failure: it must not be handled, so all are spread.
         self.needs_lanes = needs_lanes
-        # What the worker iterates over; None while it waits for its turn.
+        # In line for a worker, or with one: its records are its worker's, but for what `Express.end_early`
+        # takes. At most one of an assignment, its first.
+        self.is_out = False
+        # What the worker iterates over; None while it waits for its turn, and in a batch.
         self.iterator: Iterator[Message] | None = None
         # What its messages were before their handler may have changed them. Its worker sets it before it runs
         # the first, if the handler is given messages.
         self.received: ReceivedChunk | None = None
-        # Set by `Dispatcher.begin`: a worker has it.
+        # Set by `Dispatcher.begin`: a worker has it. In a batch: how many records, which is all.
         self.running: int = 0
-        # Ended early: the lane of the record that ran then.
-        self.lane: Lane | None = None
+        # Ended early: the lanes of the records that ran then.
+        self.lanes: list[Lane] = []
 
     def __len__(self) -> int:
         return len(self.messages)
+
+    @property
+    def lane(self) -> Lane | None:
+        """Ended early: the lane of the one record that ran then."""
+        return self.lanes[0] if self.lanes else None
+
+    def split(self, records: int) -> Chunk:
+        """Keep so many records, of a chunk that waits, and return the others as one."""
+        messages, keys = self.messages, self.keys
+        # Of the first ones, so that little is looked at twice: the rest may be split again.
+        size = total_and_largest(messages[:records])[0] if records else 0
+        rest = Chunk(
+            self.assignment,
+            messages[records:],
+            self.size - size,
+            None if keys is None else keys[records:],
+            needs_lanes=self.needs_lanes,
+        )
+        self.messages, self.size = messages[:records], size
+        self.keys = None if keys is None else keys[:records]
+        return rest
+
+    def join(self, following: Chunk) -> None:
+        """Take in the records of the next chunk, which nobody has."""
+        self.messages += following.messages
+        self.size += following.size
+        if self.keys is not None and following.keys is not None:
+            self.keys += following.keys
 
     def line_up(self) -> Iterator[Message]:
         """Make ready to be run."""
@@ -90,16 +123,27 @@ class Chunk:
             self.received = ReceivedChunk(messages)
 
     def started(self) -> int:
-        """Return how many records have started. All but the last of them are finished."""
-        return 0 if self.iterator is None else len(self.messages) - left_in(self.iterator)
+        """Return how many records have started."""
+        return self.running if self.iterator is None else len(self.messages) - left_in(self.iterator)
+
+    def finished(self) -> int:
+        """Return how many of those have finished: all but the last, or none of a batch."""
+        return max(self.started() - 1, 0) if self.iterator is not None else 0
 
     def unfinished(self) -> list[Message]:
-        """Return what may be without an outcome, in order. The record that runs is the first of them."""
-        return self.messages[max(self.started() - 1, 0) :]
+        """Return what may be without an outcome, in order. What runs comes first."""
+        return self.messages[self.finished() :]
 
     def first_unfinished(self) -> Message:
         """Return the lowest record that may be without an outcome."""
-        return self.messages[max(self.started() - 1, 0)]
+        return self.messages[self.finished()]
+
+    def in_flight(self) -> list[Message]:
+        """Return what runs now. Caller has the lock; the worker may go on."""
+        if self.iterator is None:
+            return self.messages[: self.running]
+        started = self.started()
+        return self.messages[max(started - 1, 0) : started]
 
     def take_rest(self) -> list[Message]:
         """Take away what has not started. Caller has the lock; the worker ends after the current record.
@@ -107,7 +151,8 @@ class Chunk:
         One call empties the iterator, and under the interpreter's lock no other thread runs meanwhile: each
         record is either started by the worker or returned here.
         """
-        assert self.iterator is not None
+        if self.iterator is None:
+            return []  # a batch has started all
         rest = list(self.iterator)
         # The emptied iterator says nothing any more: from here on the list alone tells what has started.
         del self.messages[len(self.messages) - len(rest) :]

@@ -27,6 +27,7 @@ from ehkafka.lanes.decisions import Decisions
 from ehkafka.lanes.express import Express
 from ehkafka.lanes.holds import PAUSED, Holds
 from ehkafka.lanes.lane import Lane, SharedLane
+from ehkafka.lanes.slices import Slices
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Hashable, Iterable, Sequence
@@ -88,6 +89,12 @@ class Dispatcher:
         assert self._shared_lanes is None
         self.express = Express(self, reader)
         return self.express
+
+    def use_slices(self, reader: KeyReader, records_max: int) -> Slices:
+        """Let batches of so many records take chunks whole. Before the first one; scope: the partition."""
+        assert self._shared_lanes is None
+        self.express = slices = Slices(self, reader, records_max)
+        return slices
 
     @property
     def outcomes(self) -> int:

@@ -22,7 +22,7 @@ from ehkafka.lanes.lane import Lane
 from ehkafka.lanes.order import KeyFailure
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Sequence
+    from collections.abc import Hashable, Iterable, Iterator, Sequence
 
     from ehkafka.lanes.assignment import Assignment
     from ehkafka.lanes.dispatcher import Dispatcher
@@ -51,6 +51,8 @@ class Express:
         # Assignments whose first chunk waits, each once: in turn, so that none starves behind a busy one.
         # Never one whose chunk is out, for its next chunk may have the same keys.
         self._turns: deque[Assignment] = deque()
+        self.chunk_records_max = CHUNK_RECORDS_MAX
+        self.ready_lanes_min = READY_LANES_MIN
 
     @property
     def waits(self) -> bool:
@@ -96,8 +98,8 @@ class Express:
         last = chunks[-1] if chunks else None
         if (
             last is None
-            or last is self.out  # its worker's iterator runs over that very list
-            or len(last.messages) >= CHUNK_RECORDS_MAX
+            or last.is_out  # its worker's iterator runs over that very list
+            or len(last.messages) >= self.chunk_records_max
             or needs_lanes is not last.needs_lanes
         ):
             chunks.append(Chunk(assignment, list(messages), size, kept, needs_lanes=needs_lanes))
@@ -112,7 +114,7 @@ class Express:
         """Put the next chunk in line, or spread what waits."""
         # `on` is read once: a worker may switch it between two looks, and then neither branch would be right.
         ready, turns, on = self._dispatcher.ready, self._turns, self.on
-        while turns and (self.out is None if on else len(ready) < READY_LANES_MIN):
+        while turns and (self.out is None if on else len(ready) < self.ready_lanes_min):
             assignment = turns.popleft()
             if on and not (assignment.chunks[0].needs_lanes or self.needs_lanes(assignment)):
                 self._line_up(assignment)
@@ -120,7 +122,7 @@ class Express:
                 self._spread_first(assignment)
             # Last in turn again, so that the other assignments' chunks go first. One whose chunk is out comes
             # back when that has ended.
-            if assignment.chunks and self.out is not assignment.chunks[0]:
+            if assignment.chunks and not assignment.chunks[0].is_out:
                 turns.append(assignment)
 
     def _line_up(self, assignment: Assignment) -> None:
@@ -130,6 +132,7 @@ class Express:
             self._put_behind_lanes(chunk)
         if chunk.messages:
             chunk.line_up()
+            chunk.is_out = True
             self.out = chunk
             self._dispatcher.ready.append(cast("Lane", chunk))
         else:
@@ -141,7 +144,7 @@ class Express:
         lanes, holds = assignment.lanes, self._dispatcher.holds
         free: list[Message] = []
         free_keys: list[Hashable] = []
-        keys = self._keys_of(chunk)
+        keys = self.keys_of(chunk)
         for key, message in zip(keys, chunk.messages, strict=True):
             lane = lanes.get(key)
             if lane is None:
@@ -158,12 +161,9 @@ class Express:
         if chunk.keys is not None:
             chunk.keys = free_keys
 
-    def _keys_of(self, chunk: Chunk) -> Sequence[Hashable]:
-        return self._reader.keys(chunk.messages) if chunk.keys is None else chunk.keys
-
     def _spread_first(self, assignment: Assignment) -> None:
         chunk = assignment.chunks.popleft()
-        self._dispatcher.spread(assignment, chunk.messages, self._keys_of(chunk))
+        self._dispatcher.spread(assignment, chunk.messages, self.keys_of(chunk))
 
     def settle(self, returned: Iterable[Lane | Chunk]) -> list[Lane]:
         """Take chunks back from their workers, which have run them to the end; return what are lanes."""
@@ -171,11 +171,13 @@ class Express:
         for one in returned:
             if not isinstance(one, Chunk):
                 lanes.append(one)
-            elif one.lane is not None:  # ended early, and the record that ran then has ended since
-                one.lane.advance()
-                lanes.append(one.lane)
-            elif one is self.out:
-                self.out = None
+            elif one.lanes:  # ended early, and what ran then has ended since
+                for lane in one.lanes:
+                    for _ in range(lane.running):
+                        lane.advance()
+                lanes += one.lanes
+            elif one.is_out:
+                self._let_go(one)
                 self._count_finished(one.assignment, len(one.messages), one.size)
                 self._drop_first(one.assignment)
             # Else it was ended early before anything of it had started, and nothing of it is left.
@@ -188,17 +190,20 @@ class Express:
         record that takes long, and by the worker itself for one that failed: whoever comes second finds
         what the first one did.
         """
-        if chunk is not self.out:
+        if not chunk.is_out:
             return chunk.lane
         # First of all: until the iterator is empty its worker may start one record more. From here on the
         # list says what has started, the iterator's index nothing.
         size = chunk.size
         rest = chunk.take_rest()
-        self.out = None
+        self._let_go(chunk)
         assignment = chunk.assignment
         if chunk.messages:
-            chunk.lane = self._busy_lane(chunk)
-            self._count_finished(assignment, len(chunk.messages) - 1, chunk.size - chunk.lane.head_bytes)
+            chunk.lanes = self._busy_lanes(chunk)
+            finished = chunk.finished()
+            if finished:
+                running = sum(lane.head_bytes for lane in chunk.lanes)
+                self._count_finished(assignment, finished, chunk.size - running)
         # In the ended chunk's place, before its later ones: offsets stay in order.
         if rest:
             rest_keys = None if chunk.keys is None else chunk.keys[len(chunk.messages) :]
@@ -208,7 +213,13 @@ class Express:
             self._drop_first(assignment)
         return chunk.lane
 
-    def _busy_lane(self, chunk: Chunk) -> Lane:
+    def _let_go(self, chunk: Chunk) -> None:
+        chunk.is_out = False
+        if chunk is self.out:
+            self.out = None
+
+    def _busy_lanes(self, chunk: Chunk) -> list[Lane]:
+        """Give what runs its lanes, which the chunk's worker holds."""
         assignment, index = chunk.assignment, len(chunk.messages) - 1
         message = chunk.messages[index]
         # Its handler may be changing it at this moment.
@@ -225,11 +236,24 @@ class Express:
         assert known is None, "a chunk ran a record whose key has a lane"
         # The chunk's worker holds it without having begun it; whoever drains must see that it does.
         lane.running = True
-        return lane
+        return [lane]
+
+    def keys_of(self, chunk: Chunk) -> Sequence[Hashable]:
+        """Return the keys of a chunk's records, one for each. Needs no lock once it is out."""
+        return self._reader.keys(chunk.messages) if chunk.keys is None else chunk.keys
+
+    def in_flight(self, assignment: Assignment) -> Iterator[tuple[Message, Hashable]]:
+        """Yield what runs of an assignment's chunks: of each key the first record, and the key."""
+        seen = set()
+        for chunk in assignment.chunks:
+            for index in range(chunk.finished(), chunk.started()):
+                if (key := self._key_of(chunk, index)) not in seen:
+                    seen.add(key)
+                    yield chunk.messages[index], key
 
     def key_of_first(self, chunk: Chunk) -> Hashable:
         """Return the key of a chunk's first record that may be without an outcome."""
-        return self._key_of(chunk, max(chunk.started() - 1, 0))
+        return self._key_of(chunk, chunk.finished())
 
     def _key_of(self, chunk: Chunk, index: int) -> Hashable:
         if chunk.keys is not None:
@@ -256,8 +280,8 @@ class Express:
 
     def halt(self, assignment: Assignment) -> None:
         """Let no more than the record that runs now start of an assignment's chunks."""
-        if self.out is not None and self.out.assignment is assignment:
-            self.end_early(self.out)
+        if assignment.chunks and assignment.chunks[0].is_out:
+            self.end_early(assignment.chunks[0])
 
     def dissolve(self, assignment: Assignment) -> None:
         """Spread all that an assignment has in chunks over lanes."""

@@ -19,8 +19,10 @@ PAUSE_MAX_S = 1.0
 class ExpressMode:
     """Any worker tells it what it saw; a lost update does no harm."""
 
-    def __init__(self) -> None:
+    def __init__(self, patience: float = 1.0) -> None:
+        """`patience`: how many times as much records may cost as those of single calls."""
         self.on = False
+        self._patience = patience
         self._spent_s = 0.0
         self._records = 0.0
         self._since_s = 0.0
@@ -33,7 +35,7 @@ class ExpressMode:
             return
         self._spent_s += spent_s
         self._records += records
-        if self._spent_s > SLOW_S * self._records:
+        if self._spent_s > SLOW_S * self._patience * self._records:
             self._leave(now_s)
         elif self._records > MEMORY_RECORDS:
             self._spent_s /= 2
@@ -47,7 +49,7 @@ class ExpressMode:
 
     def note_lanes(self, cost_s: float, now_s: float) -> None:
         """Hear the mean cost of a record in a turn of lanes."""
-        if self.on or cost_s > QUICK_S or now_s < self._not_before_s:
+        if self.on or cost_s > QUICK_S * self._patience or now_s < self._not_before_s:
             return
         self._spent_s = self._records = 0.0
         self._since_s = now_s

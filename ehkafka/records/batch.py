@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, overload
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from typing_extensions import TypeVar
 
@@ -67,6 +67,10 @@ class Batch(Sequence["Record"], Generic[Payload]):
 
     def __len__(self) -> int:
         return len(self._records)
+
+    def __iter__(self) -> Iterator[Record]:
+        # `Sequence` would ask for one index after another, which costs as much as to make the record.
+        return iter(self._records)
 
     @overload
     def __getitem__(self, index: int) -> Record: ...

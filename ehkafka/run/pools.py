@@ -125,6 +125,8 @@ class Pools:
         from ehkafka.workers.batches.workers import BatchWorkers  # noqa: PLC0415
 
         assert isinstance(parts.exchange, BatchExchange)
+        if may_express(spec):
+            parts.exchange.use_slices(parts.keys, spec.batch_records_max)
         loop: BatchLoop | GuestBatchLoop | None = None
         if spec.is_async and (shared := self.app.shared_loop) is not None:
             loop = GuestBatchLoop(spec.name, self.worker_died, shared)
@@ -136,6 +138,7 @@ class Pools:
             make_record=parts.make_record,
             emit=self.emit,
             history=self.app.history,
+            keys=parts.keys,
             loop=loop,
             outlet=parts.outlet,
         )

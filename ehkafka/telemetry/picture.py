@@ -175,7 +175,7 @@ def _numbers(
 
 
 def _running_in_chunk(assignment: Assignment) -> int:
-    return int(bool(assignment.chunks) and assignment.chunks[0].started() > 0)
+    return len(assignment.chunks[0].in_flight()) if assignment.chunks else 0
 
 
 def _watermark(assignment: Assignment, seen: _Seen, outputs: WaitingOutputs) -> int | None:

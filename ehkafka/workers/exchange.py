@@ -226,9 +226,12 @@ class Exchange:
             idle = deferred if letters else dispatcher.decisions.awaited
             for assignment in dispatcher.assignments.values():
                 lanes = assignment.lanes.values()
-                if assignment.chunks or any(lane.running and lane not in idle for lane in lanes):
+                if any(chunk.is_out for chunk in assignment.chunks):
                     return False
-            return not dispatcher.ready or self._waits_for_time()
+                if any(lane.running and lane not in idle for lane in lanes):
+                    return False
+            waits = dispatcher.ready or (dispatcher.express is not None and dispatcher.express.waits)
+            return not waits or self._waits_for_time()
 
     def _waits_for_time(self) -> bool:
         """Tell whether what is ready must not start yet. Caller has the lock."""

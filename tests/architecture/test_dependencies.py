@@ -78,7 +78,9 @@ PURE = (
     "records.signals",
     "recovery.policy",
     "recovery.retry",
+    "workers.batches.due",
     "workers.batches.plan",
+    "workers.batches.share",
 )
 # Values that the pure core may use. `headers` builds datetimes out of numbers; it reads no clock either.
 PURE_VALUES = ("headers", "settings.reset_name", "wording")

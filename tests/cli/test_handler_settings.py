@@ -259,7 +259,10 @@ def test_a_mistake_in_a_variable_is_one_sentence_with_its_name(
         ("workers=3", r"no setting 'workers': it belongs to one handler, so write --set NAME.workers=…"),
         ("readings.workers=3.5", "--set readings.workers='3.5' is refused: .*valid integer"),
         ("readings.deadline_s=-1", "--set readings.deadline_s: handler 'readings': deadline_s=-1"),
-        ("store.express=true", r"--set store.express: handler 'store' \(of stored\) has no option 'express'"),
+        (
+            "store.rate_burst=2",
+            r"--set store.rate_burst: handler 'store' \(of stored\) has no option 'rate_burst'",
+        ),
         (f"readings.workers={SECRET}", r"--set readings.workers=\*\*\* is refused"),
     ],
 )

@@ -39,7 +39,8 @@ def test_a_failed_record_and_the_later_ones_of_its_key_come_again(
     app.start()
     wait_for(lambda: lab.committed() == 6)
     app.stop()
-    assert store.offsets() == [[0, 2, 4, 1, 5, 3], [2, 4], [2, 4]]
+    assert [sorted(offsets) for offsets in store.offsets()] == [[0, 1, 2, 3, 4, 5], [2, 4], [2, 4]]
+    assert [offset for offset in store.offsets()[0] if offset in (0, 2, 4)] == [0, 2, 4]
     assert store.attempts[0, 2] == [1, 2, 3]
     assert store.attempts[0, 4] == [1, 1, 1]
     assert store.attempts[0, 0] == store.attempts[0, 3] == [1]
@@ -116,7 +117,7 @@ def test_a_dead_letter_of_one_record_leaves_the_others_alone(lab: Any, store_app
     app.stop()
     (letter,) = letters
     assert app.snapshot().dead_lettered_records == 1
-    assert store.offsets() == [[0, 1, 3, 2], [1, 3], [3]]
+    assert [sorted(offsets) for offsets in store.offsets()] == [[0, 1, 2, 3], [1, 3], [3]]
     assert "no luck with 1" in str(dict(letter.headers).values())
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import ehkafka
-from ehkafka.events import CommitAcknowledged, StaleResult
+from ehkafka.events import CommitAcknowledged, StaleResult, StuckReport
 from ehkafka.testing import ApiKey, CheckingHistory
 from tests.contract.batch_store import Store
 from tests.kit.unstolen import unstolen_s
@@ -147,6 +147,7 @@ def test_a_blocked_batch_holds_back_only_its_own_keys(lab: Any, store_app: Any, 
     assert lab.committed() == 7
 
 
+@pytest.mark.parametrize("store_app", ["lanes"], indirect=True)
 def test_a_hot_key_does_not_fill_every_batch(lab: Any, store_app: Any, wait_for: Any) -> None:
     """With 2000 records of one key in front, the others are in the first batches."""
     store = Store()
@@ -333,3 +334,26 @@ def test_ten_thousand_records_with_random_results_keep_every_promise(
     verdict = history.verdict(complete=True)
     assert verdict.ok, verdict.report()
     assert verdict.finished == 10_000
+
+
+# --- what is seen of it ---
+
+
+def test_what_runs_is_seen_while_it_runs(lab: Any, store_app: Any, wait_for: Any, events: Any) -> None:
+    """Records in flight, the oldest of them, and the keys of a batch that is stuck."""
+    store = Store()
+    store.gate.clear()
+    lab.produce("a b a")
+    app = store_app(store, batch_records_max=3, workers=1, stuck_s=0.3)
+    app.add_hook(events)
+    app.start()
+    wait_for(lambda: store.running == 1)
+    (seen,) = [one for one in app.snapshot().partitions if one.partition.topic == "t"]
+    assert (seen.in_flight_records, seen.backlog_records, seen.watermark) == (3, 3, 0)
+    assert (seen.oldest.offset, seen.oldest.key, seen.oldest.status) == (0, "a", "running")
+    wait_for(lambda: events.of(StuckReport))
+    assert events.of(StuckReport)[0].running == ("t[0]@0 key a", "t[0]@1 key b")
+    store.gate.set()
+    wait_for(lambda: lab.committed() == 3)
+    app.stop()
+    assert app.snapshot().finished_records == 3

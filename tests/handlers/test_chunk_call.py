@@ -49,6 +49,12 @@ def test_plain_functions_may_whatever_their_order(order_by: Any) -> None:
     assert may_express(spec_of(in_class, order_by=order_by))
 
 
+@pytest.mark.parametrize("function", [plain, later])
+def test_batches_may(function: Any) -> None:
+    """They take chunks whole, and run on threads or a loop."""
+    assert may_express(BatchSpec(topics=("t",), function=function))
+
+
 @pytest.mark.parametrize(
     "spec",
     [
@@ -59,9 +65,22 @@ def test_plain_functions_may_whatever_their_order(order_by: Any) -> None:
         spec_of(plain, deadline_s=1.0),
         spec_of(plain, workers=Processes(1)),
         spec_of(later),
-        BatchSpec(topics=("t",), function=plain, express=True),
+        BatchSpec(topics=("t",), function=plain, express=False),
+        BatchSpec(topics=("t",), function=plain, express=True, unique_keys=True),
+        BatchSpec(topics=("t",), function=plain, express=True, scope="handler"),
     ],
-    ids=["off", "default", "scope", "rate", "deadline", "processes", "async", "batches"],
+    ids=[
+        "off",
+        "default",
+        "scope",
+        "rate",
+        "deadline",
+        "processes",
+        "async",
+        "batches off",
+        "batches of one record a key",
+        "batches, scope",
+    ],
 )
 def test_handlers_whose_keys_are_needed_may_not(spec: HandlerSpec, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every record then goes through the lane of its key."""

@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ehkafka.lanes.chunk import Chunk
 from ehkafka.lanes.express import Express
+from ehkafka.lanes.slices import Slices
+from ehkafka.workers.batches.plan import BatchPlan
 from tests.kit.simulated.plan import SimulationPlan
 from tests.kit.simulated.simulator import SimulationReport, simulate
 
@@ -19,11 +22,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ehkafka.lanes.assignment import Assignment
-    from ehkafka.lanes.chunk import Chunk
     from ehkafka.lanes.lane import Lane
+    from ehkafka.workers.batches.share import Share
 
 SEEDS = int(os.environ.get("EHKAFKA_SIMULATION_SEEDS", "120"))
 SEEDS_WITH_CHUNKS = int(os.environ.get("EHKAFKA_SIMULATION_SEEDS_WITH_CHUNKS", "40"))
+SEEDS_WITH_BATCHES = int(os.environ.get("EHKAFKA_SIMULATION_SEEDS_WITH_BATCHES", "300"))
 AT_ONCE = 20
 
 
@@ -42,6 +46,45 @@ def test_no_seed_with_chunks_breaks_a_promise(first: int) -> None:
         plan = SimulationPlan.drawn_with_chunks(seed)
         report = simulate(seed, plan=plan)
         assert report.ok, report.report()
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS_WITH_BATCHES, AT_ONCE))
+def test_no_seed_with_batches_breaks_a_promise(first: int) -> None:
+    """Batches of chunks: whole, separated, halved, long ones, revokes; the next seeds."""
+    begin = SEEDS + SEEDS_WITH_CHUNKS
+    for seed in range(begin + first, begin + min(first + AT_ONCE, SEEDS_WITH_BATCHES)):
+        report = simulate(seed, plan=SimulationPlan.drawn_with_batches(seed))
+        assert report.ok, report.report()
+
+
+def test_the_seeds_with_batches_see_what_they_are_meant_to_see(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches end whole, are separated and get lanes while they run, with records behind them and without."""
+    seen: Counter[str] = Counter()
+    settle, end_early, separate = Slices.settle, Slices.end_early, BatchPlan.separate
+
+    def count_settled(slices: Slices, returned: Iterable[Any]) -> list[Lane]:
+        returned = list(returned)
+        seen["whole"] += sum(isinstance(one, Chunk) and one.is_out for one in returned)
+        seen["whole with lanes"] += sum(isinstance(one, Chunk) and bool(one.lanes) for one in returned)
+        return settle(slices, returned)
+
+    def count_ended(slices: Slices, chunk: Chunk) -> Lane | None:
+        seen["given lanes"] += chunk.is_out
+        seen["given lanes with some behind"] += chunk.is_out and chunk.assignment in slices.blocked
+        return end_early(slices, chunk)
+
+    def count_separated(plan: BatchPlan, parts: Iterable[Any]) -> list[Share]:
+        parts = list(parts)
+        seen["separated"] += any(isinstance(part, Chunk) for part in parts)
+        return separate(plan, parts)
+
+    monkeypatch.setattr(Slices, "settle", count_settled)
+    monkeypatch.setattr(Slices, "end_early", count_ended)
+    monkeypatch.setattr(BatchPlan, "separate", count_separated)
+    for seed in range(12):
+        assert simulate(seed, plan=SimulationPlan.drawn_with_batches(seed)).ok
+    assert len(seen) == 5, seen
+    assert min(seen.values()) > 20, seen
 
 
 def test_a_seed_replays_exactly() -> None:

@@ -11,15 +11,21 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
+from ehkafka.lanes.express_mode import ExpressMode
 from ehkafka.workers.batches.plan import BatchPlan
+from ehkafka.workers.batches.share import Share
 from ehkafka.workers.exchange import Exchange
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from ehkafka.lanes.dispatcher import Dispatcher
-    from ehkafka.workers.batches.plan import BatchLimits, Share
+    from ehkafka.lanes.order import KeyReader
+    from ehkafka.workers.batches.share import BatchLimits, Part
 
+# How many times as much as by itself a record may cost in a batch while batches have chunks. Their workers
+# fight for the interpreter's lock, and a batch waits for it as a whole.
+PATIENCE = 3.0
 # A timer that is this much too late is not worth waking the collector for.
 TIMER_SLACK_S = 1e-3
 
@@ -29,6 +35,7 @@ class BatchExchange(Exchange):
 
     def __init__(self, dispatcher: Dispatcher, clock: Callable[[], float], limits: BatchLimits) -> None:
         super().__init__(dispatcher, clock)
+        self._mode = ExpressMode(PATIENCE)
         # Under the lock, as the dispatcher.
         self.plan = BatchPlan(dispatcher, limits)
         # Who collects has it: one at a time, so that batches fill.
@@ -38,9 +45,13 @@ class BatchExchange(Exchange):
         self._waiting: threading.Lock | None = None
         self._waits_until_s = 0.0
 
+    def use_slices(self, reader: KeyReader, records_max: int) -> None:
+        """Let batches take chunks while records are cheap. Before the first one."""
+        self.dispatcher.use_slices(reader, records_max).on = self._mode.on
+
     def collect(
         self, gate: threading.Lock, is_surplus: Callable[[], bool] = lambda: False
-    ) -> list[Share] | None:
+    ) -> list[Part] | None:
         """Return the next batch; empty when woken for something else, None when it is time to leave.
 
         Any worker, with its own locked gate. Waits as long as it takes. `is_surplus` tells whether there are
@@ -49,20 +60,41 @@ class BatchExchange(Exchange):
         with self._turn:
             with self.locked():
                 # In the same hold as the gate: who makes a worker surplus looks for gates afterwards.
-                shares = [] if (surplus := is_surplus()) else self._take()
-                if shares or shares is None or surplus:
-                    return shares
+                parts = [] if (surplus := is_surplus()) else self._take()
+                if parts or parts is None or surplus:
+                    return parts
                 timeout_s = self._publish(gate)
             gate.acquire(timeout=timeout_s)
             with self.locked():
                 self._take_back(gate)
                 return [] if is_surplus() else self._take()
 
-    def pass_over(self, shares: list[Share]) -> None:
-        """Move the lanes of a batch over the records that ended; hand in those with nothing to decide."""
+    def note_call(self, parts: Sequence[Part], spent_s: float) -> None:
+        """Take into account what the handler took for a batch: whether the next ones have chunks or lanes."""
+        records = sum(len(part.messages) for part in parts)
+        self.note_work(spent_s, records)
+        if self.dispatcher.express is None:
+            return
+        if any(not isinstance(part, Share) for part in parts):
+            self.note_chunk(spent_s, records)
+        else:
+            self.note_lanes(spent_s / records)
+
+    def separate(self, parts: Sequence[Part]) -> list[Share]:
+        """Give each key of a batch a share of its own, as its records end in different ways."""
         with self.locked():
+            return self.plan.separate(parts)
+
+    def pass_over(self, parts: Sequence[Part]) -> None:
+        """Move the lanes of a batch over the records that ended; hand in those with nothing to decide.
+
+        Chunks are those all of whose records have finished.
+        """
+        with self.locked():
+            shares = [part for part in parts if isinstance(part, Share)]
             self.plan.pass_over(shares)
-            self.plan.hand_in((share for share in shares if not share.is_open), self._clock())
+            chunks = [part for part in parts if not isinstance(part, Share)]
+            self.plan.hand_in([*chunks, *(share for share in shares if not share.is_open)], self._clock())
             self._wake_if_due()
 
     def hand_in(self, shares: Iterable[Share]) -> None:
@@ -91,7 +123,7 @@ class BatchExchange(Exchange):
 
     def wake_one(self) -> None:
         """Wake the collector if its batch may go now, or sooner than it waits for."""
-        if self._waiting is not None and self.dispatcher.ready:
+        if self._waiting is not None and self.plan.due.has_work:
             with self._lock:
                 self._wake_if_due()
 
@@ -112,12 +144,12 @@ class BatchExchange(Exchange):
 
     def hurry(self) -> None:
         """Wait for no more records from here on: none will come. Poll thread, when a stop begins."""
-        self.plan.is_hurried = True
+        self.plan.due.is_hurried = True
         self.wake_all()
 
     def close(self) -> None:
         """Let every worker leave once nothing is ready."""
-        self.closed = self.plan.is_hurried = True
+        self.closed = self.plan.due.is_hurried = True
         self.wake_all()
 
     def earliest_due_s(self) -> float | None:
@@ -132,12 +164,12 @@ class BatchExchange(Exchange):
     def _waits_for_time(self) -> bool:
         return self.plan.wait_s(self._clock()) != 0.0
 
-    def _take(self) -> list[Share] | None:
+    def _take(self) -> list[Part] | None:
         """Return a batch that may go, else an empty list; None: it is time to leave. Caller has the lock."""
         now_s = self._clock()
         while (wait_s := self.plan.wait_s(now_s)) == 0.0:
-            if shares := self.plan.take(now_s):
-                return shares
+            if parts := self.plan.take(now_s):
+                return parts
         return None if self.closed and wait_s is None else []
 
     def _publish(self, gate: threading.Lock) -> float:

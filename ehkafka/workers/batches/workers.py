@@ -1,39 +1,55 @@
 """Batch workers: threads that call a handler for many records at once.
 
 Each takes its turn at collecting, calls the handler, passes over what it finished, asks `Failures`
-for what it failed, outside the lock, and hands the lanes in. Called by nobody: the threads are its own.
+for what it failed, outside the lock, and hands all of it in. Called by nobody: the threads are its own.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ehkafka.errors import describe
 from ehkafka.events import BatchRaised
 from ehkafka.events.event import raised
 from ehkafka.lanes.order import KeyFailure
 from ehkafka.records.signals import RetryLater
+from ehkafka.workers.batches.share import Share
 from ehkafka.workers.threads import ThreadWorkers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
     from ehkafka.events import Event
+    from ehkafka.records.batch import Result
     from ehkafka.workers.batches.exchange import BatchExchange
     from ehkafka.workers.batches.guest_loop import GuestBatchLoop
     from ehkafka.workers.batches.loop import BatchLoop
-    from ehkafka.workers.batches.plan import Share
+    from ehkafka.workers.batches.share import Part
     from ehkafka.workers.protocol import PoolOptions
+
+
+class CallBatch(Protocol):
+    """Calls a handler, and notes how its records ended. Any batch worker, without the lock."""
+
+    def __call__(self, parts: Sequence[Part], /) -> Mapping[int, Result]:
+        """Call the handler once; return what it said of single records, by their places.
+
+        Raises what the handler raised.
+        """
+
+    def note(self, parts: Sequence[Part], results: Mapping[int, Result], /) -> None:
+        """Note how the records ended, once the handler has returned; with results the parts are shares."""
+
+    def raised(self, shares: Sequence[Share], /) -> None:
+        """Hear that the handler has raised."""
 
 
 class BatchWorkers(ThreadWorkers):
     """`size` daemon threads that execute one batch handler.
 
-    `call` calls the handler for the shares of a batch and notes in each how its records ended; it raises
-    what the handler raised. `loop` is where a handler's coroutines run. The other arguments are those of
-    `ThreadWorkers`.
+    `loop` is where a handler's coroutines run. The other arguments are those of `ThreadWorkers`.
     """
 
     def __init__(
@@ -41,7 +57,7 @@ class BatchWorkers(ThreadWorkers):
         exchange: BatchExchange,
         options: PoolOptions,
         *,
-        call: Callable[[list[Share]], None],
+        call: CallBatch,
         emit: Callable[[Event], None],
         loop: BatchLoop | GuestBatchLoop | None = None,
     ) -> None:
@@ -77,37 +93,52 @@ class BatchWorkers(ThreadWorkers):
         gate = threading.Lock()
         gate.acquire()
         while not (thread.leaves or (self._surplus and self._lets_go(thread))):
-            shares = self._batches.collect(gate, lambda: self._surplus > 0)
-            if shares is None:
+            parts = self._batches.collect(gate, lambda: self._surplus > 0)
+            if parts is None:
                 return
-            if shares:
-                self._run(shares)
+            if parts:
+                self._run(parts)
 
-    def _run(self, shares: list[Share]) -> None:
+    def _run(self, parts: list[Part]) -> None:
         """See one batch through, whatever its handler does."""
-        known: list[Share] = []
-        for share in shares:
+        known: list[Part] = []
+        unknown: list[Share] = []
+        for part in parts:
             # Its order function raised: the handler cannot be given a record whose key nobody knows.
-            if isinstance(share.lane.key, KeyFailure):
-                share.error = share.lane.key.error
+            if isinstance(part, Share) and isinstance(part.lane.key, KeyFailure):
+                part.error = part.lane.key.error
+                unknown.append(part)
             else:
-                known.append(share)
-        if known:
-            began_s = time.perf_counter()
-            try:
-                self._call(known)
-            except BaseException as error:  # SystemExit and the like too: `Failures` stops the app for them
-                self._blame(known, error)
-            spent_s = time.perf_counter() - began_s
-            if (times := self._batches.call_times) is not None:
-                times.add(spent_s)
-            self._batches.note_work(spent_s, sum(len(share.messages) for share in known))
-        self._batches.pass_over(shares)
-        if left := [share for share in shares if share.is_open]:
+                known.append(part)
+        done = [*unknown, *(self._handle(known) if known else ())]
+        self._batches.pass_over(done)
+        if left := [part for part in done if isinstance(part, Share) and part.is_open]:
             for share in left:
                 if share.error is not None:
                     share.decision = self._on_failure(share.lane, share.error)
             self._batches.hand_in(left)
+
+    def _handle(self, parts: Sequence[Part]) -> Sequence[Part]:
+        """Call the handler; return the parts, or where its records did not all end alike, each key's own."""
+        began_s = time.perf_counter()
+        try:
+            results = self._call(parts)
+        except BaseException as error:  # SystemExit and the like too: `Failures` stops the app for them
+            self._note_call(time.perf_counter() - began_s, parts)
+            parts = shares = self._batches.separate(parts)
+            self._call.raised(shares)
+            self._blame(shares, error)
+        else:
+            self._note_call(time.perf_counter() - began_s, parts)
+            if results:
+                parts = self._batches.separate(parts)
+            self._call.note(parts, results)
+        return parts
+
+    def _note_call(self, spent_s: float, parts: Sequence[Part]) -> None:
+        if (times := self._batches.call_times) is not None:
+            times.add(spent_s)
+        self._batches.note_call(parts, spent_s)
 
     def _blame(self, shares: list[Share], error: BaseException) -> None:
         """Find who is to blame for a handler that raised; while that is unknown, nobody is."""

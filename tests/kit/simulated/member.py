@@ -19,6 +19,8 @@ from ehkafka.lanes.lane import SharedLane
 from ehkafka.lanes.order import KeyReader, by_key
 from ehkafka.progress.ledger import CommitLedger, CommitPacing, Position
 from ehkafka.records import Outcome
+from ehkafka.workers.batches.plan import BatchPlan
+from tests.kit.simulated.batch_worker import SimulatedBatchWorker
 from tests.kit.simulated.group import CommitRefusal
 from tests.kit.simulated.handover import Handover
 from tests.kit.simulated.intake import SimulatedIntake
@@ -72,13 +74,20 @@ class SimulatedMember:
         self._watermarks: dict[TopicPartition, int] = {}
         self._answers: deque[tuple[Ticket, Answer]] = deque()
         self.dispatcher.decisions.divert = self.divert
+        # What batch workers take from; None with workers of single records.
+        self.batches = BatchPlan(self.dispatcher, plan.batch_limits) if plan.batches else None
         if plan.express and plan.scope == "partition":
-            self.dispatcher.use_express(self.reader).on = world.rng.random() < 0.5
+            if plan.batches:
+                express: Express = self.dispatcher.use_slices(self.reader, plan.batch_records_max)
+            else:
+                express = self.dispatcher.use_express(self.reader)
+            express.on = world.rng.random() < 0.5
         self.intake = SimulatedIntake(self)
         self.flow = self.intake.flow
         self.pressure = Backpressure(self.intake.as_context, [self.intake.as_route], lambda _partition: False)
         self.handover = Handover(self)
-        self.workers = [SimulatedWorker(self, f"{name}/{n}") for n in range(plan.workers)]
+        worker = SimulatedBatchWorker if plan.batches else SimulatedWorker
+        self.workers = [worker(self, f"{name}/{n}") for n in range(plan.workers)]
         world.clock.call_after(world.poll_s(), self._poll)
 
     # The lock, as `Exchange` has it.
@@ -188,6 +197,8 @@ class SimulatedMember:
     def wake_workers(self) -> None:
         """Wake as many idle workers as there are lanes ready."""
         ready = len(self.dispatcher.ready)
+        if self.batches is not None:
+            ready = self.batches.due.has_work * len(self.workers)
         for worker in self.workers:
             if not ready:
                 break
@@ -246,6 +257,8 @@ class SimulatedMember:
 
     def _watch_chunk(self, express: Express) -> None:
         rng, plan, chunk = self.world.rng, self.world.plan, express.out
+        if self.batches is not None:
+            chunk = next(iter(self.batches.due.taken_s), None)
         if rng.random() < plan.flip_share:
             express.on = not express.on
         if chunk is not None and chunk.started() and rng.random() < plan.steal_share:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, get_args
 
 from ehkafka.lanes.decision import AfterDeadLetter
+from ehkafka.workers.batches.share import BatchLimits
 
 if TYPE_CHECKING:
     from ehkafka.lanes.order import NullKey, Scope
@@ -51,6 +52,12 @@ class SimulationPlan:
     saves_ranges: bool = False
     # Records go in chunks; how often, at a poll, that is turned on or off, and a running one is ended early.
     express: bool = False
+    # Records go in batches, of chunks where there are any.
+    batches: bool = False
+    batch_records_max: int = 10
+    batch_records_min: int = 1
+    batch_bytes_max: int | None = None
+    batch_wait_s: float = 0.1
     # Keys come from a user's function, which is asked once a record.
     user_keys: bool = False
     flip_share: float = 0.0
@@ -109,6 +116,35 @@ class SimulationPlan:
     def drawn_with_chunks(cls, seed: int) -> SimulationPlan:
         """Return the same plan with chunks, whether the seed drew them or not."""
         return replace(cls.drawn(seed), express=True, scope="partition")
+
+    @classmethod
+    def drawn_with_batches(cls, seed: int) -> SimulationPlan:
+        """Return the same plan with batches of chunks."""
+        rng = random.Random(f"batches {seed}")
+        records_max = rng.choice([1, 3, 10, 50])
+        plan = cls.drawn_with_chunks(seed)
+        return replace(
+            plan,
+            batches=True,
+            # Batches need fewer to meet each other, and many seeds find more than long ones.
+            records=plan.records // 3,
+            batch_records_max=records_max,
+            batch_records_min=rng.choice([1, 1, min(3, records_max), records_max]),
+            batch_bytes_max=rng.choice([None, None, 3, 20]),
+            batch_wait_s=rng.choice([0.0, 0.02, 0.2]),
+            # Some batches run for longer than others of their partition wait for them.
+            handler_s=rng.choice([0.0005, 0.005, 0.05]),
+        )
+
+    @property
+    def batch_limits(self) -> BatchLimits:
+        """What bounds its batches."""
+        return BatchLimits(
+            records_max=self.batch_records_max,
+            records_min=self.batch_records_min,
+            bytes_max=self.batch_bytes_max,
+            wait_s_max=self.batch_wait_s,
+        )
 
     def describe(self) -> str:
         """Return the plan in one line."""

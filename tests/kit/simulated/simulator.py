@@ -66,7 +66,8 @@ class SimulationReport:
     def replay(self) -> str:
         """The command that shows the same run."""
         drawn = self.plan == SimulationPlan.drawn(self.plan.seed)
-        return f"scripts/simulate --seed {self.plan.seed}{'' if drawn else ' --chunks'}"
+        way = "" if drawn else " --batches" if self.plan.batches else " --chunks"
+        return f"scripts/simulate --seed {self.plan.seed}{way}"
 
 
 def simulate(seed: int, *, plan: SimulationPlan | None = None, trace: bool = False) -> SimulationReport:

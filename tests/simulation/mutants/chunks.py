@@ -69,6 +69,13 @@ def _a_chunk_has_records_of_a_paused_key() -> bool:
     return bench.dispatcher.begin() is not None
 
 
+def _two_chunks_are_in_line() -> bool:
+    bench = _express_bench()
+    for partition in range(2):
+        bench.receive(bench.assign(partition), "a0 b1")
+    return len(bench.dispatcher.ready) != 1
+
+
 def _a_running_chunk_overlooks_a_pause() -> bool:
     bench = _express_bench()
     bench.receive(bench.assign(), "a0 b1")
@@ -136,7 +143,7 @@ def _a_chunk_runs_a_record_without_a_key() -> bool:
 MUTANTS = [
     Mutant(
         "the stolen record's key is forgotten",
-        Express._busy_lane,
+        Express._busy_lanes,
         "assignment.lanes[key] = lane",
         "lane",
         an_express_seed_is_red,
@@ -150,7 +157,7 @@ MUTANTS = [
     ),
     Mutant(
         "the watermark passes a chunk's running record",
-        Chunk.first_unfinished,
+        Chunk.finished,
         "max(self.started() - 1, 0)",
         "min(self.started(), len(self.messages) - 1)",
         an_express_seed_is_red,
@@ -186,7 +193,7 @@ MUTANTS = [
     Mutant(
         "who ends a chunk second takes it again",
         Express.end_early,
-        "if chunk is not self.out:",
+        "if not chunk.is_out:",
         "if False:",
         an_express_seed_is_red,
     ),
@@ -207,14 +214,14 @@ MUTANTS = [
     Mutant(
         "two chunks are out",
         Express.go_on,
-        "(self.out is None if on else len(ready) < READY_LANES_MIN)",
+        "(self.out is None if on else len(ready) < self.ready_lanes_min)",
         "True",
-        an_express_seed_is_red,
+        _two_chunks_are_in_line,
     ),
     Mutant(
         "a chunk that ended early is counted twice",
         Express.settle,
-        "elif one is self.out:",
+        "elif one.is_out:",
         "else:",
         an_express_seed_is_red,
     ),

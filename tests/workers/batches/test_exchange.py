@@ -6,25 +6,28 @@ import random
 import sys
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from ehkafka.lanes.dispatcher import Dispatcher
+from ehkafka.lanes.express_mode import ExpressMode
+from ehkafka.lanes.order import KeyReader
 from ehkafka.records import TopicPartition
 from ehkafka.workers.batches.exchange import BatchExchange
-from ehkafka.workers.batches.plan import BatchLimits, BatchPlan
+from ehkafka.workers.batches.plan import BatchPlan
+from ehkafka.workers.batches.share import BatchLimits, Share
 from ehkafka.workers.batches.workers import BatchWorkers
 from ehkafka.workers.protocol import PoolOptions
 from tests.kit.simulated.message import SimulatedMessage
 from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from ehkafka.lanes.assignment import Assignment
-    from ehkafka.workers.batches.plan import Share
+    from ehkafka.workers.batches.share import Part
 
 PARTITION = TopicPartition("t", 0)
 LIMIT_S = 30.0
@@ -34,15 +37,24 @@ FOR_EVER_S = 3600.0
 class Batches:
     """Batch workers on one dispatcher; the handler keeps what it was given and may be blocked."""
 
-    def __init__(self, workers: int = 1, **limits: Any) -> None:
+    def __init__(self, workers: int = 1, *, slices: bool = False, **limits: Any) -> None:
+        """With `slices`, batches take chunks, whatever records cost."""
         limits = {"records_max": 10, "bytes_max": None, "wait_s_max": FOR_EVER_S, **limits}
         limits.setdefault("records_min", limits["records_max"])
         self.dispatcher = Dispatcher()
         self.exchange = BatchExchange(self.dispatcher, time.monotonic, BatchLimits(**limits))
+        if slices:
+            self.exchange._mode = ExpressMode(float("inf"))
+            self.exchange._mode.on = True
+            self.exchange.use_slices(KeyReader(), limits["records_max"])
+        # Of batches that run: their keys. More than one of a key at once is noted.
+        self.keys: Counter[bytes | None] = Counter()
+        self.overlaps: deque[bytes | None] = deque()
         self.handled: deque[list[int]] = deque()
         self.died: list[BaseException] = []
         self.gate = threading.Event()
         self.gate.set()
+        self.work: Callable[[], object] | None = None
         self.running = 0
         self.records = 0
         self._count = threading.Lock()
@@ -50,7 +62,7 @@ class Batches:
         self.workers = BatchWorkers(
             self.exchange,
             PoolOptions(name="store", size=workers, on_failure=self._refuse, on_death=self.died.append),
-            call=self._call,
+            call=self,
             emit=lambda _event: None,
         )
         self.workers.start()
@@ -64,7 +76,8 @@ class Batches:
         """Hand over records, without waking anybody."""
         batch = [SimulatedMessage("t", 0, offset, b"%d" % (offset % keys)) for offset in offsets]
         with self.exchange.locked() as dispatcher:
-            dispatcher.receive(self.assignment, batch, [m.key() for m in batch], time.monotonic())
+            keys = None if dispatcher.takes_unread(self.assignment) else [m.key() for m in batch]
+            dispatcher.receive(self.assignment, batch, keys, time.monotonic())
 
     def wait_for(self, records: int, *, for_s: float = LIMIT_S) -> bool:
         """Wait until so many records were handled; False when they were not."""
@@ -81,16 +94,33 @@ class Batches:
         assert self.workers.stop(LIMIT_S) == []
         assert self.died == []
 
-    def _call(self, shares: list[Share]) -> None:
+    def __call__(self, parts: Sequence[Part]) -> dict[int, Any]:
+        """Handle a batch."""
+        keys = {message.key() for part in parts for message in part.messages}
         with self._count:
             self.running += 1
+            self.overlaps.extend(key for key in keys if self.keys[key])
+            self.keys.update(keys)
         assert self.gate.wait(LIMIT_S)
-        for share in shares:
-            share.ended_records = len(share.messages)
-        self.handled.append([message.offset() for share in shares for message in share.messages])
+        if self.work is not None:
+            self.work()
+        self.handled.append([message.offset() for part in parts for message in part.messages])
         with self._count:
             self.running -= 1
-            self.records += sum(len(share.messages) for share in shares)
+            self.keys.subtract(keys)
+            self.records += sum(len(part.messages) for part in parts)
+        return {}
+
+    def note(self, parts: Sequence[Part], results: dict[int, Any]) -> None:
+        """Finish all."""
+        assert results == {}
+        for part in parts:
+            if isinstance(part, Share):
+                part.ended_records = len(part.messages)
+
+    def raised(self, shares: Sequence[Share]) -> None:
+        """Nothing raises."""
+        raise AssertionError(f"nothing fails here: {shares}")
 
     def _refuse(self, lane: Any, error: BaseException) -> Any:
         raise AssertionError(f"nothing fails here: {lane} {error!r}")
@@ -279,14 +309,58 @@ def test_a_timer_that_is_late_is_set_anew(batches: Callable[..., Batches]) -> No
 def test_a_lane_handed_in_while_the_lock_is_held_wakes_the_collector(batches: Callable[..., Batches]) -> None:
     """Whoever held the lock settles it on leaving; nobody else comes by."""
     pool = batches(records_max=2)
-    pool.receive(0, 7)
+    records = [SimulatedMessage("t", 0, offset, b"a") for offset in (0, 1)]
     with pool.exchange.locked() as dispatcher:
+        # In one hold of the lock: else the collector may be there first.
+        dispatcher.receive(pool.assignment, records, [b"a", b"a"], time.monotonic())
         lane = dispatcher.begin()
     assert lane is not None
     wait_until(lambda: waits(pool))
     with pool.exchange.locked():
         pool.exchange.returned.append(lane)
     assert pool.wait_for(2)
+
+
+def test_a_long_batch_of_a_chunk_lets_other_keys_of_its_partition_go_on(
+    batches: Callable[..., Batches],
+) -> None:
+    """An idle worker waits a little and takes what is behind, less the keys that run; nobody wakes it."""
+    pool = batches(workers=2, slices=True, records_max=3, records_min=1)
+    pool.gate.clear()
+    pool.receive(0, 1, 2, keys=3)
+    pool.exchange.wake_one()
+    wait_until(lambda: pool.running == 1)
+    pool.receive(3, 10, keys=7)  # the keys 3 and 3
+    pool.exchange.wake_one()
+    wait_until(lambda: pool.running == 2)
+    pool.gate.set()
+    assert pool.wait_for(5)
+    assert not pool.overlaps
+
+
+def test_batches_of_chunks_that_run_side_by_side_share_no_key(batches: Callable[..., Batches]) -> None:
+    """Quick batches and long ones, and somebody who gives them lanes: all are handled, each key once."""
+    before_s = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        pool, rng = batches(workers=4, slices=True, records_max=20, records_min=1), random.Random(5)
+        pool.work = lambda: time.sleep(rng.choice([0.0, 0.0, 0.0, 0.007]))
+        taken = pool.exchange.plan.due.taken_s
+        for first in range(0, 6_000, 10):
+            pool.receive(*range(first, first + 10), keys=rng.choice([7, 40]))
+            pool.exchange.watch()
+            if rng.random() < 0.1:
+                with pool.exchange.locked() as dispatcher:
+                    for chunk in list(taken):
+                        dispatcher.end_early(chunk)
+        wait_until(lambda: pool.exchange.watch() or pool.records == 6_000)
+    finally:
+        sys.setswitchinterval(before_s)
+    assert not pool.overlaps
+    assert sorted(offset for batch in pool.handled for offset in batch) == list(range(6_000))
+    assert pool.dispatcher.chunk_records > 0
+    assert not pool.assignment.lanes
+    assert not taken
 
 
 def test_a_waker_that_comes_as_the_time_is_up_leaves_the_gate_locked() -> None:

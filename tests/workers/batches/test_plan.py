@@ -72,7 +72,7 @@ def test_a_stop_or_a_revoke_waits_for_no_more(why: str) -> None:
     bench.receive(other, "a0 b1")
     assert bench.wait_s() == 1.0
     if why == "hurried":
-        bench.plan.is_hurried = True
+        bench.plan.due.is_hurried = True
     else:
         bench.dispatcher.drain(assignment, below_started=True)
     assert bench.wait_s() == 0.0
@@ -164,3 +164,16 @@ def test_a_shared_lane_gives_one_record() -> None:
     assert bench.run_all() == [[0, 2, 1], [1], [0]]
     assert (one.watermark(), two.watermark()) == (3, 2)
     assert bench.is_empty()
+
+
+def test_a_lane_that_was_cut_counts_for_nothing() -> None:
+    """It stands in the ready queue without a record when its epoch has ended; others are counted."""
+    bench = PlanBench(bytes_max=10)
+    gone, other = bench.assign(0), bench.assign(1)
+    bench.receive(gone, "a0", value=b"x")
+    bench.receive(other, "b0", value=b"xxxxx")
+    bench.dispatcher.end(gone)
+    assert bench.wait_s() == 1.0
+    bench.receive(other, "c1", value=b"xxxxx")
+    assert bench.wait_s() == 0.0
+    assert offsets(bench.take()) == [0, 1]

@@ -107,7 +107,7 @@ def test_narrowed_lanes_that_are_gone_are_forgotten(monkeypatch: pytest.MonkeyPa
         bench.plan.narrow(shares, 1)
         bench.end(shares, lambda _: None)
         bench.dispatcher.end(assignment)
-    assert len(bench.plan._narrowed) <= 8
+    assert len(bench.plan.due.narrowed) <= 8
 
 
 # --- revoke ----------------------------------------------------------------------------------------------
