@@ -36,7 +36,7 @@ MEASUREMENTS: dict[str, Callable[..., dict[str, Any]]] = {
         bare.bare_loop,
         bare.bare_threads,
         bare.bare_threads_by_key,
-        bare.bare_tasks,
+        bare.hand_tasks,
         bare.bare_calls,
         latency.bare_latency,
         latency.engine_latency,

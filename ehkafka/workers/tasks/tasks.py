@@ -32,12 +32,15 @@ if TYPE_CHECKING:
     from ehkafka.workers.exchange import Exchange
     from ehkafka.workers.protocol import Failures
 
-# One turn of a lane ends with the first call that suspended, or after `TURN_RECORDS_MAX` records.
 # What calls that never suspend may take of one round, all tasks together. As long as a turn on threads:
 # every other ready call waits no longer for the loop.
 ROUND_S = 1e-3
-# Tasks added in one round while calls suspend.
-NEW_TASKS_MAX = 16
+# Tasks added in one round while calls suspend. They are for as long as there is work, so few at a time are
+# soon enough; 16, of which most found their lanes taken, cost a third of a record.
+NEW_TASKS_MAX = 2
+# A turn of a lane whose calls suspend ends after so many records, or after so long: other lanes wait for it.
+SUSPENDED_RECORDS_MAX = 8
+SUSPENDED_S = 5e-3
 # A task that did nothing but quick turns for so long is surplus, if another one waits for its round.
 QUICK_TURNS_MAX = 16
 
@@ -86,6 +89,7 @@ class LaneTasks:
         self._on_failure = on_failure
         self._deferrals = deferrals
         self._turn_records_max = turn_records_max
+        self._suspended_records_max = min(SUSPENDED_RECORDS_MAX, turn_records_max)
         self._is_loop_ending = is_loop_ending
         self._explain = explain
         self._context = copy_context()
@@ -183,7 +187,8 @@ class LaneTasks:
     async def _serve(self, one: LaneTask) -> None:
         """Take lane after lane while there are any. The hot path: each look here costs throughput."""
         exchange, task, live, traces = self._exchange, one.task, self.live, self._traces
-        begin, hand_in = exchange.dispatcher.begin, exchange.returned.append
+        begin, hand_in, clock = exchange.dispatcher.begin, exchange.returned.append, time.perf_counter
+        records_max, suspended_max = self._turn_records_max, self._suspended_records_max
         quick_turns = 0
         while True:
             lane = begin()
@@ -196,11 +201,35 @@ class LaneTasks:
             if not self._round_is_open:
                 self._open_round()
             begun, round_ends_s = self._round, self._round_ends_s
-            await self._run_turn(lane)
+            records = 0
+            # The turn: head after head. In here, as a coroutine of its own for each would cost a fifth more.
+            try:
+                while lane.may_run_head():
+                    times = exchange.call_times
+                    if (
+                        result := await (self._invoke(lane) if times is None else self._timed(lane, times))
+                    ) is not None:
+                        must_have_run(result)
+                    if DEFERRED and self._deferrals is not None and self._deferrals.claims(lane):
+                        break
+                    records += 1
+                    if not lane.advance() or traces():
+                        break
+                    if not self._round_is_open:
+                        self._open_round()
+                    if begun == self._round:
+                        if records >= records_max or clock() > round_ends_s:
+                            break
+                    elif records >= suspended_max or clock() > round_ends_s + SUSPENDED_S:
+                        break
+            except BaseException as error:  # SystemExit and the like too: `Failures` stops the app for them
+                if isinstance(error, GeneratorExit) and not self._loop.is_running():
+                    raise  # this coroutine is thrown away with its loop: nothing was raised
+                self._failed(lane, error)
             one.lane = None
             if begun != self._round:
-                # One record or a few, of which one suspended; it began within the round before.
-                exchange.note_work(time.perf_counter() - round_ends_s + ROUND_S, lane.finished_records or 1)
+                # Some records, of which one suspended at least; the first began within the round before.
+                exchange.note_work(clock() - round_ends_s + ROUND_S, lane.finished_records or 1)
             hand_in(lane)
             if traces() or task.cancelling() or len(live) > self.size:
                 self._replace()
@@ -210,35 +239,10 @@ class LaneTasks:
                 continue
             self._saw_quick = True
             quick_turns += 1
-            if time.perf_counter() > self._round_ends_s:
+            if clock() > self._round_ends_s:
                 if self._waiting and quick_turns >= QUICK_TURNS_MAX:
                     return
                 await self._wait_a_round()
-
-    async def _run_turn(self, lane: Lane) -> None:
-        """Call the handler for head after head, until a call has suspended or the turn is over."""
-        begun = self._round
-        records = 0
-        try:
-            while lane.may_run_head():
-                if not self._round_is_open:
-                    self._open_round()
-                times = self._exchange.call_times
-                if (
-                    result := await (self._invoke(lane) if times is None else self._timed(lane, times))
-                ) is not None:
-                    must_have_run(result)
-                if DEFERRED and self._deferrals is not None and self._deferrals.claims(lane):
-                    return
-                records += 1
-                if not lane.advance() or begun != self._round or records >= self._turn_records_max:
-                    return
-                if self._traces() or time.perf_counter() > self._round_ends_s:
-                    return
-        except BaseException as error:  # SystemExit and the like too: `Failures` stops the app for them
-            if isinstance(error, GeneratorExit) and not self._loop.is_running():
-                raise  # this coroutine is thrown away with its loop: nothing was raised
-            self._failed(lane, error)
 
     async def _timed(self, lane: Lane, times: CallTimes) -> object:
         began_s = time.perf_counter()
