@@ -27,6 +27,7 @@ from ehkafka.lanes.decisions import Decisions
 from ehkafka.lanes.express import Express
 from ehkafka.lanes.holds import PAUSED, Holds
 from ehkafka.lanes.lane import Lane, SharedLane
+from ehkafka.lanes.late import LateLanes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Hashable, Iterable, Sequence
@@ -88,6 +89,12 @@ class Dispatcher:
         assert self._shared_lanes is None
         self.express = Express(self, reader)
         return self.express
+
+    def use_late_lanes(self, reader: KeyReader) -> LateLanes:
+        """Let records get their lanes as they are taken. Before the first one; scope: the partition."""
+        assert self._shared_lanes is None
+        self.express = late = LateLanes(self, reader)
+        return late
 
     @property
     def outcomes(self) -> int:

@@ -3,6 +3,9 @@
 Everything here runs on the loop's thread. A task serves one lane after another, so that a record costs no
 task of its own; it ends when nothing is ready, and so there are never more tasks than there is work for.
 
+Lanes are taken where they stand ready, and out of chunks a few at once (`LoopExchange.take`): those that no
+task had use for by the end of the round are handed in as they are, so none waits as if it ran.
+
 A *round* is what the loop does between two calls of `_end_round`, which is once an iteration while anything
 is served. There the lanes handed in since are settled together, and tasks are added: a few at a time, and
 one only where calls return without ever suspending, because those gain nothing from a second task. A task
@@ -41,6 +44,8 @@ NEW_TASKS_MAX = 2
 # A turn of a lane whose calls suspend ends after so many records, or after so long: other lanes wait for it.
 SUSPENDED_RECORDS_MAX = 8
 SUSPENDED_S = 5e-3
+# Lanes taken out of chunks at once, at most: enough to share the lock among, few to hand in again.
+TAKEN_MAX = 32
 # A task that did nothing but quick turns for so long is surplus, if another one waits for its round.
 QUICK_TURNS_MAX = 16
 
@@ -105,6 +110,10 @@ class LaneTasks:
         self._saw_quick = False
         # Tasks that wait for the next round with their hands free.
         self._waiting = 0
+        # Lanes taken out of chunks that no task has yet, the oldest last; empty between two rounds. How many
+        # are taken next: twice as many where they were used up, half as many where some were left.
+        self._taken: list[Lane] = []
+        self._taken_max = 1
         # Set when the loop ends before its time: no call that is cancelled then is its record's fault.
         self.is_dead = False
 
@@ -136,11 +145,33 @@ class LaneTasks:
     def hold_all(self) -> None:
         """Hand in the lanes of a loop that was closed: their calls never end. Not on its thread."""
         self.is_dead = True
+        self.give_back()
         for one in list(self.live.values()):
             if (lane := one.lane) is not None:
                 lane.decision = HoldHead("its event loop was closed")
                 self._exchange.returned.append(lane)
         self.live.clear()
+
+    def give_back(self) -> None:
+        """Hand in the lanes that were taken and that no task has."""
+        if self._taken:
+            self._taken_max = max(1, self._taken_max // 2)
+            # The oldest first: that is how they become ready again.
+            self._exchange.returned.extend(reversed(self._taken))
+            self._taken.clear()
+
+    def _take(self) -> Lane | None:
+        """Take a lane that is ready, or make one of a record that waits."""
+        if (lane := self._exchange.dispatcher.begin()) is not None:
+            return lane
+        taken = self._exchange.take(self._taken_max)
+        if not taken:
+            return None
+        self._taken_max = min(2 * self._taken_max, TAKEN_MAX)
+        taken.reverse()
+        lane = taken.pop()
+        self._taken = taken
+        return lane
 
     def _is_over(self) -> bool:
         return self.is_dead or self._is_loop_ending()
@@ -166,6 +197,7 @@ class LaneTasks:
     def _end_round(self) -> None:
         self._round += 1
         self._round_is_open = False
+        self.give_back()
         self.feed()
 
     def _add(self) -> None:
@@ -187,19 +219,22 @@ class LaneTasks:
     async def _serve(self, one: LaneTask) -> None:
         """Take lane after lane while there are any. The hot path: each look here costs throughput."""
         exchange, task, live, traces = self._exchange, one.task, self.live, self._traces
-        begin, hand_in, clock = exchange.dispatcher.begin, exchange.returned.append, time.perf_counter
+        take, hand_in, clock = self._take, exchange.returned.append, time.perf_counter
         records_max, suspended_max = self._turn_records_max, self._suspended_records_max
         quick_turns = 0
         while True:
-            lane = begin()
-            if lane is None:
-                exchange.settle()
-                lane = begin()
-                if lane is None:
-                    return
-            one.lane = lane
             if not self._round_is_open:
                 self._open_round()
+            if self._taken:
+                lane = self._taken.pop()
+            elif (found := take()) is not None:
+                lane = found
+            else:
+                exchange.settle()
+                if (found := take()) is None:
+                    return
+                lane = found
+            one.lane = lane
             begun, round_ends_s = self._round, self._round_ends_s
             records = 0
             # The turn: head after head. In here, as a coroutine of its own for each would cost a fifth more.
