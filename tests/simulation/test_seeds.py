@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 SEEDS = int(os.environ.get("EHKAFKA_SIMULATION_SEEDS", "120"))
 SEEDS_WITH_CHUNKS = int(os.environ.get("EHKAFKA_SIMULATION_SEEDS_WITH_CHUNKS", "40"))
+SEEDS_WITH_LATE_LANES = int(os.environ.get("EHKAFKA_SIMULATION_SEEDS_WITH_LATE_LANES", "300"))
 AT_ONCE = 20
 
 
@@ -41,6 +42,14 @@ def test_no_seed_with_chunks_breaks_a_promise(first: int) -> None:
     for seed in range(SEEDS + first, SEEDS + min(first + AT_ONCE, SEEDS_WITH_CHUNKS)):
         plan = SimulationPlan.drawn_with_chunks(seed)
         report = simulate(seed, plan=plan)
+        assert report.ok, report.report()
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS_WITH_LATE_LANES, AT_ONCE))
+def test_no_seed_with_late_lanes_breaks_a_promise(first: int) -> None:
+    """The same where records get their lanes as workers take them."""
+    for seed in range(first, min(first + AT_ONCE, SEEDS_WITH_LATE_LANES)):
+        report = simulate(seed, plan=SimulationPlan.drawn_with_late_lanes(seed))
         assert report.ok, report.report()
 
 

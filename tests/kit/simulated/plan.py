@@ -51,6 +51,8 @@ class SimulationPlan:
     saves_ranges: bool = False
     # Records go in chunks; how often, at a poll, that is turned on or off, and a running one is ended early.
     express: bool = False
+    # Chunks' records get their lanes as workers take them.
+    late_lanes: bool = False
     # Keys come from a user's function, which is asked once a record.
     user_keys: bool = False
     flip_share: float = 0.0
@@ -109,6 +111,11 @@ class SimulationPlan:
     def drawn_with_chunks(cls, seed: int) -> SimulationPlan:
         """Return the same plan with chunks, whether the seed drew them or not."""
         return replace(cls.drawn(seed), express=True, scope="partition")
+
+    @classmethod
+    def drawn_with_late_lanes(cls, seed: int) -> SimulationPlan:
+        """Return the same plan with chunks whose records get their lanes late."""
+        return replace(cls.drawn_with_chunks(seed), late_lanes=True, flip_share=0.0)
 
     def describe(self) -> str:
         """Return the plan in one line."""

@@ -66,7 +66,8 @@ class SimulationReport:
     def replay(self) -> str:
         """The command that shows the same run."""
         drawn = self.plan == SimulationPlan.drawn(self.plan.seed)
-        return f"scripts/simulate --seed {self.plan.seed}{'' if drawn else ' --chunks'}"
+        how = "" if drawn else " --late-lanes" if self.plan.late_lanes else " --chunks"
+        return f"scripts/simulate --seed {self.plan.seed}{how}"
 
 
 def simulate(seed: int, *, plan: SimulationPlan | None = None, trace: bool = False) -> SimulationReport:
