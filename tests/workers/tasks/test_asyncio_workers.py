@@ -93,7 +93,7 @@ def test_a_busy_lane_does_not_keep_late_ones_waiting(pool: Callable[..., Pool]) 
 
 
 def test_calls_that_suspend_one_after_another_serve_all_lanes_in_turn(pool: Callable[..., Pool]) -> None:
-    """One worker, two lanes of twenty: it goes on over a few of a lane's calls, then the other has its turn."""
+    """One worker, two lanes of twenty: it goes on over a few of one's calls, then the other has its turn."""
 
     async def give_way(_lane: Lane) -> None:
         await asyncio.sleep(0)
@@ -101,6 +101,9 @@ def test_calls_that_suspend_one_after_another_serve_all_lanes_in_turn(pool: Call
     made = pool(1, give_way)
     made.receive(made.assign(), 0, [b"a"] * 20 + [b"b"] * 20)
     made.wait(lambda: len(made.ended) == 40)
+    assert [offset for offset in made.ended if offset < 20] == list(range(20))
+    if made.is_late:
+        return  # then its lane has as few of them as were taken at once
     first = tasks.SUSPENDED_RECORDS_MAX
     assert made.ended.index(20) <= first, "a lane waits for all of another's records"
     assert made.ended.index(1) < made.ended.index(20), "a task looks for a lane after each record"
@@ -115,7 +118,7 @@ def test_slow_calls_of_one_lane_give_way_after_each(pool: Callable[..., Pool]) -
     made = pool(1, wait)
     made.receive(made.assign(), 0, [b"a", b"a", b"b", b"b"])
     made.wait(lambda: len(made.ended) == 4)
-    assert made.ended == [0, 2, 1, 3]
+    assert made.ended == ([0, 1, 2, 3] if made.is_late else [0, 2, 1, 3])
 
 
 # --- each attempt by itself -------------------------------------------------------------------------------
