@@ -248,7 +248,8 @@ class LaneTasks:
                     if DEFERRED and self._deferrals is not None and self._deferrals.claims(lane):
                         break
                     records += 1
-                    if not lane.advance() or traces():
+                    # What a call left behind on the task, a cancellation too, is not the next record's.
+                    if not lane.advance() or traces() or task.cancelling():
                         break
                     if not self._round_is_open:
                         self._open_round()
