@@ -106,6 +106,8 @@ class LaneTasks:
         self._round = 0
         self._round_is_open = False
         self._round_ends_s = 0.0
+        # The round in which a turn's time was noted last.
+        self._noted = -1
         # Whether a call returned in the round that it began in.
         self._saw_quick = False
         # Tasks that wait for the next round with their hands free.
@@ -220,6 +222,7 @@ class LaneTasks:
         """Take lane after lane while there are any. The hot path: each look here costs throughput."""
         exchange, task, live, traces = self._exchange, one.task, self.live, self._traces
         take, hand_in, clock = self._take, exchange.returned.append, time.perf_counter
+        invoke, deferrals = self._invoke, self._deferrals
         records_max, suspended_max = self._turn_records_max, self._suspended_records_max
         quick_turns = 0
         while True:
@@ -242,10 +245,10 @@ class LaneTasks:
                 while lane.may_run_head():
                     times = exchange.call_times
                     if (
-                        result := await (self._invoke(lane) if times is None else self._timed(lane, times))
+                        result := await (invoke(lane) if times is None else self._timed(lane, times))
                     ) is not None:
                         must_have_run(result)
-                    if DEFERRED and self._deferrals is not None and self._deferrals.claims(lane):
+                    if DEFERRED and deferrals is not None and deferrals.claims(lane):
                         break
                     records += 1
                     # What a call left behind on the task, a cancellation too, is not the next record's.
@@ -263,8 +266,10 @@ class LaneTasks:
                     raise  # this coroutine is thrown away with its loop: nothing was raised
                 self._failed(lane, error)
             one.lane = None
-            if begun != self._round:
-                # Some records, of which one suspended at least; the first began within the round before.
+            if begun != self._round and self._noted != self._round:
+                # Once a round is enough for a mean. Some records, of which one suspended at least; the first
+                # began within the round before.
+                self._noted = self._round
                 exchange.note_work(clock() - round_ends_s + ROUND_S, lane.finished_records or 1)
             hand_in(lane)
             if traces() or task.cancelling() or len(live) > self.size:
