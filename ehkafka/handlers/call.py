@@ -18,7 +18,6 @@ from ehkafka.lanes.received import Received
 from ehkafka.lanes.user_keys import users_key
 from ehkafka.records import Record
 from ehkafka.recovery.unrun import must_have_run
-from ehkafka.workers.tasks.deadlines import Deadlines
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -218,6 +217,8 @@ def make_invoke_async(
     build = _for_class_async if spec.is_class else _for_function_async
     invoke = build(spec, middleware, make_record, outlet)
     if deadline_s is not None:
+        from ehkafka.workers.tasks.deadlines import Deadlines  # noqa: PLC0415 - few handlers have one
+
         invoke = Deadlines(deadline_s).within(invoke)
     if outlet is not None:
         invoke = sending_async(invoke, outlet)

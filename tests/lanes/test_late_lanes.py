@@ -1,4 +1,4 @@
-"""Lanes made as records are taken: the same promises as with lanes made as records come, and the same results."""
+"""Lanes made as records are taken: the same promises and results as with lanes made as records come."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_a_lane_that_was_taken_and_not_begun_is_handed_in_as_it_is() -> None:
 
 
 class Twin:
-    """One of two benches that are told the same, with what became of each record."""
+    """One of two benches that are given the same, with what became of each record."""
 
     def __init__(self, seed: int, *, late_lanes: bool) -> None:
         self.bench = LaneBench(late_lanes=late_lanes)

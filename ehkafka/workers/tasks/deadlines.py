@@ -1,7 +1,7 @@
 """Deadlines of calls on one event loop: one timer over all that run, instead of one for each.
 
-A timer of its own made and cancelled for every record doubled what a quick call costs. Everything here runs on
-the loop's thread.
+A timer made and cancelled for every record doubled what a quick call costs. Everything here runs on the
+loop's thread.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Deadlines:
         return call
 
     def _take_back(self, task: asyncio.Task[object]) -> bool:
-        """Take our cancellation off a task whose call has ended; False where others have cancelled it, too."""
+        """Take our cancellation off a task whose call has ended; False where others cancelled it, too."""
         self._expired.discard(task)
         return not task.uncancel()
 

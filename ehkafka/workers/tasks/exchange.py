@@ -41,7 +41,7 @@ class LoopExchange(Exchange):
 
     def has_ready(self) -> bool:
         """Tell whether a worker would find something, the rate limit aside. Needs no lock."""
-        return self._late.waits or super().has_ready()
+        return self._late.waits or bool(self.dispatcher.ready)
 
     def ready_lanes(self) -> int:
         """Return how many lanes there are for workers, at most: records that wait may have keys in common."""

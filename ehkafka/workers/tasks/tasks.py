@@ -163,12 +163,16 @@ class LaneTasks:
             self._taken.clear()
 
     def _take(self) -> Lane | None:
-        """Take a lane that is ready, or make one of a record that waits."""
-        if (lane := self._exchange.dispatcher.begin()) is not None:
+        """Take a lane that is ready, or make some of records that wait; None where there is nothing."""
+        exchange = self._exchange
+        begin = exchange.dispatcher.begin
+        if (lane := begin()) is not None:
             return lane
-        taken = self._exchange.take(self._taken_max)
+        # What others handed in may have made lanes ready that nobody has settled yet.
+        taken = exchange.take(self._taken_max)
         if not taken:
-            return None
+            exchange.settle()
+            return begin()
         self._taken_max = min(2 * self._taken_max, TAKEN_MAX)
         taken.reverse()
         lane = taken.pop()
@@ -218,25 +222,17 @@ class LaneTasks:
             self.left.set_exception(error)
         self._open_round()
 
-    async def _serve(self, one: LaneTask) -> None:
-        """Take lane after lane while there are any. The hot path: each look here costs throughput."""
+    async def _serve(self, one: LaneTask) -> None:  # noqa: PLR0912 - calls would cost throughput
+        """Take lane after lane while there are any. The hot path: each look here is paid by every record."""
         exchange, task, live, traces = self._exchange, one.task, self.live, self._traces
-        take, hand_in, clock = self._take, exchange.returned.append, time.perf_counter
-        invoke, deferrals = self._invoke, self._deferrals
-        records_max, suspended_max = self._turn_records_max, self._suspended_records_max
+        hand_in, invoke, deferrals = exchange.returned.append, self._invoke, self._deferrals
         quick_turns = 0
         while True:
             if not self._round_is_open:
                 self._open_round()
-            if self._taken:
-                lane = self._taken.pop()
-            elif (found := take()) is not None:
-                lane = found
-            else:
-                exchange.settle()
-                if (found := take()) is None:
-                    return
-                lane = found
+            lane = self._taken.pop() if self._taken else self._take()
+            if lane is None:
+                return
             one.lane = lane
             begun, round_ends_s = self._round, self._round_ends_s
             records = 0
@@ -251,39 +247,42 @@ class LaneTasks:
                     if DEFERRED and deferrals is not None and deferrals.claims(lane):
                         break
                     records += 1
-                    # What a call left behind on the task, a cancellation too, is not the next record's.
+                    # What a call left on the task, a cancellation too, is not the next record's.
                     if not lane.advance() or traces() or task.cancelling():
                         break
-                    if not self._round_is_open:
-                        self._open_round()
-                    if begun == self._round:
-                        if records >= records_max or clock() > round_ends_s:
-                            break
-                    elif records >= suspended_max or clock() > round_ends_s + SUSPENDED_S:
+                    if self._is_turn_over(begun, round_ends_s, records):
                         break
             except BaseException as error:  # SystemExit and the like too: `Failures` stops the app for them
                 if isinstance(error, GeneratorExit) and not self._loop.is_running():
                     raise  # this coroutine is thrown away with its loop: nothing was raised
                 self._failed(lane, error)
             one.lane = None
-            if begun != self._round and self._noted != self._round:
-                # Once a round is enough for a mean. Some records, of which one suspended at least; the first
-                # began within the round before.
+            has_suspended = begun != self._round
+            if has_suspended and self._noted != self._round:
+                # Once a round is enough for a mean. The turn began within the round before.
                 self._noted = self._round
-                exchange.note_work(clock() - round_ends_s + ROUND_S, lane.finished_records or 1)
+                exchange.note_work(time.perf_counter() - round_ends_s + ROUND_S, lane.finished_records or 1)
             hand_in(lane)
             if traces() or task.cancelling() or len(live) > self.size:
                 self._replace()
                 return
-            if begun != self._round:
+            if has_suspended:
                 quick_turns = 0
                 continue
             self._saw_quick = True
             quick_turns += 1
-            if clock() > self._round_ends_s:
+            if time.perf_counter() > self._round_ends_s:
                 if self._waiting and quick_turns >= QUICK_TURNS_MAX:
                     return
                 await self._wait_a_round()
+
+    def _is_turn_over(self, begun: int, round_ends_s: float, records: int) -> bool:
+        """Tell whether other lanes are to have their turn, after so many records of one."""
+        if not self._round_is_open:
+            self._open_round()
+        if begun == self._round:
+            return records >= self._turn_records_max or time.perf_counter() > round_ends_s
+        return records >= self._suspended_records_max or time.perf_counter() > round_ends_s + SUSPENDED_S
 
     async def _timed(self, lane: Lane, times: CallTimes) -> object:
         began_s = time.perf_counter()

@@ -129,8 +129,8 @@ class SimulatedIntake:
 class LateIntake(SimulatedIntake):
     """The same where records get their lanes late."""
 
-    takes_all = False  # type: ignore[assignment]
-    has_chunks_to_spread = False  # type: ignore[assignment]
+    takes_all = False
+    has_chunks_to_spread = False
 
     def ready_records(self, enough: int) -> int:
         """Return how many records stand ready or wait."""

@@ -1,4 +1,4 @@
-"""Guards of late lanes: what keeps records that wait in chunks in order with the lanes of those that were taken."""
+"""Guards of late lanes: what keeps records in chunks in order with the lanes of those that were taken."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class Pool:
         late: bool,
         **options: Any,
     ) -> None:
-        """With `late`, records get their lanes as tasks take them. `mixed_in` goes before the exchange's kind."""
+        """With `late`, records get their lanes as tasks take them; `mixed_in` goes before the exchange."""
         self.dispatcher = Dispatcher()
         self.is_late = late
         self.exchange: Exchange

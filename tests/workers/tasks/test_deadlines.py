@@ -44,7 +44,8 @@ class Bench:
                     self.ends.append(await invoke(None))  # type: ignore[arg-type]
                 except BaseException as error:
                     self.ends.append(error)
-                assert (task := asyncio.current_task()) is not None
+                task = asyncio.current_task()
+                assert task is not None
                 self.ends.append(task.cancelling())
 
         return self.loop.create_task(run())
