@@ -48,9 +48,14 @@ def async_handler(work: str | float) -> Callable[[Any], Awaitable[None]]:
     async def nothing(_record: Any) -> None:
         pass
 
+    async def give_way(_record: Any) -> None:
+        await asyncio.sleep(0)
+
     async def sleep(_record: Any) -> None:
         await asyncio.sleep(float(work))
 
+    if work == "give way":
+        return give_way
     return sleep if work else nothing
 
 

@@ -38,7 +38,7 @@ MEASUREMENTS: dict[str, Callable[..., dict[str, Any]]] = {
         bare.bare_loop,
         bare.bare_threads,
         bare.bare_threads_by_key,
-        bare.bare_tasks,
+        bare.hand_tasks,
         bare.bare_calls,
         batches.engine_batches,
         batches.bare_batches,

@@ -31,12 +31,19 @@ def main() -> int:
         "--chunks", action="store_true", help="every seed with chunks, one lane a partition's key"
     )
     parser.add_argument("--batches", action="store_true", help="every seed with batches of chunks")
+    parser.add_argument(
+        "--late-lanes", action="store_true", help="every seed with chunks whose records get their lanes late"
+    )
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (one per core)")
     options = parser.parse_args()
     seeds = range(options.first, options.first + options.seeds)
-    plan_of = SimulationPlan.drawn_with_chunks if options.chunks else SimulationPlan.drawn
+    plan_of = SimulationPlan.drawn
     if options.batches:
         plan_of = SimulationPlan.drawn_with_batches
+    elif options.late_lanes:
+        plan_of = SimulationPlan.drawn_with_late_lanes
+    elif options.chunks:
+        plan_of = SimulationPlan.drawn_with_chunks
     if options.seed is not None:
         return _replay(plan_of(options.seed))
     return _run([plan_of(seed) for seed in seeds], options.jobs)

@@ -31,7 +31,7 @@ OPTIONS: Final[Mapping[str, str]] = MappingProxyType(
         "deadline_s": "how long one call may take",
         "rate_limit": "how many calls may start in a second, retries included",
         "rate_burst": "how many calls may start at once after a rest",
-        "express": "false: a quick handler takes its records key by key, without chunks",
+        "express": "false: every record is queued by its key as it comes",
         "batch_records_max": "a batch is full with so many records",
         "batch_records_min": "so many records are enough for a batch to start at once",
         "batch_bytes_max": "a batch is full with so many bytes of values",

@@ -93,8 +93,8 @@ class OfRecords(TypedDict, total=False):
 
     express: bool | None
     """Default `None`: whether quick plain functions get their records in chunks, several times faster and
-    in the same order; a record that takes long, waits or fails leaves its chunk. `None`: where
-    `ehkafka.handlers.chunk_call.may_express` allows it. `False`: never.
+    in the same order; a record that takes long, waits or fails leaves its chunk. Records of coroutines leave
+    theirs as tasks take them. `None`: where `ehkafka.handlers.chunk_call` allows it. `False`: never.
     """
 
     to: str | Sequence[str] | None

@@ -129,8 +129,9 @@ class Registration(Written):
         - `workers` (default `16`): how many records run at the same time: on threads, or as tasks of one
           event loop for an `async def`. `Processes(4)`: in 4 processes, for what is bound by the CPU.
         - `express` (default `None`): whether quick plain functions get their records in chunks, several times
-          faster and in the same order; a record that takes long, waits or fails leaves its chunk. `None`:
-          where `ehkafka.handlers.chunk_call.may_express` allows it. `False`: never.
+          faster and in the same order; a record that takes long, waits or fails leaves its chunk. Records of
+          coroutines leave theirs as tasks take them. `None`: where `ehkafka.handlers.chunk_call` allows it.
+          `False`: never.
 
         Records
 

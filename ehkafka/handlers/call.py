@@ -6,7 +6,6 @@ is returned raises what the handler raises.
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -229,7 +228,9 @@ def make_invoke_async(
     build = _for_class_async if spec.is_class else _for_function_async
     invoke = build(spec, middleware, make_record, outlet)
     if deadline_s is not None:
-        invoke = _within_async(invoke, deadline_s)
+        from ehkafka.workers.tasks.deadlines import Deadlines  # noqa: PLC0415 - few handlers have one
+
+        invoke = Deadlines(deadline_s).within(invoke)
     if outlet is not None:
         invoke = sending_async(invoke, outlet)
     if spec.order_by is not by_key:
@@ -282,22 +283,6 @@ def _failing_without_key_async(invoke: InvokeAsync) -> InvokeAsync:
         return await invoke(lane)
 
     return guarded
-
-
-def _within_async(invoke: InvokeAsync, deadline_s: float) -> InvokeAsync:
-    async def within(lane: Lane) -> object:
-        limit = asyncio.timeout(deadline_s)
-        try:
-            async with limit:
-                return await invoke(lane)
-        except TimeoutError as error:
-            if not limit.expired():
-                raise  # the handler's own
-            raise TimeoutError(
-                f"the call took longer than deadline_s={deadline_s:g} and was cancelled"
-            ) from error
-
-    return within
 
 
 def _recorded_async(invoke: InvokeAsync, history: History) -> InvokeAsync:

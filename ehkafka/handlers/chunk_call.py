@@ -60,6 +60,20 @@ def may_express(spec: HandlerSpec) -> bool:
     )
 
 
+def may_make_lanes_late(spec: HandlerSpec) -> bool:
+    """Tell whether a handler's records may get their lanes as its tasks take them; see `lanes.late`."""
+    wanted = ON_BY_DEFAULT if spec.express is None else spec.express
+    return (
+        wanted
+        # Threads would wait for the lock, or find it taken, at every record.
+        and spec.is_async
+        and not is_batch(spec)
+        # As for chunks that run.
+        and spec.scope == "partition"
+        and spec.rate_limit is None
+    )
+
+
 def make_run_chunk(
     spec: HandlerSpec,
     middleware: Sequence[Any],

@@ -136,7 +136,7 @@ class Backpressure:
             return 0
         # Lanes for all workers, and for the time until the next look; each lane feeds one of them.
         lanes, wanted = 2 * route.workers.size, demand.wanted_records()
-        missing = max(0, lanes - len(route.dispatcher.ready))
+        missing = max(0, lanes - exchange.lanes_at_hand(lanes))
         at_hand = exchange.ready_records(wanted)
         return max(missing, 2 * wanted - at_hand if at_hand < wanted else 0)
 
@@ -205,7 +205,7 @@ def _is_short(route: Route) -> bool:
     exchange = route.exchange
     if exchange.has_chunks_to_spread:
         return False
-    return exchange.takes_all or 2 * len(route.dispatcher.ready) < route.workers.size
+    return exchange.takes_all or 2 * exchange.lanes_at_hand(route.workers.size) < route.workers.size
 
 
 def _counts(assignment: Assignment) -> Counts:

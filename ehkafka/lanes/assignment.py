@@ -105,6 +105,11 @@ class Assignment:
         """How many records were received and have no outcome, parked ones included."""
         return self.backlog_records + self.parked_records
 
+    @property
+    def ends_unnoted(self) -> bool:
+        """Whether more may have finished than was noted: now, in the chunk that is out, or before."""
+        return self.is_extent_due or (bool(self.chunks) and self.chunks[0].is_out)
+
     def note_received(self, messages: Sequence[Message], now_s: float) -> None:
         """Count a batch, ascending and of this partition. Caller has the lock."""
         last = messages[-1]

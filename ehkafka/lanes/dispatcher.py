@@ -27,6 +27,7 @@ from ehkafka.lanes.decisions import Decisions
 from ehkafka.lanes.express import Express
 from ehkafka.lanes.holds import PAUSED, Holds
 from ehkafka.lanes.lane import Lane, SharedLane
+from ehkafka.lanes.late import LateLanes
 from ehkafka.lanes.slices import Slices
 
 if TYPE_CHECKING:
@@ -95,6 +96,12 @@ class Dispatcher:
         assert self._shared_lanes is None
         self.express = slices = Slices(self, reader, records_max)
         return slices
+
+    def use_late_lanes(self, reader: KeyReader) -> LateLanes:
+        """Let records get their lanes as they are taken. Before the first one; scope: the partition."""
+        assert self._shared_lanes is None
+        self.express = late = LateLanes(self, reader)
+        return late
 
     @property
     def outcomes(self) -> int:

@@ -258,7 +258,7 @@ class ProgressSaver:
         seen, self._seen[place] = self._seen.get(place, -1), assignment.received_next or 0
         if detail is not Detail.LAGGING:
             return detail is Detail.ALL
-        if not (assignment.is_extent_due or assignment.chunks):
+        if not assignment.ends_unnoted:
             return False  # all that has finished is known
         watermark = assignment.watermark()
         return watermark is not None and watermark < seen

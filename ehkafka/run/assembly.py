@@ -13,6 +13,7 @@ from ehkafka.endpoint.client import open_producer
 from ehkafka.endpoint.keys.watch import CredentialWatch
 from ehkafka.endpoint.properties.advice import producer_advice
 from ehkafka.endpoint.properties.layers import letter_properties
+from ehkafka.handlers.chunk_call import may_make_lanes_late
 from ehkafka.handlers.spec import is_batch
 from ehkafka.intake.contact import Contact
 from ehkafka.intake.context import IntakeContext
@@ -144,16 +145,16 @@ class Assembly:
         """Return a handler with its lanes and workers."""
         pace = self._pace(spec)
         dispatcher = Dispatcher(spec.scope) if pace is None else PacedDispatcher(spec.scope, pace)
-        exchange = self._exchange(spec, dispatcher, pace)
         make_record = record_type(spec.headers, event_hubs=self.app.endpoint.is_event_hubs)
         outlet = None
         if outputs is not None and spec.to:
             outlet = outputs.outlet(spec, letters, make_record, self.fail)
             make_record = sending_type(make_record, outlet)
+        keys = KeyReader(spec.order_by, null_key=spec.null_key, wrap=None if spec.raw else make_record)
+        exchange = self._exchange(spec, dispatcher, pace, keys)
         failures = self._failures(spec, exchange, letters, make_record, outlet)
         if isinstance(spec.on_failure, DeadLetter):
             dispatcher.decisions.divert = failures.divert
-        keys = KeyReader(spec.order_by, null_key=spec.null_key, wrap=None if spec.raw else make_record)
         deferrals = PendingAnswers(
             complete=exchange.complete,
             complete_in_begin=exchange.complete_in_begin,
@@ -179,12 +180,18 @@ class Assembly:
             stop_from_child=self.stop_from_child,
         )
 
-    def _exchange(self, spec: HandlerSpec, dispatcher: Dispatcher, pace: Pace | None) -> Exchange:
+    def _exchange(
+        self, spec: HandlerSpec, dispatcher: Dispatcher, pace: Pace | None, keys: KeyReader
+    ) -> Exchange:
         if is_batch(spec):
             from ehkafka.workers.batches.exchange import BatchExchange  # noqa: PLC0415 - as for pools
 
             spec.check_backlog(self.app.settings)
             return BatchExchange(dispatcher, self.app.clock.now_s, spec.limits())
+        if may_make_lanes_late(spec):
+            from ehkafka.workers.tasks.exchange import LoopExchange  # noqa: PLC0415 - as for pools
+
+            return LoopExchange(dispatcher, self.app.clock.now_s, dispatcher.use_late_lanes(keys))
         return Exchange(dispatcher, self.app.clock.now_s, pace)
 
     def _failures(

@@ -46,7 +46,16 @@ class _Attempt:
     number: int
     started_s: float
     thread: str
+    # One of many calls on its thread.
+    is_task: bool = False
     is_reported: bool = False
+
+    @property
+    def worker(self) -> str:
+        """Name what runs it."""
+        if not self.is_task:
+            return self.thread
+        return f"{self.thread} {self.partition}@{self.offset} key {describe_key(self.key)}"
 
 
 class AttemptClock:
@@ -85,10 +94,15 @@ class AttemptClock:
 
         async def call(lane: Lane) -> object:
             head: Any = lane.head
-            where = lane.assignment.partition
-            task = f"{threading.current_thread().name} {where}@{head.offset()} key {describe_key(lane.key)}"
-            began_s = clock() + UNWIND_S
-            running[id(lane)] = _Attempt(where, head.offset(), lane.key, lane.attempts + 1, began_s, task)
+            running[id(lane)] = _Attempt(
+                lane.assignment.partition,
+                head.offset(),
+                lane.key,
+                lane.attempts + 1,
+                clock() + UNWIND_S,
+                threading.current_thread().name,
+                is_task=True,
+            )
             try:
                 return await invoke(lane)
             finally:
@@ -120,5 +134,5 @@ class AttemptClock:
             attempt=attempt.number,
             running_s=self._clock() - attempt.started_s,
             deadline_s=self._deadline_s,
-            worker=attempt.thread,
+            worker=attempt.worker,
         )

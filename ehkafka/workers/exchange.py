@@ -125,6 +125,10 @@ class Exchange:
         if self.cost_s >= QUICK_S or self._quick_worker is None:
             self.wake_one()
 
+    def take(self, lanes_max: int) -> list[Lane]:  # noqa: ARG002 - where it makes lanes
+        """Lend up to so many lanes beside those that stand ready: none."""
+        return []
+
     def complete(self, ticket: Ticket, answer: Answer) -> None:
         """Say what became of an awaited head. Any thread, never under the lock; later answers are ignored."""
         self._answers.append((ticket, answer))
@@ -189,9 +193,13 @@ class Exchange:
         needed_s = work.needs_s(self.mean_s, 1 if self.mean_s < QUICK_S else workers)
         return needed_s if self._pace is None else max(needed_s, work.records / self._pace.rate_per_s)
 
+    def has_ready(self) -> bool:
+        """Tell whether a worker would find something, the rate limit aside. Needs no lock."""
+        return bool(self.dispatcher.ready)
+
     def wake_one(self) -> None:
         """Wake an idle worker if a lane is ready and may be lent."""
-        if self.dispatcher.ready and self._idle_gates and (self._pace is None or self._pace.is_open):
+        if self.has_ready() and self._idle_gates and (self._pace is None or self._pace.is_open):
             self._wake_one()
 
     def wake_all(self) -> None:
@@ -230,7 +238,8 @@ class Exchange:
                     return False
                 if any(lane.running and lane not in idle for lane in lanes):
                     return False
-            waits = dispatcher.ready or (dispatcher.express is not None and dispatcher.express.waits)
+            express = dispatcher.express
+            waits = self.has_ready() or (express is not None and express.waits)
             return not waits or self._waits_for_time()
 
     def _waits_for_time(self) -> bool:
@@ -294,7 +303,7 @@ class Exchange:
         chunk = None if express is None else express.out
         if chunk is not None and chunk.running:
             self._watch_chunk(chunk)
-        if not self.dispatcher.ready or not (self._pace is None or self._pace.is_open):
+        if not self.has_ready() or not (self._pace is None or self._pace.is_open):
             return chunk is not None
         if self.cost_s >= QUICK_S or self._quick_worker is None:
             self.wake_one()
@@ -340,7 +349,7 @@ class Exchange:
         # A quick worker gives that up before it looks, so of two that go to sleep the later one sees both.
         left_to_quick_worker = self.cost_s < QUICK_S and self._quick_worker is not None
         # What the rate limit keeps ready is no work yet: the poll thread wakes somebody when it is.
-        ready = self.dispatcher.ready and (self._pace is None or self._pace.is_open)
+        ready = self.has_ready() and (self._pace is None or self._pace.is_open)
         if self.closed or (ready and not left_to_quick_worker):
             try:
                 self._idle_gates.remove(gate)
@@ -353,6 +362,10 @@ class Exchange:
         """Return how many lanes `begin` would lend now, as far as is known without the lock."""
         if self._pace is not None and not self._pace.is_open:
             return 0
+        return len(self.dispatcher.ready)
+
+    def lanes_at_hand(self, enough: int) -> int:  # noqa: ARG002 - where they must be counted
+        """Return how many lanes stand ready, or can be made at once. Without the lock a guess."""
         return len(self.dispatcher.ready)
 
     def ready_records(self, enough: int) -> int:

@@ -40,6 +40,7 @@ HANDLER_OPTIONS = {"order_by", "scope", "null_key", "workers", "raw", "headers",
     "deadline_s",
     "rate_limit",
     "rate_burst",
+    "express",
 }
 
 

@@ -35,14 +35,19 @@ class LaneBench:
         *,
         order_by: Any = None,
         express: bool = False,
+        late_lanes: bool = False,
     ) -> None:
-        """With `express`, the dispatcher makes chunks once `dispatcher.express.on` is set."""
+        """With `express`, the dispatcher makes chunks once `dispatcher.express.on` is set.
+
+        With `late_lanes` it does so from the beginning, and `begin` makes lanes of their records.
+        """
         self.dispatcher = Dispatcher(scope)
         self.reader = (
             KeyReader(null_key=null_key) if order_by is None else KeyReader(order_by, null_key=null_key)
         )
         if express:
             self.dispatcher.use_express(self.reader)
+        self.late = self.dispatcher.use_late_lanes(self.reader) if late_lanes else None
         self.now_s = 0.0
         self.started: list[str] = []
         self._epochs = 0
@@ -69,7 +74,8 @@ class LaneBench:
     def begin(self, count: int = 1) -> list[Lane]:
         """Lend as many lanes as there are, up to `count`."""
         lanes = [self.dispatcher.begin() for _ in range(count)]
-        return [lane for lane in lanes if lane is not None]
+        found = [lane for lane in lanes if lane is not None]
+        return found if self.late is None else found + self.late.take(count - len(found))
 
     def begin_key(self, text: str) -> Lane:
         """Lend the lane of one key; the other ready ones keep their places."""
@@ -110,8 +116,8 @@ class LaneBench:
 
     def work(self) -> None:
         """Run everything that may run."""
-        while (lane := self.dispatcher.begin()) is not None:
-            self.finish(lane)
+        while lanes := self.begin():
+            self.finish(lanes[0])
 
     def is_empty(self) -> bool:
         """Tell whether nothing is left of any record."""

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 SEEDS = int(os.environ.get("EHKAFKA_SIMULATION_SEEDS", "120"))
 SEEDS_WITH_CHUNKS = int(os.environ.get("EHKAFKA_SIMULATION_SEEDS_WITH_CHUNKS", "40"))
 SEEDS_WITH_BATCHES = int(os.environ.get("EHKAFKA_SIMULATION_SEEDS_WITH_BATCHES", "300"))
+SEEDS_WITH_LATE_LANES = int(os.environ.get("EHKAFKA_SIMULATION_SEEDS_WITH_LATE_LANES", "300"))
 AT_ONCE = 20
 
 
@@ -85,6 +86,14 @@ def test_the_seeds_with_batches_see_what_they_are_meant_to_see(monkeypatch: pyte
         assert simulate(seed, plan=SimulationPlan.drawn_with_batches(seed)).ok
     assert len(seen) == 5, seen
     assert min(seen.values()) > 20, seen
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS_WITH_LATE_LANES, AT_ONCE))
+def test_no_seed_with_late_lanes_breaks_a_promise(first: int) -> None:
+    """The same where records get their lanes as workers take them."""
+    for seed in range(first, min(first + AT_ONCE, SEEDS_WITH_LATE_LANES)):
+        report = simulate(seed, plan=SimulationPlan.drawn_with_late_lanes(seed))
+        assert report.ok, report.report()
 
 
 def test_a_seed_replays_exactly() -> None:

@@ -3,6 +3,9 @@
 Everything here runs on the loop's thread. A task serves one lane after another, so that a record costs no
 task of its own; it ends when nothing is ready, and so there are never more tasks than there is work for.
 
+Lanes are taken where they stand ready, and out of chunks a few at once (`LoopExchange.take`): those that no
+task had use for by the end of the round are handed in as they are, so none waits as if it ran.
+
 A *round* is what the loop does between two calls of `_end_round`, which is once an iteration while anything
 is served. There the lanes handed in since are settled together, and tasks are added: a few at a time, and
 one only where calls return without ever suspending, because those gain nothing from a second task. A task
@@ -32,12 +35,17 @@ if TYPE_CHECKING:
     from ehkafka.workers.exchange import Exchange
     from ehkafka.workers.protocol import Failures
 
-# One turn of a lane ends with the first call that suspended, or after `TURN_RECORDS_MAX` records.
 # What calls that never suspend may take of one round, all tasks together. As long as a turn on threads:
 # every other ready call waits no longer for the loop.
 ROUND_S = 1e-3
-# Tasks added in one round while calls suspend.
-NEW_TASKS_MAX = 16
+# Tasks added in one round while calls suspend. They are for as long as there is work, so few at a time are
+# soon enough; 16, of which most found their lanes taken, cost a third of a record.
+NEW_TASKS_MAX = 2
+# A turn of a lane whose calls suspend ends after so many records, or after so long: other lanes wait for it.
+SUSPENDED_RECORDS_MAX = 8
+SUSPENDED_S = 5e-3
+# Lanes taken out of chunks at once, at most: enough to share the lock among, few to hand in again.
+TAKEN_MAX = 32
 # A task that did nothing but quick turns for so long is surplus, if another one waits for its round.
 QUICK_TURNS_MAX = 16
 
@@ -86,6 +94,7 @@ class LaneTasks:
         self._on_failure = on_failure
         self._deferrals = deferrals
         self._turn_records_max = turn_records_max
+        self._suspended_records_max = min(SUSPENDED_RECORDS_MAX, turn_records_max)
         self._is_loop_ending = is_loop_ending
         self._explain = explain
         self._context = copy_context()
@@ -97,10 +106,16 @@ class LaneTasks:
         self._round = 0
         self._round_is_open = False
         self._round_ends_s = 0.0
+        # The round in which a turn's time was noted last.
+        self._noted = -1
         # Whether a call returned in the round that it began in.
         self._saw_quick = False
         # Tasks that wait for the next round with their hands free.
         self._waiting = 0
+        # Lanes taken out of chunks that no task has yet, the oldest last; empty between two rounds. How many
+        # are taken next: twice as many where they were used up, half as many where some were left.
+        self._taken: list[Lane] = []
+        self._taken_max = 1
         # Set when the loop ends before its time: no call that is cancelled then is its record's fault.
         self.is_dead = False
 
@@ -132,11 +147,37 @@ class LaneTasks:
     def hold_all(self) -> None:
         """Hand in the lanes of a loop that was closed: their calls never end. Not on its thread."""
         self.is_dead = True
+        self.give_back()
         for one in list(self.live.values()):
             if (lane := one.lane) is not None:
                 lane.decision = HoldHead("its event loop was closed")
                 self._exchange.returned.append(lane)
         self.live.clear()
+
+    def give_back(self) -> None:
+        """Hand in the lanes that were taken and that no task has."""
+        if self._taken:
+            self._taken_max = max(1, self._taken_max // 2)
+            # The oldest first: that is how they become ready again.
+            self._exchange.returned.extend(reversed(self._taken))
+            self._taken.clear()
+
+    def _take(self) -> Lane | None:
+        """Take a lane that is ready, or make some of records that wait; None where there is nothing."""
+        exchange = self._exchange
+        begin = exchange.dispatcher.begin
+        if (lane := begin()) is not None:
+            return lane
+        # What others handed in may have made lanes ready that nobody has settled yet.
+        taken = exchange.take(self._taken_max)
+        if not taken:
+            exchange.settle()
+            return begin()
+        self._taken_max = min(2 * self._taken_max, TAKEN_MAX)
+        taken.reverse()
+        lane = taken.pop()
+        self._taken = taken
+        return lane
 
     def _is_over(self) -> bool:
         return self.is_dead or self._is_loop_ending()
@@ -162,6 +203,7 @@ class LaneTasks:
     def _end_round(self) -> None:
         self._round += 1
         self._round_is_open = False
+        self.give_back()
         self.feed()
 
     def _add(self) -> None:
@@ -180,32 +222,51 @@ class LaneTasks:
             self.left.set_exception(error)
         self._open_round()
 
-    async def _serve(self, one: LaneTask) -> None:
-        """Take lane after lane while there are any. The hot path: each look here costs throughput."""
+    async def _serve(self, one: LaneTask) -> None:  # noqa: PLR0912 - calls would cost throughput
+        """Take lane after lane while there are any. The hot path: each look here is paid by every record."""
         exchange, task, live, traces = self._exchange, one.task, self.live, self._traces
-        begin, hand_in = exchange.dispatcher.begin, exchange.returned.append
+        hand_in, invoke, deferrals = exchange.returned.append, self._invoke, self._deferrals
         quick_turns = 0
         while True:
-            lane = begin()
-            if lane is None:
-                exchange.settle()
-                lane = begin()
-                if lane is None:
-                    return
-            one.lane = lane
             if not self._round_is_open:
                 self._open_round()
+            lane = self._taken.pop() if self._taken else self._take()
+            if lane is None:
+                return
+            one.lane = lane
             begun, round_ends_s = self._round, self._round_ends_s
-            await self._run_turn(lane)
+            records = 0
+            # The turn: head after head. In here, as a coroutine of its own for each would cost a fifth more.
+            try:
+                while lane.may_run_head():
+                    times = exchange.call_times
+                    if (
+                        result := await (invoke(lane) if times is None else self._timed(lane, times))
+                    ) is not None:
+                        must_have_run(result)
+                    if DEFERRED and deferrals is not None and deferrals.claims(lane):
+                        break
+                    records += 1
+                    # What a call left on the task, a cancellation too, is not the next record's.
+                    if not lane.advance() or traces() or task.cancelling():
+                        break
+                    if self._is_turn_over(begun, round_ends_s, records):
+                        break
+            except BaseException as error:  # SystemExit and the like too: `Failures` stops the app for them
+                if isinstance(error, GeneratorExit) and not self._loop.is_running():
+                    raise  # this coroutine is thrown away with its loop: nothing was raised
+                self._failed(lane, error)
             one.lane = None
-            if begun != self._round:
-                # One record or a few, of which one suspended; it began within the round before.
+            has_suspended = begun != self._round
+            if has_suspended and self._noted != self._round:
+                # Once a round is enough for a mean. The turn began within the round before.
+                self._noted = self._round
                 exchange.note_work(time.perf_counter() - round_ends_s + ROUND_S, lane.finished_records or 1)
             hand_in(lane)
             if traces() or task.cancelling() or len(live) > self.size:
                 self._replace()
                 return
-            if begun != self._round:
+            if has_suspended:
                 quick_turns = 0
                 continue
             self._saw_quick = True
@@ -215,30 +276,13 @@ class LaneTasks:
                     return
                 await self._wait_a_round()
 
-    async def _run_turn(self, lane: Lane) -> None:
-        """Call the handler for head after head, until a call has suspended or the turn is over."""
-        begun = self._round
-        records = 0
-        try:
-            while lane.may_run_head():
-                if not self._round_is_open:
-                    self._open_round()
-                times = self._exchange.call_times
-                if (
-                    result := await (self._invoke(lane) if times is None else self._timed(lane, times))
-                ) is not None:
-                    must_have_run(result)
-                if DEFERRED and self._deferrals is not None and self._deferrals.claims(lane):
-                    return
-                records += 1
-                if not lane.advance() or begun != self._round or records >= self._turn_records_max:
-                    return
-                if self._traces() or time.perf_counter() > self._round_ends_s:
-                    return
-        except BaseException as error:  # SystemExit and the like too: `Failures` stops the app for them
-            if isinstance(error, GeneratorExit) and not self._loop.is_running():
-                raise  # this coroutine is thrown away with its loop: nothing was raised
-            self._failed(lane, error)
+    def _is_turn_over(self, begun: int, round_ends_s: float, records: int) -> bool:
+        """Tell whether other lanes are to have their turn, after so many records of one."""
+        if not self._round_is_open:
+            self._open_round()
+        if begun == self._round:
+            return records >= self._turn_records_max or time.perf_counter() > round_ends_s
+        return records >= self._suspended_records_max or time.perf_counter() > round_ends_s + SUSPENDED_S
 
     async def _timed(self, lane: Lane, times: CallTimes) -> object:
         began_s = time.perf_counter()

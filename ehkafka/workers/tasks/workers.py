@@ -177,6 +177,7 @@ class AsyncioWorkers:
     def _died(self, error: BaseException) -> None:
         if self._tasks is not None:
             self._tasks.is_dead = True
+            self._tasks.give_back()
         self._on_death(error)
 
 

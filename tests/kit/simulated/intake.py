@@ -39,6 +39,7 @@ class SimulatedIntake:
     waits_for_more = False
     # Of an exchange, over this object's dispatcher.
     ready_records = Exchange.ready_records
+    lanes_at_hand = Exchange.lanes_at_hand
     takes_all = Exchange.takes_all
     has_chunks_to_spread = Exchange.has_chunks_to_spread
 
@@ -123,3 +124,20 @@ class SimulatedIntake:
     def seek(self, partition: KafkaPartition) -> Any:
         """Never called: no position has moved."""
         raise AssertionError(f"no seek is needed to where {partition} stands")
+
+
+class LateIntake(SimulatedIntake):
+    """The same where records get their lanes late."""
+
+    takes_all = False
+    has_chunks_to_spread = False
+
+    def ready_records(self, enough: int) -> int:
+        """Return how many records stand ready or wait."""
+        assert self._member.late is not None
+        return Exchange.ready_records(self, enough) + self._member.late.waiting_records(enough)  # type: ignore[arg-type]
+
+    def lanes_at_hand(self, enough: int) -> int:
+        """Return how many lanes stand ready or can be made."""
+        assert self._member.late is not None
+        return len(self.dispatcher.ready) + self._member.late.waiting_records(enough)

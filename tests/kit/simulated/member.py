@@ -23,7 +23,7 @@ from ehkafka.workers.batches.plan import BatchPlan
 from tests.kit.simulated.batch_worker import SimulatedBatchWorker
 from tests.kit.simulated.group import CommitRefusal
 from tests.kit.simulated.handover import Handover
-from tests.kit.simulated.intake import SimulatedIntake
+from tests.kit.simulated.intake import LateIntake, SimulatedIntake
 from tests.kit.simulated.ranges import FinishedOffsets
 from tests.kit.simulated.worker import SimulatedWorker
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from ehkafka.lanes.decision import Answer, Decision, Ticket
     from ehkafka.lanes.express import Express
     from ehkafka.lanes.lane import Lane
+    from ehkafka.lanes.late import LateLanes
     from ehkafka.records import Message, TopicPartition
     from tests.kit.simulated.simulator import Simulation
 
@@ -76,13 +77,18 @@ class SimulatedMember:
         self.dispatcher.decisions.divert = self.divert
         # What batch workers take from; None with workers of single records.
         self.batches = BatchPlan(self.dispatcher, plan.batch_limits) if plan.batches else None
-        if plan.express and plan.scope == "partition":
+        # Its chunks where records get their lanes late, and lanes of those that no worker has yet.
+        self.late: LateLanes | None = None
+        self.taken: list[Lane] = []
+        if plan.late_lanes:
+            self.late = self.dispatcher.use_late_lanes(self.reader)
+        elif plan.express and plan.scope == "partition":
             if plan.batches:
                 express: Express = self.dispatcher.use_slices(self.reader, plan.batch_records_max)
             else:
                 express = self.dispatcher.use_express(self.reader)
             express.on = world.rng.random() < 0.5
-        self.intake = SimulatedIntake(self)
+        self.intake = SimulatedIntake(self) if self.late is None else LateIntake(self)
         self.flow = self.intake.flow
         self.pressure = Backpressure(self.intake.as_context, [self.intake.as_route], lambda _partition: False)
         self.handover = Handover(self)
@@ -154,6 +160,19 @@ class SimulatedMember:
             self.settle()
             self.wake_workers()
 
+    def take(self) -> None:
+        """Take a few lanes for all workers, as a loop does for its tasks: with the lock."""
+        assert self.late is not None
+        with self.locked():
+            taken = self.late.take(self.world.rng.randint(1, 4))
+        self.taken[:0] = reversed(taken)
+        self.wake_workers()
+
+    def give_back(self) -> None:
+        """Hand in what no worker has, as a loop does at the end of its round."""
+        while self.taken:
+            self.hand_in(self.taken.pop())
+
     def started(self, lane: Lane, worker: str) -> None:
         """Note that the handler is called for a head."""
         assignment, head = lane.assignment, lane.head
@@ -196,9 +215,11 @@ class SimulatedMember:
 
     def wake_workers(self) -> None:
         """Wake as many idle workers as there are lanes ready."""
-        ready = len(self.dispatcher.ready)
+        ready = len(self.dispatcher.ready) + len(self.taken)
         if self.batches is not None:
             ready = self.batches.due.has_work * len(self.workers)
+        elif self.late is not None:
+            ready += self.late.waiting_records(len(self.workers))
         for worker in self.workers:
             if not ready:
                 break
@@ -245,13 +266,14 @@ class SimulatedMember:
             self.world.clock.call_after(self.world.poll_s(), self._poll)
 
     def _watch(self) -> None:
+        self.give_back()
         self.settle()
         now_s = self.world.clock.now_s()
         due_s = self.dispatcher.holds.next_due_s()
         if due_s is not None and due_s <= now_s:
             with self.locked() as dispatcher:
                 dispatcher.holds.unpark_due(now_s)
-        if self.dispatcher.express is not None:
+        if self.dispatcher.express is not None and self.late is None:
             self._watch_chunk(self.dispatcher.express)
         self.wake_workers()
 

@@ -58,6 +58,8 @@ class SimulationPlan:
     batch_records_min: int = 1
     batch_bytes_max: int | None = None
     batch_wait_s: float = 0.1
+    # Chunks' records get their lanes as workers take them.
+    late_lanes: bool = False
     # Keys come from a user's function, which is asked once a record.
     user_keys: bool = False
     flip_share: float = 0.0
@@ -145,6 +147,11 @@ class SimulationPlan:
             bytes_max=self.batch_bytes_max,
             wait_s_max=self.batch_wait_s,
         )
+
+    @classmethod
+    def drawn_with_late_lanes(cls, seed: int) -> SimulationPlan:
+        """Return the same plan with chunks whose records get their lanes late."""
+        return replace(cls.drawn_with_chunks(seed), late_lanes=True, flip_share=0.0)
 
     def describe(self) -> str:
         """Return the plan in one line."""

@@ -66,7 +66,8 @@ class SimulationReport:
     def replay(self) -> str:
         """The command that shows the same run."""
         drawn = self.plan == SimulationPlan.drawn(self.plan.seed)
-        way = "" if drawn else " --batches" if self.plan.batches else " --chunks"
+        ways = (("batches", self.plan.batches), ("late-lanes", self.plan.late_lanes), ("chunks", True))
+        way = "" if drawn else " --" + next(name for name, is_so in ways if is_so)
         return f"scripts/simulate --seed {self.plan.seed}{way}"
 
 

@@ -93,9 +93,16 @@ class SimulatedWorker:
     # The steps. Each returns how long it takes until the next.
 
     def _pop(self) -> float:
+        if self._member.taken:
+            self._lane = self._member.taken.pop()
+            self._records = 0
+            return self._then(self._check)
         try:
             popped = self._member.dispatcher.ready.popleft()
         except IndexError:
+            late = self._member.late
+            if late is not None and late.waits:
+                return self._then(self._take)
             self._next = None
             return 0.0
         if isinstance(popped, Chunk):
@@ -104,6 +111,11 @@ class SimulatedWorker:
         self._lane = popped
         self._records = 0
         return self._then(self._mark)
+
+    def _take(self) -> float:
+        if self._world.locked_member is not self._member:  # else the poll thread has the lock: ask again
+            self._member.take()
+        return self._then(self._pop)
 
     def _mark(self) -> float:
         self._held.running = True

@@ -39,6 +39,12 @@ def a_batch_seed_is_red() -> bool:
     return any(not simulate(plan.seed, plan=plan).ok for plan in plans)
 
 
+def a_late_seed_is_red() -> bool:
+    """Run seeds with late lanes until one notices something."""
+    plans = (SimulationPlan.drawn_with_late_lanes(seed) for seed in range(SEEDS_MAX))
+    return any(not simulate(plan.seed, plan=plan).ok for plan in plans)
+
+
 def a_saving_seed_is_red() -> bool:
     """Run seeds with lanes that save what is finished above the commit."""
     return _is_red_with(express=False, saves_ranges=True)

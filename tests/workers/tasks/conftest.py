@@ -9,9 +9,11 @@ import pytest
 
 from ehkafka.lanes.decision import HoldHead
 from ehkafka.lanes.dispatcher import Dispatcher
+from ehkafka.lanes.order import KeyReader
 from ehkafka.records import TopicPartition
 from ehkafka.workers.exchange import Exchange
 from ehkafka.workers.protocol import PoolOptions
+from ehkafka.workers.tasks.exchange import LoopExchange
 from ehkafka.workers.tasks.workers import AsyncioWorkers
 from tests.kit.simulated.message import SimulatedMessage
 from tests.kit.waiting import wait_until
@@ -38,11 +40,20 @@ class Pool:
         self,
         size: int,
         work: Callable[[Lane], Coroutine[None, None, object]] = nothing,
-        exchange: type[Exchange] = Exchange,
+        mixed_in: tuple[type, ...] = (),
+        *,
+        late: bool,
         **options: Any,
     ) -> None:
+        """With `late`, records get their lanes as tasks take them; `mixed_in` goes before the exchange."""
         self.dispatcher = Dispatcher()
-        self.exchange = exchange(self.dispatcher, time.monotonic)
+        self.is_late = late
+        self.exchange: Exchange
+        if late:
+            kind = type("Mixed", (*mixed_in, LoopExchange), {})
+            self.exchange = kind(self.dispatcher, time.monotonic, self.dispatcher.use_late_lanes(KeyReader()))
+        else:
+            self.exchange = type("Mixed", (*mixed_in, Exchange), {})(self.dispatcher, time.monotonic)
         self.work = work
         # Offsets of the calls that began and that returned; what `Failures` was asked; what the loop died of.
         self.started: list[int] = []
@@ -99,13 +110,13 @@ class Pool:
         wait_until(true, timeout_s=timeout_s)
 
 
-@pytest.fixture
-def pool() -> Iterator[Callable[..., Pool]]:
-    """Make pools that are closed when the test ends."""
+@pytest.fixture(params=["lanes", "late lanes"])
+def pool(request: pytest.FixtureRequest) -> Iterator[Callable[..., Pool]]:
+    """Make pools that are closed when the test ends; each test runs with lanes made early and late."""
     pools: list[Pool] = []
 
     def make(*arguments: Any, **options: Any) -> Pool:
-        pools.append(Pool(*arguments, **options))
+        pools.append(Pool(*arguments, late=request.param == "late lanes", **options))
         return pools[-1]
 
     yield make

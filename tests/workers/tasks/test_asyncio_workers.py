@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ehkafka.errors import HandlerFailedError
 from ehkafka.workers.tasks import loop as asyncio_loop
+from ehkafka.workers.tasks import tasks
 from ehkafka.workers.tasks.tasks import LoopGate
 
 if TYPE_CHECKING:
@@ -92,15 +93,32 @@ def test_a_busy_lane_does_not_keep_late_ones_waiting(pool: Callable[..., Pool]) 
 
 
 def test_calls_that_suspend_one_after_another_serve_all_lanes_in_turn(pool: Callable[..., Pool]) -> None:
-    """A turn ends with a call that suspended: two lanes on one worker alternate."""
+    """One worker, two lanes of twenty: it goes on over a few of one's calls, then the other has its turn."""
 
     async def give_way(_lane: Lane) -> None:
         await asyncio.sleep(0)
 
     made = pool(1, give_way)
-    made.receive(made.assign(), 0, [b"a", b"a", b"a", b"b", b"b", b"b"])
-    made.wait(lambda: len(made.ended) == 6)
-    assert made.ended == [0, 3, 1, 4, 2, 5]
+    made.receive(made.assign(), 0, [b"a"] * 20 + [b"b"] * 20)
+    made.wait(lambda: len(made.ended) == 40)
+    assert [offset for offset in made.ended if offset < 20] == list(range(20))
+    if made.is_late:
+        return  # then its lane has as few of them as were taken at once
+    first = tasks.SUSPENDED_RECORDS_MAX
+    assert made.ended.index(20) <= first, "a lane waits for all of another's records"
+    assert made.ended.index(1) < made.ended.index(20), "a task looks for a lane after each record"
+
+
+def test_slow_calls_of_one_lane_give_way_after_each(pool: Callable[..., Pool]) -> None:
+    """One worker, two lanes: a call that takes longer than a turn ends it."""
+
+    async def wait(_lane: Lane) -> None:
+        await asyncio.sleep(1.5 * tasks.SUSPENDED_S)
+
+    made = pool(1, wait)
+    made.receive(made.assign(), 0, [b"a", b"a", b"b", b"b"])
+    made.wait(lambda: len(made.ended) == 4)
+    assert made.ended == ([0, 1, 2, 3] if made.is_late else [0, 2, 1, 3])
 
 
 # --- each attempt by itself -------------------------------------------------------------------------------

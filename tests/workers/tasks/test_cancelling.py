@@ -111,6 +111,23 @@ def test_what_a_handler_raises_by_itself_goes_to_the_policy(
     assert made.deaths == []
 
 
+def test_a_cancellation_that_a_call_leaves_behind_is_not_the_next_records(pool: Callable[..., Pool]) -> None:
+    """It cancels its own task as it returns; the next record of its key waits, and is not cancelled."""
+
+    async def work(lane: Lane) -> None:
+        assert lane.head is not None
+        await asyncio.sleep(0)
+        if lane.head.offset() == 0:
+            task = asyncio.current_task()
+            assert task is not None
+            task.cancel()
+
+    made = pool(1, work)
+    made.receive(made.assign(), 0, [b"a", b"a", b"b"])
+    made.wait(lambda: len(made.ended) == 3)
+    assert made.failed == []
+
+
 def test_epochs_that_end_while_calls_run_leave_no_hole_and_repeat_nothing(pool: Callable[..., Pool]) -> None:
     """300 revokes with and without patience: nothing unfinished is passed, nothing runs twice in an epoch."""
     rng = random.Random(5)
