@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ehkafka.headers.size import sizes_of
 from ehkafka.lanes.received import ReceivedChunk
@@ -34,6 +34,7 @@ class Chunk:
 
     __slots__ = (
         "assignment",
+        "behind",
         "iterator",
         "keys",
         "lane",
@@ -74,9 +75,22 @@ class Chunk:
         self.running: int = 0
         # Ended early: the lane of the record that ran then.
         self.lane: Lane | None = None
+        # A stream: the lanes that wait for its end, as they have its keys. See `lanes.streams`.
+        self.behind: list[Lane] | None = None
 
     def __len__(self) -> int:
         return len(self.messages)
+
+    def take_first(self, records: int) -> Chunk:
+        """Take so many records, which are not all, away from the front of a chunk that waits."""
+        messages, keys = self.messages, self.keys
+        first = Chunk(self.assignment, messages[:records], 0, None if keys is None else keys[:records])
+        first.size = sum(sizes_of(first.messages))
+        del messages[:records]
+        if keys is not None:
+            del keys[:records]
+        self.size -= first.size
+        return first
 
     def line_up(self) -> Iterator[Message]:
         """Make ready to be run."""
@@ -92,6 +106,13 @@ class Chunk:
     def started(self) -> int:
         """Return how many records have started. All but the last of them are finished."""
         return 0 if self.iterator is None else len(self.messages) - left_in(self.iterator)
+
+    def has_finished(self, key: Hashable) -> bool:
+        """Tell whether all records of one of its keys are finished; the keys are known. Caller has the lock."""
+        keys = cast("list[Hashable]", self.keys)
+        last = len(keys) - 1 - keys[::-1].index(key)
+        # What failed keeps the iterator where it is, until its worker has taken the lock.
+        return last < self.started() - 1
 
     def unfinished(self) -> list[Message]:
         """Return what may be without an outcome, in order. The record that runs is the first of them."""

@@ -57,6 +57,11 @@ class Express:
         """Whether chunks wait to be spread, or for their turn. Without the lock it is only a hint."""
         return bool(self._turns)
 
+    def waiting_records(self) -> int:
+        """Return how many records wait for their turn. Without the lock it is only a guess."""
+        # Copies, each made in one step: workers take chunks meanwhile.
+        return sum(len(chunk) for assignment in self._turns.copy() for chunk in assignment.chunks.copy())
+
     def needs_lanes(self, assignment: Assignment) -> bool:
         """Tell whether each of an assignment's records must have a lane now."""
         return bool(
@@ -112,7 +117,7 @@ class Express:
         """Put the next chunk in line, or spread what waits."""
         # `on` is read once: a worker may switch it between two looks, and then neither branch would be right.
         ready, turns, on = self._dispatcher.ready, self._turns, self.on
-        while turns and (self.out is None if on else len(ready) < READY_LANES_MIN):
+        while turns and (self.out is None if on else self.may_spread(len(ready))):
             assignment = turns.popleft()
             if on and not (assignment.chunks[0].needs_lanes or self.needs_lanes(assignment)):
                 self._line_up(assignment)
@@ -122,6 +127,11 @@ class Express:
             # back when that has ended.
             if assignment.chunks and self.out is not assignment.chunks[0]:
                 turns.append(assignment)
+
+    @staticmethod
+    def may_spread(ready_lanes: int) -> bool:
+        """Tell whether chunks that wait are to become lanes, with so many of them ready."""
+        return ready_lanes < READY_LANES_MIN
 
     def _line_up(self, assignment: Assignment) -> None:
         chunk = assignment.chunks[0]
@@ -141,7 +151,7 @@ class Express:
         lanes, holds = assignment.lanes, self._dispatcher.holds
         free: list[Message] = []
         free_keys: list[Hashable] = []
-        keys = self._keys_of(chunk)
+        keys = self.keys_of(chunk)
         for key, message in zip(keys, chunk.messages, strict=True):
             lane = lanes.get(key)
             if lane is None:
@@ -158,12 +168,13 @@ class Express:
         if chunk.keys is not None:
             chunk.keys = free_keys
 
-    def _keys_of(self, chunk: Chunk) -> Sequence[Hashable]:
+    def keys_of(self, chunk: Chunk) -> Sequence[Hashable]:
+        """Return the keys of a chunk's records, one for each."""
         return self._reader.keys(chunk.messages) if chunk.keys is None else chunk.keys
 
     def _spread_first(self, assignment: Assignment) -> None:
         chunk = assignment.chunks.popleft()
-        self._dispatcher.spread(assignment, chunk.messages, self._keys_of(chunk))
+        self._dispatcher.spread(assignment, chunk.messages, self.keys_of(chunk))
 
     def settle(self, returned: Iterable[Lane | Chunk]) -> list[Lane]:
         """Take chunks back from their workers, which have run them to the end; return what are lanes."""
@@ -214,15 +225,18 @@ class Express:
         # Its handler may be changing it at this moment.
         received = None if chunk.received is None else chunk.received.of(index, message)
         key = self._key_of(chunk, index)
-        known = assignment.lanes.get(key)
-        assignment.lanes[key] = lane = Lane(
-            key, assignment, message, size_of(cast("Message", message if received is None else received))
-        )
+        size = size_of(cast("Message", message if received is None else received))
+        lane = assignment.lanes.get(key)
+        if lane is None:
+            assignment.lanes[key] = lane = Lane(key, assignment, message, size)
+        else:
+            # Two records of the key would run at once. When the chunk was lined up, lanes took the records of
+            # their keys out of it; since then only lanes came that wait for a stream's end.
+            assert chunk.behind is not None, "a chunk ran a record whose key has a lane"
+            assert not lane.running
+            lane.put_first(message, size)
         if received is not None:
             lane.received = received
-        # Two records of the key would run at once. When the chunk was lined up, lanes took the records of
-        # their keys out of it; none came since, for later records go behind the chunk.
-        assert known is None, "a chunk ran a record whose key has a lane"
         # The chunk's worker holds it without having begun it; whoever drains must see that it does.
         lane.running = True
         return lane

@@ -26,7 +26,7 @@ def is_running(dispatcher: Dispatcher, message: Message, key: Hashable) -> bool 
     assignment = None if known is None else dispatcher.assignments.get(known)
     if assignment is None:
         return None
-    if any(chunk.running and chunk.first_unfinished() is message for chunk in assignment.chunks):
+    if any(chunk.running and chunk.first_unfinished() is message for chunk in assignment.all_chunks()):
         return True
     lane = assignment.lanes.get(key)
     if lane is not None and _runs(dispatcher, lane, message):

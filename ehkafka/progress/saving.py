@@ -181,7 +181,7 @@ class ProgressSaver:
         next_offset = assignment.watermark() if extent is None else extent.next_offset
         if next_offset is None:
             return None
-        if self.keeps_order and extent is None and (assignment.is_extent_due or assignment.chunks):
+        if self.keeps_order and extent is None and (assignment.is_extent_due or assignment.has_chunks):
             # Earlier ones of their keys may be among what the next look has to find: these wait for it, too.
             ended, assignment.is_extent_due = [], True
         # In this order: an output is in the book before its record ends, so of what has ended by now, all
@@ -213,7 +213,7 @@ class ProgressSaver:
         if not is_new and last is not None and (last.next_offset, last.facts) == (next_offset, facts):
             return last
         known = self._known[place] = self._found(place, sample)
-        is_complete = sample.extent is not None or not (assignment.is_extent_due or assignment.chunks)
+        is_complete = sample.extent is not None or not (assignment.is_extent_due or assignment.has_chunks)
         written = encode(
             next_offset,
             facts,
@@ -262,7 +262,7 @@ class ProgressSaver:
         seen, self._seen[place] = self._seen.get(place, -1), assignment.received_next or 0
         if detail is not Detail.LAGGING:
             return detail is Detail.ALL
-        if not (assignment.is_extent_due or assignment.chunks):
+        if not (assignment.is_extent_due or assignment.has_chunks):
             return False  # all that has finished is known
         watermark = assignment.watermark()
         return watermark is not None and watermark < seen

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from ehkafka.lanes.express_mode import ExpressMode
 from ehkafka.lanes.running import is_running
+from ehkafka.workers.stream_watch import StreamWatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Hashable, Iterator
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from ehkafka.lanes.decision import Answer, Ticket
     from ehkafka.lanes.dispatcher import Dispatcher
     from ehkafka.lanes.lane import Lane
+    from ehkafka.lanes.streams import Streams
     from ehkafka.records import Message
     from ehkafka.workers.call_times import CallTimes
     from ehkafka.workers.rate import Pace
@@ -79,6 +81,8 @@ class Exchange:
         # was first seen and how far, when it was last seen to move and how far. Poll thread only.
         self._mode = ExpressMode()
         self._chunk_seen: tuple[Chunk | None, float, int, float, int] = (None, 0.0, 0, 0.0, 0)
+        # Poll thread only.
+        self._stream_watch = StreamWatch()
         # Where the last look for progress found the finished records, and when. Poll thread only.
         self._progress_seen = (-1, 0.0)
         # Recent cost of a record, in seconds; any worker writes it and a lost update does no harm.
@@ -176,12 +180,19 @@ class Exchange:
         known_s = self.cost_s
         self.cost_s = cost_s if cost_s < known_s else known_s + (cost_s - known_s) * 0.05
 
+    def note_workers(self, size: int) -> None:
+        """Hear how many workers there are: each is to find something ready."""
+        if (express := self.dispatcher.express) is not None:
+            express.workers = size
+
     def note_work(self, spent_s: float, records: int) -> None:
         """Take what a worker spent on so many records into the mean."""
         if records:
             mean_s = spent_s / records
             share = min(1.0, records / MEAN_RECORDS) if self.mean_s else 1.0
             self.mean_s += (mean_s - self.mean_s) * share
+            if (express := self.dispatcher.express) is not None:
+                express.note_mean(self.mean_s)
 
     def needs_s(self, work: Work, workers: int) -> float:
         """Return how long so many workers take for what a drain has to finish, as far as the past tells."""
@@ -220,7 +231,7 @@ class Exchange:
             idle = deferred if letters else dispatcher.decisions.awaited
             for assignment in dispatcher.assignments.values():
                 lanes = assignment.lanes.values()
-                if assignment.chunks or any(lane.running and lane not in idle for lane in lanes):
+                if assignment.has_chunks or any(lane.running and lane not in idle for lane in lanes):
                     return False
             return not dispatcher.ready or self._waits_for_time()
 
@@ -275,6 +286,15 @@ class Exchange:
         elif started != last:
             self._chunk_seen = (chunk, first_s, first, now_s, started)
 
+    def _watch_streams(self, express: Streams) -> bool:
+        """End streams early whose record takes long; tell whether one may be."""
+        if not express.live:
+            return False
+        watch = self._stream_watch
+        for stream in watch.late(express.live.copy(), self.mean_s, self._clock()):
+            self.end_early(stream)
+        return watch.may_be_late
+
     def watch(self) -> bool:
         """See to it that ready lanes are worked on. Poll thread only, often.
 
@@ -285,11 +305,12 @@ class Exchange:
         chunk = None if express is None else express.out
         if chunk is not None and chunk.running:
             self._watch_chunk(chunk)
+        is_watched = chunk is not None or (express is not None and self._watch_streams(express))
         if not self.dispatcher.ready or not (self._pace is None or self._pace.is_open):
-            return chunk is not None
+            return is_watched
         if self.cost_s >= QUICK_S or self._quick_worker is None:
             self.wake_one()
-            return chunk is not None or bool(self._idle_gates)
+            return is_watched or bool(self._idle_gates)
         if not self._progressed():
             self._quick_worker = None  # held up: whoever wakes takes over
             self.wake_one()
@@ -347,8 +368,12 @@ class Exchange:
         return len(self.dispatcher.ready)
 
     def ready_records(self, enough: int) -> int:
-        """Return how many records stand in ready lanes, counted up to `enough`. Without the lock a guess."""
-        records = 0
+        """Return how many records stand in ready lanes, or wait for streams, counted up to `enough`.
+
+        Without the lock a guess.
+        """
+        express = self.dispatcher.express
+        records = express.waiting_records() if express is not None and express.records_max else 0
         # A copy, made in one step: workers take lanes meanwhile.
         for lane in self.dispatcher.ready.copy():
             records += len(lane)
@@ -359,6 +384,12 @@ class Exchange:
     @property
     def has_chunks_to_spread(self) -> bool:
         """Whether records wait that become lanes once the ready ones are few. Without the lock a guess."""
+        express = self.dispatcher.express
+        return express is not None and not express.on and not express.records_max and express.waits
+
+    @property
+    def has_chunks_waiting(self) -> bool:
+        """Whether records wait that go to workers once the ready ones are few. Without the lock a guess."""
         express = self.dispatcher.express
         return express is not None and not express.on and express.waits
 

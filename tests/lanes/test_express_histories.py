@@ -68,10 +68,17 @@ class ExpressHistory(RuleBasedStateMachine):
         # Handed in, and not settled yet.
         self.returned: list[Any] = []
 
-    @initialize(opened=st.booleans(), batch=st.lists(keys, min_size=4, max_size=8))
-    def begin_with_something(self, opened: bool, batch: list[bytes]) -> None:
-        """Most of what can go wrong needs records."""
-        self.express.on = True
+    @initialize(
+        opened=st.booleans(),
+        batch=st.lists(keys, min_size=4, max_size=8),
+        records_max=st.sampled_from([0, 1, 2, 3, 4]),
+        share=st.integers(1, WORKERS),
+    )
+    def begin_with_something(self, opened: bool, batch: list[bytes], records_max: int, share: int) -> None:
+        """Most of what can go wrong needs records; with room for streams they are streams."""
+        self.express.on = not records_max
+        self.express.records_max = records_max
+        self.express.workers = share
         for partition in range(PARTITIONS):
             self.assign(partition, opened=opened or partition == 0)
             self.receive(partition, batch, hole=0, size=1, old=0)
@@ -80,7 +87,7 @@ class ExpressHistory(RuleBasedStateMachine):
 
     @rule(
         what=st.sampled_from(
-            ["turn", "assign", "open", "drain", "end", "time", *COMMANDS, *COMMANDS_IN_ONE, *COMMANDS_TO_ALL]
+            ["turn", "streams", "assign", "open", "drain", "end", "time", *COMMANDS, *COMMANDS_IN_ONE, *COMMANDS_TO_ALL]
         ),
         partition=partitions,
         key=keys,
@@ -90,6 +97,8 @@ class ExpressHistory(RuleBasedStateMachine):
         """One rule for all of it, so that workers have more turns."""
         if what == "turn":
             self.express.on = flag
+        elif what == "streams":
+            self.express.on, self.express.records_max = False, 3 if flag else 0
         elif what == "assign":
             self.assign(partition, flag)
         elif what == "open":
@@ -158,7 +167,7 @@ class ExpressHistory(RuleBasedStateMachine):
         """End the chunk that is out, wherever its worker is, or one that somebody has ended already."""
         chunks = [worker.one for worker in self.workers if isinstance(worker.one, Chunk)]
         for chunk in chunks:
-            if late or chunk is self.express.out:
+            if late or chunk is self.express.out or chunk in self.express.live:
                 self.dispatcher.end_early(chunk)
 
     def drain(self, partition: int, *, below_started: bool) -> None:
@@ -374,9 +383,11 @@ class ExpressHistory(RuleBasedStateMachine):
             for lane in epoch.assignment.lanes.values():
                 if not isinstance(lane.key, KeyFailure):
                     assert {lane.key} == {self.lane_key(m.key()) for m in lane.messages()} or not len(lane)
-            for chunk in epoch.assignment.chunks:
+            for chunk in epoch.assignment.all_chunks():
                 if chunk.keys is not None and not chunk.needs_lanes:
                     assert chunk.keys == [self.lane_key(m.key()) for m in chunk.messages]  # type: ignore[arg-type]
+            owners = {key: s for s in epoch.assignment.streams for key in s.keys or ()}
+            assert owners == epoch.assignment.owners
 
     def is_quiet(self) -> bool:
         """Whether no worker has anything, and nothing is handed in."""
@@ -418,11 +429,13 @@ class ExpressHistory(RuleBasedStateMachine):
             if epoch.assignment.halted:
                 self.dispatcher.end(epoch.assignment)  # until then what failed keeps its key
             assert not epoch.assignment.lanes
-            assert not epoch.assignment.chunks
+            assert not epoch.assignment.has_chunks
+            assert not epoch.assignment.owners
             assert (epoch.assignment.backlog_records, epoch.assignment.backlog_bytes) == (0, 0)
         assert (self.dispatcher.backlog_records, self.dispatcher.backlog_bytes) == (0, 0)
         assert (self.dispatcher.parked_records, self.dispatcher.parked_bytes) == (0, 0)
         assert self.express.out is None
+        assert not self.express.live
 
 
 class UsersExpressHistory(ExpressHistory):

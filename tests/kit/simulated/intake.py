@@ -41,6 +41,7 @@ class SimulatedIntake:
     ready_records = Exchange.ready_records
     takes_all = Exchange.takes_all
     has_chunks_to_spread = Exchange.has_chunks_to_spread
+    has_chunks_waiting = Exchange.has_chunks_waiting
 
     def __init__(self, member: SimulatedMember) -> None:
         plan = member.world.plan

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ehkafka.lanes.assignment import Assignment
     from ehkafka.lanes.chunk import Chunk
     from ehkafka.lanes.decision import Answer, Decision, Ticket
-    from ehkafka.lanes.express import Express
+    from ehkafka.lanes.streams import Streams
     from ehkafka.lanes.lane import Lane
     from ehkafka.records import Message, TopicPartition
     from tests.kit.simulated.simulator import Simulation
@@ -73,7 +73,10 @@ class SimulatedMember:
         self._answers: deque[tuple[Ticket, Answer]] = deque()
         self.dispatcher.decisions.divert = self.divert
         if plan.express and plan.scope == "partition":
-            self.dispatcher.use_express(self.reader).on = world.rng.random() < 0.5
+            express = self.dispatcher.use_express(self.reader)
+            express.on = world.rng.random() < 0.5
+            express.records_max = plan.stream_records_max
+            express.workers = 1 + world.rng.randrange(plan.workers)
         self.intake = SimulatedIntake(self)
         self.flow = self.intake.flow
         self.pressure = Backpressure(self.intake.as_context, [self.intake.as_route], lambda _partition: False)
@@ -241,17 +244,21 @@ class SimulatedMember:
             with self.locked() as dispatcher:
                 dispatcher.holds.unpark_due(now_s)
         if self.dispatcher.express is not None:
-            self._watch_chunk(self.dispatcher.express)
+            self._watch_chunks(self.dispatcher.express)
         self.wake_workers()
 
-    def _watch_chunk(self, express: Express) -> None:
-        rng, plan, chunk = self.world.rng, self.world.plan, express.out
+    def _watch_chunks(self, express: Streams) -> None:
+        rng, plan = self.world.rng, self.world.plan
         if rng.random() < plan.flip_share:
             express.on = not express.on
-        if chunk is not None and chunk.started() and rng.random() < plan.steal_share:
-            with self.locked() as dispatcher:
-                self.world.note(self.name, "ends the chunk early")
-                dispatcher.end_early(chunk)
+            if plan.stream_records_max:
+                express.records_max = rng.choice([0, plan.stream_records_max])
+                express.workers = 1 + rng.randrange(plan.workers)
+        for chunk in [*([] if express.out is None else [express.out]), *express.live]:
+            if chunk.started() and rng.random() < plan.steal_share:
+                with self.locked() as dispatcher:
+                    self.world.note(self.name, "ends a chunk early")
+                    dispatcher.end_early(chunk)
 
     def _consume(self) -> None:
         wanted = self.pressure.wanted(self.intake.as_client)
