@@ -108,7 +108,7 @@ class Chunk:
         return 0 if self.iterator is None else len(self.messages) - left_in(self.iterator)
 
     def has_finished(self, key: Hashable) -> bool:
-        """Tell whether all records of one of its keys are finished; the keys are known. Caller has the lock."""
+        """Tell whether all records of one of its known keys are finished. Caller has the lock."""
         keys = cast("list[Hashable]", self.keys)
         last = len(keys) - 1 - keys[::-1].index(key)
         # What failed keeps the iterator where it is, until its worker has taken the lock.

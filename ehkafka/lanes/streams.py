@@ -19,7 +19,7 @@ from ehkafka.lanes.express import Express
 from ehkafka.lanes.lane import Lane
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Sequence
+    from collections.abc import Hashable, Iterable
 
     from ehkafka.lanes.assignment import Assignment
     from ehkafka.lanes.dispatcher import Dispatcher
@@ -38,8 +38,8 @@ QUICK_S = 120e-6
 SLOW_S = 8e-3
 # Once they are there, both may be so much slower.
 SLACK = 1.5
-# Of so many records more than this share met their key elsewhere: there are too few keys. Then lanes are kept for
-# that many records, at least and at most.
+# Where of so many records more than this share met their key elsewhere, there are too few keys: then no streams
+# are made for that many records, at least and at most.
 LOOKED_AT = 500
 CROWDED_SHARE = 0.3
 PAUSE_MIN, PAUSE_MAX = 2_000, 64_000
@@ -57,11 +57,11 @@ class Streams(Express):
         self.records_max = 0
         self.workers = 1
         # Records looked at for streams since the last judgement, and those that met their key elsewhere. Until
-        # when no streams are made, as the dispatcher counts what it received, and for how long the next time.
+        # when no streams are made, as the dispatcher counts what it received; for how many records next time.
         self._looked_at = self._met = 0
         self._not_before = 0
         self._pause_records = PAUSE_MIN
-        # Those in line or with a worker, of all assignments. Read without the lock by copies made in one step.
+        # Those in line or with a worker, of all assignments. Copied in one step, so read without the lock.
         self.live: dict[Chunk, None] = {}
 
     def note_mean(self, mean_s: float) -> None:

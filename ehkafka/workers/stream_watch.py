@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from ehkafka.lanes.chunk import Chunk
 
 # Between two looks. A look at a hundred streams takes 30 µs: less than a hundredth of a core.
-LOOK_S = 4e-3
+CHECK_S = 4e-3
 # A record that runs for so long, and for so many times of what most take, is left to its worker alone. Not
 # sooner: under many workers a record waits for the interpreter's lock now and then, for slices of 5 ms.
 LATE_S = 6e-3
@@ -21,16 +21,16 @@ class StreamWatch:
     """How far each stream was at the last look, and since when."""
 
     def __init__(self) -> None:
-        self._looked_s = float("-inf")
+        self._checked_s = float("-inf")
         self._seen: dict[Chunk, tuple[int, float]] = {}
         # Whether the last look saw a record, before which others wait, that ran at the look before, too.
         self.may_be_late = False
 
     def late(self, streams: Iterable[Chunk], mean_s: float, now_s: float) -> list[Chunk]:
         """Return the streams to be ended early; nothing between two looks."""
-        if now_s < self._looked_s + LOOK_S:
+        if now_s < self._checked_s + CHECK_S:
             return []
-        self._looked_s = now_s
+        self._checked_s = now_s
         limit_s = max(LATE_S, LATE_TIMES * mean_s)
         before, self._seen = self._seen, {}
         self.may_be_late = False

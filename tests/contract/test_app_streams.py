@@ -36,7 +36,7 @@ def _streamed(app: Any) -> int:
 
 
 class Work:
-    """Sleeps; keeps the values of each key in the order of the calls' ends, and raises where it is asked to."""
+    """Sleeps, keeps each key's values in the order of the calls' ends, raises where it is asked to."""
 
     def __init__(self, fails: Any = lambda _value: False) -> None:
         self.ended: dict[bytes, list[int]] = defaultdict(list)
@@ -57,7 +57,7 @@ class Work:
 
 @pytest.mark.parametrize("keys", [4_000, 300, 7])
 def test_streams_and_lanes_do_the_same(labs: Any, wait_for: Any, keys: int) -> None:
-    """The same records of each key in the same order; streams where keys are many, lanes where they are few."""
+    """The same records of each key in the same order; streams where keys are many, lanes where few."""
     ended = []
     for express in (None, False):
         with labs() as lab:

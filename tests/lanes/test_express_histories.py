@@ -15,13 +15,27 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from ehkafka.lanes.chunk import Chunk
-from ehkafka.lanes.decision import AwaitHead, HoldHead, RetryHead, SkipHead
+from ehkafka.lanes.decision import AwaitHead, SkipHead
 from ehkafka.lanes.dispatcher import Dispatcher
 from ehkafka.lanes.holds import EVERY_KEY
 from ehkafka.lanes.order import KeyFailure, KeyReader, by_key
 from ehkafka.records import Outcome, TopicPartition
 from tests.kit.simulated.message import SimulatedMessage
-from tests.lanes.express_model import Epoch, Worker
+from tests.lanes.express_model import (
+    COMMANDS,
+    COMMANDS_IN_ONE,
+    COMMANDS_TO_ALL,
+    PARTITIONS,
+    POISON,
+    WORKERS,
+    Epoch,
+    Worker,
+    decisions,
+    keys,
+    numbers,
+    partitions,
+    users_key,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -29,25 +43,6 @@ if TYPE_CHECKING:
     from ehkafka.lanes.assignment import Assignment
     from ehkafka.lanes.decision import Decision, Ticket
     from ehkafka.lanes.lane import Lane
-
-PARTITIONS = 2
-WORKERS = 3
-COMMANDS = ["pause_key", "resume_key", "retry_key"]
-COMMANDS_IN_ONE = ["pause_key in one", "resume_key in one"]
-COMMANDS_TO_ALL = ["pause_all", "resume_all"]
-# For it, a user's order function raises.
-POISON = b"z"
-partitions = st.integers(0, PARTITIONS - 1)
-keys = st.sampled_from([b"a", b"b", b"c", b"d", POISON])
-numbers = st.integers(0, WORKERS - 1)
-decisions = st.sampled_from([RetryHead(1.0, "later"), HoldHead("poison"), SkipHead("no")])
-
-
-def users_key(message: SimulatedMessage) -> Hashable:
-    """Order as a user's function may: by an object of its own, and not every record."""
-    if message.key() == POISON:
-        raise ValueError("no key for this one")
-    return ("own", message.key())
 
 
 class ExpressHistory(RuleBasedStateMachine):
@@ -87,7 +82,18 @@ class ExpressHistory(RuleBasedStateMachine):
 
     @rule(
         what=st.sampled_from(
-            ["turn", "streams", "assign", "open", "drain", "end", "time", *COMMANDS, *COMMANDS_IN_ONE, *COMMANDS_TO_ALL]
+            [
+                "turn",
+                "streams",
+                "assign",
+                "open",
+                "drain",
+                "end",
+                "time",
+                *COMMANDS,
+                *COMMANDS_IN_ONE,
+                *COMMANDS_TO_ALL,
+            ]
         ),
         partition=partitions,
         key=keys,

@@ -45,11 +45,10 @@ def steals(pool: Any, wanted: int, *, for_s: float) -> str | None:
             offset += len(batch)
         exchange.watch()
         for _ in range(20):
-            for chunk in [*express.live.copy(), *filter(None, [express.out])]:
-                if chunk.started():
-                    exchange.end_early(chunk)
-                    exchange.wake_one()
-                    ended += 1
+            for chunk in filter(Chunk.started, _with_workers(express)):
+                exchange.end_early(chunk)
+                exchange.wake_one()
+                ended += 1
         if pool.dispatcher.holds.held:
             with exchange.locked() as dispatcher:
                 dispatcher.holds.unpark_due(1.0)
@@ -74,6 +73,10 @@ def steals(pool: Any, wanted: int, *, for_s: float) -> str | None:
             return f"counted {assignment.finished_records} of {offset}"
     assert ended
     return None
+
+
+def _with_workers(express: Any) -> list[Chunk]:
+    return [*express.live.copy(), *filter(None, [express.out])]
 
 
 def test_ending_chunks_early_loses_and_overlaps_nothing(pool: Callable[..., Any]) -> None:

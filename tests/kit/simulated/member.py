@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from ehkafka.lanes.assignment import Assignment
     from ehkafka.lanes.chunk import Chunk
     from ehkafka.lanes.decision import Answer, Decision, Ticket
-    from ehkafka.lanes.streams import Streams
     from ehkafka.lanes.lane import Lane
+    from ehkafka.lanes.streams import Streams
     from ehkafka.records import Message, TopicPartition
     from tests.kit.simulated.simulator import Simulation
 

@@ -10,7 +10,6 @@ from tests.kit.lane_bench import LaneBench
 from tests.simulation.mutants.mutant import Mutant, a_saving_seed_with_streams_is_red, a_stream_seed_is_red
 
 
-
 def _stream_bench(records_max: int) -> LaneBench:
     bench = LaneBench(express=True)
     assert bench.dispatcher.express is not None
