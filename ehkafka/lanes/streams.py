@@ -38,8 +38,8 @@ QUICK_S = 120e-6
 SLOW_S = 8e-3
 # Once they are there, both may be so much slower.
 SLACK = 1.5
-# Where of so many records more than this share met their key elsewhere, there are too few keys: then no streams
-# are made for that many records, at least and at most.
+# Where of so many records more than this share met their key elsewhere, there are too few keys: no streams
+# are made then for that many records, at least and at most.
 LOOKED_AT = 500
 CROWDED_SHARE = 0.3
 PAUSE_MIN, PAUSE_MAX = 2_000, 64_000
@@ -56,7 +56,7 @@ class Streams(Express):
         # thread, without the lock; each decision reads them once.
         self.records_max = 0
         self.workers = 1
-        # Records looked at for streams since the last judgement, and those that met their key elsewhere. Until
+        # Records looked at for streams since the last judgement; those that met their key elsewhere. Until
         # when no streams are made, as the dispatcher counts what it received; for how many records next time.
         self._looked_at = self._met = 0
         self._not_before = 0

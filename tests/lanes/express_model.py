@@ -32,6 +32,31 @@ numbers = st.integers(0, WORKERS - 1)
 decisions = st.sampled_from([RetryHead(1.0, "later"), HoldHead("poison"), SkipHead("no")])
 
 
+BEGINNING = {
+    "opened": st.booleans(),
+    "batch": st.lists(keys, min_size=4, max_size=8),
+    "records_max": st.sampled_from([0, 1, 2, 3, 4]),
+    "share": st.integers(1, WORKERS),
+}
+SELDOM = [
+    *("turn", "streams", "assign", "open", "drain", "end", "time"),
+    *(*COMMANDS, *COMMANDS_IN_ONE, *COMMANDS_TO_ALL),
+]
+RARE = {
+    "what": st.sampled_from(SELDOM),
+    "partition": partitions,
+    "key": keys,
+    "flag": st.booleans(),
+}
+RECEIVED = {
+    "partition": partitions,
+    "batch": st.lists(keys, min_size=1, max_size=6),
+    "hole": st.sampled_from([0, 0, 2]),
+    "size": st.integers(1, 3),
+    "old": st.sampled_from([0, 0, 0, 1]),
+}
+
+
 def users_key(message: SimulatedMessage) -> Hashable:
     """Order as a user's function may: by an object of its own, and not every record."""
     if message.key() == POISON:

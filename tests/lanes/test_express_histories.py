@@ -22,18 +22,18 @@ from ehkafka.lanes.order import KeyFailure, KeyReader, by_key
 from ehkafka.records import Outcome, TopicPartition
 from tests.kit.simulated.message import SimulatedMessage
 from tests.lanes.express_model import (
-    COMMANDS,
+    BEGINNING,
     COMMANDS_IN_ONE,
     COMMANDS_TO_ALL,
     PARTITIONS,
     POISON,
+    RARE,
+    RECEIVED,
     WORKERS,
     Epoch,
     Worker,
     decisions,
-    keys,
     numbers,
-    partitions,
     users_key,
 )
 
@@ -63,12 +63,7 @@ class ExpressHistory(RuleBasedStateMachine):
         # Handed in, and not settled yet.
         self.returned: list[Any] = []
 
-    @initialize(
-        opened=st.booleans(),
-        batch=st.lists(keys, min_size=4, max_size=8),
-        records_max=st.sampled_from([0, 1, 2, 3, 4]),
-        share=st.integers(1, WORKERS),
-    )
+    @initialize(**BEGINNING)
     def begin_with_something(self, opened: bool, batch: list[bytes], records_max: int, share: int) -> None:
         """Most of what can go wrong needs records; with room for streams they are streams."""
         self.express.on = not records_max
@@ -80,25 +75,7 @@ class ExpressHistory(RuleBasedStateMachine):
 
     # What the poll thread does.
 
-    @rule(
-        what=st.sampled_from(
-            [
-                "turn",
-                "streams",
-                "assign",
-                "open",
-                "drain",
-                "end",
-                "time",
-                *COMMANDS,
-                *COMMANDS_IN_ONE,
-                *COMMANDS_TO_ALL,
-            ]
-        ),
-        partition=partitions,
-        key=keys,
-        flag=st.booleans(),
-    )
+    @rule(**RARE)
     def do_something_rare(self, what: str, partition: int, key: bytes, flag: bool) -> None:
         """One rule for all of it, so that workers have more turns."""
         if what == "turn":
@@ -133,13 +110,7 @@ class ExpressHistory(RuleBasedStateMachine):
         assignment = self.dispatcher.assign(TopicPartition("t", partition), self.number, opened=opened)
         self.epochs[partition] = Epoch(assignment)
 
-    @rule(
-        partition=partitions,
-        batch=st.lists(keys, min_size=1, max_size=6),
-        hole=st.sampled_from([0, 0, 2]),
-        size=st.integers(1, 3),
-        old=st.sampled_from([0, 0, 0, 1]),
-    )
+    @rule(**RECEIVED)
     def receive(self, partition: int, batch: list[bytes], hole: int, size: int, old: int) -> None:
         """Receive a batch, of which the first records may be too old to be handled."""
         epoch = self.epochs.get(partition)

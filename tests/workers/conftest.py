@@ -52,7 +52,7 @@ class Pool:
         if express or stream_records_max:
             streams = self.dispatcher.use_express(KeyReader())
             streams.on, streams.records_max = express, stream_records_max
-            streams.note_mean = lambda _mean_s: None  # type: ignore[method-assign]
+            streams.note_mean = streams._judge = lambda *_: None  # type: ignore[method-assign]
             self.exchange.note_chunk = self.exchange.note_lanes = lambda *_: None  # type: ignore[method-assign]
         self.work = work
         self.wrong: deque[str] = deque()

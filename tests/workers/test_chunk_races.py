@@ -51,7 +51,7 @@ def steals(pool: Any, wanted: int, *, for_s: float) -> str | None:
                 ended += 1
         if pool.dispatcher.holds.held:
             with exchange.locked() as dispatcher:
-                dispatcher.holds.unpark_due(1.0)
+                dispatcher.holds.unpark_due(float("inf"))
         with exchange.locked():
             watermark = assignment.watermark() or 0
             missing = set(range(max(0, watermark - 400), watermark)) - pool.done[1]
