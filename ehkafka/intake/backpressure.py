@@ -203,7 +203,7 @@ def _is_short(route: Route) -> bool:
     Not by how many records are ready: those of few keys are never many, however many are taken.
     """
     exchange = route.exchange
-    if exchange.has_chunks_to_spread:
+    if exchange.has_chunks_waiting:
         return False
     return exchange.takes_all or 2 * exchange.lanes_at_hand(route.workers.size) < route.workers.size
 

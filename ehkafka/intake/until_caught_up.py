@@ -167,7 +167,7 @@ class UntilCaughtUp:
 
 def _unfinished_below(dispatcher: Dispatcher, assignment: Assignment, end: int) -> tuple[bool, list[Waiting]]:
     """Return whether any record below an offset needs no help to end, and those that wait. With the lock."""
-    runs = any(chunk.first_unfinished().offset() < end for chunk in assignment.chunks)
+    runs = any(chunk.first_unfinished().offset() < end for chunk in assignment.all_chunks())
     waiting: list[Waiting] = []
     for lane in assignment.lanes.values():
         offset = _first_of(lane, assignment)

@@ -4,8 +4,8 @@ The pure core of the engine: a state machine without threads, clock or I/O. `dis
 there for who may call what), `lane` one key's queue, `assignment` one epoch with its watermark; `order` says
 which records belong to one lane, `user_keys` what stands for keys of users' own types. `cuts` ends
 assignments, `holds` keeps lanes that wait, `decisions` carries a `decision` out. `chunk` and `express` run
-quick handlers without lanes, `slices` batches, `express_mode` says when; `late` makes lanes as records are
-taken. `finished` and `marks` are what an assignment knows of its records; `received` what a handler may
-change in a message, `running` whether a record is with its handler. The simulator drives it single-threaded,
-the app from the poll thread and the workers with one lock.
+quick handlers without lanes, `express_mode` says when; `streams` are chunks side by side, `slices` are for
+batches, `late` makes lanes as records are taken. `finished` and `marks` are what an assignment knows of its
+records; `received` what a handler may change in a message, `running` whether a record is with its handler.
+The simulator drives it single-threaded, the app from the poll thread and the workers with one lock.
 """

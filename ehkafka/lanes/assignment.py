@@ -89,6 +89,9 @@ class Assignment:
         self.after_letter: dict[Hashable, AfterDeadLetter] = {} if after_letter is None else after_letter
         # What has no lane yet, in offset order behind what the lanes hold. Always empty without express.
         self.chunks: deque[Chunk] = deque()
+        # Chunks that run side by side, in the order in which they were made; and which of them has a key.
+        self.streams: dict[Chunk, None] = {}
+        self.owners: dict[Hashable, Chunk] = {}
         self.marks = Marks()
         # Offsets that ended in lanes since they were taken last; holders append, without the lock. The oldest
         # are left to the next `extent`.
@@ -108,7 +111,7 @@ class Assignment:
     @property
     def ends_unnoted(self) -> bool:
         """Whether more may have finished than was noted: now, in the chunk that is out, or before."""
-        return self.is_extent_due or (bool(self.chunks) and self.chunks[0].is_out)
+        return self.is_extent_due or bool(self.streams) or (bool(self.chunks) and self.chunks[0].is_out)
 
     def note_received(self, messages: Sequence[Message], now_s: float) -> None:
         """Count a batch, ascending and of this partition. Caller has the lock."""
@@ -159,8 +162,23 @@ class Assignment:
                 yield from lane.messages_of(self)
             else:
                 yield from lane.messages()
-        for chunk in self.chunks:
+        for chunk in self.all_chunks():
             yield from chunk.unfinished()
+
+    @property
+    def has_chunks(self) -> bool:
+        """Whether any record here is in a chunk."""
+        return bool(self.chunks or self.streams)
+
+    def all_chunks(self) -> Iterator[Chunk]:
+        """Yield what runs side by side, and what waits. Caller has the lock."""
+        return itertools.chain(self.streams, self.chunks)
+
+    def first_chunk(self) -> Chunk | None:
+        """Return the chunk with the lowest unfinished record; None without one. Caller has the lock."""
+        if not self.streams:
+            return self.chunks[0] if self.chunks else None
+        return min(self.all_chunks(), key=_first_unfinished_offset)
 
     def watermark(self) -> int | None:
         """Next_offset up to which every received record has an outcome; None before the first record.
@@ -171,6 +189,8 @@ class Assignment:
         if self.received_next is None:
             return None
         lowest = self.received_next if self.returned_from is None else self.returned_from
+        for stream in self.streams:
+            lowest = min(lowest, stream.first_unfinished().offset())
         if self.chunks:
             lowest = min(lowest, self.chunks[0].first_unfinished().offset())
         if self.shared:
@@ -205,6 +225,8 @@ class Assignment:
             return None
         # In this order: what ends in between may raise the watermark, never hide what it stops at.
         unfinished = self._in_lanes()
+        for stream in self.streams:  # one by one: others have finished in between
+            unfinished += stream.unfinished()
         known_to = self.chunks[0].first_unfinished().offset() if self.chunks else self.received_next
         next_offset = self.watermark()
         assert next_offset is not None
@@ -300,7 +322,7 @@ class Assignment:
 
     def has_runnable(self, waits: Callable[[Lane], bool]) -> bool:
         """Tell whether any record here runs or could run without an outside event. Caller has the lock."""
-        return bool(self.chunks) or any(
+        return self.has_chunks or any(
             lane.running or not waits(lane) for lane in self.lanes.values() if self._is_in(lane)
         )
 
@@ -309,6 +331,10 @@ class Assignment:
             held = lane.running > 0 and lane.assignment is self  # perhaps finished, not handed in yet
             return held or next(lane.messages_of(self), None) is not None
         return lane.running > 0 or len(lane) > 0
+
+
+def _first_unfinished_offset(chunk: Chunk) -> int:
+    return chunk.first_unfinished().offset()
 
 
 def _timestamp_ms(message: Message) -> int | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import operator
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ehkafka.headers.size import sizes_of, total_and_largest
 from ehkafka.lanes.received import ReceivedChunk
@@ -35,6 +35,7 @@ class Chunk:
 
     __slots__ = (
         "assignment",
+        "behind",
         "is_out",
         "iterator",
         "keys",
@@ -79,6 +80,8 @@ class Chunk:
         self.running: int = 0
         # Ended early: the lanes of the records that ran then.
         self.lanes: list[Lane] = []
+        # A stream: the lanes that wait for its end, as they have its keys. See `lanes.streams`.
+        self.behind: list[Lane] | None = None
 
     def __len__(self) -> int:
         return len(self.messages)
@@ -111,6 +114,17 @@ class Chunk:
         if self.keys is not None and following.keys is not None:
             self.keys += following.keys
 
+    def take_first(self, records: int) -> Chunk:
+        """Take so many records, which are not all, away from the front of a chunk that waits."""
+        messages, keys = self.messages, self.keys
+        first = Chunk(self.assignment, messages[:records], 0, None if keys is None else keys[:records])
+        first.size = total_and_largest(first.messages)[0]
+        del messages[:records]
+        if keys is not None:
+            del keys[:records]
+        self.size -= first.size
+        return first
+
     def line_up(self) -> Iterator[Message]:
         """Make ready to be run."""
         self.iterator = iter(self.messages)
@@ -129,6 +143,13 @@ class Chunk:
     def finished(self) -> int:
         """Return how many of those have finished: all but the last, or none of a batch."""
         return max(self.started() - 1, 0) if self.iterator is not None else 0
+
+    def has_finished(self, key: Hashable) -> bool:
+        """Tell whether all records of one of its known keys are finished. Caller has the lock."""
+        keys = cast("list[Hashable]", self.keys)
+        last = len(keys) - 1 - keys[::-1].index(key)
+        # What failed keeps the iterator where it is, until its worker has taken the lock.
+        return last < self.finished()
 
     def unfinished(self) -> list[Message]:
         """Return what may be without an outcome, in order. What runs comes first."""

@@ -24,11 +24,11 @@ from ehkafka.lanes.assignment import Assignment
 from ehkafka.lanes.cuts import Cuts
 from ehkafka.lanes.decision import AwaitHead, HoldHead
 from ehkafka.lanes.decisions import Decisions
-from ehkafka.lanes.express import Express
 from ehkafka.lanes.holds import PAUSED, Holds
 from ehkafka.lanes.lane import Lane, SharedLane
 from ehkafka.lanes.late import LateLanes
 from ehkafka.lanes.slices import Slices
+from ehkafka.lanes.streams import Streams
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Hashable, Iterable, Sequence
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from ehkafka.lanes.chunk import Chunk
     from ehkafka.lanes.cuts import Work
     from ehkafka.lanes.decision import AfterDeadLetter
+    from ehkafka.lanes.express import Express
     from ehkafka.lanes.finished import FinishedBefore
     from ehkafka.lanes.order import KeyReader, Scope
     from ehkafka.records import Message, TopicPartition
@@ -85,11 +86,11 @@ class Dispatcher:
         # Set by `use_express`, before the first record; read on the poll thread and by who settles.
         self.express: Express | None = None
 
-    def use_express(self, reader: KeyReader) -> Express:
+    def use_express(self, reader: KeyReader) -> Streams:
         """Let records go in chunks where that is possible. Before the first one; scope: the partition."""
         assert self._shared_lanes is None
-        self.express = Express(self, reader)
-        return self.express
+        self.express = streams = Streams(self, reader)
+        return streams
 
     def use_slices(self, reader: KeyReader, records_max: int) -> Slices:
         """Let batches of so many records take chunks whole. Before the first one; scope: the partition."""
@@ -203,7 +204,14 @@ class Dispatcher:
         sizes: Sequence[int] | None = None,
     ) -> None:
         """Put records that count in the backlog into lanes."""
-        careful = assignment.shared or assignment.after_letter or self.holds.held or self.holds.paused_keys
+        holds = self.holds
+        careful = (
+            assignment.shared
+            or assignment.after_letter
+            or holds.held
+            or holds.paused_keys
+            or assignment.owners  # what a stream has must not run in a lane
+        )
         spread = self._spread_with_care if careful else self._spread
         spread(assignment, zip(keys, messages, sizes or sizes_of(messages), strict=True))
 
@@ -229,7 +237,11 @@ class Dispatcher:
             if lane is None:
                 kind = SharedLane if assignment.shared else Lane
                 lanes[key] = lane = kind(key, assignment, message, size)
-                self.make_ready(lane)
+                if (owner := assignment.owners.get(key)) is None or owner.has_finished(key):
+                    self.make_ready(lane)
+                else:
+                    assert owner.behind is not None
+                    owner.behind.append(lane)
                 continue
             if isinstance(lane, SharedLane):
                 lane.append(message, assignment)

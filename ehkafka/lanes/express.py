@@ -45,6 +45,8 @@ class Express:
         # Whether chunks run, or are spread over lanes. Any thread may change it at any moment; every decision
         # reads it once.
         self.on = False
+        # How many records a stream has at most; 0: none are made. Likewise.
+        self.records_max = 0
         # In line or with a worker. It is the first of its assignment's. Written under the lock alone; the
         # poll thread's watch looks at it without, and ends it only once it has looked again under the lock.
         self.out: Chunk | None = None
@@ -58,6 +60,16 @@ class Express:
     def waits(self) -> bool:
         """Whether chunks wait to be spread, or for their turn. Without the lock it is only a hint."""
         return bool(self._turns)
+
+    def waiting_records(self, enough: int) -> int:
+        """Return how many records wait, counted up to `enough`. Needs no lock: then it is a guess."""
+        records = 0
+        # Copies, made in one step: workers take records meanwhile.
+        for assignment in self._turns.copy():
+            records += sum(map(len, assignment.chunks.copy()))
+            if records >= enough:
+                break
+        return records
 
     def needs_lanes(self, assignment: Assignment) -> bool:
         """Tell whether each of an assignment's records must have a lane now."""
@@ -225,15 +237,18 @@ class Express:
         # Its handler may be changing it at this moment.
         received = None if chunk.received is None else chunk.received.of(index, message)
         key = self._key_of(chunk, index)
-        known = assignment.lanes.get(key)
-        assignment.lanes[key] = lane = Lane(
-            key, assignment, message, size_of(cast("Message", message if received is None else received))
-        )
+        size = size_of(cast("Message", message if received is None else received))
+        lane = assignment.lanes.get(key)
+        if lane is None:
+            assignment.lanes[key] = lane = Lane(key, assignment, message, size)
+        else:
+            # Two records of the key would run at once. When the chunk was lined up, lanes took the records of
+            # their keys out of it; since then only lanes came that wait for a stream's end.
+            assert chunk.behind is not None, "a chunk ran a record whose key has a lane"
+            assert not lane.running
+            lane.put_first(message, size)
         if received is not None:
             lane.received = received
-        # Two records of the key would run at once. When the chunk was lined up, lanes took the records of
-        # their keys out of it; none came since, for later records go behind the chunk.
-        assert known is None, "a chunk ran a record whose key has a lane"
         # The chunk's worker holds it without having begun it; whoever drains must see that it does.
         lane.running = True
         return [lane]
@@ -245,7 +260,7 @@ class Express:
     def in_flight(self, assignment: Assignment) -> Iterator[tuple[Message, Hashable]]:
         """Yield what runs of an assignment's chunks: of each key the first record, and the key."""
         seen = set()
-        for chunk in assignment.chunks:
+        for chunk in assignment.all_chunks():
             for index in range(chunk.finished(), chunk.started()):
                 if (key := self._key_of(chunk, index)) not in seen:
                     seen.add(key)

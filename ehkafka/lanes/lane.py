@@ -79,6 +79,14 @@ class Lane:
         else:
             self.rest.append(message)
 
+    def put_first(self, message: Message, size: int) -> None:
+        """Put a record of so many bytes before all others. Caller has the lock, and nobody has the lane."""
+        if self.head is not None:
+            if self.rest is None:
+                self.rest = deque()
+            self.rest.appendleft(self.head)
+        self.head, self.head_bytes = message, size
+
     def may_run_head(self) -> bool:
         """Tell whether the holder may call the handler for the head. Holder only, before every record."""
         # A head of None: the lane was cut while it stood in `ready`.

@@ -84,13 +84,3 @@ class LateLanes(Express):
             lane.append(message)
             if lane in holds.held:
                 holds.park(assignment, 1, size)
-
-    def waiting_records(self, enough: int) -> int:
-        """Return how many records wait, counted up to `enough`. Needs no lock: then it is a guess."""
-        records = 0
-        # Copies, made in one step: workers take records meanwhile.
-        for assignment in self._turns.copy():
-            records += sum(map(len, assignment.chunks.copy()))
-            if records >= enough:
-                break
-        return records

@@ -26,7 +26,7 @@ def is_running(dispatcher: Dispatcher, message: Message, key: Hashable) -> bool 
     assignment = None if known is None else dispatcher.assignments.get(known)
     if assignment is None:
         return None
-    if any(one is message for chunk in assignment.chunks for one in chunk.in_flight()):
+    if any(one is message for chunk in assignment.all_chunks() for one in chunk.in_flight()):
         return True
     lane = assignment.lanes.get(key)
     if lane is not None and _runs(dispatcher, lane, message):

@@ -182,7 +182,7 @@ class ProgressSaver:
             lowest = min(waiting)
             next_offset = min(next_offset, lowest)
             extent = extent and extent.below(lowest)
-        if waiting or assignment.chunks or (extent is None and assignment.is_extent_due):
+        if waiting or assignment.has_chunks or (extent is None and assignment.is_extent_due):
             # Never say that a record is finished where an earlier one of its key is not said to be: after a
             # crash that one alone would be handled again, behind what came after it. It may be among what
             # waits, what chunks have ended or what was left out before, so all of these wait for a look.
@@ -210,7 +210,7 @@ class ProgressSaver:
         if not is_new and last is not None and (last.next_offset, last.facts) == (next_offset, facts):
             return last
         known = self._known[place] = self._found(place, sample)
-        is_complete = not (assignment.is_extent_due or assignment.chunks)
+        is_complete = not (assignment.is_extent_due or assignment.has_chunks)
         written = encode(
             next_offset,
             facts,

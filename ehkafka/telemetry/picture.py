@@ -175,7 +175,7 @@ def _numbers(
 
 
 def _running_in_chunk(assignment: Assignment) -> int:
-    return len(assignment.chunks[0].in_flight()) if assignment.chunks else 0
+    return sum(len(chunk.in_flight()) for chunk in assignment.all_chunks())
 
 
 def _watermark(assignment: Assignment, seen: _Seen, outputs: WaitingOutputs) -> int | None:
@@ -185,8 +185,8 @@ def _watermark(assignment: Assignment, seen: _Seen, outputs: WaitingOutputs) -> 
     lowest = min(assignment.received_next, seen.least)
     if assignment.returned_from is not None:
         lowest = min(lowest, assignment.returned_from)
-    if assignment.chunks:
-        lowest = min(lowest, assignment.chunks[0].first_unfinished().offset())
+    if (chunk := assignment.first_chunk()) is not None:
+        lowest = min(lowest, chunk.first_unfinished().offset())
     return outputs.lowest(lowest)
 
 
@@ -227,8 +227,9 @@ def _oldest(
 ) -> tuple[dict[str, Any] | None, Hashable]:
     """Return the oldest unfinished record, and its key, which is yet to be described."""
     dispatcher, lane, offset = route.dispatcher, seen.lane, seen.lane_offset
-    if assignment.chunks and (first := assignment.chunks[0].first_unfinished().offset()) < offset:
-        lane, offset = _first_of(assignment.chunks[0], dispatcher), first
+    chunk = assignment.first_chunk()
+    if chunk is not None and (first := chunk.first_unfinished().offset()) < offset:
+        lane, offset = _first_of(chunk, dispatcher), first
     if (waiting := outputs.lowest(offset)) < offset:
         return outputs.oldest(route, waiting, now_s)
     if lane is None:

@@ -68,7 +68,6 @@ def _begun(assignment: Assignment, lanes: Collection[Lane]) -> Iterator[int]:
             home, message = one if assignment.shared else (assignment, one)
             if home is assignment:
                 yield message.offset()
-    if assignment.chunks:
-        chunk = assignment.chunks[0]
+    for chunk in assignment.all_chunks():
         # Those that have ended count as backlog until the whole chunk is handed in.
         yield from (message.offset() for message in islice(chunk.messages, chunk.started()))

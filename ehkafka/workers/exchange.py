@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from ehkafka.lanes.express_mode import ExpressMode
 from ehkafka.lanes.running import is_running
+from ehkafka.lanes.streams import Streams
+from ehkafka.workers.stream_watch import StreamWatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Hashable, Iterator
@@ -79,6 +81,8 @@ class Exchange:
         # was first seen and how far, when it was last seen to move and how far. Poll thread only.
         self._mode = ExpressMode()
         self._chunk_seen: tuple[Chunk | None, float, int, float, int] = (None, 0.0, 0, 0.0, 0)
+        # Poll thread only.
+        self._stream_watch = StreamWatch()
         # Where the last look for progress found the finished records, and when. Poll thread only.
         self._progress_seen = (-1, 0.0)
         # Recent cost of a record, in seconds; any worker writes it and a lost update does no harm.
@@ -180,12 +184,24 @@ class Exchange:
         known_s = self.cost_s
         self.cost_s = cost_s if cost_s < known_s else known_s + (cost_s - known_s) * 0.05
 
+    def note_workers(self, size: int) -> None:
+        """Hear how many workers there are: each is to find something ready."""
+        if (streams := self._streams) is not None:
+            streams.workers = size
+
+    @property
+    def _streams(self) -> Streams | None:
+        express = self.dispatcher.express
+        return express if isinstance(express, Streams) else None
+
     def note_work(self, spent_s: float, records: int) -> None:
         """Take what a worker spent on so many records into the mean."""
         if records:
             mean_s = spent_s / records
             share = min(1.0, records / MEAN_RECORDS) if self.mean_s else 1.0
             self.mean_s += (mean_s - self.mean_s) * share
+            if (streams := self._streams) is not None:
+                streams.note_mean(self.mean_s)
 
     def needs_s(self, work: Work, workers: int) -> float:
         """Return how long so many workers take for what a drain has to finish, as far as the past tells."""
@@ -234,7 +250,7 @@ class Exchange:
             idle = deferred if letters else dispatcher.decisions.awaited
             for assignment in dispatcher.assignments.values():
                 lanes = assignment.lanes.values()
-                if any(chunk.is_out for chunk in assignment.chunks):
+                if assignment.streams or any(chunk.is_out for chunk in assignment.chunks):
                     return False
                 if any(lane.running and lane not in idle for lane in lanes):
                     return False
@@ -303,11 +319,14 @@ class Exchange:
         chunk = None if express is None else express.out
         if chunk is not None and chunk.running:
             self._watch_chunk(chunk)
+        is_watched = chunk is not None
+        if (streams := self._streams) is not None and streams.live:
+            is_watched |= self._stream_watch.end_late(streams, self.mean_s, self._clock(), self.end_early)
         if not self.has_ready() or not (self._pace is None or self._pace.is_open):
-            return chunk is not None
+            return is_watched
         if self.cost_s >= QUICK_S or self._quick_worker is None:
             self.wake_one()
-            return chunk is not None or bool(self._idle_gates)
+            return is_watched or bool(self._idle_gates)
         if not self._progressed():
             self._quick_worker = None  # held up: whoever wakes takes over
             self.wake_one()
@@ -369,8 +388,12 @@ class Exchange:
         return len(self.dispatcher.ready)
 
     def ready_records(self, enough: int) -> int:
-        """Return how many records stand in ready lanes, counted up to `enough`. Without the lock a guess."""
-        records = 0
+        """Return how many records stand in ready lanes, or wait for streams, counted up to `enough`.
+
+        Without the lock a guess.
+        """
+        express = self.dispatcher.express
+        records = 0 if express is None or not express.records_max else express.waiting_records(enough)
         # A copy, made in one step: workers take lanes meanwhile.
         for lane in self.dispatcher.ready.copy():
             records += len(lane)
@@ -381,6 +404,12 @@ class Exchange:
     @property
     def has_chunks_to_spread(self) -> bool:
         """Whether records wait that become lanes once the ready ones are few. Without the lock a guess."""
+        express = self.dispatcher.express
+        return express is not None and not express.on and not express.records_max and express.waits
+
+    @property
+    def has_chunks_waiting(self) -> bool:
+        """Whether records wait that go to workers once the ready ones are few. Without the lock a guess."""
         express = self.dispatcher.express
         return express is not None and not express.on and express.waits
 

@@ -74,6 +74,7 @@ class ThreadWorkers:
         # and `stacks` read it without the lock. Never held while a thread is started or joined.
         self._lock = threading.Lock()
         self._threads = self._new_threads(options.size)
+        exchange.note_workers(options.size)
 
     def start(self) -> None:
         """Start all threads and wait until each has run its set-up. Raises the first set-up's error."""
@@ -94,6 +95,7 @@ class ThreadWorkers:
 
         Surplus threads leave at once when idle, else after their turn. One caller at a time.
         """
+        self._exchange.note_workers(size)
         with self._lock:
             missing = size - self._size()
             # Threads that were to leave and have not yet may stay.
@@ -282,6 +284,7 @@ class ThreadWorkers:
         exchange, run = self._exchange, self._run_express
         assert run is not None
         assert chunk.iterator is not None
+        is_stream = chunk.behind is not None
         started_s = time.perf_counter()
         ended: Lane | Chunk = chunk
         try:
@@ -294,11 +297,18 @@ class ThreadWorkers:
             self._note_times(exchange.call_times, chunk, spent_s)
         # The poll thread steals the rest of a chunk that takes long, and gives it a lane.
         if chunk.lane is None or ended is not chunk:  # else the poll thread has noted what it took
-            exchange.note_cost(spent_s / (len(chunk.messages) or 1))
-            exchange.note_work(spent_s, len(chunk.messages))
-            exchange.note_chunk(spent_s, len(chunk.messages))
+            records = len(chunk.messages)
+            exchange.note_cost(spent_s / (records or 1))
+            exchange.note_work(spent_s, records)
+            if is_stream:
+                exchange.note_lanes(spent_s / (records or 1))
+            else:
+                exchange.note_chunk(spent_s, records)
         exchange.returned.append(ended)
-        exchange.settle_chunk()
+        if is_stream:
+            exchange.settle()
+        else:
+            exchange.settle_chunk()
 
     def _note_times(self, times: CallTimes, chunk: Chunk, spent_s: float) -> None:
         """Count a chunk whole; one that ended early did so at the record that took long, or failed."""

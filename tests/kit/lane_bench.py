@@ -126,7 +126,9 @@ class LaneBench:
         counts = (dispatcher.backlog_records, dispatcher.backlog_bytes)
         parked = (dispatcher.parked_records, dispatcher.parked_bytes)
         waiting = dispatcher.holds.held or dispatcher.decisions.awaited
-        chunks = [chunk for assignment in dispatcher.assignments.values() for chunk in assignment.chunks]
+        chunks = [
+            chunk for assignment in dispatcher.assignments.values() for chunk in assignment.all_chunks()
+        ]
         return not (any(counts) or any(parked) or lanes or dispatcher.ready or waiting or chunks)
 
 

@@ -15,13 +15,27 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from ehkafka.lanes.chunk import Chunk
-from ehkafka.lanes.decision import AwaitHead, HoldHead, RetryHead, SkipHead
+from ehkafka.lanes.decision import AwaitHead, SkipHead
 from ehkafka.lanes.dispatcher import Dispatcher
 from ehkafka.lanes.holds import EVERY_KEY
 from ehkafka.lanes.order import KeyFailure, KeyReader, by_key
 from ehkafka.records import Outcome, TopicPartition
 from tests.kit.simulated.message import SimulatedMessage
-from tests.lanes.express_model import Epoch, Worker
+from tests.lanes.express_model import (
+    BEGINNING,
+    COMMANDS_IN_ONE,
+    COMMANDS_TO_ALL,
+    PARTITIONS,
+    POISON,
+    RARE,
+    RECEIVED,
+    WORKERS,
+    Epoch,
+    Worker,
+    decisions,
+    numbers,
+    users_key,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -29,25 +43,6 @@ if TYPE_CHECKING:
     from ehkafka.lanes.assignment import Assignment
     from ehkafka.lanes.decision import Decision, Ticket
     from ehkafka.lanes.lane import Lane
-
-PARTITIONS = 2
-WORKERS = 3
-COMMANDS = ["pause_key", "resume_key", "retry_key"]
-COMMANDS_IN_ONE = ["pause_key in one", "resume_key in one"]
-COMMANDS_TO_ALL = ["pause_all", "resume_all"]
-# For it, a user's order function raises.
-POISON = b"z"
-partitions = st.integers(0, PARTITIONS - 1)
-keys = st.sampled_from([b"a", b"b", b"c", b"d", POISON])
-numbers = st.integers(0, WORKERS - 1)
-decisions = st.sampled_from([RetryHead(1.0, "later"), HoldHead("poison"), SkipHead("no")])
-
-
-def users_key(message: SimulatedMessage) -> Hashable:
-    """Order as a user's function may: by an object of its own, and not every record."""
-    if message.key() == POISON:
-        raise ValueError("no key for this one")
-    return ("own", message.key())
 
 
 class ExpressHistory(RuleBasedStateMachine):
@@ -68,28 +63,25 @@ class ExpressHistory(RuleBasedStateMachine):
         # Handed in, and not settled yet.
         self.returned: list[Any] = []
 
-    @initialize(opened=st.booleans(), batch=st.lists(keys, min_size=4, max_size=8))
-    def begin_with_something(self, opened: bool, batch: list[bytes]) -> None:
-        """Most of what can go wrong needs records."""
-        self.express.on = True
+    @initialize(**BEGINNING)
+    def begin_with_something(self, opened: bool, batch: list[bytes], records_max: int, share: int) -> None:
+        """Most of what can go wrong needs records; with room for streams they are streams."""
+        self.express.on = not records_max
+        self.express.records_max = records_max
+        self.express.workers = share
         for partition in range(PARTITIONS):
             self.assign(partition, opened=opened or partition == 0)
             self.receive(partition, batch, hole=0, size=1, old=0)
 
     # What the poll thread does.
 
-    @rule(
-        what=st.sampled_from(
-            ["turn", "assign", "open", "drain", "end", "time", *COMMANDS, *COMMANDS_IN_ONE, *COMMANDS_TO_ALL]
-        ),
-        partition=partitions,
-        key=keys,
-        flag=st.booleans(),
-    )
+    @rule(**RARE)
     def do_something_rare(self, what: str, partition: int, key: bytes, flag: bool) -> None:
         """One rule for all of it, so that workers have more turns."""
         if what == "turn":
             self.express.on = flag
+        elif what == "streams":
+            self.express.on, self.express.records_max = False, 3 if flag else 0
         elif what == "assign":
             self.assign(partition, flag)
         elif what == "open":
@@ -118,13 +110,7 @@ class ExpressHistory(RuleBasedStateMachine):
         assignment = self.dispatcher.assign(TopicPartition("t", partition), self.number, opened=opened)
         self.epochs[partition] = Epoch(assignment)
 
-    @rule(
-        partition=partitions,
-        batch=st.lists(keys, min_size=1, max_size=6),
-        hole=st.sampled_from([0, 0, 2]),
-        size=st.integers(1, 3),
-        old=st.sampled_from([0, 0, 0, 1]),
-    )
+    @rule(**RECEIVED)
     def receive(self, partition: int, batch: list[bytes], hole: int, size: int, old: int) -> None:
         """Receive a batch, of which the first records may be too old to be handled."""
         epoch = self.epochs.get(partition)
@@ -158,7 +144,7 @@ class ExpressHistory(RuleBasedStateMachine):
         """End the chunk that is out, wherever its worker is, or one that somebody has ended already."""
         chunks = [worker.one for worker in self.workers if isinstance(worker.one, Chunk)]
         for chunk in chunks:
-            if late or chunk is self.express.out:
+            if late or chunk is self.express.out or chunk in self.express.live:
                 self.dispatcher.end_early(chunk)
 
     def drain(self, partition: int, *, below_started: bool) -> None:
@@ -374,9 +360,11 @@ class ExpressHistory(RuleBasedStateMachine):
             for lane in epoch.assignment.lanes.values():
                 if not isinstance(lane.key, KeyFailure):
                     assert {lane.key} == {self.lane_key(m.key()) for m in lane.messages()} or not len(lane)
-            for chunk in epoch.assignment.chunks:
+            for chunk in epoch.assignment.all_chunks():
                 if chunk.keys is not None and not chunk.needs_lanes:
                     assert chunk.keys == [self.lane_key(m.key()) for m in chunk.messages]  # type: ignore[arg-type]
+            owners = {key: s for s in epoch.assignment.streams for key in s.keys or ()}
+            assert owners == epoch.assignment.owners
 
     def is_quiet(self) -> bool:
         """Whether no worker has anything, and nothing is handed in."""
@@ -418,11 +406,13 @@ class ExpressHistory(RuleBasedStateMachine):
             if epoch.assignment.halted:
                 self.dispatcher.end(epoch.assignment)  # until then what failed keeps its key
             assert not epoch.assignment.lanes
-            assert not epoch.assignment.chunks
+            assert not epoch.assignment.has_chunks
+            assert not epoch.assignment.owners
             assert (epoch.assignment.backlog_records, epoch.assignment.backlog_bytes) == (0, 0)
         assert (self.dispatcher.backlog_records, self.dispatcher.backlog_bytes) == (0, 0)
         assert (self.dispatcher.parked_records, self.dispatcher.parked_bytes) == (0, 0)
         assert self.express.out is None
+        assert not self.express.live
 
 
 class UsersExpressHistory(ExpressHistory):

@@ -8,29 +8,44 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulation.mutants import by_hand, chunks, drains, flow, lanes, late, positions, progress, slices
+from tests.simulation.mutants import (
+    by_hand,
+    chunks,
+    drains,
+    flow,
+    lanes,
+    late,
+    positions,
+    progress,
+    slices,
+    streams,
+)
 from tests.simulation.mutants.mutant import (
     Mutant,
     a_batch_seed_is_red,
     a_late_seed_is_red,
     a_saving_seed_is_red,
     a_saving_seed_with_chunks_is_red,
+    a_saving_seed_with_streams_is_red,
     a_seed_is_red,
+    a_stream_seed_is_red,
     an_express_seed_is_red,
 )
 
-ROOMS = (by_hand, chunks, drains, flow, lanes, late, positions, progress, slices)
+ROOMS = (by_hand, chunks, drains, flow, lanes, late, positions, progress, slices, streams)
 MUTANTS: list[Mutant] = [mutant for room in ROOMS for mutant in room.MUTANTS]
 SEEDS = {
     a_seed_is_red,
     a_batch_seed_is_red,
     an_express_seed_is_red,
     a_late_seed_is_red,
+    a_stream_seed_is_red,
     a_saving_seed_is_red,
     a_saving_seed_with_chunks_is_red,
+    a_saving_seed_with_streams_is_red,
 }
 # None is dropped: a guard that moved takes its mutant along.
-MUTANTS_MIN = 155
+MUTANTS_MIN = 172
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=str)

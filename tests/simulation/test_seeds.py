@@ -14,12 +14,13 @@ import pytest
 from ehkafka.lanes.chunk import Chunk
 from ehkafka.lanes.express import Express
 from ehkafka.lanes.slices import Slices
+from ehkafka.lanes.streams import Streams
 from ehkafka.workers.batches.plan import BatchPlan
 from tests.kit.simulated.plan import SimulationPlan
 from tests.kit.simulated.simulator import SimulationReport, simulate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Hashable, Iterable
 
     from ehkafka.lanes.assignment import Assignment
     from ehkafka.lanes.lane import Lane
@@ -29,6 +30,7 @@ SEEDS = int(os.environ.get("EHKAFKA_SIMULATION_SEEDS", "120"))
 SEEDS_WITH_CHUNKS = int(os.environ.get("EHKAFKA_SIMULATION_SEEDS_WITH_CHUNKS", "40"))
 SEEDS_WITH_BATCHES = int(os.environ.get("EHKAFKA_SIMULATION_SEEDS_WITH_BATCHES", "300"))
 SEEDS_WITH_LATE_LANES = int(os.environ.get("EHKAFKA_SIMULATION_SEEDS_WITH_LATE_LANES", "300"))
+SEEDS_WITH_STREAMS = int(os.environ.get("EHKAFKA_SIMULATION_SEEDS_WITH_STREAMS", "300"))
 AT_ONCE = 20
 
 
@@ -96,6 +98,14 @@ def test_no_seed_with_late_lanes_breaks_a_promise(first: int) -> None:
         assert report.ok, report.report()
 
 
+@pytest.mark.parametrize("first", range(0, SEEDS_WITH_STREAMS, 5 * AT_ONCE))
+def test_no_seed_with_streams_breaks_a_promise(first: int) -> None:
+    """Streams side by side, ended early or whole; keys that come up again while one has them."""
+    for seed in range(first, min(first + 5 * AT_ONCE, SEEDS_WITH_STREAMS)):
+        report = simulate(seed, plan=SimulationPlan.drawn_with_streams(seed))
+        assert report.ok, report.report()
+
+
 def test_a_seed_replays_exactly() -> None:
     """The command that a failing seed prints shows the same run."""
     assert _outline(simulate(3, trace=True)) == _outline(simulate(3, trace=True))
@@ -139,6 +149,36 @@ def test_the_seeds_with_chunks_see_what_they_are_meant_to_see(monkeypatch: pytes
         assert simulate(seed, plan=SimulationPlan.drawn_with_chunks(seed)).ok
     assert min(seen[what] for what in ("run to the end", "ended early", "spread")) > 20, seen
     assert seen["ended before the first"] > 0, seen
+
+
+def test_the_seeds_with_streams_see_what_they_are_meant_to_see(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Streams side by side, to their end and ended early, with lanes behind them, and keys taken over."""
+    seen: Counter[str] = Counter()
+    end_stream, ready_behind, has_finished = Streams._end_stream, Streams._ready_behind, Chunk.has_finished
+
+    def count_ended(streams: Streams, stream: Chunk) -> None:
+        seen["side by side"] += len(stream.assignment.streams) > 1
+        seen["run to the end"] += stream.started() == len(stream) > 1
+        end_stream(streams, stream)
+
+    def count_behind(streams: Streams, stream: Chunk) -> None:
+        seen["ended early"] += stream.lane is not None
+        seen["behind a stream"] += len(stream.behind or ())
+        ready_behind(streams, stream)
+
+    def count_finished(chunk: Chunk, key: Hashable) -> bool:
+        finished = has_finished(chunk, key)
+        seen["taken over" if finished else "met"] += 1
+        return finished
+
+    monkeypatch.setattr(Streams, "_end_stream", count_ended)
+    monkeypatch.setattr(Streams, "_ready_behind", count_behind)
+    monkeypatch.setattr(Chunk, "has_finished", count_finished)
+    for seed in range(20):
+        assert simulate(seed, plan=SimulationPlan.drawn_with_streams(seed)).ok
+    kinds = ("side by side", "run to the end", "ended early", "behind a stream", "met")
+    assert min(seen[kind] for kind in kinds) > 20, seen
+    assert seen["taken over"] > 0, seen
 
 
 def test_a_plan_is_drawn_from_its_seed_alone() -> None:

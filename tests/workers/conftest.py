@@ -36,13 +36,23 @@ class Pool:
     """Workers on one dispatcher, and a handler that notices overlaps, swaps and repeats."""
 
     def __init__(
-        self, workers: int, work: Callable[[Lane], None] | None = None, *, express: bool = False
+        self,
+        workers: int,
+        work: Callable[[Lane], None] | None = None,
+        *,
+        express: bool = False,
+        stream_records_max: int = 0,
     ) -> None:
-        """With `express`, records go in chunks until somebody turns `dispatcher.express.on` off."""
+        """With `express`, records go in chunks until somebody turns `dispatcher.express.on` off.
+
+        With `stream_records_max` chunks are streams of so many records.
+        """
         self.dispatcher = Dispatcher()
         self.exchange = Exchange(self.dispatcher, time.monotonic)
-        if express:
-            self.dispatcher.use_express(KeyReader()).on = True
+        if express or stream_records_max:
+            streams = self.dispatcher.use_express(KeyReader())
+            streams.on, streams.records_max = express, stream_records_max
+            streams.note_mean = streams._judge = lambda *_: None  # type: ignore[method-assign]
             self.exchange.note_chunk = self.exchange.note_lanes = lambda *_: None  # type: ignore[method-assign]
         self.work = work
         self.wrong: deque[str] = deque()
@@ -66,7 +76,7 @@ class Pool:
                 on_death=lambda error: self.wrong.append(f"a worker died: {error!r}"),
             ),
             invoke=self._invoke,
-            run_chunk=self._run_chunk if express else None,
+            run_chunk=self._run_chunk,
         )
         self.workers.start()
 

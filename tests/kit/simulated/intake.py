@@ -42,6 +42,7 @@ class SimulatedIntake:
     lanes_at_hand = Exchange.lanes_at_hand
     takes_all = Exchange.takes_all
     has_chunks_to_spread = Exchange.has_chunks_to_spread
+    has_chunks_waiting = Exchange.has_chunks_waiting
 
     def __init__(self, member: SimulatedMember) -> None:
         plan = member.world.plan

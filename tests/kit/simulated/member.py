@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from ehkafka.lanes.express import Express
     from ehkafka.lanes.lane import Lane
     from ehkafka.lanes.late import LateLanes
+    from ehkafka.lanes.streams import Streams
     from ehkafka.records import Message, TopicPartition
     from tests.kit.simulated.simulator import Simulation
 
@@ -80,13 +81,16 @@ class SimulatedMember:
         # Its chunks where records get their lanes late, and lanes of those that no worker has yet.
         self.late: LateLanes | None = None
         self.taken: list[Lane] = []
+        self.streams: Streams | None = None
         if plan.late_lanes:
             self.late = self.dispatcher.use_late_lanes(self.reader)
         elif plan.express and plan.scope == "partition":
             if plan.batches:
                 express: Express = self.dispatcher.use_slices(self.reader, plan.batch_records_max)
             else:
-                express = self.dispatcher.use_express(self.reader)
+                express = self.streams = self.dispatcher.use_express(self.reader)
+                self.streams.records_max = plan.stream_records_max
+                self.streams.workers = 1 + world.rng.randrange(plan.workers)
             express.on = world.rng.random() < 0.5
         self.intake = SimulatedIntake(self) if self.late is None else LateIntake(self)
         self.flow = self.intake.flow
@@ -274,19 +278,27 @@ class SimulatedMember:
             with self.locked() as dispatcher:
                 dispatcher.holds.unpark_due(now_s)
         if self.dispatcher.express is not None and self.late is None:
-            self._watch_chunk(self.dispatcher.express)
+            self._watch_chunks(self.dispatcher.express)
         self.wake_workers()
 
-    def _watch_chunk(self, express: Express) -> None:
-        rng, plan, chunk = self.world.rng, self.world.plan, express.out
+    def _chunks_out(self, express: Express) -> list[Chunk]:
+        """Return what may be ended early."""
         if self.batches is not None:
-            chunk = next(iter(self.batches.due.taken_s), None)
+            return list(self.batches.due.taken_s)[:1]
+        return [*([] if express.out is None else [express.out]), *(self.streams.live if self.streams else ())]
+
+    def _watch_chunks(self, express: Express) -> None:
+        rng, plan = self.world.rng, self.world.plan
         if rng.random() < plan.flip_share:
             express.on = not express.on
-        if chunk is not None and chunk.started() and rng.random() < plan.steal_share:
-            with self.locked() as dispatcher:
-                self.world.note(self.name, "ends the chunk early")
-                dispatcher.end_early(chunk)
+            if self.streams is not None and plan.stream_records_max:
+                self.streams.records_max = rng.choice([0, plan.stream_records_max])
+                self.streams.workers = 1 + rng.randrange(plan.workers)
+        for chunk in self._chunks_out(express):
+            if chunk.started() and rng.random() < plan.steal_share:
+                with self.locked() as dispatcher:
+                    self.world.note(self.name, "ends a chunk early")
+                    dispatcher.end_early(chunk)
 
     def _consume(self) -> None:
         wanted = self.pressure.wanted(self.intake.as_client)

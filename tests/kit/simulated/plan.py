@@ -60,6 +60,8 @@ class SimulationPlan:
     batch_wait_s: float = 0.1
     # Chunks' records get their lanes as workers take them.
     late_lanes: bool = False
+    # Of so many records are the streams that chunks are made of while express is off; 0: none.
+    stream_records_max: int = 0
     # Keys come from a user's function, which is asked once a record.
     user_keys: bool = False
     flip_share: float = 0.0
@@ -117,7 +119,15 @@ class SimulationPlan:
     @classmethod
     def drawn_with_chunks(cls, seed: int) -> SimulationPlan:
         """Return the same plan with chunks, whether the seed drew them or not."""
-        return replace(cls.drawn(seed), express=True, scope="partition")
+        return replace(cls.drawn(seed), express=True, scope="partition", stream_records_max=0)
+
+    @classmethod
+    def drawn_with_streams(cls, seed: int) -> SimulationPlan:
+        """Return the same plan with streams."""
+        plan = cls.drawn(seed)
+        return replace(
+            plan, express=True, scope="partition", stream_records_max=plan.stream_records_max or 1 + seed % 5
+        )
 
     @classmethod
     def drawn_with_batches(cls, seed: int) -> SimulationPlan:
@@ -166,6 +176,7 @@ def _express(seed: int) -> dict[str, object]:
         "flip_share": rng.choice([0.0, 0.02, 0.3]),
         "steal_share": rng.choice([0.0, 0.1, 0.9]),
         "user_keys": rng.random() < 0.3,
+        "stream_records_max": rng.choice([0, 2, 4]),
     }
 
 

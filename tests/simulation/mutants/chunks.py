@@ -10,6 +10,7 @@ from ehkafka.lanes.cuts import Cuts
 from ehkafka.lanes.dispatcher import Dispatcher
 from ehkafka.lanes.express import Express
 from ehkafka.lanes.holds import Holds
+from ehkafka.lanes.streams import Streams
 from tests.kit.lane_bench import LaneBench
 
 if TYPE_CHECKING:
@@ -213,8 +214,8 @@ MUTANTS = [
     ),
     Mutant(
         "two chunks are out",
-        Express.go_on,
-        "(self.out is None if on else len(ready) < self.ready_lanes_min)",
+        Streams._has_room,
+        "self.out is None",
         "True",
         _two_chunks_are_in_line,
     ),
@@ -304,8 +305,8 @@ MUTANTS = [
     ),
     Mutant(
         "a chunk has records whose order_by failed",
-        Express.go_on,
-        "assignment.chunks[0].needs_lanes or ",
+        Streams.go_on,
+        " or assignment.chunks[0].needs_lanes",
         "",
         _a_chunk_runs_a_record_without_a_key,
     ),

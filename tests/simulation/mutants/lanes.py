@@ -229,7 +229,7 @@ MUTANTS = [
     Mutant(
         "a pause is not honoured for new records",
         Dispatcher.spread,
-        " or self.holds.held or self.holds.paused_keys",
+        "or holds.paused_keys",
         "",
         _a_new_record_of_a_paused_key_runs,
     ),

@@ -45,6 +45,12 @@ def a_late_seed_is_red() -> bool:
     return any(not simulate(plan.seed, plan=plan).ok for plan in plans)
 
 
+def a_stream_seed_is_red() -> bool:
+    """Run seeds with streams until one notices something."""
+    plans = (SimulationPlan.drawn_with_streams(seed) for seed in range(SEEDS_MAX))
+    return any(not simulate(plan.seed, plan=plan).ok for plan in plans)
+
+
 def a_saving_seed_is_red() -> bool:
     """Run seeds with lanes that save what is finished above the commit."""
     return _is_red_with(express=False, saves_ranges=True)
@@ -52,7 +58,12 @@ def a_saving_seed_is_red() -> bool:
 
 def a_saving_seed_with_chunks_is_red() -> bool:
     """Run seeds with chunks that save what is finished above the commit."""
-    return _is_red_with(express=True, saves_ranges=True, scope="partition")
+    return _is_red_with(express=True, saves_ranges=True, scope="partition", stream_records_max=0)
+
+
+def a_saving_seed_with_streams_is_red() -> bool:
+    """The same with streams."""
+    return _is_red_with(express=True, saves_ranges=True, scope="partition", stream_records_max=4)
 
 
 def _is_red_with(**changes: Any) -> bool:

@@ -1,0 +1,232 @@
+"""Streams: chunks for handlers that wait or compute for a while, one for each worker at the same time.
+
+Pure; the caller has the lock, but where it says otherwise. A stream is a chunk whose keys are known, each its
+own while it is out: `Assignment.owners` says which stream has a key. A record of such a key that comes up
+meanwhile gets a lane, which stands *behind* that stream and becomes ready when the stream has ended. So a
+worker runs a few records one after another and reports them once, and a lane is made only where a key needs
+one.
+
+A key's unfinished records stand in one stream, and then in one lane behind it, or in a lane alone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from ehkafka.headers.size import size_of, sizes_of
+from ehkafka.lanes.chunk import Chunk
+from ehkafka.lanes.express import Express
+from ehkafka.lanes.lane import Lane
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable
+
+    from ehkafka.lanes.assignment import Assignment
+    from ehkafka.lanes.dispatcher import Dispatcher
+    from ehkafka.lanes.order import KeyReader
+    from ehkafka.records import Message
+
+# Streams that stand ready beside what runs, for each worker: who ends one finds the next without a wait, and
+# no more keys than that are taken.
+READY_SHARE = 0.25
+# What a stream's records take together, about: its worker is back after that.
+STREAM_S = 24e-3
+RECORDS_MIN, RECORDS_MAX = 8, 64
+# Streams spare what a lane costs each record. That tells where all workers together end a record in less than
+# the first; of slower ones a stream of a few would keep its last for too long.
+QUICK_S = 120e-6
+SLOW_S = 8e-3
+# Once they are there, both may be so much slower.
+SLACK = 1.5
+# Where of so many records more than this share met their key elsewhere, there are too few keys: no streams
+# are made then for that many records, at least and at most.
+LOOKED_AT = 500
+CROWDED_SHARE = 0.3
+PAUSE_MIN, PAUSE_MAX = 2_000, 64_000
+# Fewer records than this for each worker give each its own: a stream would keep them from workers that wait.
+ENOUGH_RECORDS = 2
+
+
+class Streams(Express):
+    """Express for threads: one chunk at a time for quick handlers, streams for slower ones, lanes else."""
+
+    def __init__(self, dispatcher: Dispatcher, reader: KeyReader) -> None:
+        super().__init__(dispatcher, reader)
+        # How many workers there are. Written by any thread without the lock, as `records_max` is; each
+        # decision reads them once.
+        self.workers = 1
+        # Records looked at for streams since the last judgement; those that met their key elsewhere. Until
+        # when no streams are made, as the dispatcher counts what it received; for how many records next time.
+        self._looked_at = self._met = 0
+        self._not_before = 0
+        self._pause_records = PAUSE_MIN
+        # Those in line or with a worker, of all assignments. Copied in one step, so read without the lock.
+        self.live: dict[Chunk, None] = {}
+
+    def note_mean(self, mean_s: float) -> None:
+        """Hear how long a record takes a worker. Any thread, without the lock."""
+        slack = SLACK if self.records_max else 1.0
+        if 0 < mean_s < SLOW_S * slack and mean_s < QUICK_S * slack * self.workers:
+            self.records_max = max(RECORDS_MIN, min(RECORDS_MAX, int(STREAM_S / mean_s)))
+        else:
+            self.records_max = 0
+
+    def takes(self, assignment: Assignment) -> bool:
+        """Tell whether records received now become a chunk. Without the lock it is only a hint."""
+        return super().takes(assignment) or (self.records_max > 0 and not self.needs_lanes(assignment))
+
+    def go_on(self) -> None:
+        """Put the next chunk or streams in line, or spread what waits."""
+        # Read once: workers may change them between two looks.
+        on, records_max = self.on, self._affordable()
+        turns = self._turns
+        while turns and self._has_room(on=on, records_max=records_max):
+            assignment = turns.popleft()
+            if self.needs_lanes(assignment) or assignment.chunks[0].needs_lanes:
+                self._spread_first(assignment)
+            elif on:
+                # Nobody reads the keys of a chunk: it goes out when those of all streams are free. The last
+                # stream's end puts the assignment in line.
+                if assignment.streams:
+                    continue
+                self._line_up(assignment)
+            elif records_max:
+                self._put_in_line(assignment, records_max)
+            else:
+                self._spread_first(assignment)
+            if assignment.chunks and not assignment.chunks[0].is_out:
+                turns.append(assignment)
+
+    def _affordable(self) -> int:
+        """Return how many records a stream may have now: each worker is to find one."""
+        records_max = self.records_max
+        if not records_max or self._dispatcher.received_records < self._not_before:
+            return 0
+        share = self._dispatcher.backlog_records // (ENOUGH_RECORDS * self.workers)
+        return 0 if share < 1 else min(records_max, share)
+
+    def _has_room(self, *, on: bool, records_max: int) -> bool:
+        if on:
+            return self.out is None
+        ready = len(self._dispatcher.ready)
+        return ready <= READY_SHARE * self.workers if records_max else ready < self.ready_lanes_min
+
+    def _put_in_line(self, assignment: Assignment, records_max: int) -> None:
+        """Make a stream of an assignment's first records, but for those whose keys run or wait elsewhere."""
+        chunk = self._take_first(assignment, records_max)
+        stream = Chunk(assignment, [], 0, [])
+        stream.behind = []
+        lanes, owners, holds = assignment.lanes, assignment.owners, self._dispatcher.holds
+        messages, keys = stream.messages, cast("list[Hashable]", stream.keys)
+        for key, message, size in zip(
+            self.keys_of(chunk), chunk.messages, sizes_of(chunk.messages), strict=True
+        ):
+            if (lane := lanes.get(key)) is not None:
+                lane.append(message)
+                if lane in holds.held:
+                    holds.park(assignment, 1, size)
+            elif (owner := owners.setdefault(key, stream)) is stream or owner.has_finished(key):
+                owners[key] = stream
+                messages.append(message)
+                keys.append(key)
+                stream.size += size
+            else:
+                lanes[key] = lane = Lane(key, assignment, message, size)
+                cast("list[Lane]", owner.behind).append(lane)
+        self._judge(len(chunk.messages), len(messages))
+        if messages:
+            stream.line_up()
+            stream.is_out = True
+            assignment.streams[stream] = self.live[stream] = None
+            self._dispatcher.ready.append(cast("Lane", stream))
+
+    def _judge(self, looked_at: int, taken: int) -> None:
+        """Leave streams for a while where most records get a lane anyway."""
+        self._looked_at += looked_at
+        self._met += looked_at - taken
+        if self._looked_at < LOOKED_AT:
+            return
+        if self._met > CROWDED_SHARE * self._looked_at:
+            self._not_before = self._dispatcher.received_records + self._pause_records
+            self._pause_records = min(2 * self._pause_records, PAUSE_MAX)
+        else:
+            self._pause_records = PAUSE_MIN
+        self._looked_at = self._met = 0
+
+    def _take_first(self, assignment: Assignment, records: int) -> Chunk:
+        """Take an assignment's first records away from those that wait, at most so many."""
+        chunk = assignment.chunks[0]
+        if len(chunk.messages) <= records:
+            return assignment.chunks.popleft()
+        return chunk.take_first(records)
+
+    def settle(self, returned: Iterable[Lane | Chunk]) -> list[Lane]:
+        """Take chunks back from their workers, which have run them to the end; return what are lanes."""
+        others = []
+        for one in returned:
+            if isinstance(one, Chunk) and one in one.assignment.streams:
+                self._count_finished(one.assignment, len(one.messages), one.size)
+                self._end_stream(one)
+                self._ready_behind(one)
+            else:
+                others.append(one)
+        return super().settle(others)
+
+    def end_early(self, chunk: Chunk) -> Lane | None:
+        """End a chunk after the record that runs, see `Express`; what a stream has left gets lanes."""
+        if chunk not in chunk.assignment.streams:
+            return super().end_early(chunk)
+        # First of all, see `Express.end_early`.
+        rest = chunk.take_rest()
+        self._end_stream(chunk)
+        keys = cast("list[Hashable]", chunk.keys)
+        started = len(chunk.messages)
+        # Back to front: each goes before those of its key that wait already.
+        for key, message in zip(reversed(keys[started:]), reversed(rest), strict=True):
+            self._put_first(chunk, key, message)
+        if started:
+            chunk.lanes = [lane] = self._busy_lanes(chunk)
+            self._count_finished(chunk.assignment, started - 1, chunk.size - lane.head_bytes)
+        self._ready_behind(chunk)
+        return chunk.lane
+
+    def _put_first(self, stream: Chunk, key: Hashable, message: Message) -> None:
+        lanes = stream.assignment.lanes
+        size = size_of(message)
+        if (lane := lanes.get(key)) is None:
+            lanes[key] = lane = Lane(key, stream.assignment, message, size)
+            cast("list[Lane]", stream.behind).append(lane)
+        else:
+            lane.put_first(message, size)
+
+    def _end_stream(self, stream: Chunk) -> None:
+        """Let its keys go."""
+        assignment = stream.assignment
+        del assignment.streams[stream], self.live[stream]
+        stream.is_out = False
+        owners = assignment.owners
+        for key in cast("list[Hashable]", stream.keys):
+            # Some come twice, and another stream may have taken one over.
+            if owners.get(key) is stream:
+                del owners[key]
+        # See `go_on`: it was left out while streams had its keys.
+        if assignment.chunks and not assignment.streams and assignment not in self._turns:
+            self._turns.append(assignment)
+
+    def _ready_behind(self, stream: Chunk) -> None:
+        """Ready the lanes that waited for a stream's end, but the one that its worker has now."""
+        ready = self._dispatcher.ready
+        for lane in cast("list[Lane]", stream.behind):
+            if lane is stream.lane:
+                continue
+            if stream.assignment.halted:
+                # How far its drain goes is not known yet: who takes the lane looks before it starts anything.
+                ready.append(lane)
+            else:
+                self._dispatcher.make_ready(lane)
+
+    def halt(self, assignment: Assignment) -> None:
+        """Let no more than the records that run now start of an assignment's chunks."""
+        super().halt(assignment)
+        for stream in list(assignment.streams):
+            self.end_early(stream)
