@@ -113,6 +113,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.flaky(reruns=reruns, rerun_except=FACT))
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Let a run that hands out whole files begin with the long ones, and start Spark once."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from tests.kit.schedule import LongFirst  # noqa: PLC0415 - needs pytest-xdist
+
+    return LongFirst(config, log)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def no_cloud_identity() -> Iterator[None]:
     """Keep azure-identity from probing the metadata address of the machine that runs the tests."""
