@@ -17,6 +17,8 @@ PROCESSES_MAX = 8
 # Tests start hundreds of Python programs: none compiles again what another has, on machines either that let
 # no program write beside the sources.
 COMPILED = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(ROOT / ".venv" / "bytecode")}
+# Where the linters' run leaves what it knows; nobody writes there once it has ended.
+MYPY_CACHE = ROOT / ".mypy_cache"
 # The engine's core, its contract on the embedded broker, and the drop-in.
 QUICK = {
     "aio",
@@ -90,13 +92,14 @@ def compile_tests() -> None:
     subprocess.run(command, cwd=ROOT, env={**os.environ, **COMPILED}, check=False, stdout=subprocess.DEVNULL)
 
 
-def pytest(*arguments: str, each_core: int = 2, **environment: str) -> int:
+def pytest(*arguments: str, each_core: int = 2, dist: str = "worksteal", **environment: str) -> int:
     """Run the tests, in so many processes for each core (`-n 0`: in one); return pytest's code.
 
-    They mostly wait: for brokers, for limits of time, for programs that they have started.
+    They mostly wait: for brokers, for limits of time, for programs that they have started. `dist` says how
+    they are handed out: "loadfile" starts the fewest servers (`tests/kit/schedule.py`).
     """
     processes = str(min(each_core * (os.cpu_count() or 1), PROCESSES_MAX))
-    return run("pytest", "-n", processes, "--dist", "worksteal", *arguments, **COMPILED, **environment)
+    return run("pytest", "-n", processes, "--dist", dist, *arguments, **COMPILED, **environment)
 
 
 def quick_rooms() -> tuple[list[str], str]:

@@ -113,6 +113,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.flaky(reruns=reruns, rerun_except=FACT))
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Let a run that hands out whole files begin with the long ones, and start Spark once."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from tests.kit.schedule import LongFirst  # noqa: PLC0415 - needs pytest-xdist
+
+    return LongFirst(config, log)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def no_cloud_identity() -> Iterator[None]:
     """Keep azure-identity from probing the metadata address of the machine that runs the tests."""
@@ -154,24 +164,10 @@ def express() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def kafka(without_broker: Callable[[EhkafkaError], NoReturn]) -> Iterator[KafkaBroker]:
-    """Return a running Apache Kafka broker, shared by the session: use topics and groups of your own."""
-    from ehkafka.testing.kafka.broker import KafkaBroker  # noqa: PLC0415 - only when a test asks for it
-
-    broker = KafkaBroker()
-    try:
-        broker.start()
-    except EhkafkaError as error:
-        without_broker(error)
-    yield broker
-    broker.stop()
-
-
-@pytest.fixture(scope="session")
-def _far_kafka(
+def _kafka(
     without_broker: Callable[[EhkafkaError], NoReturn],
 ) -> Iterator[tuple[KafkaBroker, CommitThrottle]]:
-    from ehkafka.testing.faults.commit_throttle import CommitThrottle  # noqa: PLC0415 - see above
+    from ehkafka.testing.faults.commit_throttle import CommitThrottle  # noqa: PLC0415 - when a test asks
     from ehkafka.testing.kafka.broker import KafkaBroker  # noqa: PLC0415
     from ehkafka.testing.kafka.properties import Listener  # noqa: PLC0415
 
@@ -189,17 +185,23 @@ def _far_kafka(
         broker.stop()
 
 
+@pytest.fixture(scope="session")
+def kafka(_kafka: tuple[KafkaBroker, CommitThrottle]) -> KafkaBroker:
+    """Return a running Apache Kafka broker, shared by the session: use topics and groups of your own."""
+    return _kafka[0]
+
+
 @pytest.fixture
 def far_kafka(
-    _far_kafka: tuple[KafkaBroker, CommitThrottle],
+    _kafka: tuple[KafkaBroker, CommitThrottle],
 ) -> Iterator[tuple[KafkaBroker, CommitThrottle]]:
-    """Return a broker shared by the session, and the proxy through which `proxy.address` reaches it.
+    """Return the broker of `kafka`, and the proxy through which `proxy.address` reaches it.
 
     The broker's plaintext listener goes past the proxy. The network is good again after each test.
     """
     from ehkafka.testing.faults.commit_throttle import CommitPolicy  # noqa: PLC0415 - see above
 
-    broker, proxy = _far_kafka
+    broker, proxy = _kafka
     proxy.requests.clear()
     yield broker, proxy
     proxy.heal()

@@ -5,11 +5,16 @@ from __future__ import annotations
 import ast
 import re
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 import ehkafka
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 PACKAGE = Path(ehkafka.__file__).parent
 TESTS = Path(__file__).parents[1]
@@ -192,15 +197,33 @@ PUBLIC = (
 )
 
 
-def _modules() -> dict[str, ast.Module]:
-    found = {}
-    for path in sorted(PACKAGE.rglob("*.py")):
-        name = ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix("__init__").rstrip(".")
-        found[name] = ast.parse(path.read_text(), str(path))
-    return found
+class Modules(Mapping[str, ast.Module]):
+    """Our modules by name, each parsed once a test asks for it: who only collects tests needs the names."""
+
+    def __init__(self) -> None:
+        self._paths = {}
+        for path in sorted(PACKAGE.rglob("*.py")):
+            name = ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
+            self._paths[name.removesuffix("__init__").rstrip(".")] = path
+        self._trees: dict[str, ast.Module] = {}
+
+    def __getitem__(self, name: str) -> ast.Module:
+        if name not in self._trees:
+            path = self._paths[name]
+            self._trees[name] = ast.parse(path.read_text(), str(path))
+        return self._trees[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._paths
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._paths)
+
+    def __len__(self) -> int:
+        return len(self._paths)
 
 
-MODULES = _modules()
+MODULES = Modules()
 
 
 def _room(module: str) -> int:

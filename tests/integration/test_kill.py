@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.broker
 
 KILLS = 20
-RATE = 1000.0
+RATE = 500.0
 COMMIT_S = 0.25
 # Between a member's assignment and its death: some die before their first commit, most after it.
 LIFE_S = (0.0, 1.0)

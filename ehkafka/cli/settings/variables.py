@@ -41,6 +41,7 @@ _OTHERS = {
         "FUZZ_SEEDS",
         "LONG",
         "MAVEN_URL",
+        "MYPY_CACHE",
         "NO_BROWSER",
         "OLDER_PYSPARK",
         "PICTURES",

@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 Profile = Literal["test", "bench"]
 
 JAVA_FLAGS: Final[Mapping[Profile, tuple[str, ...]]] = {
-    # Up in 3 s and about 300 MB resident; the optimising compiler would not pay within one test.
-    "test": ("-Xmx384m", "-XX:TieredStopAtLevel=1"),
+    # Up in 3 s and about 300 MB resident; within one test neither the optimising compiler pays nor a
+    # collector with threads of its own.
+    "test": ("-Xmx384m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"),
     # A heap that never grows during a measurement, and the whole just-in-time compiler.
     "bench": ("-Xms1g", "-Xmx1g"),
 }
