@@ -17,7 +17,7 @@ from ehkafka.lanes.order import KeyFailure, by_key
 from ehkafka.lanes.received import Received
 from ehkafka.lanes.user_keys import users_key
 from ehkafka.records import Record, sending_type
-from ehkafka.recovery.unrun import must_have_run
+from ehkafka.recovery.unrun import must_return_nothing
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -74,7 +74,7 @@ class HandlerCall:
 
         def call(message: Message, attempt: int) -> None:
             if (result := handler(make_record(message, attempt))) is not None:
-                must_have_run(result)
+                must_return_nothing(result)
 
         return call
 
@@ -97,11 +97,11 @@ def _for_function(
 
     def call(lane: Lane) -> None:
         if (result := handler(make_record(lane.head, lane.attempts + 1))) is not None:  # type: ignore[arg-type]
-            must_have_run(result)
+            must_return_nothing(result)
 
     def call_raw(lane: Lane) -> None:
         lane.received = Received.of(lane.head)
-        must_have_run(handler(lane.head))
+        must_return_nothing(handler(lane.head))
 
     return call_raw if spec.raw else call
 
@@ -112,7 +112,7 @@ def _for_class(
     def process(lane: Lane) -> None:
         function = spec.of_record(lane.assignment.context.process)  # type: ignore[attr-defined]
         handler = with_middleware(taking(function, outlet), middleware)
-        must_have_run(handler(_given(lane, make_record, raw=spec.raw)))
+        must_return_nothing(handler(_given(lane, make_record, raw=spec.raw)))
 
     return process
 
@@ -127,7 +127,7 @@ def _given(lane: Lane, make_record: type[Record], *, raw: bool) -> Any:
 
 def _really_run(handler: Callable[[Any], object]) -> Callable[[Any], object]:
     def run(record: Any) -> object:
-        must_have_run(result := handler(record))
+        must_return_nothing(result := handler(record))
         return result
 
     return run
@@ -270,7 +270,7 @@ def _for_class_async(
 
 def _really_run_async(handler: Callable[[Any], Awaitable[object]]) -> Callable[[Any], object]:
     async def run(record: Any) -> object:
-        must_have_run(result := await handler(record))
+        must_return_nothing(result := await handler(record))
         return result
 
     return run
@@ -289,7 +289,7 @@ def _recorded_async(invoke: InvokeAsync, history: History) -> InvokeAsync:
     async def recorded(lane: Lane) -> None:
         with _in_history(history, lane):
             if (result := await invoke(lane)) is not None:
-                must_have_run(result)
+                must_return_nothing(result)
 
     return recorded
 

@@ -16,7 +16,7 @@ from ehkafka.handlers.spec import is_batch
 from ehkafka.lanes.chunk import has_exact_iterators
 from ehkafka.lanes.user_keys import users_key
 from ehkafka.records.deferral import DEFERRED
-from ehkafka.recovery.unrun import must_have_run
+from ehkafka.recovery.unrun import must_return_nothing
 from ehkafka.workers.processes.option import Processes
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def make_run_chunk(
 def _run_messages(handler: Callable[[Any], object], messages: Iterator[Message]) -> bool:
     for message in messages:
         if (result := handler(message)) is not None:
-            must_have_run(result)
+            must_return_nothing(result)
         # Some record of some handler is deferred. Whether it is this one the worker looks up under the lock,
         # so the hot path pays for one look at a dict.
         if DEFERRED:
@@ -158,7 +158,7 @@ def _run_payloads(handler: Callable[[Any], object], messages: Iterator[Message],
                     raise
                 raise refusal from None
         if (result := handler(value)) is not None:
-            must_have_run(result)
+            must_return_nothing(result)
     return False
 
 
@@ -177,7 +177,7 @@ def _run_records(
             record._message = message  # noqa: SLF001 - as `__init__` does
             record.attempt = 1
         if (result := handler(record)) is not None:
-            must_have_run(result)
+            must_return_nothing(result)
             result = None  # may be the record itself
         if DEFERRED:
             return True
@@ -195,6 +195,6 @@ def _recorded(
         key = key_of(message)
         what = (assignment.partition, assignment.epoch, message.offset(), key, 1)
         with call_in_history(history, what, message):
-            must_have_run(handler(message if make_record is None else make_record(message)))
+            must_return_nothing(handler(message if make_record is None else make_record(message)))
 
     return recorded

@@ -1,4 +1,4 @@
-"""What handlers say they return: two codecs for the values of one topic are refused at the start.
+"""What handlers say they return: outputs without a topic, and two codecs for one, are refused at the start.
 
 By their return annotations alone, and only where these leave no doubt: a handler without one, or with `Send`
 in it, is refused nothing. The app's start, on its thread.
@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, get_args, get_origin
 from ehkafka.codecs.codec import is_payload_type
 from ehkafka.errors import ConfigurationError
 from ehkafka.handlers.arguments import returned_by
-from ehkafka.outputs.send import Send
+from ehkafka.handlers.spec import is_batch
+from ehkafka.outputs.send import Send, is_output
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -47,11 +48,8 @@ def check_output_types(specs: Iterable[HandlerSpec]) -> None:
     """Refuse two handlers that send values of different codecs to one topic. Raises `ConfigurationError`."""
     first: dict[str, _Sent] = {}
     for spec in specs:
-        if not spec.to and Send in _outputs_in(_returned(spec)):
-            raise ConfigurationError(
-                f"handler {spec.name!r} is annotated to return ehkafka.Send, but nothing says where its "
-                "outputs may go: give it to=, the topic, such as @app.handler('in', to='out')."
-            )
+        if not spec.to:
+            _must_return_nothing(spec)
         if not spec.to or (found := _sent_by(spec)) is None:
             continue
         # What is returned as it is goes to the first topic.
@@ -62,6 +60,17 @@ def check_output_types(specs: Iterable[HandlerSpec]) -> None:
                 f"handler {found.handler!r} sends {found.kind} as {found.codec}: whoever reads the topic "
                 "could not decode both. Give each a topic of its own, or let both return the same kind; a "
                 "handler that is annotated to return ehkafka.Send is not compared."
+            )
+
+
+def _must_return_nothing(spec: HandlerSpec) -> None:
+    for kind in _outputs_in(_returned(spec)):
+        # A batch's result says what became of its records.
+        if kind is Send or (not is_batch(spec) and is_output(get_origin(kind) or kind)):
+            raise ConfigurationError(
+                f"handler {spec.name!r} is annotated to return {getattr(kind, '__qualname__', kind)}, but nothing says where its "
+                "outputs go: give it to=, the topic, such as @app.handler('in', to='out'), or let it return "
+                "nothing."
             )
 
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from types import GeneratorType
 from typing import Any, Final
 
+from ehkafka.codecs.codec import is_structured
+
 
 class _OwnKey:
     def __repr__(self) -> str:
@@ -40,6 +42,11 @@ class Send:
     def __repr__(self) -> str:
         # Never the value or headers: they may hold what must not be logged.
         return f"<Send to {self.topic or 'the handler’s topic'} key={self.key!r}>"
+
+
+def is_output(kind: Any) -> bool:
+    """Tell whether values of a type are made to be sent: nobody returns them by the way, as true or a number."""
+    return kind in (Send, bytes, dict) or is_structured(kind)
 
 
 def sends_of(result: object) -> Iterator[Send]:

@@ -1,28 +1,33 @@
 """Results that nobody would run: a coroutine or a generator in place of what a function computes.
 
-The one thing that every kind of worker refuses as a handler's result: nothing of it ran, and the record
-would count as handled. The same goes for a function that was to save a dead letter, and for an output that a
-handler without `to=` returns.
+Every kind of worker refuses it as a handler's result: nothing of it ran, and the record would count as
+handled. The same goes for a function that was to save a dead letter, and for what a handler without `to=`
+returns as if it were to be sent.
 """
 
 from __future__ import annotations
 
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
 
-from ehkafka.outputs.send import Send
+from ehkafka.outputs.send import Send, is_output
+
+
+def must_return_nothing(result: object) -> None:
+    """Refuse what a handler without outputs returns as if it had some. Raises `TypeError`."""
+    if is_output(type(result)) or (
+        isinstance(result, list | tuple) and any(isinstance(one, Send) for one in result)
+    ):
+        raise TypeError(
+            f"the handler returned a {type(result).__name__}, but nothing says where its outputs go: give it "
+            "to=, the topic, such as @app.handler('in', to='out'), or let it return nothing"
+        )
+    must_have_run(result)
 
 
 def must_have_run(
     result: object, who: str = "the handler", undone: str = "the record was not handled"
 ) -> None:
     """Refuse what a wrapped `async def` gives. Raises `TypeError`."""
-    if isinstance(result, Send) or (
-        isinstance(result, list | tuple) and any(isinstance(one, Send) for one in result)
-    ):
-        raise TypeError(
-            f"{who} returned a Send, but nothing says where its outputs may go: give it to=, the topic, "
-            "such as @app.handler('in', to='out')"
-        )
     if isinstance(result, CoroutineType | GeneratorType | AsyncGeneratorType):
         if not isinstance(result, AsyncGeneratorType):
             result.close()
@@ -34,5 +39,5 @@ def must_have_run(
 
 def must_not_be_a_coroutine(result: object) -> None:
     """Refuse the same of a handler with outputs, which may return what gives several. Raises `TypeError`."""
-    if not isinstance(result, GeneratorType | Send | list | tuple):
+    if not isinstance(result, GeneratorType):
         must_have_run(result)

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from ehkafka.lanes.decision import HoldHead
 from ehkafka.records.deferral import DEFERRED
-from ehkafka.recovery.unrun import must_have_run
+from ehkafka.recovery.unrun import must_return_nothing
 from ehkafka.workers.protocol import TURN_RECORDS_MAX
 
 if TYPE_CHECKING:
@@ -243,7 +243,7 @@ class LaneTasks:
                     if (
                         result := await (invoke(lane) if times is None else self._timed(lane, times))
                     ) is not None:
-                        must_have_run(result)
+                        must_return_nothing(result)
                     if DEFERRED and deferrals is not None and deferrals.claims(lane):
                         break
                     records += 1
