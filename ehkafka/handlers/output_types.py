@@ -68,9 +68,9 @@ def _must_return_nothing(spec: HandlerSpec) -> None:
         # A batch's result says what became of its records.
         if kind is Send or (not is_batch(spec) and is_output(get_origin(kind) or kind)):
             raise ConfigurationError(
-                f"handler {spec.name!r} is annotated to return {getattr(kind, '__qualname__', kind)}, but nothing says where its "
-                "outputs go: give it to=, the topic, such as @app.handler('in', to='out'), or let it return "
-                "nothing."
+                f"handler {spec.name!r} is annotated to return {getattr(kind, '__qualname__', kind)}, but "
+                "nothing says where its outputs go: give it to=, the topic, such as "
+                "@app.handler('in', to='out'), or let it return nothing."
             )
 
 

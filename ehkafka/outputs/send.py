@@ -45,7 +45,7 @@ class Send:
 
 
 def is_output(kind: Any) -> bool:
-    """Tell whether values of a type are made to be sent: nobody returns them by the way, as true or a number."""
+    """Tell whether values of a type are made to be sent; a truth or a number may be returned by the way."""
     return kind in (Send, bytes, dict) or is_structured(kind)
 
 

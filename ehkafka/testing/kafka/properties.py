@@ -44,6 +44,8 @@ ONE_NODE: Final[dict[str, str | int]] = {
     # The controller's log otherwise grows by two entries a second, each written, fetched and applied: most of
     # what a broker burns that nobody uses, and only metrics look at them.
     "metadata.max.idle.interval.ms": 0,
+    # The default takes 128 MB of the heap, and takes them again when the cleaner is given other properties.
+    "log.cleaner.dedupe.buffer.size": 16 << 20,
     "auto.create.topics.enable": "false",
     "group.initial.rebalance.delay.ms": 0,
     "group.min.session.timeout.ms": 1000,
