@@ -14,11 +14,11 @@ from ehkafka.outputs.send import Send, is_output
 
 def must_return_nothing(result: object) -> None:
     """Refuse what a handler without outputs returns as if it had some. Raises `TypeError`."""
-    if is_output(type(result)) or (
-        isinstance(result, list | tuple) and any(isinstance(one, Send) for one in result)
-    ):
+    several = result if isinstance(result, list | tuple) else ()
+    found = next((one for one in several if isinstance(one, Send)), result)
+    if is_output(type(found)):
         raise TypeError(
-            f"the handler returned a {type(result).__name__}, but nothing says where its outputs go: give it "
+            f"the handler returned a {type(found).__name__}, but nothing says where its outputs go: give it "
             "to=, the topic, such as @app.handler('in', to='out'), or let it return nothing"
         )
     must_have_run(result)

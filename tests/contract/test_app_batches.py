@@ -265,7 +265,8 @@ def test_revokes_of_busy_members_repeat_nothing(lab: Any, store_app: Any, wait_f
     wait_for(lambda: first.finished > 50)
     two.start()
     # While it rebalances the embedded broker takes no commit, so not a stop's last one either.
-    wait_for(lambda: len(events.of(CommitAcknowledged)) >= 3)
+    # Where the machine is slow, the first one is done before.
+    wait_for(lambda: len(events.of(CommitAcknowledged)) >= 3 or first.finished + second.finished >= 1_200)
     two.stop()
     wait_for(lambda: first.finished + second.finished >= 1_200, timeout_s=30.0)
     one.stop()

@@ -107,7 +107,7 @@ def test_an_annotation_that_promises_messages_needs_a_topic() -> None:
     def handle(record: ehkafka.Record) -> list[Send] | None:
         return [Send(record.value())]
 
-    with pytest.raises(ConfigurationError, match=r"'handle' is annotated to return ehkafka.Send"), run(app):
+    with pytest.raises(ConfigurationError, match=r"'handle' is annotated to return Send"), run(app):
         pass
 
 

@@ -82,7 +82,7 @@ def run_mypy(files: list[Path], folder: Path) -> dict[tuple[Path, int], str]:
     """Return what mypy finds, by file and line."""
     cache = folder / "cache"
     # What the linters have just found out of the package and its libraries. A copy, for their options differ.
-    if (known := os.environ.get("EHKAFKA_MYPY_CACHE")) and Path(known).is_dir():
+    if (known := os.environ.get("LINTERS_MYPY_CACHE")) and Path(known).is_dir():
         shutil.copytree(known, cache)
     command = [sys.executable, "-m", "mypy", "--strict", "--config-file=", "--output=json"]
     command += ["--explicit-package-bases", f"--cache-dir={cache}", *map(str, files)]
