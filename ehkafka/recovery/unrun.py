@@ -9,17 +9,17 @@ from __future__ import annotations
 
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
 
-from ehkafka.outputs.send import Send, is_output
+from ehkafka.outputs.send import Send
 
 
 def must_return_nothing(result: object) -> None:
-    """Refuse what a handler without outputs returns as if it had some. Raises `TypeError`."""
-    several = result if isinstance(result, list | tuple) else ()
-    found = next((one for one in several if isinstance(one, Send)), result)
-    if is_output(type(found)):
+    """Refuse what a handler without outputs returns to have it sent. Raises `TypeError`."""
+    several = result if isinstance(result, list | tuple) else (result,)
+    # What else a call gives may be by the way, as that of a lambda: annotations are looked at by the start.
+    if any(isinstance(one, Send) for one in several):
         raise TypeError(
-            f"the handler returned a {type(found).__name__}, but nothing says where its outputs go: give it "
-            "to=, the topic, such as @app.handler('in', to='out'), or let it return nothing"
+            "the handler returned a Send, but nothing says where its outputs go: give it to=, the topic, "
+            "such as @app.handler('in', to='out')"
         )
     must_have_run(result)
 

@@ -257,7 +257,7 @@ def test_revokes_of_busy_members_repeat_nothing(lab: Any, store_app: Any, wait_f
     options |= {
         "backlog_records_max": 200,
         "consume_records_max": 20,
-        "consumer": {"session.timeout.ms": 2_500},
+        "consumer": {"session.timeout.ms": 6_000},
     }
     one, two = store_app(first, "t4", **options), store_app(second, "t4", **options)
     two.add_hook(events)

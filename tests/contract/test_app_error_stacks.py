@@ -222,7 +222,7 @@ def test_an_error_of_a_worker_process_says_where_it_was_raised_there(
     app.stop()
     (failed,) = events.of(HandlerFailed)
     place = failed.place
-    assert re.fullmatch(rf"{re.escape(handlers.__file__)}:\d+ in handle", place)
+    assert re.fullmatch(rf"{re.escape(handlers.__file__)}:\d+ in _do", place)
     (line,) = logged("HandlerFailed")
     assert f"({place})" in line
     assert 'raise Odd(7, "an odd failure")' in line
