@@ -12,7 +12,7 @@ from _bench_rows_batches import BATCHES_TOPICS, batches_rows
 from _bench_rows_bytes import BYTES_TOPICS, bytes_rows
 from _bench_rows_compute import compute_rows
 from _bench_rows_members import MEMBERS_TOPICS, members_rows
-from _bench_rows_observed import observed_rows
+from _bench_rows_observed import OBSERVED_TOPICS, observed_rows
 from _bench_rows_spark import SPARK_TOPICS, spark_rows
 from _bench_rows_typed import TYPED_TOPICS, typed_rows
 
@@ -30,7 +30,7 @@ def table(
     topics |= {f"even{keys}": Topic(keys, 10_000, even=True) for keys in W1_KEYS}
     topics |= {"four": Topic(100, W3_RECORDS, partitions=4, even=True)}
     topics |= {"poison": Topic(W5_KEYS, math.ceil(_w5_records(minutes) / W5_COUNTED))}
-    topics |= BATCHES_TOPICS | BYTES_TOPICS | MEMBERS_TOPICS | SPARK_TOPICS | TYPED_TOPICS
+    topics |= BATCHES_TOPICS | BYTES_TOPICS | MEMBERS_TOPICS | OBSERVED_TOPICS | SPARK_TOPICS | TYPED_TOPICS
     found = [*_w0(shared=quick), *(_w2(*work) for work in (W2_WORK[1:3] if quick else W2_WORK))]
     found += compute_rows(quick=quick)
     if not quick:
@@ -305,6 +305,8 @@ def _sized_side(side: Side | None, size: float) -> Side | None:
     options = dict(side.options)
     if "records" in options:
         options["records"] = max(200, math.ceil(options["records"] * size))
+    if "after" in options:
+        options["after"] = math.floor(options["after"] * size)
     if "seconds" in options:
         options["seconds"] = max(2.0, options["seconds"] * size)
     return dataclasses.replace(side, options=options)
