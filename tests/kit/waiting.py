@@ -16,7 +16,7 @@ LIMIT_S = 30.0
 # Between two looks, or three times as long as a look takes: one that asks a broker opens a client each time,
 # which is work for both, and leaves others the time.
 PAUSE_S = 0.002
-PAUSE_IN_LOOKS = 3
+PAUSE_IN_CHECKS = 3
 PAUSE_S_MAX = 0.1
 SHOWN_MAX = 300
 
@@ -45,7 +45,7 @@ def wait_until(
             raise AssertionError(f"{reported or words_of(true)}: not within {timeout_s:g} s; {seen_by(true)}")
         if meanwhile is None:
             took_s = time.monotonic() - began_s
-            time.sleep(min(max(PAUSE_IN_LOOKS * took_s, PAUSE_S), PAUSE_S_MAX))
+            time.sleep(min(max(PAUSE_IN_CHECKS * took_s, PAUSE_S), PAUSE_S_MAX))
         else:
             meanwhile()
 
