@@ -54,12 +54,14 @@ def brokers_with_classes() -> Iterator[None]:
 def kept_classes() -> Path | None:
     """Return where the classes of this machine's Java and JARs belong; `None` where none can be kept."""
     jars = sorted((cache_directory() / KAFKA.folder).glob("*.jar"))
+    if not jars:
+        return None
     try:
         java = find_java()
         release = (java.resolve().parent.parent / "release").read_text()
     except (MissingExtraError, OSError):
         return None
-    if not jars or _version(release) < OLDEST_JAVA:
+    if _version(release) < OLDEST_JAVA:
         return None
     files = [(str(jar), jar.stat().st_size, jar.stat().st_mtime_ns) for jar in jars]
     made_of = repr((str(java), release, FLAGS, files))
