@@ -163,6 +163,15 @@ def express() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def kept_classes() -> Iterator[None]:
+    """Let each broker start with the classes that `scripts/test` has kept for it."""
+    from tests.kit.broker_classes import brokers_with_classes  # noqa: PLC0415 - wants all of the environment
+
+    with brokers_with_classes():
+        yield
+
+
 @pytest.fixture(scope="session")
 def _kafka(
     without_broker: Callable[[EhkafkaError], NoReturn],

@@ -15,8 +15,24 @@ if TYPE_CHECKING:
     from xdist.workermanage import WorkerController
 
 SPARK = "tests/spark/"
-# They start Sparks of their own, and none of their tests takes the session.
-OWN_SPARK = {f"{SPARK}{name}" for name in ("engine/test_command.py", "test_standalone_cluster.py")}
+# Files and tests that are long, too, and take no session: they start Sparks of their own, or need none.
+# The session's tests end last, so each minute of others among them is waited for.
+OWN_SPARK = {
+    f"{SPARK}{name}"
+    for name in (
+        "engine/test_command.py",
+        "engine/test_group.py",
+        "engine/test_group_commits.py",
+        "engine/test_row_28.py::test_row_28_a_killed_driver",
+        "engine/test_task_outputs.py",
+        "sink/test_two_phases.py",
+        "source/test_made_anew.py",
+        "test_home_security_spark.py::test_one_command_runs_it_all_on_spark",
+        "test_older_pyspark.py",
+        "test_standalone_cluster.py",
+        "test_workers_python.py",
+    )
+}
 # A long file that begins last is waited for by everybody. The quick rooms fill up what is left of the time.
 LONG_FIRST = (SPARK, *(f"tests/{room}/" for room in ("faults", "integration", "examples", "members", "cli")))
 
@@ -25,7 +41,9 @@ class LongFirst(LoadScopeScheduling):  # type: ignore[misc]
     """Hands out files of tests; those that share the session of Spark are one."""
 
     def _split_scope(self, nodeid: str) -> str:
-        """Return the file that a test is in, or what stands for all files of the session."""
+        """Return the file that a test is in, the test where it goes alone, or what stands for the session."""
+        if nodeid in OWN_SPARK:
+            return nodeid
         path = nodeid.partition("::")[0]
         return SPARK if path.startswith(SPARK) and path not in OWN_SPARK else path
 

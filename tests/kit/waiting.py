@@ -13,8 +13,10 @@ if TYPE_CHECKING:
 
 # Much longer than anything takes: a machine that many share may stand still for seconds.
 LIMIT_S = 30.0
-# Between two looks, or as long as a look takes: one that asks a broker leaves it time for others.
+# Between two looks, or three times as long as a look takes: one that asks a broker opens a client each time,
+# which is work for both, and leaves others the time.
 PAUSE_S = 0.002
+PAUSE_IN_CHECKS = 3
 PAUSE_S_MAX = 0.1
 SHOWN_MAX = 300
 
@@ -42,7 +44,8 @@ def wait_until(
             reported = what() if callable(what) else what
             raise AssertionError(f"{reported or words_of(true)}: not within {timeout_s:g} s; {seen_by(true)}")
         if meanwhile is None:
-            time.sleep(min(max(time.monotonic() - began_s, PAUSE_S), PAUSE_S_MAX))
+            took_s = time.monotonic() - began_s
+            time.sleep(min(max(PAUSE_IN_CHECKS * took_s, PAUSE_S), PAUSE_S_MAX))
         else:
             meanwhile()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections import defaultdict, deque
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,7 +24,9 @@ FILES = {
     "tests/spark/source/test_batch.py": 11,
     "tests/workers/test_rate.py": 10,
 }
+ALONE = "tests/spark/engine/test_row_28.py::test_row_28_a_killed_driver"
 TESTS = [f"{path}::test_{number}[a::b]" for path, count in FILES.items() for number in range(count)]
+TESTS += [ALONE, "tests/spark/engine/test_row_28.py::test_row_28_a_failed_batch"]
 
 
 class Process:
@@ -71,25 +74,39 @@ def test_each_test_runs_once_and_each_file_in_one_process(processes: list[Proces
     homes = defaultdict(set)
     for process in processes:
         for test in process.ran:
-            homes[test.partition("::")[0]].add(process.gateway.id)
-    assert {path: len(found) for path, found in homes.items()} == dict.fromkeys(FILES, 1)
+            homes[test if test == ALONE else test.partition("::")[0]].add(process.gateway.id)
+    wanted = {*FILES, ALONE, ALONE.partition("::")[0]}
+    assert {path: len(found) for path, found in homes.items()} == dict.fromkeys(wanted, 1)
 
 
 def test_the_session_of_spark_has_one_process_and_what_is_long_begins_first(
     processes: list[Process],
 ) -> None:
-    """A file that starts a Spark of its own goes anywhere."""
-    first = [process.ran[0].partition("::")[0] for process in processes]
-    assert first == [
+    """What starts a Spark of its own goes anywhere, a file or a test."""
+    first = [process.ran[0] for process in processes]
+    assert [test.partition("::")[0] for test in first[:2]] == [
         "tests/spark/engine/test_query.py",
         "tests/spark/engine/test_command.py",
-        "tests/faults/test_row_27_soak.py",
     ]
+    assert first[2] == ALONE
     shared = {"tests/spark/engine/test_query.py", "tests/spark/source/test_batch.py"}
     assert shared <= {test.partition("::")[0] for test in processes[0].ran}
 
 
 def test_what_goes_anywhere_takes_no_session() -> None:
-    """Else there would be a second one."""
-    for path in OWN_SPARK:
-        assert "spark: SparkSession" not in (ROOT / path).read_text()
+    """Else there would be a second one: neither the fixture nor one that asks for it."""
+    asking = {"spark"}
+    for conftest in (ROOT / "tests/spark").rglob("conftest.py"):
+        asking |= {name for name, wanted in functions_of(conftest).items() if wanted & asking}
+    assert "queries" in asking
+    for scope in OWN_SPARK:
+        path, _, test = scope.partition("::")
+        functions = functions_of(ROOT / path)
+        chosen = {test: functions[test]} if test else functions
+        assert {name: wanted & asking for name, wanted in chosen.items() if wanted & asking} == {}
+
+
+def functions_of(path: Path) -> dict[str, set[str]]:
+    """Return the functions of a file with the names of what each is given, as fixtures are."""
+    found = (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef))
+    return {node.name: {argument.arg for argument in node.args.args} for node in found}

@@ -81,8 +81,9 @@ def written_pages(folder: Path) -> list[Path]:
 def run_mypy(files: list[Path], folder: Path) -> dict[tuple[Path, int], str]:
     """Return what mypy finds, by file and line."""
     cache = folder / "cache"
-    # What the linters have just found out of the package and its libraries. A copy, for their options differ.
-    if (known := os.environ.get("LINTERS_MYPY_CACHE")) and Path(known).is_dir():
+    # What the linters have just found out of the package and its libraries, if they have ended. A copy, for
+    # their options differ.
+    if (known := os.environ.get("LINTERS_MYPY_CACHE")) and Path(known, "linted").exists():
         shutil.copytree(known, cache)
     command = [sys.executable, "-m", "mypy", "--strict", "--config-file=", "--output=json"]
     command += ["--explicit-package-bases", f"--cache-dir={cache}", *map(str, files)]

@@ -43,7 +43,7 @@ def test_an_app_runs_while_the_loop_goes_on() -> None:
             await t.wait()
             assert [(one.json(), one.attempt) for one in t.handled] == [({"n": 1}, 2)]
         ticking.cancel()
-        assert len(gaps) > 50
+        assert len(gaps) > 15  # a loop that is held up for 0.6 s has two or three
         assert app.state == "new"
 
     asyncio.run(test())
