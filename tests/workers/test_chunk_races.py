@@ -17,6 +17,7 @@ import pytest
 from ehkafka.lanes.assignment import Assignment
 from ehkafka.lanes.chunk import Chunk
 from ehkafka.records import TopicPartition
+from ehkafka.workers.threads import ThreadWorkers
 from tests.kit.simulated.message import SimulatedMessage
 
 if TYPE_CHECKING:
@@ -84,8 +85,8 @@ def test_ending_chunks_early_loses_and_overlaps_nothing(pool: Callable[..., Any]
     assert steals(pool(4, express=True), 20_000, for_s=4.0) is None
 
 
-def test_ending_streams_early_loses_and_overlaps_nothing(pool: Callable[..., Any]) -> None:
-    """Four workers with a stream each, whose keys come up again while they run; some records fail once."""
+def streams_race(pool: Callable[..., Any]) -> str | None:
+    """End streams of four workers early, whose keys come up again while they run; some records fail once."""
     failed: set[int] = set()
 
     def work(lane: Any) -> None:
@@ -97,9 +98,23 @@ def test_ending_streams_early_loses_and_overlaps_nothing(pool: Callable[..., Any
 
     racing = pool(4, work, stream_records_max=6)
     racing.forgives = True
-    assert steals(racing, 20_000, for_s=4.0) is None
-    assert failed
-    assert racing.chunk_records > 1_000
+    if (found := steals(racing, 20_000, for_s=4.0)) is None:
+        assert failed
+        assert racing.chunk_records > 1_000
+    return found
+
+
+def test_ending_streams_early_loses_and_overlaps_nothing(pool: Callable[..., Any]) -> None:
+    """Every record is handled, in the order of its key, and none before the one that failed."""
+    assert streams_race(pool) is None
+
+
+def test_mutant_a_stream_is_handed_in_before_its_failed_record_has_a_lane(
+    pool: Callable[..., Any], mutate: Callable[..., None]
+) -> None:
+    """Whoever settles it would count the failed record as finished."""
+    mutate(ThreadWorkers, "_end_at_failure", "    return lane\n", "    return chunk\n")
+    assert streams_race(pool) is not None
 
 
 def last_records(wanted: int, for_s: float) -> str | None:

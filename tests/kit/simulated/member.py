@@ -330,6 +330,10 @@ class SimulatedMember:
     def _check_bounds(self) -> None:
         plan = self.world.plan
         held = self.dispatcher.backlog_records + self.dispatcher.parked_records
+        for counted in (self.dispatcher, *self.owned.values()):
+            counts = (counted.backlog_records, counted.backlog_bytes, counted.parked_records)
+            if min(*counts, counted.parked_bytes) < 0:
+                self.world.problem(f"{self.name} counts {counts} records, bytes and parked records")
         if held > plan.backlog_records_max + plan.parked_records_max:
             self.world.problem(f"{self.name}: {held} records of backlog and parked pass their limits")
 
