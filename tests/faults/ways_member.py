@@ -155,7 +155,7 @@ def add_handler(app: ehkafka.App, way: str, topic: str, judge: Judge) -> None:
     if way == "late-lanes":
         app.handler(topic, workers=300, retry=retry)(handle_async)
     elif way == "batches":
-        app.batch_handler(topic, batch_records_max=500, wait_s_max=0.05, workers=4, retry=retry)(handle_batch)
+        app.batch_handler(topic, batch_records_max=100, wait_s_max=0.05, workers=4, retry=retry)(handle_batch)
     else:
         app.handler(topic, workers=50, retry=retry)(handle)
 

@@ -117,6 +117,36 @@ def test_mutant_a_stream_is_handed_in_before_its_failed_record_has_a_lane(
     assert streams_race(pool) is not None
 
 
+def test_a_stream_that_was_ended_before_it_began_says_nothing_of_costs(pool: Callable[..., Any]) -> None:
+    """Its worker finds no record in it: that took no time, and the handler is not quick for it."""
+    made = pool(1, stream_records_max=1)
+    made.close()
+    made.exchange.cost_s = made.exchange.mean_s = 1e-3
+    said: list[float] = []
+    made.exchange.note_lanes = said.append
+    made.receive(made.assign(), 0, [b"a", b"b"])
+    stream = made.dispatcher.begin()
+    made.exchange.end_early(stream)
+    made.workers._run_chunk(stream)
+    assert (made.exchange.cost_s, made.exchange.mean_s, said) == (1e-3, 1e-3, [])
+
+
+def test_lanes_that_were_cut_say_nothing_of_costs(pool: Callable[..., Any]) -> None:
+    """Nor are those quick that a drain has emptied while they stood ready."""
+    made = pool(1)
+    made.close()
+    made.exchange.cost_s = made.exchange.mean_s = 1e-3
+    assignment = made.assign()
+    made.receive(assignment, 0, [b"a"])
+    lane = made.dispatcher.begin()
+    lane.running = 0
+    with made.exchange.locked() as dispatcher:
+        dispatcher.drain(assignment, below_started=False)
+    made.workers._turn(lane, 1)
+    assert (made.exchange.cost_s, made.exchange.mean_s) == (1e-3, 1e-3)
+    assert assignment.returned_records == 1
+
+
 def last_records(wanted: int, for_s: float) -> str | None:
     """Take the rest of short chunks while they run, so often or so long; say what differed."""
     rng = random.Random(5)

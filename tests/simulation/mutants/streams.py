@@ -87,7 +87,8 @@ def _a_chunk_waits_for_ever_for_the_streams_end() -> bool:
 def _a_stream_has_a_paused_key() -> bool:
     bench = _stream_bench(1)
     assignment = bench.assign()
-    bench.dispatcher.takes_unread = lambda _: True  # type: ignore[method-assign] - asked before the pause
+    # As if that was asked before the pause.
+    bench.dispatcher.takes_unread = lambda _: True  # type: ignore[method-assign]
     bench.dispatcher.holds.pause_key(b"a")
     bench.receive(assignment, "a0 a1")
     return bench.dispatcher.begin() is not None
