@@ -127,7 +127,7 @@ class Watch:
         self.committed = [0] * PARTITIONS
         self.premature: list[str] = []
 
-    def look(self) -> None:
+    def sample(self) -> None:
         """Ask once, and judge. What is read was committed before, so it has finished before."""
         asked = [TopicPartition(self._topic, number) for number in range(PARTITIONS)]
         try:
@@ -235,7 +235,7 @@ def test_row_35_no_way_loses_overtakes_or_commits_early(
     try:
         while sum(watch.committed) < records:
             crew.act()
-            watch.look()
+            watch.sample()
             assert not watch.premature, watch.premature
             assert all(member.is_running for member in crew.members), stage.logs()
             if IS_LONG and time.monotonic() - shown_s > (1.0 if sys.stderr.isatty() else 30.0):

@@ -57,7 +57,7 @@ class Judge:
 
     def __init__(self, marks: Marks, problems: Path) -> None:
         self._marks = marks
-        # Written at once: whoever is killed has told.
+        # Written at once: it outlives a kill.
         self._problems = problems.open("ab", buffering=0)
         self.finished = 0
         # What this process has finished, by partition, since that was assigned.

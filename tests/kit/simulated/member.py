@@ -330,7 +330,8 @@ class SimulatedMember:
     def _check_bounds(self) -> None:
         plan = self.world.plan
         held = self.dispatcher.backlog_records + self.dispatcher.parked_records
-        for counted in (self.dispatcher, *self.owned.values()):
+        owners: list[Dispatcher | Assignment] = [self.dispatcher, *self.owned.values()]
+        for counted in owners:
             counts = (counted.backlog_records, counted.backlog_bytes, counted.parked_records)
             if min(*counts, counted.parked_bytes) < 0:
                 self.world.problem(f"{self.name} counts {counts} records, bytes and parked records")

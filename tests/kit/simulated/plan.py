@@ -70,7 +70,7 @@ class SimulationPlan:
     steal_share: float = 0.0
     # How often a worker ends its chunk by itself though the record has finished: it looks whether that was
     # deferred. And how often the poll thread is held up, while workers go on.
-    look_share: float = 0.0
+    check_share: float = 0.0
     held_up_share: float = 0.0
     # The number of workers changes.
     resize_s: float = NEVER_S
@@ -192,7 +192,7 @@ def _express(seed: int) -> dict[str, object]:
 def _moves(seed: int) -> dict[str, object]:
     rng = random.Random(f"moves {seed}")
     return {
-        "look_share": rng.choice([0.0, 0.0, 0.02, 0.3]),
+        "check_share": rng.choice([0.0, 0.0, 0.02, 0.3]),
         "held_up_share": rng.choice([0.0, 0.0, 0.1]),
         "resize_s": rng.choice([NEVER_S, NEVER_S, 0.05, 0.3]),
     }

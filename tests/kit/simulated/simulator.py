@@ -217,9 +217,9 @@ class Simulation:
         """Tell whether what a drain has to finish fits into its time."""
         return self._fits_rng.random() < self.plan.fits_share
 
-    def looks_for_deferral(self) -> bool:
+    def checks_deferral(self) -> bool:
         """Tell whether a worker whose record has finished looks under the lock if it was deferred."""
-        return self.plan.look_share > 0 and self.rng.random() < self.plan.look_share
+        return self.plan.check_share > 0 and self.rng.random() < self.plan.check_share
 
     def settles_at_once(self) -> bool:
         """Tell whether a worker gets to settle what it handed in before anybody else does."""

@@ -36,7 +36,7 @@ class SimulatedWorker:
         self._decision: Decision | None = None
         self._decided = False
         # It has finished, and some other one is deferred: the worker looks under the lock which.
-        self._looks = False
+        self._checks = False
         self._assignment: Assignment | None = None
         self._records = 0
         # The next step; None while asleep.
@@ -196,8 +196,8 @@ class SimulatedWorker:
             self._decision = self._world.decide(self._member)
             if self._decision is None:
                 self._member.finished(self._of_chunk, "finished")
-                self._looks = self._world.looks_for_deferral()
-        if self._decision is None and not self._looks:
+                self._checks = self._world.checks_deferral()
+        if self._decision is None and not self._checks:
             return self._then(self._next_of_chunk)
         if self._world.locked_member is self._member:
             return self._then(self._return_of_chunk)  # waits for the lock
