@@ -12,12 +12,21 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from tests.kit.simulated.plan import SimulationPlan
+from tests.kit.simulated.plan import WAYS
 from tests.kit.simulated.simulator import SimulationReport, simulate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tests.kit.simulated.plan import SimulationPlan
+
+HELP = {
+    "chunks": "every seed with chunks, one after another for each partition",
+    "streams": "every seed with streams: chunks side by side, whose keys are known",
+    "late-lanes": "every seed with chunks whose records get their lanes late",
+    "batches": "every seed with batches of chunks",
+    "all": "every seed as it is drawn, and in each of these ways",
+}
 _BAR_CHARACTERS = 40
 
 
@@ -27,26 +36,19 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="replay this seed alone and show its last steps")
     parser.add_argument("--seeds", type=int, default=300, help="how many seeds to run (300)")
     parser.add_argument("--first", type=int, default=0, help="the first seed (0)")
-    parser.add_argument(
-        "--chunks", action="store_true", help="every seed with chunks, one lane a partition's key"
-    )
-    parser.add_argument("--batches", action="store_true", help="every seed with batches of chunks")
-    parser.add_argument(
-        "--late-lanes", action="store_true", help="every seed with chunks whose records get their lanes late"
-    )
+    for way in (*filter(None, WAYS), "all"):
+        parser.add_argument(
+            f"--{way}", dest="way", action="store_const", const=way, default="", help=HELP[way]
+        )
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (one per core)")
     options = parser.parse_args()
     seeds = range(options.first, options.first + options.seeds)
-    plan_of = SimulationPlan.drawn
-    if options.batches:
-        plan_of = SimulationPlan.drawn_with_batches
-    elif options.late_lanes:
-        plan_of = SimulationPlan.drawn_with_late_lanes
-    elif options.chunks:
-        plan_of = SimulationPlan.drawn_with_chunks
-    if options.seed is not None:
-        return _replay(plan_of(options.seed))
-    return _run([plan_of(seed) for seed in seeds], options.jobs)
+    if options.seed is None:
+        ways = list(WAYS) if options.way == "all" else [options.way]
+        return _run([WAYS[way](seed) for way in ways for seed in seeds], options.jobs)
+    if options.way == "all":
+        parser.error("--all goes without --seed: a seed is replayed in one way")
+    return _replay(WAYS[options.way](options.seed))
 
 
 def _replay(plan: SimulationPlan) -> int:

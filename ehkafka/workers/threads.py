@@ -251,9 +251,10 @@ class ThreadWorkers:
         if times is not None and records > slow_records:
             times.add((spent_s - slow_s) / (records - slow_records), records - slow_records)
         cost_s = spent_s / (records or 1)
-        exchange.note_cost(cost_s)
-        exchange.note_work(spent_s, records)
-        exchange.note_lanes(cost_s)
+        if records:  # else the lanes were cut: that no time was spent says nothing of the handler
+            exchange.note_cost(cost_s)
+            exchange.note_work(spent_s, records)
+            exchange.note_lanes(cost_s)
         exchange.settle()
         return min(lanes_max * 2, TURN_LANES_MAX) if cost_s < QUICK_S else 1
 
@@ -295,13 +296,14 @@ class ThreadWorkers:
         spent_s = time.perf_counter() - started_s
         if exchange.call_times is not None:
             self._note_times(exchange.call_times, chunk, spent_s)
-        # The poll thread steals the rest of a chunk that takes long, and gives it a lane.
-        if chunk.lane is None or ended is not chunk:  # else the poll thread has noted what it took
-            records = len(chunk.messages)
-            exchange.note_cost(spent_s / (records or 1))
+        records = len(chunk.messages)
+        # The poll thread steals the rest of a chunk that takes long, and gives it a lane; then it has noted
+        # what that took. Without a record it was ended before it began.
+        if records and (chunk.lane is None or ended is not chunk):
+            exchange.note_cost(spent_s / records)
             exchange.note_work(spent_s, records)
             if is_stream:
-                exchange.note_lanes(spent_s / (records or 1))
+                exchange.note_lanes(spent_s / records)
             else:
                 exchange.note_chunk(spent_s, records)
         exchange.returned.append(ended)

@@ -17,6 +17,7 @@ import pytest
 from ehkafka.lanes.assignment import Assignment
 from ehkafka.lanes.chunk import Chunk
 from ehkafka.records import TopicPartition
+from ehkafka.workers.threads import ThreadWorkers
 from tests.kit.simulated.message import SimulatedMessage
 
 if TYPE_CHECKING:
@@ -84,8 +85,8 @@ def test_ending_chunks_early_loses_and_overlaps_nothing(pool: Callable[..., Any]
     assert steals(pool(4, express=True), 20_000, for_s=4.0) is None
 
 
-def test_ending_streams_early_loses_and_overlaps_nothing(pool: Callable[..., Any]) -> None:
-    """Four workers with a stream each, whose keys come up again while they run; some records fail once."""
+def streams_race(pool: Callable[..., Any]) -> str | None:
+    """End streams of four workers early, whose keys come up again while they run; some records fail once."""
     failed: set[int] = set()
 
     def work(lane: Any) -> None:
@@ -97,9 +98,53 @@ def test_ending_streams_early_loses_and_overlaps_nothing(pool: Callable[..., Any
 
     racing = pool(4, work, stream_records_max=6)
     racing.forgives = True
-    assert steals(racing, 20_000, for_s=4.0) is None
-    assert failed
-    assert racing.chunk_records > 1_000
+    if (found := steals(racing, 20_000, for_s=4.0)) is None:
+        assert failed
+        assert racing.chunk_records > 1_000
+    return found
+
+
+def test_ending_streams_early_loses_and_overlaps_nothing(pool: Callable[..., Any]) -> None:
+    """Every record is handled, in the order of its key, and none before the one that failed."""
+    assert streams_race(pool) is None
+
+
+def test_mutant_a_stream_is_handed_in_before_its_failed_record_has_a_lane(
+    pool: Callable[..., Any], mutate: Callable[..., None]
+) -> None:
+    """Whoever settles it would count the failed record as finished."""
+    mutate(ThreadWorkers, "_end_at_failure", "    return lane\n", "    return chunk\n")
+    assert streams_race(pool) is not None
+
+
+def test_a_stream_that_was_ended_before_it_began_says_nothing_of_costs(pool: Callable[..., Any]) -> None:
+    """Its worker finds no record in it: that took no time, and the handler is not quick for it."""
+    made = pool(1, stream_records_max=1)
+    made.close()
+    made.exchange.cost_s = made.exchange.mean_s = 1e-3
+    said: list[float] = []
+    made.exchange.note_lanes = said.append
+    made.receive(made.assign(), 0, [b"a", b"b"])
+    stream = made.dispatcher.begin()
+    made.exchange.end_early(stream)
+    made.workers._run_chunk(stream)
+    assert (made.exchange.cost_s, made.exchange.mean_s, said) == (1e-3, 1e-3, [])
+
+
+def test_lanes_that_were_cut_say_nothing_of_costs(pool: Callable[..., Any]) -> None:
+    """Nor are those quick that a drain has emptied while they stood ready."""
+    made = pool(1)
+    made.close()
+    made.exchange.cost_s = made.exchange.mean_s = 1e-3
+    assignment = made.assign()
+    made.receive(assignment, 0, [b"a"])
+    lane = made.dispatcher.begin()
+    lane.running = 0
+    with made.exchange.locked() as dispatcher:
+        dispatcher.drain(assignment, below_started=False)
+    made.workers._turn(lane, 1)
+    assert (made.exchange.cost_s, made.exchange.mean_s) == (1e-3, 1e-3)
+    assert assignment.returned_records == 1
 
 
 def last_records(wanted: int, for_s: float) -> str | None:

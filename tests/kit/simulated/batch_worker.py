@@ -44,6 +44,8 @@ class SimulatedBatchWorker(SimulatedWorker):
         return self._locked(self._collect, self._pop)
 
     def _collect(self) -> float:
+        if self._leaves():
+            return 0.0
         now_s = self._world.clock.now_s()
         parts: list[Part] = []
         with self._member.locked():

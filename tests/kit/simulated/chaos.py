@@ -33,6 +33,7 @@ class Chaos:
         self._every(plan.crash_s, self._crash)
         self._every(plan.freeze_s, self._freeze)
         self._every(plan.commands_s, self._command)
+        self._every(plan.resize_s, self._resize)
         world.clock.call_at(plan.heal_s, self._heal)
 
     def _every(self, mean_s: float, happen: Callable[[], None]) -> None:
@@ -67,6 +68,13 @@ class Chaos:
         world.note(member.name, "is stopped")
         member.freeze()
         world.clock.call_after(world.rng.uniform(0.01, 2 * world.plan.session_s), member.thaw)
+
+    def _resize(self) -> None:
+        if self._members:
+            world = self._world
+            member, size = world.rng.choice(self._members), world.rng.randint(1, 2 * world.plan.workers)
+            world.note(member.name, "has", size, "workers")
+            member.resize(size)
 
     def _command(self) -> None:
         if not self._members:

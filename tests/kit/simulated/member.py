@@ -24,6 +24,7 @@ from tests.kit.simulated.batch_worker import SimulatedBatchWorker
 from tests.kit.simulated.group import CommitRefusal
 from tests.kit.simulated.handover import Handover
 from tests.kit.simulated.intake import LateIntake, SimulatedIntake
+from tests.kit.simulated.moves import ChunkMoves
 from tests.kit.simulated.ranges import FinishedOffsets
 from tests.kit.simulated.worker import SimulatedWorker
 
@@ -96,9 +97,31 @@ class SimulatedMember:
         self.flow = self.intake.flow
         self.pressure = Backpressure(self.intake.as_context, [self.intake.as_route], lambda _partition: False)
         self.handover = Handover(self)
-        worker = SimulatedBatchWorker if plan.batches else SimulatedWorker
-        self.workers = [worker(self, f"{name}/{n}") for n in range(plan.workers)]
+        self.moves = ChunkMoves(self)
+        self.workers: list[SimulatedWorker] = []
+        self._workers_ever = 0
+        # How many workers are to leave, each as it looks for work.
+        self.surplus_workers = 0
+        self._add_workers(plan.workers)
         world.clock.call_after(world.poll_s(), self._poll)
+
+    def _add_workers(self, number: int) -> None:
+        worker = SimulatedBatchWorker if self.world.plan.batches else SimulatedWorker
+        for _ in range(number):
+            self.workers.append(worker(self, f"{self.name}/{self._workers_ever}"))
+            self._workers_ever += 1
+
+    def resize(self, size: int) -> None:
+        """Let workers come, or leave once they look for work, as `ThreadWorkers.resize` does."""
+        missing = size - (len(self.workers) - self.surplus_workers)
+        if self.streams is not None:
+            self.streams.workers = size
+        stay = min(self.surplus_workers, max(0, missing))
+        self.surplus_workers += max(0, -missing) - stay
+        self._add_workers(missing - stay)
+        self.intake.size = size
+        for worker in self.workers:
+            worker.wake()
 
     # The lock, as `Exchange` has it.
 
@@ -277,28 +300,8 @@ class SimulatedMember:
         if due_s is not None and due_s <= now_s:
             with self.locked() as dispatcher:
                 dispatcher.holds.unpark_due(now_s)
-        if self.dispatcher.express is not None and self.late is None:
-            self._watch_chunks(self.dispatcher.express)
+        self.moves.watch()
         self.wake_workers()
-
-    def _chunks_out(self, express: Express) -> list[Chunk]:
-        """Return what may be ended early."""
-        if self.batches is not None:
-            return list(self.batches.due.taken_s)[:1]
-        return [*([] if express.out is None else [express.out]), *(self.streams.live if self.streams else ())]
-
-    def _watch_chunks(self, express: Express) -> None:
-        rng, plan = self.world.rng, self.world.plan
-        if rng.random() < plan.flip_share:
-            express.on = not express.on
-            if self.streams is not None and plan.stream_records_max:
-                self.streams.records_max = rng.choice([0, plan.stream_records_max])
-                self.streams.workers = 1 + rng.randrange(plan.workers)
-        for chunk in self._chunks_out(express):
-            if chunk.started() and rng.random() < plan.steal_share:
-                with self.locked() as dispatcher:
-                    self.world.note(self.name, "ends a chunk early")
-                    dispatcher.end_early(chunk)
 
     def _consume(self) -> None:
         wanted = self.pressure.wanted(self.intake.as_client)
@@ -327,6 +330,11 @@ class SimulatedMember:
     def _check_bounds(self) -> None:
         plan = self.world.plan
         held = self.dispatcher.backlog_records + self.dispatcher.parked_records
+        owners: list[Dispatcher | Assignment] = [self.dispatcher, *self.owned.values()]
+        for counted in owners:
+            counts = (counted.backlog_records, counted.backlog_bytes, counted.parked_records)
+            if min(*counts, counted.parked_bytes) < 0:
+                self.world.problem(f"{self.name} counts {counts} records, bytes and parked records")
         if held > plan.backlog_records_max + plan.parked_records_max:
             self.world.problem(f"{self.name}: {held} records of backlog and parked pass their limits")
 

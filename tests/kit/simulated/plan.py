@@ -14,6 +14,8 @@ from ehkafka.lanes.decision import AfterDeadLetter
 from ehkafka.workers.batches.share import BatchLimits
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ehkafka.lanes.order import NullKey, Scope
 
 # Longer than any simulation.
@@ -66,6 +68,12 @@ class SimulationPlan:
     user_keys: bool = False
     flip_share: float = 0.0
     steal_share: float = 0.0
+    # How often a worker ends its chunk by itself though the record has finished: it looks whether that was
+    # deferred. And how often the poll thread is held up, while workers go on.
+    check_share: float = 0.0
+    held_up_share: float = 0.0
+    # The number of workers changes.
+    resize_s: float = NEVER_S
     metadata_bytes_max: int = 1_000
     # How often, at a look, a drain finds that what lies below the highest started offsets fits.
     fits_share: float = 1.0
@@ -114,6 +122,7 @@ class SimulationPlan:
             # A held key cannot be drained, so what ran beside it is repeated.
             after_dead_letter="continue" if graceful else rng.choice(get_args(AfterDeadLetter)),
             **_express(seed),  # type: ignore[arg-type]
+            **_moves(seed),  # type: ignore[arg-type]
         )
 
     @classmethod
@@ -180,6 +189,15 @@ def _express(seed: int) -> dict[str, object]:
     }
 
 
+def _moves(seed: int) -> dict[str, object]:
+    rng = random.Random(f"moves {seed}")
+    return {
+        "check_share": rng.choice([0.0, 0.0, 0.02, 0.3]),
+        "held_up_share": rng.choice([0.0, 0.0, 0.1]),
+        "resize_s": rng.choice([NEVER_S, NEVER_S, 0.05, 0.3]),
+    }
+
+
 def _load(rng: random.Random) -> dict[str, object]:
     return {
         "scope": rng.choice(["partition", "partition", "handler"]),
@@ -229,3 +247,13 @@ def _faults(rng: random.Random) -> dict[str, object]:
         "crash_s": rng.choice([0.3, 1.0, NEVER_S]),
         "freeze_s": rng.choice([0.2, 0.7, NEVER_S]),
     }
+
+
+# How a seed may be run, by the option that asks for it.
+WAYS: dict[str, Callable[[int], SimulationPlan]] = {
+    "": SimulationPlan.drawn,
+    "chunks": SimulationPlan.drawn_with_chunks,
+    "streams": SimulationPlan.drawn_with_streams,
+    "late-lanes": SimulationPlan.drawn_with_late_lanes,
+    "batches": SimulationPlan.drawn_with_batches,
+}

@@ -23,7 +23,7 @@ from tests.kit.simulated.chaos import Chaos
 from tests.kit.simulated.group import CommitRefusal, SimulatedGroup
 from tests.kit.simulated.log import SimulatedLog
 from tests.kit.simulated.member import SimulatedMember
-from tests.kit.simulated.plan import SimulationPlan
+from tests.kit.simulated.plan import WAYS, SimulationPlan
 from tests.kit.simulated.worker import draw_decision
 
 if TYPE_CHECKING:
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 # After the faults have ended, all must be done and committed within so much virtual time.
 HEALED_S = 120.0
 COMMIT_TIMEOUT_S = 0.5
+# So much longer than usual is a poll thread away that is held up, by a callback or a long `consume`.
+HELD_UP_TIMES = 10
 _TRACE_LINES = 80
 _JUDGED_AT_ONCE = [measure for measure in FORBIDDEN if measure is not Measure.UNSEEN]
 
@@ -65,10 +67,11 @@ class SimulationReport:
     @property
     def replay(self) -> str:
         """The command that shows the same run."""
-        drawn = self.plan == SimulationPlan.drawn(self.plan.seed)
-        ways = (("batches", self.plan.batches), ("late-lanes", self.plan.late_lanes), ("chunks", True))
-        way = "" if drawn else " --" + next(name for name, is_so in ways if is_so)
-        return f"scripts/simulate --seed {self.plan.seed}{way}"
+        plan = self.plan
+        way = next((way for way, drawn in WAYS.items() if drawn(plan.seed) == plan), None)
+        if way is None:
+            return f"none: {plan.seed} with a plan of its own"
+        return f"scripts/simulate --seed {plan.seed}" + (f" --{way}" if way else "")
 
 
 def simulate(seed: int, *, plan: SimulationPlan | None = None, trace: bool = False) -> SimulationReport:
@@ -207,11 +210,16 @@ class Simulation:
 
     def poll_s(self) -> float:
         """Return the time between two polls."""
-        return self.rng.uniform(0.1, 2.0) * self.plan.poll_s
+        is_held_up = self.plan.held_up_share > 0 and self.rng.random() < self.plan.held_up_share
+        return self.rng.uniform(0.1, 2.0) * self.plan.poll_s * (HELD_UP_TIMES if is_held_up else 1)
 
     def finds_time(self) -> bool:
         """Tell whether what a drain has to finish fits into its time."""
         return self._fits_rng.random() < self.plan.fits_share
+
+    def checks_deferral(self) -> bool:
+        """Tell whether a worker whose record has finished looks under the lock if it was deferred."""
+        return self.plan.check_share > 0 and self.rng.random() < self.plan.check_share
 
     def settles_at_once(self) -> bool:
         """Tell whether a worker gets to settle what it handed in before anybody else does."""

@@ -35,6 +35,8 @@ class SimulatedWorker:
         # What became of the chunk's record, once that was drawn.
         self._decision: Decision | None = None
         self._decided = False
+        # It has finished, and some other one is deferred: the worker looks under the lock which.
+        self._checks = False
         self._assignment: Assignment | None = None
         self._records = 0
         # The next step; None while asleep.
@@ -92,7 +94,20 @@ class SimulatedWorker:
 
     # The steps. Each returns how long it takes until the next.
 
+    def _leaves(self) -> bool:
+        """Leave for good if there are too many workers."""
+        member = self._member
+        if not member.surplus_workers:
+            return False
+        member.surplus_workers -= 1
+        member.workers.remove(self)
+        self._next = None
+        member.wake_workers()  # its wake-up may have been for what is ready
+        return True
+
     def _pop(self) -> float:
+        if self._leaves():
+            return 0.0
         if self._member.taken:
             self._lane = self._member.taken.pop()
             self._records = 0
@@ -179,8 +194,10 @@ class SimulatedWorker:
         if not self._decided:
             self._decided = True
             self._decision = self._world.decide(self._member)
-        if self._decision is None:
-            self._member.finished(self._of_chunk, "finished")
+            if self._decision is None:
+                self._member.finished(self._of_chunk, "finished")
+                self._checks = self._world.checks_deferral()
+        if self._decision is None and not self._checks:
             return self._then(self._next_of_chunk)
         if self._world.locked_member is self._member:
             return self._then(self._return_of_chunk)  # waits for the lock
@@ -189,13 +206,16 @@ class SimulatedWorker:
         assert lane is not None
         assert lane.head is self._of_chunk.head, "a chunk's worker was given another record's lane"
         lane.decision = self._decision
-        if not isinstance(lane.decision, AwaitHead):
+        if lane.decision is None:
+            lane.advance()
+        elif not isinstance(lane.decision, AwaitHead):
             self._member.finished(lane, "skipped" if isinstance(lane.decision, SkipHead) else "failed")
         self._chunk, self._lane = None, lane
         return self._then(self._hand_in)
 
     def _hand_chunk_in(self) -> float:
         chunk, self._chunk = self._begun, None
+        self._member.moves.note_chunk()
         self._member.hand_in(chunk)
         return self._then(self._pop)
 

@@ -103,4 +103,11 @@ MUTANTS = [
         "pass",
         _records_of_a_hot_key_keep_the_lock,
     ),
+    Mutant(
+        "a chunk keeps what was taken",
+        LateLanes._take_from,
+        "del chunk.messages[:records]",
+        "pass",
+        a_late_seed_is_red,
+    ),
 ]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.records import TopicPartition
-from tests.kit.simulated.plan import SimulationPlan
+from tests.kit.simulated.plan import NEVER_S, SimulationPlan
 from tests.kit.simulated.simulator import simulate
 
 if TYPE_CHECKING:
@@ -23,7 +23,8 @@ SEEDS_MAX = 60
 
 def a_seed_is_red() -> bool:
     """Run seeds with lanes alone until one notices something."""
-    plans = (replace(SimulationPlan.drawn(seed), express=False) for seed in range(SEEDS_MAX))
+    alone = {"express": False, "held_up_share": 0.0, "resize_s": NEVER_S}
+    plans = (replace(SimulationPlan.drawn(seed), **alone) for seed in range(SEEDS_MAX))
     return any(not simulate(plan.seed, plan=plan).ok for plan in plans)
 
 

@@ -95,6 +95,18 @@ def _a_batch_of_too_few_goes() -> bool:
     return bench.take() != [] or bench.wait_s() != 1.0
 
 
+def _what_was_put_back_blocks() -> bool:
+    bench = _bench(records_max=4, records_min=3)
+    assignment = bench.assign()
+    bench.receive(assignment, "a0 b1 c2")
+    bench.end(bench.take(), lambda message: None if message.key() == b"a" else Outcome.FINISHED)
+    bench.dispatcher.ready.popleft().running = 1  # as if a batch had it
+    bench.receive(assignment, "a3 a4 d5")
+    bench.take()
+    bench.receive(assignment, "e6")
+    return bool(bench.slices.blocked)
+
+
 def _the_culprit_is_not_alone() -> bool:
     bench = _bench()
     assignment = bench.assign()
@@ -302,7 +314,7 @@ MUTANTS = [
         Slices.give_back,
         "self._let_go(chunk)",
         "pass",
-        a_batch_seed_is_red,
+        _what_was_put_back_blocks,
     ),
     Mutant(
         "halves of a batch that raised are filled with chunks",
@@ -359,5 +371,26 @@ MUTANTS = [
         "[places[id(message)] for message in begun]",
         "sorted(places.values())[: len(begun)]",
         _records_stand_where_they_stood_by_key,
+    ),
+    Mutant(
+        "what waits behind a batch loses its turn",
+        Express._drop_first,
+        "if assignment.chunks:",
+        "if False:",
+        a_batch_seed_is_red,
+    ),
+    Mutant(
+        "a batch that is given lanes keeps its partition",
+        Express.end_early,
+        "self._let_go(chunk)",
+        "pass",
+        a_batch_seed_is_red,
+    ),
+    Mutant(
+        "a batch starts unread records of a partition that is halted",
+        Slices.take,
+        " or self.needs_lanes(assignment)",
+        "",
+        a_batch_seed_is_red,
     ),
 ]

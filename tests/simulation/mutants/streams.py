@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from ehkafka.lanes.assignment import Assignment
 from ehkafka.lanes.chunk import Chunk
+from ehkafka.lanes.decision import HoldHead
 from ehkafka.lanes.dispatcher import Dispatcher
+from ehkafka.lanes.express import Express
 from ehkafka.lanes.streams import Streams
 from tests.kit.lane_bench import LaneBench
 from tests.simulation.mutants.mutant import Mutant, a_saving_seed_with_streams_is_red, a_stream_seed_is_red
@@ -48,6 +50,63 @@ def _a_key_that_a_later_stream_has_is_let_go() -> bool:
     return bench.dispatcher.begin() is not None
 
 
+def _a_key_goes_on_that_comes_again_in_its_stream() -> bool:
+    bench = _stream_bench(3)
+    assignment = bench.assign()
+    bench.receive(assignment, "a0 b1 a2 c3 d4 e5")
+    _start(bench, 2)
+    bench.receive(assignment, "a6")
+    _start(bench, 1)
+    bench.receive(assignment, "a7")
+    return bench.dispatcher.begin() is not None
+
+
+def _a_streams_key_gets_a_ready_lane() -> bool:
+    bench = _stream_bench(1)
+    assignment = bench.assign()
+    bench.receive(assignment, "a0 b1")
+    _start(bench, 1)
+    assert bench.dispatcher.express is not None
+    bench.dispatcher.express.records_max = 0
+    bench.receive(assignment, "a2")
+    return [lane.key for lane in bench.dispatcher.ready] != [b"b"]
+
+
+def _a_chunk_waits_for_ever_for_the_streams_end() -> bool:
+    bench = _stream_bench(1)
+    assignment = bench.assign()
+    bench.receive(assignment, "a0 b1")
+    stream = _start(bench, 1)
+    assert bench.dispatcher.express is not None
+    bench.dispatcher.express.on = True
+    bench.receive(assignment, "c2")
+    bench.dispatcher.settle([stream], 0.0)  # type: ignore[list-item]
+    return bench.dispatcher.begin() is None
+
+
+def _a_stream_has_a_paused_key() -> bool:
+    bench = _stream_bench(1)
+    assignment = bench.assign()
+    # As if that was asked before the pause.
+    bench.dispatcher.takes_unread = lambda _: True  # type: ignore[method-assign]
+    bench.dispatcher.holds.pause_key(b"a")
+    bench.receive(assignment, "a0 a1")
+    return bench.dispatcher.begin() is not None
+
+
+def _what_follows_a_held_record_is_not_parked() -> bool:
+    bench = _stream_bench(1)
+    assignment = bench.assign()
+    bench.receive(assignment, "a0 b1")
+    lane = bench.dispatcher.end_early(_start(bench, 1))
+    assert lane is not None
+    lane.decision = HoldHead("poison")
+    bench.settle(lane)
+    bench.dispatcher.settle([_start(bench, 1)], 0.0)  # type: ignore[list-item]
+    bench.receive(assignment, "a2 c3")
+    return assignment.parked_records != 2
+
+
 MUTANTS = [
     Mutant(
         "two streams have a key",
@@ -68,7 +127,7 @@ MUTANTS = [
         Chunk.has_finished,
         "len(keys) - 1 - keys[::-1].index(key)",
         "keys.index(key)",
-        a_stream_seed_is_red,
+        _a_key_goes_on_that_comes_again_in_its_stream,
     ),
     Mutant(
         "records pass the lane of their key",
@@ -89,7 +148,7 @@ MUTANTS = [
         Dispatcher.spread,
         "or assignment.owners",
         "or False",
-        a_stream_seed_is_red,
+        _a_streams_key_gets_a_ready_lane,
     ),
     Mutant(
         "a chunk goes out beside streams",
@@ -103,7 +162,7 @@ MUTANTS = [
         Streams._end_stream,
         "if assignment.chunks and not assignment.streams and assignment not in self._turns:",
         "if False:",
-        a_stream_seed_is_red,
+        _a_chunk_waits_for_ever_for_the_streams_end,
     ),
     Mutant(
         "what a stream has left goes behind what came later",
@@ -167,5 +226,82 @@ MUTANTS = [
         "for stream in self.streams:",
         "for stream in ():",
         a_saving_seed_with_streams_is_red,
+    ),
+    Mutant(
+        "what a stream has left goes behind the lane of its key",
+        Streams._put_first,
+        "lane.put_first(message, size)",
+        "lane.append(message)",
+        a_stream_seed_is_red,
+    ),
+    Mutant(
+        "the running record of a stream goes behind the lane of its key",
+        Express._busy_lanes,
+        "lane.put_first(message, size)",
+        "lane.append(message)",
+        a_stream_seed_is_red,
+    ),
+    Mutant(
+        "the running record of a stream is counted as it is stolen",
+        Streams.end_early,
+        "started - 1,",
+        "started,",
+        a_stream_seed_is_red,
+    ),
+    Mutant(
+        "a stream that has ended is not counted",
+        Streams.settle,
+        "self._count_finished(one.assignment, len(one.messages), one.size)",
+        "pass",
+        a_stream_seed_is_red,
+    ),
+    Mutant(
+        "a lane of a stream's key is ready",
+        Dispatcher._spread_with_care,
+        "(owner := assignment.owners.get(key)) is None or owner.has_finished(key)",
+        "(owner := assignment.owners.get(key)) is None or True",
+        a_stream_seed_is_red,
+    ),
+    Mutant(
+        "streams overlook pauses and letters",
+        Streams.go_on,
+        "self.needs_lanes(assignment) or ",
+        "",
+        _a_stream_has_a_paused_key,
+    ),
+    Mutant(
+        "records that a stream leaves to a held lane stay in the backlog",
+        Streams._put_in_line,
+        "holds.park(assignment, 1, size)",
+        "pass",
+        _what_follows_a_held_record_is_not_parked,
+    ),
+    Mutant(
+        "an assignment has two turns",
+        Streams._end_stream,
+        " and assignment not in self._turns",
+        "",
+        a_stream_seed_is_red,
+    ),
+    Mutant(
+        "what waits keeps the keys of what a stream took",
+        Chunk.take_first,
+        "del keys[:records]",
+        "pass",
+        a_stream_seed_is_red,
+    ),
+    Mutant(
+        "what waits keeps the bytes of what a stream took",
+        Chunk.take_first,
+        "self.size -= first.size",
+        "pass",
+        a_stream_seed_is_red,
+    ),
+    Mutant(
+        "a stream that is stolen keeps its keys",
+        Streams.end_early,
+        "self._end_stream(chunk)",
+        "pass",
+        a_stream_seed_is_red,
     ),
 ]
