@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ehkafka.headers.partition_key import partition_key_bytes
 from ehkafka.headers.taking import take_headers
-from ehkafka.outputs.checked import ANY_PARTITION, checked_partition
-from ehkafka.outputs.encoding import FRAME_BYTES, checked_size, encoded, encoded_headers, encoded_key
+from ehkafka.outputs.checked import checked_partition
+from ehkafka.outputs.encoding import checked_size, encoded, encoded_headers, encoded_key
 from ehkafka.outputs.send import OWN_KEY, sends_of
 
 if TYPE_CHECKING:
@@ -53,14 +53,9 @@ class OutputMaker:
     def plain(self, message: Any, given: object, note: Callable[[str, object], None] | None = None) -> Made:
         """Return what most handlers send, to the first topic with the record's key: a short way there."""
         topic = self.topics[0]
+        value, content_type = (given, None) if isinstance(given, bytes) else encoded(given)
         if note is not None:
             note(topic, given)
-        if type(given) is bytes:
-            key = self._own_key(message)
-            size = len(given) if key is None else len(given) + len(key)
-            if size + FRAME_BYTES <= self.bytes_max and type(topic) is str:
-                return topic, given, key, None, ANY_PARTITION, size
-        value, content_type = encoded(given)
         key = self._own_key(message)
         headers = encoded_headers(None, content_type)
         size = checked_size("an output", topic, value, key, headers, self.bytes_max)

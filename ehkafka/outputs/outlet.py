@@ -12,6 +12,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.outputs.claim import Claim, Output, SingleOutput
+from ehkafka.outputs.encoding import FRAME_BYTES
 from ehkafka.outputs.in_vain import InVain
 from ehkafka.outputs.kinds import kind_of
 from ehkafka.outputs.making import PLAIN, OutputMaker
@@ -52,6 +53,7 @@ class Outlet:
     ) -> None:
         self.book = book
         self.maker = OutputMaker(handler, topics, bytes_max)
+        self._topic = str.__str__(topics[0])
         self.before_next = before_next
         self._is_async = is_async
         self._report = report
@@ -60,6 +62,8 @@ class Outlet:
         # Topics of ours that other handlers send to, and what was reported of them; workers add.
         self._shared = kinds.shared & frozenset(topics) if kinds else frozenset()
         self._noted: set[tuple[str, str]] = set()
+        # Up to here a value and its key need no second look; -1: each is to be noted.
+        self._own_bytes_max = -1 if self._shared else bytes_max - FRAME_BYTES
         # By the message's `id`, which the claim keeps from being another's. A call's worker adds and takes
         # out.
         self.open_calls: dict[int, Claim] = {}
@@ -95,9 +99,15 @@ class Outlet:
 
     def post_plain(self, assignment: Assignment, message: Message, value: object) -> None:
         """Send the one value of a call that has sent nothing else. May wait for room."""
-        note = self._note_kind if self._shared else None
-        topic, value, key, headers, _, size = self.maker.plain(message, value, note)
-        self.book.add_single(SingleOutput(self, assignment, message, topic, value, key, headers, size))
+        key = message.key()
+        # In short what `plain` does, which has the rest: other types, no key, a shared topic, too many bytes.
+        if type(value) is bytes and key is not None and len(value) + len(key) <= self._own_bytes_max:
+            made = self._topic, value, key, None, len(value) + len(key)
+        else:
+            note = self._note_kind if self._shared else None
+            topic, text, key, headers, _, size = self.maker.plain(message, value, note)
+            made = topic, text, key, headers, size
+        self.book.add_single(SingleOutput(self, assignment, message, *made))
 
     def post_result(self, message: Message, result: object) -> None:
         """Send what a call for a record, or a batch, has returned. May wait for room."""

@@ -11,6 +11,7 @@ from ehkafka.handlers.sending import calling
 from ehkafka.lanes.assignment import Assignment
 from ehkafka.outputs.book import OutputBook
 from ehkafka.outputs.claim import SingleOutput
+from ehkafka.outputs.encoding import FRAME_BYTES
 from ehkafka.outputs.outlet import Outlet
 from ehkafka.outputs.send import Send
 from ehkafka.records import Record, TopicPartition
@@ -121,6 +122,15 @@ def test_what_cannot_be_sent_fails_the_attempt(way: Way, result: object, error: 
         way.call(lambda _record: result)
     assert way.values == []
     assert way.is_over
+
+
+def test_a_message_may_be_as_large_as_the_limit_says(way: Way) -> None:
+    """With its key, and what it takes beside both: not a byte more."""
+    largest = 1_000 - FRAME_BYTES - len(b"k")
+    way.call(lambda _record: b"x" * largest)
+    with pytest.raises(ValueError, match="bytes"):
+        way.call(lambda _record: b"x" * (largest + 1))
+    assert way.values == [b"x" * largest]
 
 
 def test_nothing_is_sent_for_a_record_whose_call_has_returned(way: Way) -> None:
