@@ -102,12 +102,13 @@ class Outlet:
         key = message.key()
         # In short what `plain` does, which has the rest: other types, no key, a shared topic, too many bytes.
         if type(value) is bytes and key is not None and len(value) + len(key) <= self._own_bytes_max:
-            made = self._topic, value, key, None, len(value) + len(key)
+            size = len(value) + len(key)
+            output = SingleOutput(self, assignment, message, self._topic, value, key, None, size)
         else:
             note = self._note_kind if self._shared else None
             topic, text, key, headers, _, size = self.maker.plain(message, value, note)
-            made = topic, text, key, headers, size
-        self.book.add_single(SingleOutput(self, assignment, message, *made))
+            output = SingleOutput(self, assignment, message, topic, text, key, headers, size)
+        self.book.add_single(output)
 
     def post_result(self, message: Message, result: object) -> None:
         """Send what a call for a record, or a batch, has returned. May wait for room."""
