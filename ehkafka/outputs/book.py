@@ -195,9 +195,9 @@ class OutputBook:
         with self._lock:
             self._sort_in()
             waiting = self._ledger.waiting(assignment)
-            if its := self._singles.get(assignment):
-                waiting |= {output.message.offset() for output in its}
-            return waiting
+            singles = list(self._singles.get(assignment, ()))
+        # Outside of the lock: there may be thousands, and workers would wait.
+        return waiting | {single.message.offset() for single in singles} if singles else waiting
 
     def has_waiting(self, assignment: Assignment) -> bool:
         """Tell whether there are any. Any thread."""
