@@ -191,7 +191,7 @@ def send_as_the_call_returns(way: Way) -> list[str]:
 
 
 def test_a_thread_that_sends_as_the_call_returns_meets_it_before_or_behind(way: Way) -> None:
-    """Its output is sent for the record, or it is told; the call itself never fails for it."""
+    """Its output is sent for the record, or it hears of it; the call itself never fails for it."""
     wrong = send_as_the_call_returns(way)
     assert [one.split(":")[0] for one in wrong] in ([], ["send"])
     assert sorted(way.values, key=str) == sorted([b"returned"] + [b"late"] * (not wrong), key=str)

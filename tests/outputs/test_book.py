@@ -141,6 +141,6 @@ def test_who_waits_for_room_is_let_go_when_the_book_is_closed(alone: bool) -> No
     thread = threading.Thread(target=add_another, daemon=True)
     thread.start()
     book.close()
-    wait_until(lambda: len(errors) == 1, "it is told")
+    wait_until(lambda: len(errors) == 1, "it hears of it")
     assert "the app stops" in str(errors[0])
     assert book.waiting(assignment) == {0}
