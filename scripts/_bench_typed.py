@@ -34,19 +34,22 @@ class Reading(msgspec.Struct):
     pad: str
 
 
+def to_dict(reading: dict[str, Any]) -> None:
+    """Handle a decoded value."""
+
+
+def to_struct(reading: Reading) -> None:
+    """Handle a decoded value."""
+
+
+_HANDLERS: dict[str, Callable[[Any], None]] = {"orjson": to_dict, "msgspec": to_struct}
+
+
 def engine_typed(
     bootstrap: str, topic: str, records: int, *, decoder: str, express: bool | None = None
 ) -> dict[str, Any]:
     """The engine with a handler whose annotation chooses the decoder."""
-
-    def to_dict(reading: dict[str, Any]) -> None:
-        pass
-
-    def to_struct(reading: Reading) -> None:
-        pass
-
-    handle = {"orjson": to_dict, "msgspec": to_struct}[decoder]
-    app = make_app(bootstrap, topic, handle, express=express)
+    app = make_app(bootstrap, topic, _HANDLERS[decoder], express=express)
     app.start()
     took_s = time_until(app, records)
     stop_now(app)
@@ -54,11 +57,15 @@ def engine_typed(
 
 
 def bare_typed(bootstrap: str, topic: str, records: int, *, decoder: str) -> dict[str, Any]:
-    """One loop that decodes each value; it reads key and offset, as whoever keeps order and commits does."""
+    """One loop that decodes each value and calls the same handler with it.
+
+    It reads key and offset, as whoever keeps order and commits does.
+    """
     decode: Callable[[Any], Any] = {
         "orjson": orjson.loads,
         "msgspec": msgspec.json.Decoder(Reading).decode,
     }[decoder]
+    handle = _HANDLERS[decoder]
     consumer = bare_consumer(bootstrap, topic)
     seen, started_s = 0, 0.0
     while seen < records:
@@ -69,7 +76,7 @@ def bare_typed(bootstrap: str, topic: str, records: int, *, decoder: str) -> dic
         for message in batch:
             message.key()
             message.offset()
-            decode(message.value())
+            handle(decode(message.value()))
         seen += len(batch)
     took_s = time.perf_counter() - started_s
     mark(END)

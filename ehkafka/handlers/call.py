@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ehkafka.errors import ConfigurationError
 from ehkafka.events.history import call_in_history
-from ehkafka.handlers.sending import sending, sending_async, taking, taking_async
+from ehkafka.handlers.sending import calling, sending, sending_async, taking, taking_async
 from ehkafka.handlers.spec import is_async
 from ehkafka.lanes.order import KeyFailure, by_key
 from ehkafka.lanes.received import Received
@@ -48,9 +48,25 @@ def make_invoke(
     invoke = build(spec, middleware, make_record, outlet)
     if outlet is not None:
         invoke = sending(invoke, outlet)
+        if not (middleware or spec.is_class or spec.raw or outlet.before_next):
+            invoke = _calling_at_first(spec, make_record, outlet, invoke)
     if spec.order_by is not by_key:
         invoke = _failing_without_key(invoke)
     return invoke if history is None else _recorded(invoke, history)
+
+
+def _calling_at_first(
+    spec: HandlerSpec, make_record: type[Record], outlet: Outlet, again: Callable[[Lane], object]
+) -> Callable[[Lane], object]:
+    """Take the short way for a record's first attempt, and `again` for each later one."""
+    call = calling(spec.of_record(spec.function), outlet)
+
+    def invoke(lane: Lane) -> object:
+        if lane.attempts:
+            return again(lane)
+        return call(lane.assignment, lane.head, make_record(lane.head))  # type: ignore[arg-type]
+
+    return invoke
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ehkafka.events.history import call_in_history
 from ehkafka.handlers.call import with_middleware
-from ehkafka.handlers.sending import sending_in_chunk, taking, taking_in_chunk
+from ehkafka.handlers.sending import calling, calling_in_chunk, sending_in_chunk, taking
 from ehkafka.handlers.spec import is_batch
 from ehkafka.lanes.chunk import has_exact_iterators
 from ehkafka.lanes.user_keys import users_key
@@ -89,7 +89,7 @@ def make_run_chunk(
         if outlet is None:
             return with_middleware(function, middleware)
         if not middleware:
-            return taking_in_chunk(function, outlet, assignment)
+            return calling_in_chunk(function, outlet, assignment)
         return sending_in_chunk(with_middleware(taking(function, outlet), middleware), outlet, assignment)
 
     def users_function(assignment: Assignment) -> Any:
@@ -99,6 +99,13 @@ def make_run_chunk(
         assert chunk.iterator is not None
         assert spec.payload is not None
         return _run_payloads(users_function(chunk.assignment), chunk.iterator, spec.payload)
+
+    def run_sending(chunk: Chunk) -> bool:
+        assert chunk.iterator is not None
+        assert outlet is not None
+        assignment = chunk.assignment
+        call = calling(spec.of_record(users_function(assignment)), outlet)
+        return _run_sending(call, assignment, chunk.iterator, make_record)
 
     def run(chunk: Chunk) -> bool:
         assert chunk.iterator is not None
@@ -113,6 +120,8 @@ def make_run_chunk(
     is_alone = spec.payload is not None and spec.payload.is_alone and outlet is None
     if history is None and is_alone and not middleware:
         return run_payloads
+    if history is None and outlet is not None and not middleware and not spec.raw:
+        return run_sending
     if history is None:
         return run_raw if spec.raw else run
     report, make = history, None if spec.raw else make_record
@@ -179,6 +188,28 @@ def _run_records(
         if (result := handler(record)) is not None:
             must_return_nothing(result)
             result = None  # may be the record itself
+        if DEFERRED:
+            return True
+    return False
+
+
+def _run_sending(
+    call: Callable[[Assignment, Message, Any], None],
+    assignment: Assignment,
+    messages: Iterator[Message],
+    make_record: type[Record],
+) -> bool:
+    """Do the same for a handler with outputs: `call` looks at what the handler returns."""
+    record: Any = None
+    alone = 0
+    for message in messages:
+        if getrefcount(record) > alone:
+            record = make_record(message)
+            alone = getrefcount(record)
+        else:
+            record._message = message  # noqa: SLF001 - as `__init__` does
+            record.attempt = 1
+        call(assignment, message, record)
         if DEFERRED:
             return True
     return False

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ehkafka.outputs.making import PLAIN
-from ehkafka.records.deferral import engines_own
+from ehkafka.records.deferral import DEFERRED, engines_own
 from ehkafka.recovery.unrun import must_not_be_a_coroutine
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ehkafka.lanes.assignment import Assignment
     from ehkafka.lanes.lane import Lane
     from ehkafka.outputs.outlet import Outlet
+    from ehkafka.records import Message
 
 
 class Taker(Protocol):
@@ -109,23 +110,38 @@ def sending_in_chunk(
     return call
 
 
-def taking_in_chunk(
-    function: Callable[[Any], object], outlet: Outlet, assignment: Assignment
-) -> Callable[[Any], object]:
-    """Return what both do together, where no middleware is in between: one call less for each record."""
-    begin, returned, take_for = outlet.begin, outlet.returned, outlet.take_for
+def calling(function: Callable[[Any], object], outlet: Outlet) -> Callable[[Assignment, Message, Any], None]:
+    """Return what calls `function` for a record the first time, and sends what it returns.
 
-    def call(record: Any) -> None:
-        message = engines_own(record)
-        claim = begin(assignment, message, 1)
+    Does what `taking` and `sending` do, where no middleware is in between, and makes no claim for what most
+    calls do: send nothing before they return, and then one value.
+    """
+    begun, post_plain = outlet.begun, outlet.post_plain
+
+    def call(assignment: Assignment, message: Message, record: Any) -> None:
+        place = id(message)
+        begun[place] = assignment
         try:
             if (result := function(record)) is not None:
-                if type(result) not in PLAIN:
+                if type(result) in PLAIN and place in begun:
+                    post_plain(assignment, message, result)
+                else:
                     must_not_be_a_coroutine(result)
-                take_for(claim, message, result)
+                    outlet.post_result(message, result)
         except BaseException:
-            outlet.failed(claim)
+            if begun.pop(place, None) is None:
+                outlet.failed(outlet.claim_of(message))
             raise
-        returned(claim)
+        # While some record of some handler is deferred it may be this one, which may send on.
+        if DEFERRED or begun.pop(place, None) is None:
+            outlet.returned(outlet.claim_of(message))
 
     return call
+
+
+def calling_in_chunk(
+    function: Callable[[Any], object], outlet: Outlet, assignment: Assignment
+) -> Callable[[Any], object]:
+    """Return the same for whoever has the record alone."""
+    call = calling(function, outlet)
+    return lambda record: call(assignment, engines_own(record), record)

@@ -5,8 +5,8 @@ bytes, `checked` what else it says. `outlet` is one handler's way out, on its wo
 to the records it was made of, `kinds` compares what several handlers send to one topic, `in_vain` counts what
 failed attempts had sent. `book` keeps all that is not acknowledged, in its order, over `ledger` (pure), which
 says whose offsets wait. `sender` hands it to `one_producer` after another on `ehkafka-outputs`, with its
-`properties`; `first_answers` says which keys a producer may be given more of, `refusals` keeps what the
-broker refuses, with what waits behind it, `answers` says what errors mean.
+`properties`; `answered` keeps what that one has answered, `first_answers` says which keys it may be given
+more of, `refusals` keeps what the broker refuses, with what waits behind it, `answers` says what errors mean.
 
 `producer` is `app.producer`, for what belongs to no record: `messages` keeps what it was given, and
 `message_sender` sends it on `ehkafka-producer`.

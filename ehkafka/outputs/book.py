@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from itertools import chain
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
+from ehkafka.outputs.claim import SingleOutput
 from ehkafka.outputs.ledger import OffsetLedger
 
 if TYPE_CHECKING:
@@ -24,6 +27,8 @@ OUTPUT_BYTES_MAX: Final = 64 * 1_048_576
 # Between two looks of a waiting worker whether its epoch has ended.
 ROOM_CHECK_S: Final = 50e-3
 
+_serial_of = attrgetter("serial")
+
 
 class NotSentError(RuntimeError):
     """An output was not taken: its record belongs to another member, or the app has stopped."""
@@ -37,12 +42,20 @@ class OutputBook:
         self._bytes_max = bytes_max
         self._lock = threading.Lock()
         self._room = threading.Condition(self._lock)
-        # All under the lock. By serial number, so in the order of their making.
-        self._outputs: dict[int, Output] = {}
-        self._serial = 0
-        self._bytes = 0
-        self._new: deque[Output] = deque()
+        # All under the lock. Those that workers have added since somebody last looked, in the order of their
+        # making; they are sorted in by `_sort_in`, many at a time.
+        self._added: deque[Output] = deque()
+        # All others: those of one record alone by its assignment, the rest beside them with what the ledger
+        # has of their records. Serial numbers say in which order they were made.
+        self._singles: dict[Assignment, dict[SingleOutput, None]] = {}
+        self._outputs: dict[Output, None] = {}
         self._ledger = OffsetLedger()
+        self._serial = 0
+        # Of these, what the sender has not taken yet.
+        self._new: list[Output] = []
+        # Of all. Read without the lock, too.
+        self._count = 0
+        self._bytes = 0
         self.is_closed = False
         # Called after something was added while the sender sleeps. Set once, by the sender.
         self.wake: Callable[[], object] = lambda: None
@@ -52,7 +65,7 @@ class OutputBook:
 
     def has_room(self) -> bool:
         """Tell whether a worker may add without waiting."""
-        return len(self._outputs) < self._outputs_max and self._bytes < self._bytes_max
+        return self._count < self._outputs_max and self._bytes < self._bytes_max
 
     def add(self, claim: Claim, outputs: Sequence[Output], *, waits: bool = True) -> None:
         """Take outputs, together and in this order; from here on their inputs wait. On their worker.
@@ -66,50 +79,97 @@ class OutputBook:
             # Under the lock, and `ended` is set before `end` takes it: an output is either refused here or
             # dropped there.
             if self.is_closed or claim.has_ended:
-                why = "the app stops" if self.is_closed else "its partition was taken away"
-                raise NotSentError(f"{claim.where}: its outputs are not sent: {why}")
+                raise self._not_sent(claim)
             if claim.unsettled == 0:
                 self._ledger.claim(claim.inputs)
             claim.unsettled += len(outputs)
             claim.posted += len(outputs)
-            for output in outputs:
-                self._serial += 1
-                output.serial = self._serial
-                self._outputs[output.serial] = output
-                self._bytes += output.size
-            self._new.extend(outputs)
+            self._added.extend(outputs)
+            self._count += len(outputs)
+            self._bytes += sum([output.size for output in outputs])
         if self.sleeps:
             self.wake()
 
-    def _wait_for_room(self, claim: Claim) -> None:
+    def add_single(self, output: SingleOutput) -> None:
+        """Take the one output of a call; from here on its record waits. On its worker.
+
+        Waits for room. Raises `NotSentError` as `add` does.
+        """
+        with self._lock:
+            if self._count >= self._outputs_max or self._bytes >= self._bytes_max:
+                self._wait_for_room(output)
+            # See `add`.
+            if self.is_closed or output.assignment.ended:
+                raise self._not_sent(output)
+            self._added.append(output)
+            self._count += 1
+            self._bytes += output.size
+        if self.sleeps:
+            self.wake()
+
+    def _not_sent(self, of: Claim | SingleOutput) -> NotSentError:
+        why = "the app stops" if self.is_closed else "its partition was taken away"
+        return NotSentError(f"{of.where}: its outputs are not sent: {why}")
+
+    def _wait_for_room(self, of: Claim | SingleOutput) -> None:
         """Wait, with the lock let go meanwhile."""
-        while not (self.has_room() or self.is_closed or claim.has_ended):
+        while not (self.has_room() or self.is_closed or of.has_ended):
             self._room.wait(ROOM_CHECK_S)
+
+    def _sort_in(self) -> None:
+        """Put what was added where it is known by its records. Caller has the lock."""
+        if not self._added:
+            return
+        serial, assignment = self._serial, None
+        its: dict[SingleOutput, None] = {}
+        for output in self._added:
+            serial += 1
+            output.serial = serial
+            if type(output) is SingleOutput:
+                # Those of a chunk come one after another.
+                if output.assignment is not assignment:
+                    assignment = output.assignment
+                    its = self._singles.setdefault(assignment, {})
+                its[output] = None
+            else:
+                self._outputs[output] = None
+        self._serial = serial
+        self._new += self._added
+        self._added.clear()
 
     def has_new(self) -> bool:
         """Tell whether anything was added since it was taken. Any thread."""
-        return bool(self._new)
+        return bool(self._added or self._new)
 
     def take_new(self) -> list[Output]:
         """Return what was added since. Sender only."""
         with self._lock:
-            new = list(self._new)
-            self._new.clear()
+            self._sort_in()
+            new, self._new = self._new, []
         return new
 
     def take_all(self) -> list[Output]:
         """Return everything in its order, what is new as well. Sender only."""
         with self._lock:
-            self._new.clear()
-            return list(self._outputs.values())
+            self._sort_in()
+            self._new = []
+            return sorted([*self._outputs, *chain.from_iterable(self._singles.values())], key=_serial_of)
 
     def settle(self, outputs: Iterable[Output], *, acknowledged: bool = True) -> None:
         """Let go of outputs: safe, or given up by a decision. The sender, or whoever ends their epoch."""
         waiters: list[Callable[[], object]] = []
         with self._room:
+            self._sort_in()
             for output in outputs:
-                if self._outputs.pop(output.serial, None) is None:
+                if type(output) is SingleOutput:
+                    its = self._singles.get(output.assignment)
+                    if its is not None and its.pop(output, output) is None:
+                        self._count -= 1
+                        self._bytes -= output.size
+                    continue
+                if self._outputs.pop(output, output) is output:
                     continue  # its epoch has ended
+                self._count -= 1
                 self._bytes -= output.size
                 claim = output.claim
                 claim.acknowledged += acknowledged
@@ -133,27 +193,38 @@ class OutputBook:
     def waiting(self, assignment: Assignment) -> frozenset[int]:
         """Return the offsets of an assignment that must not be committed. Any thread."""
         with self._lock:
-            return self._ledger.waiting(assignment)
+            self._sort_in()
+            waiting = self._ledger.waiting(assignment)
+            singles = list(self._singles.get(assignment, ()))
+        # Outside of the lock: there may be thousands, and workers would wait.
+        return waiting | {single.message.offset() for single in singles} if singles else waiting
 
     def has_waiting(self, assignment: Assignment) -> bool:
         """Tell whether there are any. Any thread."""
         with self._lock:
-            return self._ledger.has(assignment)
+            self._sort_in()
+            return self._ledger.has(assignment) or bool(self._singles.get(assignment))
 
     def key_of(self, assignment: Assignment, offset: int) -> bytes | None:
         """Return the key of a record that waits. Any thread; looks at each output until it is found."""
         place = assignment, offset
+        key: bytes | None
         with self._lock:
-            for output in self._outputs.values():
+            self._sort_in()
+            for single in self._singles.get(assignment, ()):
+                if single.message.offset() == offset:
+                    key = single.message.key()
+                    return key
+            for output in self._outputs:
                 if place in (claim := output.claim).inputs:
                     messages = claim.messages if isinstance(claim.messages, list) else [claim.messages]
-                    key: bytes | None = messages[claim.inputs.index(place)].key()
+                    key = messages[claim.inputs.index(place)].key()
                     return key
         return None  # acknowledged meanwhile
 
     def count(self) -> int:
         """Return how many outputs are not acknowledged. Any thread."""
-        return len(self._outputs)
+        return self._count
 
     def end(self, assignments: Iterable[Assignment]) -> bool:
         """Drop what is left of epochs that have ended; True: some may be with a producer.
@@ -162,13 +233,20 @@ class OutputBook:
         ours, unless it is of one of the others alone.
         """
         with self._room:
-            for assignment in assignments:
-                self._ledger.end(assignment)
-            dropped = [output for output in self._outputs.values() if output.has_ended]
+            self._sort_in()
+            dropped: list[Output] = [output for output in self._outputs if output.has_ended]
             for output in dropped:
-                output.is_dropped = True
                 if output.claim.is_gone:
                     output.claim.on_settled = None  # nobody waits: its record has no outcome here any more
+            for assignment in assignments:
+                self._ledger.end(assignment)
+            for assignment in [one for one in self._singles if one.ended]:
+                for output in self._singles.pop(assignment):
+                    self._count -= 1
+                    self._bytes -= output.size
+                    dropped.append(output)
+            for output in dropped:
+                output.is_dropped = True
         self.settle(dropped, acknowledged=False)
         return bool(dropped)
 

@@ -8,10 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ehkafka.outputs.checked import ANY_PARTITION
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from confluent_kafka import KafkaError
+
     from ehkafka.lanes.assignment import Assignment
+    from ehkafka.outputs.answered import Answered
     from ehkafka.outputs.outlet import Outlet
     from ehkafka.records.deferral import Deferred
 
@@ -105,7 +110,7 @@ class Output:
     """
 
     __slots__ = (
-        "answers",
+        "answered",
         "claim",
         "headers",
         "home",
@@ -143,7 +148,8 @@ class Output:
         self.is_dropped = False
         # It was in a batch that the broker has refused: it goes alone, or it could have others refused again.
         self.is_suspect = False
-        self.answers: Any = None
+        # Where the producer's answer goes; see `delivered`. Set by the sender as it hands the output over.
+        self.answered: Answered | None = None
 
     @property
     def group(self) -> tuple[str, object] | None:
@@ -157,6 +163,72 @@ class Output:
         """Tell whether all that it is of belongs to other epochs by now, so that it must not be sent."""
         return self.claim.is_gone if self.home is None else self.home.ended
 
-    def delivered(self, error: Any, message: Any) -> None:
-        """Take the broker's answer. Called by librdkafka inside `poll`, on the sender's thread."""
-        self.answers.append((self, error, message.offset()))
+    def __call__(self, error: KafkaError | None, message: Any) -> None:
+        """Take the broker's answer. Called by librdkafka inside `poll`, on the sender's thread.
+
+        The output is its own callback: a bound method would be one object more for each.
+        """
+        answered = self.answered
+        assert answered is not None
+        if error is None and not answered.others and message.offset() is not None:
+            answered.safe.append(self)
+        else:
+            answered.others.append((self, error, message.offset()))
+
+
+class SingleOutput(Output):
+    """The one output of a call for one record, which sent nothing else: as nearly all are.
+
+    Its claim is made when somebody asks for it: there are as many outputs as records on their way, and each
+    object that Python's garbage collector follows makes it run earlier.
+    """
+
+    __slots__ = ("_made", "assignment", "message", "outlet")
+
+    def __init__(
+        self,
+        outlet: Outlet,
+        assignment: Assignment,
+        message: Any,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None,
+        headers: Any,
+        size: int,
+    ) -> None:
+        self.outlet = outlet
+        self.assignment = assignment
+        self.message = message
+        self.topic = topic
+        self.value = value
+        self.key = key
+        self.headers = headers
+        self.size = size
+        self.partition = ANY_PARTITION
+        self.is_dropped = self.is_suspect = False
+        self._made: Claim | None = None
+
+    @property
+    def claim(self) -> Claim:  # type: ignore[override]
+        """The call that made it, which has returned by the time that anybody asks."""
+        if self._made is None:
+            made = Claim(self.outlet, ((self.assignment, self.message.offset()),), self.message, 1)
+            made.is_over = True
+            made.posted = made.unsettled = 1
+            self._made = made
+        return self._made
+
+    @property
+    def home(self) -> None:  # type: ignore[override]
+        """None: it is of its call's one record."""
+        return
+
+    @property
+    def has_ended(self) -> bool:
+        """Tell whether its record belongs to another epoch by now, so that it must not be sent."""
+        return self.assignment.ended
+
+    @property
+    def where(self) -> str:
+        """Its record, for messages."""
+        return f"{self.assignment.partition}@{self.message.offset()}"

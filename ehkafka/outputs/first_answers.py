@@ -23,16 +23,19 @@ class FirstAnswers:
     """Of one producer; `forget` when the next one takes over."""
 
     def __init__(self) -> None:
-        self._answered: set[object] = set()
+        # By topic: keys, and partitions that were chosen by number; and how many of both.
+        self._answered: dict[str, set[object]] = {}
+        self._count = 0
         # The first output of a key, which is under way, and what waits behind it.
         self._first: dict[object, Output] = {}
         self._waiting: dict[object, list[Output]] = {}
 
     def holds(self, output: Output) -> bool:
         """Take an output that must wait; False: it may go."""
-        group = output.group
-        if group is None or group in self._answered:
+        place: object = output.key if output.partition < 0 else output.partition
+        if place is None or ((known := self._answered.get(output.topic)) is not None and place in known):
             return False
+        group = output.group
         if self._first.setdefault(group, output) is output:
             return False
         self._waiting.setdefault(group, []).append(output)
@@ -50,19 +53,25 @@ class FirstAnswers:
     def acknowledged(self, outputs: Sequence[Output]) -> list[Output]:
         """Note answers; return what waited for them, each key's in its order."""
         released: list[Output] = []
+        if not self._first:
+            return released
         for output in outputs:
             group = output.group
-            if group is None or group in self._answered:
+            if group is None or group not in self._first:
                 continue
-            if len(self._answered) >= ANSWERED_MAX:
+            if self._count >= ANSWERED_MAX:
                 self._answered.clear()
-            self._answered.add(group)
-            self._first.pop(group, None)
+                self._count = 0
+            topic, place = group
+            self._answered.setdefault(topic, set()).add(place)
+            self._count += 1
+            del self._first[group]
             released += self._waiting.pop(group, ())
         return released
 
     def forget(self) -> None:
         """Begin anew, with another producer. Whoever sends all again brings back what waited."""
         self._answered.clear()
+        self._count = 0
         self._first.clear()
         self._waiting.clear()

@@ -11,7 +11,8 @@ import threading
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from ehkafka.outputs.claim import Claim, Output
+from ehkafka.outputs.claim import Claim, Output, SingleOutput
+from ehkafka.outputs.encoding import FRAME_BYTES
 from ehkafka.outputs.in_vain import InVain
 from ehkafka.outputs.kinds import kind_of
 from ehkafka.outputs.making import PLAIN, OutputMaker
@@ -52,6 +53,7 @@ class Outlet:
     ) -> None:
         self.book = book
         self.maker = OutputMaker(handler, topics, bytes_max)
+        self._topic = str.__str__(topics[0])
         self.before_next = before_next
         self._is_async = is_async
         self._report = report
@@ -60,9 +62,16 @@ class Outlet:
         # Topics of ours that other handlers send to, and what was reported of them; workers add.
         self._shared = kinds.shared & frozenset(topics) if kinds else frozenset()
         self._noted: set[tuple[str, str]] = set()
+        # Up to here a value and its key need no second look; -1: each is to be noted.
+        self._own_bytes_max = -1 if self._shared else bytes_max - FRAME_BYTES
         # By the message's `id`, which the claim keeps from being another's. A call's worker adds and takes
         # out.
         self.open_calls: dict[int, Claim] = {}
+        # Likewise the calls for one record each that have sent nothing yet, and so have no claim. Whoever
+        # takes one out has it: its worker, whose call is over, or `_open_claim`.
+        self.begun: dict[int, Assignment] = {}
+        # Held while a claim is made of one: a handler may send from several threads.
+        self._claiming = threading.Lock()
         self.in_vain = InVain(self.open_calls, self._say_in_vain)
         # Calls whose records were deferred: they may send until they are answered. Workers append; one at a
         # time looks for those that were, each time that there are twice as many.
@@ -88,23 +97,36 @@ class Outlet:
             self.open_calls[id(message)] = claim
         return claim
 
+    def post_plain(self, assignment: Assignment, message: Message, value: object) -> None:
+        """Send the one value of a call that has sent nothing else. May wait for room."""
+        key = message.key()
+        # In short what `plain` does, which has the rest: other types, no key, a shared topic, too many bytes.
+        if type(value) is bytes and key is not None and len(value) + len(key) <= self._own_bytes_max:
+            size = len(value) + len(key)
+            output = SingleOutput(self, assignment, message, self._topic, value, key, None, size)
+        else:
+            note = self._note_kind if self._shared else None
+            topic, text, key, headers, _, size = self.maker.plain(message, value, note)
+            output = SingleOutput(self, assignment, message, topic, text, key, headers, size)
+        self.book.add_single(output)
+
+    def post_result(self, message: Message, result: object) -> None:
+        """Send what a call for a record, or a batch, has returned. May wait for room."""
+        claim = self.claim_of(message)
+        if outputs := self._outputs(claim, message, result):
+            self.book.add(claim, outputs)
+
     def take(self, record: Any, result: object) -> None:
         """Send what a handler returned for a record, or a batch. May wait for room."""
         if result is not None:
-            message = engines_own(record)
-            self.take_for(self._claim_of(message), message, result)
-
-    def take_for(self, claim: Claim, message: Any, result: object) -> None:
-        """Do the same for whoever has the call's claim."""
-        if outputs := self._outputs(claim, message, result):
-            self.book.add(claim, outputs)
+            self.post_result(engines_own(record), result)
 
     async def take_async(self, record: Any, result: object) -> None:
         """Do the same as `take` without holding up the loop."""
         if result is None:
             return
         message = engines_own(record)
-        claim = self._claim_of(message)
+        claim = self.claim_of(message)
         outputs = self._outputs(claim, message, result)
         # Any thread makes room, and a loop's event is for its own.
         while not (  # noqa: ASYNC110
@@ -114,16 +136,31 @@ class Outlet:
         if outputs:
             self.book.add(claim, outputs, waits=False)
 
-    def _claim_of(self, message: Any) -> Claim:
-        claim = self.open_calls.get(id(message))
+    def claim_of(self, message: Any) -> Claim:
+        """Return the claim of a record's call. Raises `RuntimeError` where none runs for it."""
+        claim = self._open_claim(message)
         if claim is None:
             raise self.maker.no_record()
         return claim
 
+    def _open_claim(self, message: Any) -> Claim | None:
+        """Return the claim of a record's call, which is made here where there is none yet."""
+        place = id(message)
+        with self._claiming:
+            claim = self.open_calls.get(place)
+            if claim is None and (assignment := self.begun.get(place)) is not None:
+                claim = self.begin(assignment, message, 1)
+                # Last: who finds it gone finds the claim, once it has the lock.
+                if self.begun.pop(place, None) is None:
+                    # Its call has returned meanwhile.
+                    del self.open_calls[place]
+                    return None
+            return claim
+
     def send(self, message: Any, value: Any, **given: Any) -> None:
         """Send for a record at once, from within its call. Raises `RuntimeError` where that is over."""
         message = engines_own(message)
-        claim = self.open_calls.get(id(message))
+        claim = self._open_claim(message)
         if claim is None or (claim.token is not None and not claim.token.is_open):
             where = f"{message.topic()}[{message.partition()}]@{message.offset()}"
             raise RuntimeError(

@@ -18,6 +18,7 @@ from confluent_kafka import KafkaError, KafkaException
 from ehkafka.endpoint.client import describe_error
 from ehkafka.errors import EhkafkaError, describe
 from ehkafka.events import OutputProblem, OutputThrottled
+from ehkafka.outputs.answered import Answered
 from ehkafka.outputs.answers import CONSEQUENCES, TAKEN_BACK, again_s, busy_codes
 from ehkafka.outputs.first_answers import FirstAnswers
 from ehkafka.outputs.refusals import Refusals
@@ -89,7 +90,7 @@ class OutputSender:
         # The sender's thread only.
         self._queue: deque[Output] = deque()
         self._in_flight: set[Output] = set()
-        self._answers: list[tuple[Output, KafkaError | None, int | None]] = []
+        self._answered = Answered()
         self._refusals = Refusals()
         self._first_answers = FirstAnswers()
         # An output of the main producer was refused, which ends it: no fault of its own.
@@ -220,6 +221,7 @@ class OutputSender:
         self._producer.renew(is_fault=is_fault and not self._has_refused, waits=self._is_throttled)
         self._has_refused = self._is_throttled = self._is_in_doubt = False
         self._in_flight.clear()
+        self._answered = Answered()
         self._refusals.forget_waiting()
         self._first_answers.forget()
         # The book is the truth: all of it again, in the order of its making.
@@ -233,36 +235,37 @@ class OutputSender:
 
     def _send(self) -> None:
         queue, produce = self._queue, self._producer.client.produce
+        refusals, holds, answered = self._refusals, self._first_answers.holds, self._answered
+        note_sent = self._in_flight.add
         while queue:
             output = queue[0]
             if output.is_suspect and not output.is_dropped:
-                self._refusals.add(output, _SUSPECT, 0.0)
-            elif not (
-                output.is_dropped
-                or (self._refusals and self._refusals.blocks(output))
-                or self._first_answers.holds(output)
-            ):
-                output.answers = self._answers
+                refusals.add(output, _SUSPECT, 0.0)
+            elif not (output.is_dropped or (refusals and refusals.blocks(output)) or holds(output)):
+                output.answered = answered
                 try:
-                    produce(
-                        output.topic,
-                        output.value,
-                        output.key,
-                        output.partition,
-                        output.delivered,
-                        headers=output.headers,
-                    )
+                    if output.headers is None:
+                        produce(output.topic, output.value, output.key, output.partition, output)
+                    else:
+                        produce(
+                            output.topic,
+                            output.value,
+                            output.key,
+                            output.partition,
+                            output,
+                            headers=output.headers,
+                        )
                 except BufferError:
                     return  # what is on its way makes room; it is asked for again
                 except KafkaException as failed:
                     self._not_taken(output, failed.args[0])
+                    if self._producer.is_lost:
+                        return
                 except Exception as failed:  # headers may hold anything
                     self._refuse(output, describe(failed))
                 else:
-                    self._in_flight.add(output)
+                    note_sent(output)
             queue.popleft()
-            if self._producer.is_lost:
-                return
 
     def _not_taken(self, output: Output, error: KafkaError) -> None:
         if error.code() in CONSEQUENCES:
@@ -275,13 +278,13 @@ class OutputSender:
         self._refusals.add(output, error, 0.0)
 
     def _take_answers(self, *, is_over: bool = False) -> None:
-        answers = self._answers
-        if not answers:
+        if not self._answered:
             return
-        safe: list[Output] = []
-        for output, error, offset in answers:
-            if output not in self._in_flight:
-                continue
+        safe = self._answered.take_safe()
+        self._in_flight.difference_update(safe)
+        if self._is_in_doubt:
+            safe = []
+        for output, error, offset in self._answered.take_others():
             self._in_flight.discard(output)
             if error is None:
                 self._is_in_doubt |= offset is None
@@ -298,7 +301,6 @@ class OutputSender:
             elif not output.is_dropped:
                 self._has_refused = output.is_suspect = True
                 self._refusals.add(output, describe_error(error), 0.0)
-        answers.clear()
         if safe:
             self._producer.acknowledged()
             self._book.settle(safe)

@@ -91,7 +91,9 @@ def test_a_sender_that_dies_ends_the_app_at_once_with_the_cause(
     app.handler("t", to="out")(copies)
     app.start()
     out.broker.delay_next(ApiKey.PRODUCE, 5.0)
-    monkeypatch.setattr(OutputSender, "_take_answers", lambda self, **_: breaks(self) if self._answers else 0)
+    monkeypatch.setattr(
+        OutputSender, "_take_answers", lambda self, **_: breaks(self) if self._answered else 0
+    )
     began_s = time.monotonic()
     out.produce("a b c")
     assert app.wait(25.0)

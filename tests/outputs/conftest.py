@@ -7,7 +7,7 @@ import pytest
 from tests.outputs.sender_bench import Bench
 
 
-@pytest.fixture
-def bench() -> Bench:
-    """Return a bench."""
-    return Bench()
+@pytest.fixture(params=[False, True], ids=["claims", "singles"])
+def bench(request: pytest.FixtureRequest) -> Bench:
+    """Return a bench whose outputs come with claims, and one whose outputs have none yet."""
+    return Bench(singles=request.param)

@@ -9,12 +9,22 @@ from confluent_kafka import KafkaError
 from ehkafka.lanes.assignment import Assignment
 from ehkafka.outputs.answers import busy_codes
 from ehkafka.outputs.book import OutputBook
-from ehkafka.outputs.claim import Claim, Output
+from ehkafka.outputs.claim import Claim, Output, SingleOutput
 from ehkafka.outputs.sender import OutputSender
 from ehkafka.records import TopicPartition
+from tests.kit.simulated.message import SimulatedMessage
 
 REFUSED = KafkaError.INVALID_RECORD
 GAPLESS = KafkaError._GAPLESS_GUARANTEE
+
+
+nobody: Any = None
+
+
+def single(assignment: Assignment, offset: int, value: bytes, key: bytes) -> SingleOutput:
+    """Return the one output of a record's call."""
+    message = SimulatedMessage(assignment.partition.topic, assignment.partition.partition, offset, key)
+    return SingleOutput(nobody, assignment, message, "out", value, key, None, len(value))
 
 
 class Report:
@@ -35,7 +45,7 @@ class Client:
         self.sent: list[tuple[bytes, Any]] = []
 
     def produce(
-        self, _topic: str, value: bytes, _key: Any, _partition: int, on_delivery: Any, *, headers: Any
+        self, _topic: str, value: bytes, _key: Any, _partition: int, on_delivery: Any, *, headers: Any = None
     ) -> None:
         """Take a message."""
         assert headers is None
@@ -96,8 +106,9 @@ class Producer:
 class Bench:
     """A book, its sender driven step by step, and one partition."""
 
-    def __init__(self, *, at_once: bool = True) -> None:
+    def __init__(self, *, at_once: bool = True, singles: bool = False) -> None:
         """`at_once`: each producer has had an answer for every key already."""
+        self.singles = singles
         self.book = OutputBook()
         self.main, self.second = Producer(), Producer()
         self.judged: list[tuple[bytes | None, int, Any]] = []
@@ -129,9 +140,14 @@ class Bench:
     def add(self, text: str, assignment: Assignment | None = None) -> None:
         """Add outputs such as `a1`: a key and a number, each of a record of its own."""
         for word in text.split():
-            claim = Claim(None, ((assignment or self.assignment, self.offset),), None, 1)  # type: ignore[arg-type]
+            value, key = word.encode(), word[:1].encode()
+            place = assignment or self.assignment, self.offset
             self.offset += 1
-            self.book.add(claim, [Output(claim, "out", word.encode(), word[:1].encode(), None, -1, 2)])
+            if self.singles:
+                self.book.add_single(single(*place, value, key))
+            else:
+                claim = Claim(nobody, (place,), None, 1)
+                self.book.add(claim, [Output(claim, "out", value, key, None, -1, 2)])
 
     def turn(self, turns: int = 1) -> None:
         """Let the sender go round."""
