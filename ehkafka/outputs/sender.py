@@ -295,9 +295,11 @@ class OutputSender:
                 # more requests for a broker that wants fewer.
                 self._is_throttled = True
                 self._producer.failed(error)
-            elif not output.is_dropped:
+            else:
+                # Of a dropped one, too: its producer has ended all the same.
                 self._has_refused = output.is_suspect = True
-                self._refusals.add(output, describe_error(error), 0.0)
+                if not output.is_dropped:
+                    self._refusals.add(output, describe_error(error), 0.0)
         answers.clear()
         if safe:
             self._producer.acknowledged()
@@ -374,6 +376,8 @@ class OutputSender:
     def _answered_alone(self, refusal: Refusal, error: KafkaError | None, _message: Any) -> None:
         assert self._second is not None
         refusal.is_under_way = False
+        if error is not None and error.code() not in TAKEN_BACK:
+            self._second.reported()
         if error is None:
             self._second.acknowledged()
             self._end(refusal, acknowledged=True)
