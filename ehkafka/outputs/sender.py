@@ -66,8 +66,7 @@ class OutputSender:
     ) -> None:
         """`clock` is the one by which a refused output waits for its next try.
 
-        `busy` are errors by which the broker throttles: what was sent goes out again later, and nobody is
-        asked.
+        `busy` are errors by which the broker throttles: the same goes out again later, and nobody is asked.
         """
         self._book = book
         self._busy = busy
@@ -143,8 +142,7 @@ class OutputSender:
     def stop(self, timeout_s: float, *, keeps_producer: bool = False) -> int:
         """Stop, at most after so many seconds; return how many outputs are not acknowledged.
 
-        With `keeps_producer` the producer stays open if nothing of this sender is left in it: its `client`
-        says whether it did.
+        With `keeps_producer` the producer stays open if nothing of this sender is left in it: see `client`.
         """
         self._keeps_producer = keeps_producer
         self._ends_s = time.monotonic() + timeout_s
@@ -176,6 +174,8 @@ class OutputSender:
             self._purge()
         if producer.is_lost or self._is_throttled:
             self._renew(is_fault=True)
+        elif self._first_answers.forget_old(self._in_flight):
+            self._renew(is_fault=False)
         if producer.client is None:
             self._open_next()
         self._queue.extend(self._book.take_new())

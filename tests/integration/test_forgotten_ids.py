@@ -1,0 +1,84 @@
+"""A broker that forgets producers' ids: what it then takes as their first output, and what it refuses."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import pytest
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+
+import ehkafka
+from ehkafka.errors import EhkafkaError
+from ehkafka.testing.kafka.broker import KafkaBroker
+from tests.integration.output_kills import read_all
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+pytestmark = pytest.mark.broker
+
+# An id that has written nothing to a partition for so long is forgotten there; a day unless a broker is told.
+FORGETS_MS = 1_000
+LOOKS_MS = 100
+
+
+@pytest.fixture(scope="module")
+def forgetful(without_broker: Callable[[EhkafkaError], NoReturn]) -> Iterator[KafkaBroker]:
+    """Run a broker that forgets ids soon."""
+    forgets = {"producer.id.expiration.ms": FORGETS_MS, "producer.id.expiration.check.interval.ms": LOOKS_MS}
+    broker = KafkaBroker(properties=forgets)
+    try:
+        broker.start()
+    except EhkafkaError as error:
+        without_broker(error)
+    yield broker
+    broker.stop()
+
+
+def test_none_passes_a_refused_output_of_an_id_that_the_broker_has_forgotten(
+    stage_on: Callable[..., Any], forgetful: KafkaBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes any sequence number then: what is ready behind the refused one has to wait for its answer."""
+    # Each in a request of its own.
+    monkeypatch.setattr("ehkafka.outputs.properties.BATCH_OUTPUTS_MAX", 1)
+    monkeypatch.setattr("ehkafka.outputs.first_answers.COUNTS_S", FORGETS_MS / 2_000)
+    stage = stage_on(forgetful, 1)
+    out = f"{stage.topic}-out"
+    forgetful.create_topic(out, 1, {"max.message.bytes": "200000"})
+
+    def take_larger_ones(_record: Any, _attempt: int, _error: Exception) -> float:
+        resource = ConfigResource(ResourceType.TOPIC, out)
+        resource.add_incremental_config(
+            ConfigEntry("max.message.bytes", "900000", incremental_operation=AlterConfigOpType.SET)
+        )
+        admin = AdminClient({"bootstrap.servers": forgetful.bootstrap})
+        admin.incremental_alter_configs([resource])[resource].result(30.0)
+        return 0.5
+
+    app = ehkafka.App(
+        group=stage.group,
+        endpoint=ehkafka.Endpoint.kafka(forgetful.bootstrap),
+        start="earliest",
+        # What is sent together is ready together.
+        producer={"linger.ms": 300},
+    )
+
+    @app.batch_handler(stage.topic, batch_records_max=2, wait_s_max=0.2, to=out, retry=take_larger_ones)
+    def handle(batch: Any) -> None:
+        for record in batch:
+            too_large = record.offset() == 1
+            record.send(b"%d" % record.offset() + (os.urandom(300_000) if too_large else b""))
+
+    load = stage.load()
+    stage.apps.append(app)
+    app.start()
+    load.put_all(b"key")
+    stage.wait_until_committed({0: 1})
+    time.sleep((FORGETS_MS + 5 * LOOKS_MS) / 1000)
+    load.put_all(b"key", b"key")
+    stage.wait_until_committed({0: 3})
+    app.stop()
+    found = [message.value()[:1] for message in read_all(forgetful.bootstrap, out, 1)]
+    assert found == [b"0", b"1", b"2"]
