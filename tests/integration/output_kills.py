@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 WORKERS = {"threads": 16, "tasks": 16, "batches": 4, "processes": 4}
 INPUT_PARTITIONS = 8
 OUTPUT_PARTITIONS = 4
-# Until a member has started, or stopped: one with processes takes a minute where many share a machine.
+# Until a member has started, or stopped: one with processes takes minutes where many share a machine.
 PATIENCE_S = 300.0
 # Between a kill and the next one, beside what the members need to have partitions.
 LIFE_S = (0.2, 1.0)
