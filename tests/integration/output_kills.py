@@ -24,6 +24,8 @@ INPUT_PARTITIONS = 8
 OUTPUT_PARTITIONS = 4
 # Until a member has started, or stopped: one with processes takes minutes where many share a machine.
 PATIENCE_S = 300.0
+# What the members get done at least, so that a crowded machine is no failure.
+SLOWEST_PER_S = 50.0
 # Between a kill and the next one, beside what the members need to have partitions.
 LIFE_S = (0.2, 1.0)
 # The guest comes and goes: so long it stays, and half as long it is away.
@@ -129,7 +131,7 @@ class Killing:
 
     def end(self, until: dict[int, int]) -> None:
         """Wait until all is committed, and stop the members in good order."""
-        self.stage.wait_until_committed(until, PATIENCE_S + 10.0 * self.kills)
+        self.stage.wait_until_committed(until, PATIENCE_S + sum(until.values()) / SLOWEST_PER_S)
         for member in self.members:
             # Who was killed last may still be on its way up: a signal would only end the interpreter.
             wait_until(member.assigned, lambda: f"all have partitions\n{self.stage.logs()}", PATIENCE_S)

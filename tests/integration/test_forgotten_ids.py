@@ -12,7 +12,11 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 import ehkafka
 from ehkafka.errors import EhkafkaError
 from ehkafka.testing.kafka.broker import KafkaBroker
-from tests.integration.output_kills import read_all
+from ehkafka.testing.kafka.properties import Listener
+from tests.contract.outputs_order import problems
+from tests.integration.output_kills import WORKERS, Guest, Killing, inputs_of, read_all
+from tests.kit.forgetful_proxy import ForgetfulProxy
+from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -22,19 +26,33 @@ pytestmark = pytest.mark.broker
 # An id that has written nothing to a partition for so long is forgotten there; a day unless a broker is told.
 FORGETS_MS = 1_000
 LOOKS_MS = 100
+# OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH, INVALID_PRODUCER_ID_MAPPING, UNKNOWN_PRODUCER_ID
+CODES = (45, 47, 49, 59)
+KILLS = int(os.environ.get("STRESS_KILLS", "0"))
 
 
 @pytest.fixture(scope="module")
-def forgetful(without_broker: Callable[[EhkafkaError], NoReturn]) -> Iterator[KafkaBroker]:
-    """Run a broker that forgets ids soon."""
+def forgetting(
+    without_broker: Callable[[EhkafkaError], NoReturn],
+) -> Iterator[tuple[KafkaBroker, ForgetfulProxy]]:
+    """Run a broker that forgets ids soon, and what makes it forget them at once."""
     forgets = {"producer.id.expiration.ms": FORGETS_MS, "producer.id.expiration.check.interval.ms": LOOKS_MS}
-    broker = KafkaBroker(properties=forgets)
-    try:
-        broker.start()
-    except EhkafkaError as error:
-        without_broker(error)
-    yield broker
-    broker.stop()
+    with ForgetfulProxy() as proxy:
+        far = {"far": Listener(advertised_port=proxy.port)}
+        broker = KafkaBroker(listeners=far, properties=forgets)
+        try:
+            broker.start()
+        except EhkafkaError as error:
+            without_broker(error)
+        proxy.forward_to(broker.bootstrap_for("far"))
+        yield broker, proxy
+        broker.stop()
+
+
+@pytest.fixture
+def forgetful(forgetting: tuple[KafkaBroker, ForgetfulProxy]) -> KafkaBroker:
+    """Return the broker."""
+    return forgetting[0]
 
 
 def test_none_passes_a_refused_output_of_an_id_that_the_broker_has_forgotten(
@@ -82,3 +100,61 @@ def test_none_passes_a_refused_output_of_an_id_that_the_broker_has_forgotten(
     app.stop()
     found = [message.value()[:1] for message in read_all(forgetful.bootstrap, out, 1)]
     assert found == [b"0", b"1", b"2"]
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_outputs_of_a_producer_that_is_unknown_all_at_once_are_written_by_another_one(
+    stage_on: Callable[..., Any], forgetting: tuple[KafkaBroker, ForgetfulProxy], code: int
+) -> None:
+    """In their order, and all of them."""
+    broker, proxy = forgetting
+    stage = stage_on(broker)
+    out = f"{stage.topic}-out"
+    broker.create_topic(out, 2)
+    load = stage.load()
+    load.produce(600)
+
+    def handle(record: Any) -> bytes:
+        time.sleep(0.001)
+        return b"%d:%d" % (record.partition(), record.offset())
+
+    app = stage.app(handle, to=out, endpoint=ehkafka.Endpoint.kafka(proxy.address))
+    refused_before = proxy.refused_requests
+    app.start()
+    wait_until(lambda: app.snapshot().finished_records > 100)
+    proxy.forget(code)
+    stage.wait_until_committed(load.ends)
+    app.stop()
+    assert proxy.refused_requests > refused_before
+    inputs, _ = inputs_of(stage, 0)
+    outputs = [(message.key(), message.value()) for message in read_all(broker.bootstrap, out, 2)]
+    found = problems(inputs, outputs)
+    assert found == [], f"FACT: outputs are lost or out of order: {found[:20]}"
+
+
+@pytest.mark.skipif(not KILLS, reason="runs where STRESS_KILLS says how many kills")
+@pytest.mark.timeout(1_800 + 180 * KILLS)
+@pytest.mark.parametrize("kind", WORKERS)
+def test_kills_refused_outputs_and_forgotten_ids(
+    stage_on: Callable[..., Any], forgetting: tuple[KafkaBroker, ForgetfulProxy], kind: str
+) -> None:
+    """Before each kill all producers are forgotten, by each of the errors in turn."""
+    broker, proxy = forgetting
+    stage = stage_on(broker)
+    killing = Killing(
+        stage,
+        [kind] * 2,
+        kills=KILLS,
+        large_every=1_000,
+        bootstrap=proxy.address,
+        before_kill=lambda number: proxy.forget(CODES[number % len(CODES)]),
+    )
+    load = stage.load(400.0)
+    load.start()
+    killing.start()
+    with Guest(killing.member("guest", kind)) as guest:
+        killing.kill_at_random()
+    load.stop()
+    killing.end(load.ends)
+    assert set(guest.codes) == {0}, stage.logs()
+    killing.judge()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 KILLS = int(os.environ.get("STRESS_KILLS", "0"))
 # Twenty kills take two to three minutes for each kind of workers, on a machine of their own.
 ON_DEMAND = pytest.mark.skipif(not KILLS, reason="runs where STRESS_KILLS says how many kills")
-PATIENT = pytest.mark.timeout(600 + 60 * KILLS)
+PATIENT = pytest.mark.timeout(1_800 + 180 * KILLS)
 RATE = 400.0
 # The embedded broker forms the group again a session less one second after the first member has joined, and
 # waits for nobody who still drains: then a partition has two owners, and nothing keeps two in order.
