@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.broker
 
-# An id that has written nothing to a partition for so long is forgotten there; a day unless a broker is told.
+# An id that has written nothing to a partition for so long is forgotten there; by default after a day.
 FORGETS_MS = 1_000
-LOOKS_MS = 100
+CHECK_MS = 100
 # OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH, INVALID_PRODUCER_ID_MAPPING, UNKNOWN_PRODUCER_ID
 CODES = (45, 47, 49, 59)
 KILLS = int(os.environ.get("STRESS_KILLS", "0"))
@@ -36,7 +36,7 @@ def forgetting(
     without_broker: Callable[[EhkafkaError], NoReturn],
 ) -> Iterator[tuple[KafkaBroker, ForgetfulProxy]]:
     """Run a broker that forgets ids soon, and what makes it forget them at once."""
-    forgets = {"producer.id.expiration.ms": FORGETS_MS, "producer.id.expiration.check.interval.ms": LOOKS_MS}
+    forgets = {"producer.id.expiration.ms": FORGETS_MS, "producer.id.expiration.check.interval.ms": CHECK_MS}
     with ForgetfulProxy() as proxy:
         far = {"far": Listener(advertised_port=proxy.port)}
         broker = KafkaBroker(listeners=far, properties=forgets)
@@ -94,7 +94,7 @@ def test_none_passes_a_refused_output_of_an_id_that_the_broker_has_forgotten(
     app.start()
     load.put_all(b"key")
     stage.wait_until_committed({0: 1})
-    time.sleep((FORGETS_MS + 5 * LOOKS_MS) / 1000)
+    time.sleep((FORGETS_MS + 5 * CHECK_MS) / 1000)
     load.put_all(b"key", b"key")
     stage.wait_until_committed({0: 3})
     app.stop()

@@ -135,9 +135,9 @@ def test_a_machine_that_slept_trusts_no_answer_and_no_clock(wall: list[float]) -
         assert bench.main.client.values() == "a1"
 
 
-@pytest.mark.parametrize("looks", [1, 2])
+@pytest.mark.parametrize("checks", [1, 2])
 def test_what_was_sent_on_the_word_of_an_old_answer_goes_out_again_by_another_producer(
-    wall: list[float], looks: int
+    wall: list[float], checks: int
 ) -> None:
     """A broker that was away for long may have forgotten the one that has it all in its queue."""
     bench = Bench(at_once=False)
@@ -147,8 +147,8 @@ def test_what_was_sent_on_the_word_of_an_old_answer_goes_out_again_by_another_pr
     bench.add("a1 a2")
     bench.turn(2)
     assert bench.main.client.values() == "a1 a2"
-    for _ in range(looks):
-        wall[0] += 2 * COUNTS_S / looks
+    for _ in range(checks):
+        wall[0] += 2 * COUNTS_S / checks
         bench.turn()
     assert bench.main.client.values() == "a1"
     assert bench.main.faults == [False]

@@ -56,8 +56,8 @@ def test_it_is_no_fault_either_where_the_refused_outputs_epoch_has_ended(bench: 
     assert bench.main.faults == [False]
 
 
-def test_each_refusal_of_the_second_producer_is_told_to_it(bench: Bench) -> None:
-    """The broker's refusals raise its epoch; what nobody has told it counts as a sign that its id is gone."""
+def test_the_second_producer_hears_of_each_refusal(bench: Bench) -> None:
+    """Refusals raise its epoch; what it does not hear of counts as a sign that its id is gone."""
     bench.delays_s = [0.0, 0.0, None]
     refuse_one(bench)
     for _ in range(3):

@@ -26,12 +26,12 @@ class Outbox:
     The child's main thread begins and ends calls; a thread of the user's may send, too.
     """
 
-    def __init__(self, maker: OutputMaker, tell_kind: Callable[[str, str], None]) -> None:
-        """`tell_kind` is given each topic with each kind of values that calls send there, once."""
+    def __init__(self, maker: OutputMaker, report_kind: Callable[[str, str], None]) -> None:
+        """`report_kind` is given each topic with each kind of values that calls send there, once."""
         self._maker = maker
-        self._tell_kind = tell_kind
-        # Added to by any thread of the user's; told twice would do no harm.
-        self._told: set[tuple[str, str]] = set()
+        self._report_kind = report_kind
+        # Added to by any thread of the user's; reported twice would do no harm.
+        self._noted: set[tuple[str, str]] = set()
         self._lock = threading.Lock()
         # Both under the lock. Whose call runs; what it has sent so far, in that order.
         self._message: CopiedMessage | None = None
@@ -66,9 +66,9 @@ class Outbox:
 
     def _note(self, topic: str, given: object) -> None:
         kind = kind_of(given)
-        if kind is not None and (topic, kind) not in self._told:
-            self._told.add((topic, kind))
-            self._tell_kind(topic, kind)
+        if kind is not None and (topic, kind) not in self._noted:
+            self._noted.add((topic, kind))
+            self._report_kind(topic, kind)
 
     def end(self) -> list[Made]:
         """Return what the call has sent, which has returned or raised: from here on it sends nothing."""
