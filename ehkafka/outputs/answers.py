@@ -31,6 +31,10 @@ AGAIN_FIRST_S: Final = 0.5
 AGAIN_MAX_S: Final = 30.0
 
 
+class OutputRefusedError(Exception):
+    """The broker refuses an output for good."""
+
+
 def busy_codes(*, is_event_hubs: bool) -> frozenset[int]:
     """Return the errors, by Kafka's number, after which the same is sent again and nothing counts."""
     return frozenset({THROTTLING_QUOTA_EXCEEDED, *([POLICY_VIOLATION] if is_event_hubs else [])})

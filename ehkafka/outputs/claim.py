@@ -88,13 +88,19 @@ class Claim:
         """Tell whether all its records belong to other epochs by now."""
         return all(assignment.ended for assignment, _ in self.inputs)
 
-    def home_of(self, message: Any) -> Assignment | None:
-        """Return the assignment of one of several records; None where there is one, and for all of them."""
+    def home_of(self, message: Any) -> int | None:
+        """Return which of several records one is; None where there is one, and for all of them."""
         if not isinstance(self.messages, list):
             return None
-        found = (place for place, one in zip(self.inputs, self.messages, strict=True) if one is message)
-        assignment, _ = next(found, (None, 0))
-        return assignment
+        return next((number for number, one in enumerate(self.messages) if one is message), None)
+
+    def homes(self, home: int | None) -> list[tuple[Assignment, Any]]:
+        """Return the assignments and messages of the records that an output is of: one, or all."""
+        messages = self.messages if isinstance(self.messages, list) else [self.messages]
+        pairs = [
+            (assignment, message) for (assignment, _), message in zip(self.inputs, messages, strict=True)
+        ]
+        return pairs if home is None else [pairs[home]]
 
     @property
     def where(self) -> str:
@@ -133,9 +139,9 @@ class Output:
         headers: Any,
         partition: int,
         size: int,
-        home: Assignment | None = None,
+        home: int | None = None,
     ) -> None:
-        """`home` is its own record's, where the call was given records of several; None: it is of all."""
+        """`home` says which of the call's records it is of, where there are several; None: of all."""
         self.claim = claim
         self.home = home
         self.topic = topic
@@ -159,9 +165,14 @@ class Output:
         return None if self.key is None else (self.topic, self.key)
 
     @property
+    def place(self) -> tuple[Assignment, int]:
+        """The assignment and the offset of its record; of the first one, where it is of several."""
+        return self.claim.inputs[self.home or 0]
+
+    @property
     def has_ended(self) -> bool:
         """Tell whether all that it is of belongs to other epochs by now, so that it must not be sent."""
-        return self.claim.is_gone if self.home is None else self.home.ended
+        return self.claim.is_gone if self.home is None else self.place[0].ended
 
     def __call__(self, error: KafkaError | None, message: Any) -> None:
         """Take the broker's answer. Called by librdkafka inside `poll`, on the sender's thread.

@@ -1,31 +1,45 @@
 """Which keys a producer may be given more of: those whose first output it has had an answer for.
 
-The sender's thread only; no client, no clock. A broker takes any sequence number as a producer's first one in
+The sender's thread only; no client. A broker takes any sequence number as a producer's first one in
 a partition: where its first request there is refused, the next one, which the client has ready by then, would
 pass it. Later ones do not, their numbers would leave a gap. So the second output of a key waits here until
 the first one is acknowledged; from then on all go at once.
+
+A broker that has had nothing of a producer in a partition for long forgets it there (Kafka's
+`producer.id.expiration.ms`, a day if nobody sets it), and takes any number as the first one again. So answers
+count for some minutes only.
 """
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from ehkafka.outputs.claim import Output
 
 # Keys known to be answered for. Past that all are forgotten, and each waits for one answer more.
 ANSWERED_MAX: Final = 20_000
+# An answer counts for so long, and for twice as long at most: far below what brokers remember.
+COUNTS_S: Final = 600.0
 
 
 class FirstAnswers:
     """Of one producer; `forget` when the next one takes over."""
 
-    def __init__(self) -> None:
-        # By topic: keys, and partitions that were chosen by number; and how many of both.
+    def __init__(self, wall_s: Callable[[], float] = time.time) -> None:
+        """`wall_s` is a clock that goes on while the machine sleeps, as the broker's does."""
+        self._wall_s = wall_s
+        self._looked_s = wall_s()
+        # By topic: keys, and partitions that were chosen by number, since the last look; how many of both;
+        # and those between that look and the one before.
         self._answered: dict[str, set[object]] = {}
         self._count = 0
+        self._answered_before: dict[str, set[object]] = {}
+        # What was on its way at the last look.
+        self._sent_before: frozenset[Output] = frozenset()
         # The first output of a key, which is under way, and what waits behind it.
         self._first: dict[object, Output] = {}
         self._waiting: dict[object, list[Output]] = {}
@@ -33,7 +47,9 @@ class FirstAnswers:
     def holds(self, output: Output) -> bool:
         """Take an output that must wait; False: it may go."""
         place: object = output.key if output.partition < 0 else output.partition
-        if place is None or ((known := self._answered.get(output.topic)) is not None and place in known):
+        if place is None or place in self._answered.get(output.topic, ()):
+            return False
+        if place in self._answered_before.get(output.topic, ()):
             return False
         group = output.group
         if self._first.setdefault(group, output) is output:
@@ -69,8 +85,26 @@ class FirstAnswers:
             released += self._waiting.pop(group, ())
         return released
 
+    def forget_old(self, in_flight: Collection[Output]) -> bool:
+        """Let old answers count no more; True: outputs are on their way that were sent on the word of such.
+
+        They may meet a broker that has forgotten their producer, so that another one is needed.
+        """
+        passed_s = abs(self._wall_s() - self._looked_s)
+        if passed_s < COUNTS_S:
+            return False
+        self._looked_s = self._wall_s()
+        has_slept = passed_s >= 2 * COUNTS_S
+        self._answered_before = {} if has_slept else self._answered
+        self._answered = {}
+        self._count = 0
+        before, self._sent_before = self._sent_before, frozenset(in_flight)
+        return bool(in_flight) if has_slept else not before.isdisjoint(in_flight)
+
     def forget(self) -> None:
         """Begin anew, with another producer. Whoever sends all again brings back what waited."""
+        self._sent_before = frozenset()
+        self._answered_before.clear()
         self._answered.clear()
         self._count = 0
         self._first.clear()

@@ -34,6 +34,9 @@ class OneProducer(Protocol):
     def acknowledged(self) -> None:
         """Note that a message is safe."""
 
+    def reported(self) -> None:
+        """Note an answer with an error, whatever it says: it has raised the producer's epoch."""
+
     def failed(self, error: KafkaError, /) -> None:
         """Note an error that is not the message's."""
 

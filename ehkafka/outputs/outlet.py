@@ -259,9 +259,11 @@ class Outlet:
         return [Output(claim, *one, home) for one in self.maker.made(message, result, note)]
 
     def _note_kind(self, topic: str, given: object) -> None:
-        if topic not in self._shared or self._kinds is None:
-            return
-        kind = kind_of(given)
-        if kind is not None and (topic, kind) not in self._noted:
+        if topic in self._shared and (kind := kind_of(given)) is not None:
+            self.note_kind(topic, kind)
+
+    def note_kind(self, topic: str, kind: str) -> None:
+        """Note what kind of values a call sends to a topic. Any worker, or for one in its process."""
+        if topic in self._shared and self._kinds is not None and (topic, kind) not in self._noted:
             self._noted.add((topic, kind))
             self._kinds.note(topic, self.maker.handler, kind)

@@ -19,7 +19,7 @@ from ehkafka.endpoint.client import describe_error
 from ehkafka.errors import EhkafkaError, describe
 from ehkafka.events import OutputProblem, OutputThrottled
 from ehkafka.outputs.answered import Answered
-from ehkafka.outputs.answers import CONSEQUENCES, TAKEN_BACK, again_s, busy_codes
+from ehkafka.outputs.answers import CONSEQUENCES, TAKEN_BACK, OutputRefusedError, again_s, busy_codes
 from ehkafka.outputs.first_answers import FirstAnswers
 from ehkafka.outputs.refusals import Refusals
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     # Given a refused output, why, and which attempt that was. Returns at once, and calls the last argument
     # later, on any thread: with the seconds until the next try, or None where it is not needed any more.
-    Judge = Callable[[Output, "OutputRefusedError", int, Callable[[float | None], None]], None]
+    Judge = Callable[[Output, OutputRefusedError, int, Callable[[float | None], None]], None]
 
 # While outputs are on their way: how long a new one may wait for the producer's next turn.
 BUSY_POLL_S: Final = 2e-3
@@ -44,10 +44,6 @@ IDLE_WAIT_S: Final = 0.5
 AGAIN_S: Final = 0.5
 # What a producer that is given up gets for answers that are on their way.
 LAST_ANSWERS_S: Final = 2.0
-
-
-class OutputRefusedError(Exception):
-    """The broker refuses an output for good."""
 
 
 class OutputSender:
@@ -67,8 +63,7 @@ class OutputSender:
     ) -> None:
         """`clock` is the one by which a refused output waits for its next try.
 
-        `busy` are errors by which the broker throttles: what was sent goes out again later, and nobody is
-        asked.
+        `busy` are errors by which the broker throttles: the same goes out again later, and nobody is asked.
         """
         self._book = book
         self._busy = busy
@@ -144,8 +139,7 @@ class OutputSender:
     def stop(self, timeout_s: float, *, keeps_producer: bool = False) -> int:
         """Stop, at most after so many seconds; return how many outputs are not acknowledged.
 
-        With `keeps_producer` the producer stays open if nothing of this sender is left in it: its `client`
-        says whether it did.
+        With `keeps_producer` the producer stays open if nothing of this sender is left in it: see `client`.
         """
         self._keeps_producer = keeps_producer
         self._ends_s = time.monotonic() + timeout_s
@@ -177,6 +171,8 @@ class OutputSender:
             self._purge()
         if producer.is_lost or self._is_throttled:
             self._renew(is_fault=True)
+        elif self._first_answers.forget_old(self._in_flight):
+            self._renew(is_fault=False)
         if producer.client is None:
             self._open_next()
         self._queue.extend(self._book.take_new())
@@ -298,9 +294,11 @@ class OutputSender:
                 # more requests for a broker that wants fewer.
                 self._is_throttled = True
                 self._producer.failed(error)
-            elif not output.is_dropped:
+            else:
+                # Of a dropped one, too: its producer has ended all the same.
                 self._has_refused = output.is_suspect = True
-                self._refusals.add(output, describe_error(error), 0.0)
+                if not output.is_dropped:
+                    self._refusals.add(output, describe_error(error), 0.0)
         if safe:
             self._producer.acknowledged()
             self._book.settle(safe)
@@ -376,6 +374,8 @@ class OutputSender:
     def _answered_alone(self, refusal: Refusal, error: KafkaError | None, _message: Any) -> None:
         assert self._second is not None
         refusal.is_under_way = False
+        if error is not None and error.code() not in TAKEN_BACK:
+            self._second.reported()
         if error is None:
             self._second.acknowledged()
             self._end(refusal, acknowledged=True)

@@ -83,7 +83,7 @@ class RefusedOutputs:
         attempt: int,
         answer: Callable[[float | None], None],
     ) -> None:
-        message = _messages(output)[0]
+        _, message = output.claim.homes(output.home)[0]
         record: Any = own_copy(message) if self.raw else self.make_record(message, attempt)
         delay_s = None
         try:
@@ -116,10 +116,11 @@ class RefusedOutputs:
             self._stop_the_app(output, error, attempt)
 
     def _stop_the_app(self, output: Output, error: Exception, attempt: int) -> None:
+        assignment, offset = output.place
         failure = HandlerFailedError(
-            f"An output of {output.claim.where}, handler {self.handler!r}, was refused by "
+            f"An output of {assignment.partition}@{offset}, handler {self.handler!r}, was refused by "
             f"{output.topic!r}, attempt {attempt}: {ended(describe(error))} "
-            f"{self.words.kept.format(partition=output.claim.inputs[0][0].partition)}. Fix the topic or "
+            f"{self.words.kept.format(partition=assignment.partition)}. Fix the topic or "
             "the output, or choose what failures lead to: retry=, on_failure=Skip() or DeadLetter(…)."
         )
         failure.__cause__ = error
@@ -131,7 +132,7 @@ class RefusedOutputs:
         assert self._sender is not None
         waits = f"the dead letter of its output is on its way to {policy.where}"
         pairs = []
-        for (assignment, _), message in zip(output.claim.inputs, _messages(output), strict=True):
+        for assignment, message in output.claim.homes(output.home):
             lane: Any = _KeyOfInput(message.key())
             ticket = Ticket(lane, AwaitHead(waits, lambda _ticket: None), assignment, attempt)
             letter = letter_of(
@@ -172,11 +173,6 @@ class RefusedOutputs:
     def _report(
         self, output: Output, error: Exception, attempt: int, delay_s: float | None, decision: str
     ) -> None:
-        assignment, offset = output.claim.inputs[0]
+        assignment, offset = output.place
         what = (assignment.partition, offset, output.topic, attempt)
         self.emit(OutputRefused(*what, describe(error), delay_s, decision))
-
-
-def _messages(output: Output) -> list[Any]:
-    messages = output.claim.messages
-    return messages if isinstance(messages, list) else [messages]

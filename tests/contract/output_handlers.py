@@ -60,6 +60,16 @@ async def plain_async(record: Any) -> str:
     return str(record.offset())
 
 
+def bytes_by_send(record: Any) -> Send:
+    """Send what nobody can tell from JSON, to another topic than the first one."""
+    return Send(b"{}", topic="out")
+
+
+def json_of_any(record: Any) -> Any:
+    """Send what no annotation tells."""
+    return {}
+
+
 class Instance:
     """Sends the offset."""
 

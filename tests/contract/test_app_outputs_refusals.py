@@ -10,6 +10,7 @@ import ehkafka
 from ehkafka.errors import ConfigurationError, EndpointError
 from ehkafka.events import OutputKindsDiffer
 from ehkafka.testing import ApiKey
+from tests.contract.output_handlers import bytes_by_send, json_of_any
 
 
 def test_two_codecs_for_one_topic_end_the_start(lab: Any) -> None:
@@ -39,21 +40,17 @@ def test_a_broker_without_producer_ids_ends_the_start(lab: Any) -> None:
         app.start()
 
 
-def test_two_kinds_that_only_sending_shows_are_reported_once(lab: Any, events: Any, wait_for: Any) -> None:
+@pytest.mark.parametrize("workers", [4, ehkafka.Processes(2)], ids=["threads", "processes"])
+def test_two_kinds_that_only_sending_shows_are_reported_once(
+    lab: Any, events: Any, wait_for: Any, workers: Any
+) -> None:
     """Also of a topic that is not the first of a handler's; bytes may be JSON, so nothing is refused."""
     lab.broker.create_topic("out", 1)
     lab.broker.create_topic("own", 1)
     app = lab.app(None)
     app.add_hook(events)
-
-    @app.handler("t", to=["own", "out"])
-    def by_send(record: Any) -> ehkafka.Send:
-        return ehkafka.Send(b"{}", topic="out")
-
-    @app.handler("u", to="out")
-    def by_value(record: Any) -> Any:
-        return {}
-
+    app.handler("t", to=["own", "out"], workers=workers)(bytes_by_send)
+    app.handler("u", to="out", workers=workers)(json_of_any)
     app.start()
     lab.produce("a b")
     lab.produce("a b", topic="u")
@@ -62,7 +59,7 @@ def test_two_kinds_that_only_sending_shows_are_reported_once(lab: Any, events: A
     (found,) = events.of(OutputKindsDiffer)
     assert found.to == "out"
     assert {(found.handler, found.kind), (found.other_handler, found.other_kind)} == {
-        ("by_send", "bytes"),
-        ("by_value", "JSON"),
+        ("bytes_by_send", "bytes"),
+        ("json_of_any", "JSON"),
     }
     app.stop()

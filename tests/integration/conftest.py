@@ -82,7 +82,11 @@ class Load:
 
     def produce(self, count: int) -> None:
         """Produce so many now and wait for all of them."""
-        for key in self._random.choices(self._keys, cum_weights=self._weights, k=count):
+        self.put_all(*self._random.choices(self._keys, cum_weights=self._weights, k=count))
+
+    def put_all(self, *keys: bytes) -> None:
+        """Produce a record with each key now and wait for all of them."""
+        for key in keys:
             self.put(key)
         self._flush()
 

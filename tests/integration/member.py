@@ -10,6 +10,7 @@ input ends. The exit code is the app's: 0, or that of the error which ended it, 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import logging
 import os
@@ -24,6 +25,7 @@ import ehkafka
 from ehkafka.testing import JsonLinesHistory
 
 INTERRUPTED = 130
+KINDS = ("threads", "tasks", "batches", "processes")
 # Above what the tests' output topic takes, below what its producer does.
 LARGE_BYTES = 300_000
 
@@ -60,13 +62,7 @@ def make_app(options: argparse.Namespace, history: JsonLinesHistory) -> ehkafka.
     )
     least_ms, most_ms = options.handler_ms
     if options.to is not None:
-        app.handler(
-            options.topic,
-            to=options.to,
-            workers=ehkafka.Processes(options.processes) if options.processes else options.workers,
-            retry=ehkafka.Retry(attempts=3, first_s=0.05),
-            on_failure=ehkafka.DeadLetter(options.dead),
-        )(Sends(*options.handler_ms, options.large_every))
+        register_sender(app, options)
         return app
 
     @app.handler(options.topic, workers=options.workers)
@@ -78,9 +74,29 @@ def make_app(options: argparse.Namespace, history: JsonLinesHistory) -> ehkafka.
     return app
 
 
+def register_sender(app: ehkafka.App, options: argparse.Namespace) -> None:
+    """Register a handler whose outputs name their records, on the kind of workers that is asked for."""
+    sends = Sends(*options.handler_ms, options.large_every)
+    rules = {
+        "to": options.to,
+        "retry": ehkafka.Retry(attempts=3, first_s=0.05),
+        "on_failure": ehkafka.DeadLetter(options.dead),
+    }
+    if options.kind == "batches":
+        app.batch_handler(
+            options.topic, workers=options.workers, batch_records_max=50, wait_s_max=0.05, **rules
+        )(sends.of_batch)
+    elif options.kind == "tasks":
+        app.handler(options.topic, workers=options.workers, **rules)(sends.of_task)
+    else:
+        processes = options.kind == "processes"
+        workers = ehkafka.Processes(options.workers) if processes else options.workers
+        app.handler(options.topic, workers=workers, **rules)(sends)
+
+
 @dataclass(frozen=True)
 class Sends:
-    """A handler whose output names its record; one in so many is too large for its topic."""
+    """Handlers whose output names its record; one in so many is too large for its topic."""
 
     least_ms: float
     most_ms: float
@@ -88,7 +104,24 @@ class Sends:
 
     def __call__(self, record: ehkafka.Record) -> bytes:
         """Handle a record."""
-        time.sleep(random.uniform(self.least_ms, self.most_ms) / 1000)
+        time.sleep(self._duration_s())
+        return self._output(record)
+
+    async def of_task(self, record: ehkafka.Record) -> bytes:
+        """Handle a record in a task."""
+        await asyncio.sleep(self._duration_s())
+        return self._output(record)
+
+    def of_batch(self, batch: ehkafka.Batch) -> None:
+        """Handle many records."""
+        time.sleep(self._duration_s())
+        for record in batch:
+            record.send(self._output(record))
+
+    def _duration_s(self) -> float:
+        return random.uniform(self.least_ms, self.most_ms) / 1000
+
+    def _output(self, record: ehkafka.Record) -> bytes:
         offset = record.offset()
         too_large = self.large_every and offset % self.large_every == self.large_every // 2
         return b"%d:%d" % (record.partition(), offset) + (os.urandom(LARGE_BYTES) if too_large else b"")
@@ -119,7 +152,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--dead", help="where the records of refused outputs go")
     parser.add_argument("--large-every", type=int, default=0, help="one output in so many is refused")
     parser.add_argument("--workers", type=int, default=16)
-    parser.add_argument("--processes", type=int, default=0, help="run the sending handler in so many")
+    parser.add_argument("--kind", choices=KINDS, default=KINDS[0], help="the sending handler's workers")
     parser.add_argument("--consumer", action="append", default=[], metavar="PROPERTY=VALUE")
     parser.add_argument("--setting", action="append", default=[], metavar="NAME=JSON")
     return parser.parse_args()

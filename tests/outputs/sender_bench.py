@@ -70,6 +70,7 @@ class Producer:
         self.faults: list[bool] = []
         self.waits: list[bool] = []
         self.is_lost = False
+        self.errors = 0
         self.problem = None
 
     @property
@@ -98,6 +99,10 @@ class Producer:
 
     def acknowledged(self) -> None:
         """Note nothing."""
+
+    def reported(self) -> None:
+        """Note an answer with an error."""
+        self.errors += 1
 
     def open_when_due(self) -> None:
         """Be open already."""

@@ -9,6 +9,7 @@ import pytest
 
 from ehkafka.outputs.book import NotSentError, OutputBook
 from ehkafka.outputs.claim import Claim, Output
+from ehkafka.outputs.first_answers import COUNTS_S, FirstAnswers
 from ehkafka.outputs.sender import OutputSender
 from tests.kit.waiting import wait_until
 from tests.outputs.sender_bench import REFUSED, Bench, Client, Producer, Report
@@ -91,6 +92,68 @@ def test_after_the_first_answer_all_outputs_of_a_key_go_and_a_new_producer_begin
     assert bench.main.client.values() == "a3 a4"
 
 
+@pytest.fixture
+def wall(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Return the time of the wall, in seconds, which a test changes."""
+    now_s = [0.0]
+    monkeypatch.setattr("ehkafka.outputs.sender.FirstAnswers", lambda: FirstAnswers(lambda: now_s[0]))
+    return now_s
+
+
+def test_an_answer_of_long_ago_counts_no_more(wall: list[float]) -> None:
+    """The broker may have forgotten the producer since, and take what is ready behind a refused output."""
+    bench = Bench(at_once=False)
+    bench.add("a0 b1")
+    bench.turn()
+    bench.main.client.answer(2)
+    bench.turn()
+    for key in ("b2", "b3"):
+        wall[0] += COUNTS_S
+        bench.add(key)
+        bench.turn()
+        bench.main.client.answer()
+        bench.turn()
+    bench.add("a4 a5 b6 b7")
+    bench.turn()
+    assert bench.main.client.values() == "a4 b6 b7"
+    bench.main.client.answer()
+    bench.turn(2)
+    assert bench.main.client.values() == "b6 b7 a5"
+
+
+def test_a_machine_that_slept_trusts_no_answer_and_no_clock(wall: list[float]) -> None:
+    """One look after all that time is enough; a clock that is set back tells as little."""
+    for slept_s in (2 * COUNTS_S, -2 * COUNTS_S):
+        bench = Bench(at_once=False)
+        bench.add("a0")
+        bench.turn()
+        bench.main.client.answer()
+        bench.turn()
+        wall[0] += slept_s
+        bench.add("a1 a2")
+        bench.turn()
+        assert bench.main.client.values() == "a1"
+
+
+@pytest.mark.parametrize("checks", [1, 2])
+def test_what_was_sent_on_the_word_of_an_old_answer_goes_out_again_by_another_producer(
+    wall: list[float], checks: int
+) -> None:
+    """A broker that was away for long may have forgotten the one that has it all in its queue."""
+    bench = Bench(at_once=False)
+    bench.add("a0")
+    bench.turn()
+    bench.main.client.answer()
+    bench.add("a1 a2")
+    bench.turn(2)
+    assert bench.main.client.values() == "a1 a2"
+    for _ in range(checks):
+        wall[0] += 2 * COUNTS_S / checks
+        bench.turn()
+    assert bench.main.client.values() == "a1"
+    assert bench.main.faults == [False]
+
+
 def test_a_first_output_that_was_not_taken_holds_nothing_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """The queue was full, or the client refused it: nobody will answer for it."""
     bench = Bench(at_once=False)
@@ -167,7 +230,7 @@ def test_an_epochs_end_takes_back_what_its_records_of_a_batch_have_sent(bench: B
     other, messages = bench.assign(1), [object(), object()]
     claim = Claim(None, ((bench.assignment, 0), (other, 7)), messages, 1)  # type: ignore[arg-type]
     homes = {"a0": claim.home_of(messages[0]), "b7": claim.home_of(messages[1]), "c": claim.home_of(claim)}
-    assert list(homes.values()) == [bench.assignment, other, None]
+    assert list(homes.values()) == [0, 1, None]
     outputs = [
         Output(claim, "out", text.encode(), text[:1].encode(), None, -1, 2, home)
         for text, home in homes.items()

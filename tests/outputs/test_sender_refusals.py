@@ -44,6 +44,28 @@ def test_a_producer_that_ends_with_a_refused_output_is_no_fault(bench: Bench) ->
     assert bench.main.faults == [False]
 
 
+def test_it_is_no_fault_either_where_the_refused_outputs_epoch_has_ended(bench: Bench) -> None:
+    """Nobody decides on it any more, and its producer ended because of it all the same."""
+    bench.add("a0")
+    bench.turn()
+    bench.assignment.ended = True
+    bench.book.end([bench.assignment])
+    bench.main.client.answer(1, REFUSED)
+    bench.main.is_lost = True
+    bench.turn(2)
+    assert bench.main.faults == [False]
+
+
+def test_the_second_producer_hears_of_each_refusal(bench: Bench) -> None:
+    """Refusals raise its epoch; what it does not hear of counts as a sign that its id is gone."""
+    bench.delays_s = [0.0, 0.0, None]
+    refuse_one(bench)
+    for _ in range(3):
+        bench.second.client.answer(1, REFUSED)
+        bench.turn(2)
+    assert (bench.second.errors, bench.second.faults) == (3, [])
+
+
 def test_mutant_the_later_ones_of_its_key_do_not_wait(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """They would pass it."""
     monkeypatch.setattr(Refusals, "blocks", lambda self, output: any(one.head is output for one in self))

@@ -140,8 +140,8 @@ class CommitLink(Link):
     def __init__(self, proxy: CommitThrottle, client: Streams, server: Streams) -> None:
         super().__init__(proxy, client, server)
         self._throttle = proxy
-        self._requests = _Frames()
-        self._answers = _Frames()
+        self._requests = Frames()
+        self._answers = Frames()
         # A broker answers the requests of a connection in their order: (correlation id, version, request).
         self._waiting: deque[tuple[int, int, SeenRequest]] = deque()
 
@@ -182,13 +182,14 @@ class CommitLink(Link):
             self._throttle.commits_in_flight -= 1
 
 
-class _Frames:
+class Frames:
     """Cuts a stream into frames: four bytes of size, then so many bytes."""
 
     def __init__(self) -> None:
         self._rest = bytearray()
 
     def add(self, data: bytes) -> list[bytes]:
+        """Take what came; return the frames that are whole now."""
         self._rest += data
         frames, at = [], 0
         while len(self._rest) - at >= 4:
@@ -210,33 +211,35 @@ def with_commit_error(frame: bytes, version: int, code: int) -> bytes:
     answer = bytearray(frame)
     flexible = version >= 8
     at = 8  # behind size and correlation id
-    at = _behind_tags(answer, at) if flexible else at
+    at = behind_tags(answer, at) if flexible else at
     at += 4 if version >= 3 else 0
-    topics, at = _length(answer, at, flexible=flexible)
+    topics, at = length_at(answer, at, flexible=flexible)
     for _ in range(topics):
         if version >= 10:
             at += 16
         elif flexible:
-            name_bytes, at = _length(answer, at, flexible=True)
+            name_bytes, at = length_at(answer, at, flexible=True)
             at += name_bytes
         else:
             at += 2 + int.from_bytes(answer[at : at + 2], "big")
-        partitions, at = _length(answer, at, flexible=flexible)
+        partitions, at = length_at(answer, at, flexible=flexible)
         for _ in range(partitions):
             answer[at + 4 : at + 6] = code.to_bytes(2, "big", signed=True)
-            at = _behind_tags(answer, at + 6) if flexible else at + 6
-        at = _behind_tags(answer, at) if flexible else at
+            at = behind_tags(answer, at + 6) if flexible else at + 6
+        at = behind_tags(answer, at) if flexible else at
     return bytes(answer)
 
 
-def _length(answer: bytearray, at: int, *, flexible: bool) -> tuple[int, int]:
+def length_at(answer: bytearray, at: int, *, flexible: bool) -> tuple[int, int]:
+    """Return the length that stands at a place, and the place behind it."""
     if not flexible:
         return int.from_bytes(answer[at : at + 4], "big"), at + 4
     value, at = _varint(answer, at)
     return value - 1, at  # compact: one more than the number, 0 for none
 
 
-def _behind_tags(answer: bytearray, at: int) -> int:
+def behind_tags(answer: bytearray, at: int) -> int:
+    """Return the place behind the tagged fields at a place."""
     count, at = _varint(answer, at)
     for _ in range(count):
         _, at = _varint(answer, at)

@@ -62,7 +62,7 @@ def main(requests: int, answers_fd: int, claims: int, lifeline: int, dumps: int)
     _let_the_app_be_stopped(answers)
     try:
         boot = pickle.loads(frame.body)  # noqa: S301 - the parent wrote it
-        calls, tear_down = _boot(boot)
+        calls, tear_down = _boot(boot, answers)
     except BaseException as error:
         answers.send(pipe.REFUSED, pack_error(error))
         raise SystemExit(1) from error
@@ -96,7 +96,7 @@ def _die_with(lifeline: int) -> NoReturn:
     os._exit(0)
 
 
-def _boot(boot: dict[str, Any]) -> tuple[_Calls, Callable[[], Any] | None]:
+def _boot(boot: dict[str, Any], answers: Answers) -> tuple[_Calls, Callable[[], Any] | None]:
     global importing_main  # noqa: PLW0603 - the import is a state of the process
     importing_main = True
     try:
@@ -104,7 +104,9 @@ def _boot(boot: dict[str, Any]) -> tuple[_Calls, Callable[[], Any] | None]:
     finally:
         importing_main = False
     call, set_up, tear_down = _imported(boot)
-    outbox = None if call.maker is None else Outbox(call.maker)
+    outbox = None
+    if call.maker is not None:
+        outbox = Outbox(call.maker, lambda *kind: answers.ask(pipe.KIND, marshal.dumps(kind)))
     calls = _Calls(call.bind(outbox), outbox)
     if set_up is not None:
         set_up()

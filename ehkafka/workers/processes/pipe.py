@@ -32,7 +32,9 @@ MARSHAL_BYTES_MAX = 2_000
 
 # Kinds of frames: to the child, then from it.
 BOOT, BATCH_MARSHALLED, BATCH_PICKLED = b"b", b"m", b"p"
-READY, REFUSED, SENT, FAILED, DONE, TORN_DOWN, STOP = b"r", b"x", b"o", b"f", b"d", b"t", b"s"
+READY, REFUSED, SENT, FAILED, DONE, TORN_DOWN = b"r", b"x", b"o", b"f", b"d", b"t"
+# From its user's code, between those or amid them: see `ProcessWorkers.takes_aside`.
+STOP, KIND = b"s", b"k"
 # What a child that is ready says of its logging, where that leads nowhere and the parent's does not.
 SILENT = b"silent"
 

@@ -65,6 +65,10 @@ class Posting:
                 self._outlet.post(claim, made)
             self._outlet.failed(claim)
 
+    def note_kind(self, topic: str, kind: str) -> None:
+        """Note what kind of values a child has sent to a topic for the first time."""
+        self._outlet.note_kind(topic, kind)
+
     def _begin(self, lane: Lane) -> Claim:
         assert lane.head is not None
         return self._outlet.begin(lane.assignment, lane.head, lane.attempts + 1)

@@ -102,7 +102,7 @@ class BatchRun:
         """Take what the child says; True when the batch has ended."""
         began_s = self._pool.now_s()
         for frame in frames:
-            if self._pool.takes_stop(frame):
+            if self._pool.takes_aside(frame):
                 continue
             if frame.kind == pipe.SENT:
                 self._batch.end_sending(*marshal.loads(frame.body))  # noqa: S302 - our own child wrote it

@@ -93,7 +93,7 @@ class ProcessWorker:
     def _await_ready(self, link: ProcessLink) -> None:
         while not self._pool.is_given_up:
             for frame in link.reader.take_until(time.monotonic() + ALIVE_CHECK_S):
-                if self._pool.takes_stop(frame):
+                if self._pool.takes_aside(frame):
                     continue
                 if frame.kind == pipe.REFUSED:
                     raise unpack_error(frame.body, link.pid)
@@ -134,7 +134,7 @@ class ProcessWorker:
         link.ask_to_end()
         while not self._pool.is_given_up and not link.reader.ended and not link.is_dead:
             for frame in link.reader.take_until(time.monotonic() + ALIVE_CHECK_S):
-                if not self._pool.takes_stop(frame) and frame.kind == pipe.TORN_DOWN:
+                if not self._pool.takes_aside(frame) and frame.kind == pipe.TORN_DOWN:
                     self._pool.on_tear_down_error(unpack_error(frame.body, link.pid))
         if not self._pool.is_given_up:
             link.bury()

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ehkafka.events import WorkerProcessDied, WorkersLogNothing
 from ehkafka.workers.processes.boot import boot_bytes
 from ehkafka.workers.processes.option import PROCESSES_MAX
-from ehkafka.workers.processes.pipe import STOP
+from ehkafka.workers.processes.pipe import KIND, STOP
 from ehkafka.workers.processes.worker import ProcessWorker
 
 if TYPE_CHECKING:
@@ -176,11 +176,17 @@ class ProcessWorkers:
         """The process ids of the children that live now."""
         return [worker.pid for worker in self._workers if worker.pid is not None]
 
-    def takes_stop(self, frame: Frame) -> bool:
-        """Tell whether a child's frame says that its user's code asks the app to stop, and hand that on."""
-        if frame.kind != STOP:
+    def takes_aside(self, frame: Frame) -> bool:
+        """Tell whether a frame is no word of the child's own but of its user's code, and hand that on.
+
+        That code asks the app to stop, or has sent a kind of values to a topic for the first time.
+        """
+        if frame.kind == STOP:
+            self._on_stop(*marshal.loads(frame.body))  # noqa: S302 - our own child wrote it
+        elif frame.kind == KIND and self.posting is not None:
+            self.posting.note_kind(*marshal.loads(frame.body))  # noqa: S302 - our own child wrote it
+        else:
             return False
-        self._on_stop(*marshal.loads(frame.body))  # noqa: S302 - our own child wrote it
         return True
 
     def on_silent_child(self) -> None:

@@ -295,7 +295,7 @@ class Pool:
         """Return the time that a test says."""
         return self.time_s
 
-    def takes_stop(self, _frame: Any) -> bool:
+    def takes_aside(self, _frame: Any) -> bool:
         """Take none."""
         return False
 
