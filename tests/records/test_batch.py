@@ -62,11 +62,11 @@ def test_threads_that_look_at_once_get_the_same_records(late: Late) -> None:
     together = threading.Barrier(8)
     found: list[int] = []
 
-    def look() -> None:
+    def ask() -> None:
         together.wait()
         found.append(id(late.batch[0]))
 
-    threads = [threading.Thread(target=look) for _ in range(8)]
+    threads = [threading.Thread(target=ask) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
