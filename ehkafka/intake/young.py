@@ -2,7 +2,7 @@
 
 A message counts as a new object that may be part of a cycle, and Python looks through all new ones whenever
 there are so many more than were freed. Where handlers are quick, what one `consume()` brought is freed before
-the next one brings more: then it need never look, which saves a fifth of what such a record costs.
+the next one brings more: then it need never look, which saves 5 to 17 % of a no-op's CPU time.
 """
 
 from __future__ import annotations
