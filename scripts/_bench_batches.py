@@ -1,11 +1,7 @@
-"""Measurements of batch handlers: ours, a loop by hand of one thread, and FastStream's batch subscriber.
-
-FastStream is no dependency of ours: its rows are there where it can be imported.
-"""
+"""Measurements of batch handlers: ours, and a loop by hand of one thread. FastStream is in `_bench_peers`."""
 
 from __future__ import annotations
 
-import asyncio
 import time
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -13,6 +9,7 @@ import orjson
 from _bench_bare import BATCH_RECORDS, bare_consumer
 from _bench_engine import new_group, stop_now, time_until
 from _bench_marks import BEGIN, END, mark
+from _bench_row import BATCH_RECORDS_MAX
 
 import ehkafka
 
@@ -20,8 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 Work = Literal["nothing", "json"]
-# What a batch has at most, here and there.
-RECORDS_MAX = 500
 
 
 def engine_batches(
@@ -29,7 +24,7 @@ def engine_batches(
 ) -> dict[str, Any]:
     """A batch handler of ours, with commits and key order."""
     app = ehkafka.App(group=new_group(), endpoint=ehkafka.Endpoint.kafka(bootstrap), start="earliest")
-    app.batch_handler(topic, batch_records_max=RECORDS_MAX, express=express)(_handler(work))
+    app.batch_handler(topic, batch_records_max=BATCH_RECORDS_MAX, express=express)(_handler(work))
     app.start()
     took_s = time_until(app, records)
     in_chunks = app.snapshot().chunk_records
@@ -52,50 +47,6 @@ def bare_batches(bootstrap: str, topic: str, records: int, *, work: Work = "noth
     mark(END)
     consumer.close()
     return {"records": records, "records_per_s": records / took_s}
-
-
-def faststream_batches(bootstrap: str, topic: str, records: int, *, work: Work = "nothing") -> dict[str, Any]:
-    """FastStream's batch subscriber on confluent-kafka; values as they came, as that is quickest."""
-    return asyncio.run(_faststream(bootstrap, topic, records, work))
-
-
-async def _faststream(bootstrap: str, topic: str, records: int, work: Work) -> dict[str, Any]:
-    from faststream.confluent import KafkaBroker  # noqa: PLC0415 - no dependency of ours
-
-    broker = KafkaBroker(bootstrap, config={"fetch.queue.backoff.ms": 5}, logger=None)
-    seen = 0
-    started_s = ended_s = 0.0
-    ended = asyncio.Event()
-
-    async def values(message: Any) -> list[bytes]:
-        return [one.value() for one in message.raw_message]
-
-    @broker.subscriber(
-        topic,
-        batch=True,
-        max_records=RECORDS_MAX,
-        group_id=new_group(),
-        auto_offset_reset="earliest",
-        decoder=values,
-    )
-    async def handle(batch: list[bytes]) -> None:
-        nonlocal seen, started_s, ended_s
-        if not seen:
-            mark(BEGIN)
-            started_s = time.perf_counter()
-        if work == "json":
-            for value in batch:
-                orjson.loads(value)
-        seen += len(batch)
-        if seen >= records and not ended.is_set():
-            ended_s = time.perf_counter()
-            ended.set()
-
-    async with broker:
-        await broker.start()
-        await ended.wait()
-        mark(END)
-    return {"records": records, "records_per_s": records / (ended_s - started_s)}
 
 
 def _handler(work: Work) -> Callable[[Iterable[Any]], None]:

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from ehkafka.testing.faults.commit_throttle import CommitPolicy
 
 FILLED_RECORDS = 1_000_000
+# What a batch of W15 has at most, on every side.
+BATCH_RECORDS_MAX = 500
 # Where live records, dead letters and outputs go: nothing is put there before.
 LIVE, LETTERS, OUTPUTS = "live", "letters", "outputs"
 

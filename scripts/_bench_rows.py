@@ -39,7 +39,7 @@ def table(
         found += [_w2_tasks(*work) for work in W2_TASKS]
         found += [*_w3(), _w4a(), *_w4b(), *(_w5(share, minutes) for share in W5_POISON), _w6(), _w7()]
         found += [_w8(keys) for keys in W8_KEYS]
-        found += [*spark_rows(), *bytes_rows(), *batches_rows(), *members_rows(), *observed_rows()]
+        found += [*spark_rows(), *bytes_rows(), *batches_rows(peers=peers), *members_rows(), *observed_rows()]
         found += typed_rows(peers=peers)
     found.append(_w9(windows=1 if quick else LATENCY_WINDOWS))
     if quick:  # the first row warms up for all

@@ -59,7 +59,7 @@ def main(description: str) -> None:
         "rounds": str(options.rounds),
         "minutes in all": f"{(time.monotonic() - started_s) / 60:.1f}",
     }
-    if not peers and any(row.work.startswith("W17") for row in chosen):
+    if not peers and any(row.work.startswith(("W15", "W17")) for row in chosen):
         facts["peers"] = "none: --peers names a Python that has their packages"
     if options.size != 1.0:
         facts["size"] = f"{options.size:g} of the full one: no result"
@@ -103,8 +103,8 @@ def _options(description: str) -> argparse.Namespace:
     )  # fmt: skip
     parser.add_argument(
         "--peers", type=Path, metavar="PYTHON",
-        help="measure FastStream and Quix in W17 as well, by a Python that has faststream[confluent] and "
-        "quixstreams; without it there are no such rows",
+        help="measure FastStream in W15, and it and Quix in W17, by a Python that has "
+        "faststream[confluent] and quixstreams; without it there are no such rows",
     )  # fmt: skip
     options = parser.parse_args()
     if options.rounds is None:

@@ -42,7 +42,6 @@ MEASUREMENTS: dict[str, Callable[..., dict[str, Any]]] = {
         bare.bare_calls,
         batches.engine_batches,
         batches.bare_batches,
-        batches.faststream_batches,
         latency.bare_latency,
         latency.engine_latency,
         latency.engine_overload,

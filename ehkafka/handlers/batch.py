@@ -17,7 +17,7 @@ from ehkafka.handlers.spec import WORKERS_MAX, HandlerSpec
 from ehkafka.lanes.order import describe_key
 from ehkafka.lanes.user_keys import users_key
 from ehkafka.records import Outcome, Record
-from ehkafka.records.batch import Batch, Failed, Skipped, results_of
+from ehkafka.records.batch import Batch, Failed, Skipped, late_batch, results_of
 from ehkafka.records.deferral import DEFERRED, engines_own
 from ehkafka.workers.batches.share import BatchLimits, Share
 
@@ -162,10 +162,13 @@ class BatchCall:
 
     def __call__(self, parts: Sequence[Part]) -> Mapping[int, Result]:
         """Call the handler once; return what it said, and what became of payloads that do not fit."""
-        records = self._records(parts)
-        # On the batch's own thread, not on the loop of a coroutine.
-        fitting = None if self._decode is None else Fitting.of(parts, records, self._decode, self._keys_of)
-        batch: Batch[Any] = Batch(records) if fitting is None else Batch(fitting.records, fitting.values)
+        fitting: Fitting | None = None
+        if self._decode is None:
+            batch = late_batch(_size_of(parts), lambda: self._records(parts))
+        else:
+            # On the batch's own thread, not on the loop of a coroutine.
+            fitting = Fitting.of(parts, self._records(parts), self._decode, self._keys_of)
+            batch = Batch(fitting.records, fitting.values)
         self._report_started(parts)
         claim = self._begin(batch, parts)
         try:
@@ -265,6 +268,10 @@ class BatchCall:
             if number:
                 history.started(*_what(share, number))
             history.finished(*_what(share, number), end.value if number < share.ended_records else "failed")
+
+
+def _size_of(parts: Iterable[Part]) -> int:
+    return sum(len(part.messages) for part in parts)
 
 
 def _inputs(parts: Iterable[Part]) -> list[tuple[Assignment, Message]]:

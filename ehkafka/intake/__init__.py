@@ -4,7 +4,8 @@
 way from topics to one handler, `owned` the partitions that are ours; `epochs` and `poll_wait` (pure) say
 which assignment it is, and how long to wait, `poll_gap` (pure) how long the loop stood. `backpressure` says
 how much to take and what to pause, by `demand`, `pace` and `flow` (pure): what handlers lack, which
-partitions are stuck, what there is room for. `resume` wakes the broker's thread, `by_hand` does what other
+partitions are stuck, what there is room for; by `young` no more at once than the
+collector lets pass. `resume` wakes the broker's thread, `by_hand` does what other
 threads ask of this one, `repair` deals with positions outside of the log, `max_age` with records that are too
 old, `parked_budget` with too many that wait. `client_position` and `log_ends` know what of a log is no
 record, `throttle` what brokers hold back, `contact` whether any answers, `log_watch` over `watched` whose log

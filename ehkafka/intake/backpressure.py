@@ -17,6 +17,7 @@ from ehkafka.intake.demand import Demand
 from ehkafka.intake.flow import Amounts, Stuck, largest_lane
 from ehkafka.intake.pace import Counts, PartitionPaces
 from ehkafka.intake.resume import resume
+from ehkafka.intake.young import records_uncollected
 from ehkafka.lanes.order import describe_key
 
 if TYPE_CHECKING:
@@ -130,7 +131,7 @@ class Backpressure:
         """Return how many records to take for a handler; 0 where it has enough at hand."""
         exchange = route.exchange
         if exchange.takes_all:
-            return self._context.flow.limits.consume_records_max
+            return records_uncollected(self._context.flow.limits.consume_records_max)
         demand.note(route.dispatcher.outcomes, self._context.clock())
         if exchange.has_chunks_to_spread:
             return 0

@@ -91,22 +91,6 @@ class Chunk:
         """Ended early: the lane of the one record that ran then."""
         return self.lanes[0] if self.lanes else None
 
-    def split(self, records: int) -> Chunk:
-        """Keep so many records, of a chunk that waits, and return the others as one."""
-        messages, keys = self.messages, self.keys
-        # Of the first ones, so that little is looked at twice: the rest may be split again.
-        size = total_and_largest(messages[:records])[0] if records else 0
-        rest = Chunk(
-            self.assignment,
-            messages[records:],
-            self.size - size,
-            None if keys is None else keys[records:],
-            needs_lanes=self.needs_lanes,
-        )
-        self.messages, self.size = messages[:records], size
-        self.keys = None if keys is None else keys[:records]
-        return rest
-
     def join(self, following: Chunk) -> None:
         """Take in the records of the next chunk, which nobody has."""
         self.messages += following.messages
@@ -117,8 +101,15 @@ class Chunk:
     def take_first(self, records: int) -> Chunk:
         """Take so many records, which are not all, away from the front of a chunk that waits."""
         messages, keys = self.messages, self.keys
-        first = Chunk(self.assignment, messages[:records], 0, None if keys is None else keys[:records])
-        first.size = total_and_largest(first.messages)[0]
+        first = Chunk(
+            self.assignment,
+            messages[:records],
+            0,
+            None if keys is None else keys[:records],
+            needs_lanes=self.needs_lanes,
+        )
+        # Of the first ones, so that little is looked at twice: the rest may be taken in parts.
+        first.size = total_and_largest(first.messages)[0] if records else 0
         del messages[:records]
         if keys is not None:
             del keys[:records]

@@ -123,15 +123,11 @@ class Express:
             last.keys += kept
 
     def go_on(self) -> None:
-        """Put the next chunk in line, or spread what waits."""
-        # `on` is read once: a worker may switch it between two looks, and then neither branch would be right.
-        ready, turns, on = self._dispatcher.ready, self._turns, self.on
-        while turns and (self.out is None if on else len(ready) < self.ready_lanes_min):
+        """Spread what waits, as long as few lanes are ready."""
+        turns = self._turns
+        while turns and len(self._dispatcher.ready) < self.ready_lanes_min:
             assignment = turns.popleft()
-            if on and not (assignment.chunks[0].needs_lanes or self.needs_lanes(assignment)):
-                self._line_up(assignment)
-            else:
-                self._spread_first(assignment)
+            self._spread_first(assignment)
             # Last in turn again, so that the other assignments' chunks go first. One whose chunk is out comes
             # back when that has ended.
             if assignment.chunks and not assignment.chunks[0].is_out:
@@ -172,6 +168,14 @@ class Express:
         chunk.messages = free
         if chunk.keys is not None:
             chunk.keys = free_keys
+
+    @staticmethod
+    def _take_first(assignment: Assignment, records_max: int) -> Chunk:
+        """Take an assignment's first records away from those that wait, at most so many."""
+        chunk = assignment.chunks[0]
+        if len(chunk) <= records_max:
+            return assignment.chunks.popleft()
+        return chunk.take_first(records_max)
 
     def _spread_first(self, assignment: Assignment) -> None:
         chunk = assignment.chunks.popleft()

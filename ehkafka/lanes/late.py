@@ -48,33 +48,22 @@ class LateLanes(Express):
         left = TAKE_RECORDS_MAX
         while self._turns and left > 0 and len(taken) < lanes_max:
             assignment = self._turns.popleft()
-            chunk = assignment.chunks[0]
-            if chunk.needs_lanes or self.needs_lanes(assignment):
-                left -= len(chunk)
+            first = assignment.chunks[0]
+            if first.needs_lanes or self.needs_lanes(assignment):
+                left -= len(first)
                 self._spread_first(assignment)
             else:
                 records = lanes_max - len(taken)
                 left -= records
-                self._take_from(chunk, records, taken)
-                if not chunk.messages:
-                    assignment.chunks.popleft()
+                self._give_lanes(self._take_first(assignment, records), taken)
             if assignment.chunks:
                 self._turns.append(assignment)
         return taken
 
-    def _take_from(self, chunk: Chunk, records: int, taken: list[Lane]) -> None:
-        assignment = chunk.assignment
+    def _give_lanes(self, chunk: Chunk, taken: list[Lane]) -> None:
+        assignment, messages = chunk.assignment, chunk.messages
         lanes, holds = assignment.lanes, self._dispatcher.holds
-        messages = chunk.messages[:records]
-        del chunk.messages[:records]
-        if chunk.keys is None:
-            keys = self._reader.keys(messages)
-        else:
-            keys = chunk.keys[:records]
-            del chunk.keys[:records]
-        sizes = sizes_of(messages)
-        chunk.size -= sum(sizes)
-        for key, message, size in zip(keys, messages, sizes, strict=True):
+        for key, message, size in zip(self.keys_of(chunk), messages, sizes_of(messages), strict=True):
             lane = lanes.get(key)
             if lane is None:
                 lanes[key] = lane = Lane(key, assignment, message, size)

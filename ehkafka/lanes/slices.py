@@ -93,7 +93,7 @@ class Slices(Express):
         while len(chunk) < records_max and chunks:
             chunk.join(self._first(assignment, records_max - len(chunk)))
         if bytes_max != float("inf"):
-            self._keep_within(chunk, bytes_max, records_min)
+            chunk = self._within(chunk, bytes_max, records_min)
         if not chunk.messages:
             if chunks:
                 self._turns.append(assignment)
@@ -120,10 +120,7 @@ class Slices(Express):
 
     def _first(self, assignment: Assignment, records_max: int) -> Chunk:
         """Take so many of an assignment's records out, less what goes behind lanes."""
-        chunks = assignment.chunks
-        chunk = chunks.popleft()
-        if len(chunk) > records_max:
-            chunks.appendleft(chunk.split(records_max))
+        chunk = self._take_first(assignment, records_max)
         if assignment.lanes:
             before = len(chunk)
             self._put_behind_lanes(chunk)
@@ -131,12 +128,15 @@ class Slices(Express):
         return chunk
 
     @staticmethod
-    def _keep_within(chunk: Chunk, bytes_max: float, records_min: int) -> None:
-        """Leave in a chunk only what a batch has so many bytes of room for."""
+    def _within(chunk: Chunk, bytes_max: float, records_min: int) -> Chunk:
+        """Return what of a chunk a batch has so many bytes of room for; the rest waits on."""
         ends = list(accumulate(map(len, chunk.messages)))
         fit = max(records_min, bisect_right(ends, bytes_max))
-        if fit < len(ends):
-            chunk.assignment.chunks.appendleft(chunk.split(fit))
+        if fit >= len(ends):
+            return chunk
+        first = chunk.take_first(fit)
+        chunk.assignment.chunks.appendleft(chunk)
+        return first
 
     def _busy_lanes(self, chunk: Chunk) -> list[Lane]:
         assignment, lanes = chunk.assignment, chunk.assignment.lanes

@@ -153,13 +153,6 @@ class Streams(Express):
             self._pause_records = PAUSE_MIN
         self._looked_at = self._met = 0
 
-    def _take_first(self, assignment: Assignment, records: int) -> Chunk:
-        """Take an assignment's first records away from those that wait, at most so many."""
-        chunk = assignment.chunks[0]
-        if len(chunk.messages) <= records:
-            return assignment.chunks.popleft()
-        return chunk.take_first(records)
-
     def settle(self, returned: Iterable[Lane | Chunk]) -> list[Lane]:
         """Take chunks back from their workers, which have run them to the end; return what are lanes."""
         others = []

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, overload
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from typing_extensions import TypeVar
 
@@ -53,20 +53,33 @@ class Batch(Sequence["Record"], Generic[Payload]):
     `Batch[Reading]` asks for the payloads, too: `batch.values` has them.
     """
 
-    __slots__ = ("_index", "_lock", "_records", "_results", "_returned", "_values")
+    __slots__ = ("_index", "_late", "_lock", "_made", "_results", "_returned", "_size", "_values")
 
     def __init__(self, records: Sequence[Record], values: Sequence[Payload] | None = None) -> None:
-        self._records = tuple(records)
+        self._made: tuple[Record, ...] | None = tuple(records)
+        self._size = len(self._made)
+        # Makes the records where there are none yet: see `late_batch`.
+        self._late: Callable[[], Iterable[Record]] | None = None
         self._values = None if values is None else tuple(values)
         # Where each record stands, by its place in the log. Made when the first result is said.
         self._index: dict[tuple[str, int, int], int] | None = None
         self._results: dict[int, Result] = {}
         self._returned = False
-        # Guards the results: the handler may say them from several threads.
-        self._lock = threading.Lock()
+        # Guards the results and the records' making: the handler may do both from several threads, and one
+        # result's place is looked up among the records.
+        self._lock = threading.RLock()
+
+    @property
+    def _records(self) -> tuple[Record, ...]:
+        if self._made is None:
+            with self._lock:
+                if self._late is not None:  # else another thread was first
+                    self._made, self._late = tuple(self._late()), None
+        assert self._made is not None
+        return self._made
 
     def __len__(self) -> int:
-        return len(self._records)
+        return self._size
 
     def __iter__(self) -> Iterator[Record]:
         # `Sequence` would ask for one index after another, which costs as much as to make the record.
@@ -143,10 +156,20 @@ class Batch(Sequence["Record"], Generic[Payload]):
 
     def __repr__(self) -> str:
         # Never a value or a key: a traceback or a log may show the batch.
-        first = f", first {self._records[0].where}" if self._records else ""
+        first = f", first {self._records[0].where}" if self._size else ""
         failed = sum(isinstance(result, Failed) for result in tuple(self._results.values()))
         skipped = len(self._results) - failed
         return f"<Batch of {len(self)} records{first}, {failed} failed, {skipped} skipped>"
+
+
+def late_batch(size: int, make: Callable[[], Iterable[Record]]) -> Batch[Any]:
+    """Return a batch of so many records, which `make` makes once somebody looks at one of them.
+
+    For handlers that look at none, or at the payloads alone: to make them costs as much as to receive them.
+    """
+    batch: Batch[Any] = Batch(())
+    batch._made, batch._late, batch._size = None, make, size  # noqa: SLF001 - the engine's side, as below
+    return batch
 
 
 def results_of(batch: Batch) -> Mapping[int, Result]:

@@ -98,6 +98,9 @@ class BatchWorkers(ThreadWorkers):
                 return
             if parts:
                 self._run(parts)
+            # Not kept while it waits: what is freed before more is received is never looked at by Python's
+            # collector, see `intake.young`.
+            del parts
 
     def _run(self, parts: list[Part]) -> None:
         """See one batch through, whatever its handler does."""

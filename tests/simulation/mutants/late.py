@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ehkafka.lanes.chunk import Chunk
+from ehkafka.lanes.express import Express
 from ehkafka.lanes.late import LateLanes
 from tests.kit.lane_bench import LaneBench
 from tests.simulation.mutants.mutant import Mutant, a_late_seed_is_red
@@ -35,36 +37,36 @@ def _records_of_a_hot_key_keep_the_lock() -> bool:
 MUTANTS = [
     Mutant(
         "a taken record's key is forgotten",
-        LateLanes._take_from,
+        LateLanes._give_lanes,
         "lanes[key] = lane = Lane(",
         "lane = Lane(",
         a_late_seed_is_red,
     ),
     Mutant(
         "a taken record overtakes the lane of its key",
-        LateLanes._take_from,
+        LateLanes._give_lanes,
         "lane = lanes.get(key)",
         "lane = None",
         a_late_seed_is_red,
     ),
     Mutant(
         "a drain does not see that a lane was taken",
-        LateLanes._take_from,
+        LateLanes._give_lanes,
         "lane.running = True",
         "pass",
         a_late_seed_is_red,
     ),
     Mutant(
         "a record that goes behind a held lane stays in the backlog",
-        LateLanes._take_from,
+        LateLanes._give_lanes,
         "holds.park(assignment, 1, size)",
         "pass",
         a_late_seed_is_red,
     ),
     Mutant(
         "a chunk keeps the keys of what was taken",
-        LateLanes._take_from,
-        "del chunk.keys[:records]",
+        Chunk.take_first,
+        "del keys[:records]",
         "pass",
         a_late_seed_is_red,
     ),
@@ -78,15 +80,15 @@ MUTANTS = [
     Mutant(
         "a record is taken whose order_by failed",
         LateLanes.take,
-        "chunk.needs_lanes or ",
+        "first.needs_lanes or ",
         "",
         _a_record_without_a_key_is_taken,
     ),
     Mutant(
         "a chunk that was taken whole stays",
-        LateLanes.take,
-        "if not chunk.messages:",
-        "if False:",
+        Express._take_first,
+        "return assignment.chunks.popleft()",
+        "return chunk",
         a_late_seed_is_red,
     ),
     Mutant(

@@ -13,6 +13,7 @@ from ehkafka.records import Outcome
 from ehkafka.workers.batches.due import LATE_S, Due
 from ehkafka.workers.batches.plan import BatchPlan
 from ehkafka.workers.batches.share import Share
+from tests.kit.simulated.message import SimulatedMessage
 from tests.simulation.mutants.mutant import Mutant, a_batch_seed_is_red
 from tests.workers.batches.plan_bench import PlanBench, offsets
 
@@ -174,8 +175,9 @@ def _records_stand_where_they_stood_by_key() -> bool:
 
 
 def _what_a_batch_has_no_room_for_is_passed() -> bool:
-    bench = _bench(records_max=2)
-    bench.slices.chunk_records_max = 2
+    room = 2 * len(SimulatedMessage("t", 0, 0, b"a"))
+    bench = _bench(records_max=3, bytes_max=room)
+    bench.slices.chunk_records_max = 3
     assignment = bench.assign()
     for records in ("a0 b1 c2", "c3"):
         bench.receive(assignment, records)
@@ -248,9 +250,9 @@ MUTANTS = [
     ),
     Mutant(
         "who takes a part of a chunk loses the rest's place",
-        Slices._first,
-        "chunks.appendleft(chunk.split(records_max))",
-        "chunks.append(chunk.split(records_max))",
+        Slices._within,
+        "chunks.appendleft(chunk)",
+        "chunks.append(chunk)",
         _what_a_batch_has_no_room_for_is_passed,
     ),
     Mutant(

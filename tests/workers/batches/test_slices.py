@@ -212,3 +212,32 @@ def test_handlers_that_become_slow_have_lanes_alone() -> None:
     parts = bench.take()
     assert all(isinstance(part, Share) for part in parts)
     assert offsets(parts) == [2, 3]
+
+
+def test_what_waits_when_a_handler_became_slow_gets_lanes_before_anybody_asks() -> None:
+    """The collector looks at lanes that are ready: more is spread as they become few, in turn."""
+    bench = bench_of()
+    first, second = bench.assign(0), bench.assign(1)
+    bench.receive(first, "a0 b1")
+    bench.receive(second, "a0")
+    bench.slices.ready_lanes_min = 2
+    bench.slices.on = False
+    bench.slices.go_on()
+    assert [lane.head.offset() for lane in bench.dispatcher.ready if lane.head] == [0, 1]
+    assert (len(first.chunks), len(second.chunks)) == (0, 1)
+    bench.finish_all(bench.take())
+    assert [lane.assignment for lane in bench.dispatcher.ready] == [second]
+    assert not bench.slices.waits
+
+
+def test_what_waits_behind_a_batch_is_spread_when_that_has_ended() -> None:
+    """Not before: it may have the batch's keys."""
+    bench = bench_of(records_max=2)
+    assignment = bench.assign()
+    bench.receive(assignment, "a0 b1 a2 c3")
+    running = bench.take()
+    bench.slices.on = False
+    bench.slices.go_on()
+    assert not bench.dispatcher.ready
+    bench.finish_all(running)
+    assert [lane.head.offset() for lane in bench.dispatcher.ready if lane.head] == [2, 3]
