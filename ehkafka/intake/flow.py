@@ -17,6 +17,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
 
+from ehkafka.intake.suspicion import Suspicion
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -92,6 +94,8 @@ class _Pause:
     size: int
     # When it may go on though it is as stuck as it was.
     again_s: float
+    # Whether nobody knew that it was stuck.
+    is_suspected: bool = False
 
 
 @dataclass(slots=True)
@@ -115,6 +119,7 @@ class FlowControl:
     _waits: dict[TopicPartition, float] = field(default_factory=dict)
     # How many records each partition held when the backlog became full.
     _at_full: dict[TopicPartition, int] = field(default_factory=dict)
+    _suspicion: Suspicion = field(default_factory=Suspicion)
     _largest_bytes: int = LARGEST_RECORD_GUESS_BYTES
     _largest_age_batches: int = 0
 
@@ -177,17 +182,20 @@ class FlowControl:
         # Half of one's part: until it is known to be stuck it may take as much again.
         parts = max(1, 2 * len(going))
         over = [one for one in going if _is_over(one, records // parts, size // parts)]
-        if len(over) == len(going) or any(one.records is None for one in over):
+        unknown = {one.load.partition for one in over if one.records is None}
+        known = (one.load.partition for one in going if one.records is not None)
+        self._suspicion.look(unknown, known, {one.load.partition for one in over})
+        if len(over) == len(going) or (unknown and not self._suspicion.is_justified):
             return None
         for one in over:
-            self._pause_stuck(one.load, now_s)
+            self._pause_stuck(one.load, now_s, is_suspected=one.records is None)
         return [one.load.partition for one in over]
 
-    def _pause_stuck(self, load: Load, now_s: float) -> None:
+    def _pause_stuck(self, load: Load, now_s: float, *, is_suspected: bool = False) -> None:
         partition = load.partition
         wait_s = min(_AGAIN_S_MAX, 2 * self._waits.get(partition, _AGAIN_S / 2))
         self._waits[partition] = wait_s
-        self._stuck[partition] = _Pause(load.backlog_records, load.backlog_bytes, now_s + wait_s)
+        self._stuck[partition] = _Pause(load.backlog_records, load.backlog_bytes, now_s + wait_s, is_suspected)
         self.paused.add(partition)
 
     def over_parked_share(self, loads: Iterable[L], partitions: int) -> list[L]:
@@ -269,6 +277,8 @@ class FlowControl:
         if pause is None:
             return True
         if _holds_a_part(load, pause, parts):
+            if pause.is_suspected:
+                self._suspicion.was_wrong()
             self._waits.pop(load.partition, None)
             return True
         return load.backlog_records <= room[0] and load.backlog_bytes <= room[1] and now_s >= pause.again_s
