@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
 from ehkafka.intake.suspicion import Suspicion
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from ehkafka.lanes.assignment import Assignment
     from ehkafka.lanes.lane import Lane
@@ -40,6 +40,8 @@ _BATCH_RECORDS_MIN: Final = 50
 # the larger part: a resume fills the client's queue, which the next pause throws away, so they go together.
 _EMPTY_PARTS: Final = 16
 _RESUME_PARTS: Final = 4
+# Who holds no more than so many times what it will end within a second needs no more now.
+_ENOUGH_TIMES: Final = 8
 # Or when it holds so little of its share and so many times as much is free, for other keys of it may run;
 # after a wait in seconds that doubles where it comes back as stuck.
 _SMALL_PARTS, _FREE_TIMES = 4, 8
@@ -171,13 +173,25 @@ class FlowControl:
             self._largest_bytes = max(1, largest_bytes)
             self._largest_age_batches = 0
 
-    def to_pause(self, stuck: Iterable[Stuck], amounts: Amounts, now_s: float) -> list[TopicPartition] | None:
+    def to_pause(
+        self,
+        stuck: Iterable[Stuck],
+        amounts: Amounts,
+        now_s: float,
+        has_unread: Callable[[L], bool] = lambda _load: True,
+    ) -> list[TopicPartition] | None:
         """Return which stuck partitions to pause, so that others get what is left.
 
         None: take nothing. Nobody would gain, or it is too early to say who is stuck. `stuck` are all
-        partitions that are ours, the paused ones too. Asked when the backlog is half full.
+        partitions that are ours, the paused ones too; who has nothing unread gains nothing. Asked when the
+        backlog is half full.
         """
-        going = [one for one in stuck if one.load.partition not in self.paused]
+        # A partition that has nothing and gets nothing needs no part.
+        going = [
+            one
+            for one in stuck
+            if one.load.partition not in self.paused and (one.load.backlog_records or has_unread(one.load))
+        ]
         records, size = self._free(amounts)
         # Half of one's part: until it is known to be stuck it may take as much again.
         parts = max(1, 2 * len(going))
@@ -185,7 +199,8 @@ class FlowControl:
         unknown = {one.load.partition for one in over if one.records is None}
         known = (one.load.partition for one in going if one.records is not None)
         self._suspicion.look(unknown, known, {one.load.partition for one in over})
-        if len(over) == len(going) or (unknown and not self._suspicion.is_justified):
+        gains = any(has_unread(one.load) and not _has_enough(one) for one in going if one not in over)
+        if not going or (over and not gains) or (unknown and not self._suspicion.is_justified):
             return None
         for one in over:
             self._pause_stuck(one.load, now_s, is_suspected=one.records is None)
@@ -347,6 +362,15 @@ class FlowControl:
         self._stuck.pop(partition, None)
         self._waits.pop(partition, None)
         self._at_full.pop(partition, None)
+
+
+def _has_enough(stuck: Stuck) -> bool:
+    """Tell whether a partition's records end, and it holds more of them than will end within a second.
+
+    Not for many seconds: then that is a slow key's, behind which others may have nothing.
+    """
+    held = stuck.load.backlog_records
+    return stuck.records is not None and 0 < stuck.records and held < _ENOUGH_TIMES * (held - stuck.records)
 
 
 def _is_over(stuck: Stuck, records: int, size: int) -> bool:

@@ -44,7 +44,11 @@ class Client:
 
 
 class Owned(dict[TopicPartition, OwnedPartition]):
-    """What is ours."""
+    """What is ours; where its logs end is not known."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.log_ends: dict[TopicPartition, int] = {}
 
     def assignments(self) -> Iterator[Assignment]:
         """Yield the assignments."""

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 # What a turn of the poll thread takes, and each record that it hands on; the longest wait between two turns.
 TURN_S, RECORD_S = 3e-4, 3e-6
 WITHHELD_S, IDLE_S = 5e-3, 5e-2
+# Between two looks at where logs end.
+ENDS_S = 0.5
 FOR_EVER = float("inf")
 
 
@@ -84,6 +86,7 @@ class CatchingUp:
         self._ends: list[tuple[float, int, Any, Any]] = []
         self._number = itertools.count()
         self.backlog_records_max = 0
+        self._ends_due_s = 0.0
 
     def _record(self, partition: TopicPartition, offset: int) -> SimulatedMessage:
         key = self.handlings[partition.topic].key(partition.partition, offset)
@@ -110,11 +113,22 @@ class CatchingUp:
                 self._pass_time(2e-3)
         for partition, batch in itertools.groupby(messages, SimulatedMessage.partition):
             self._receive(TopicPartition(messages[0].topic(), partition), list(batch))
+        self._note_ends(messages)
         self.flow.note_batch(1)
         self.pressure.resume(self.client)
         held = sum(route.dispatcher.backlog_records for route in self.routes)
         self.backlog_records_max = max(self.backlog_records_max, held)
         self._pass_time(TURN_S + RECORD_S * len(messages))
+
+    def _note_ends(self, messages: list[SimulatedMessage]) -> None:
+        """Take over where logs end, as the poll loop does: of all now and then, else of what has passed it."""
+        partitions = {TopicPartition(message.topic(), message.partition()) for message in messages}
+        if self.now_s >= self._ends_due_s:
+            self._ends_due_s = self.now_s + ENDS_S
+            partitions.update(self.owned)
+        for partition in partitions:
+            if (end := self.client.known_ends.get(partition)) is not None:
+                self.owned.log_ends[partition] = end
 
     def _receive(self, _partition: TopicPartition, batch: list[SimulatedMessage]) -> None:
         for place, group in itertools.groupby(batch, lambda m: TopicPartition(m.topic(), m.partition())):

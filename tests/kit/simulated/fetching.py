@@ -12,12 +12,13 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ehkafka.records import TopicPartition
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
-    from ehkafka.records import TopicPartition
     from tests.kit.simulated.message import SimulatedMessage
 
 
@@ -65,6 +66,8 @@ class FetchingClient:
         self._queued_records = 0
         # When the answer on its way is here, and what is in it.
         self._answer: tuple[float, list[_Block]] | None = None
+        # Where logs ended when a fetch last named them.
+        self.known_ends: dict[TopicPartition, int] = {}
         self._turn = 0
         self._look_s = 0.0
 
@@ -99,6 +102,7 @@ class FetchingClient:
         partitions = [one for one in self.logs if one not in self.paused]
         place = self._turn % max(1, len(partitions))
         self._turn += 1
+        self.known_ends.update((partition, self.logs[partition]) for partition in partitions)
         blocks, left_bytes = [], settings.answer_bytes_max
         for partition in partitions[place:] + partitions[:place]:
             begin = self._fetch_from[partition]
@@ -161,12 +165,17 @@ class FetchingClient:
             one.offset = self._positions[_name(one)]
         return partitions
 
+    def offsets_for_times(self, partitions: list[KafkaPartition], *, timeout: float) -> list[Any]:
+        """Return where these logs end."""
+        assert timeout > 0
+        for one in partitions:
+            one.offset = self.logs[_name(one)]
+        return partitions
+
     def seek(self, partition: KafkaPartition) -> None:
         """Wake the client's thread, which needs no waking here; no position moves."""
         assert self._positions[_name(partition)] == partition.offset
 
 
 def _name(partition: KafkaPartition) -> TopicPartition:
-    from ehkafka.records import TopicPartition  # noqa: PLC0415 - see above
-
     return TopicPartition(partition.topic, partition.partition)
