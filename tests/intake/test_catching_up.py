@@ -37,22 +37,23 @@ def test_the_others_keep_their_rate_beside_many_stuck_partitions(stuck: int, end
     """From the start on, within the backlog's limit; what is thrown away is a few answers."""
     handling = _beside_stuck(40, stuck, ends=ends)
     run = _catching_up(handling)
-    run.run(5.0)
-    assert handling.finished >= 0.9 * 5.0 * 20 / WORK_S
+    run.run(2.5)
+    assert handling.finished >= 0.9 * 2.5 * 20 / WORK_S
     assert run.backlog_records_max <= LIMITS.backlog_records_max
     before = run.client.received_bytes, handling.finished
-    run.run(5.0)
+    run.run(4.0)
     received, finished = run.client.received_bytes - before[0], handling.finished - before[1]
-    assert finished >= 0.98 * 5.0 * 20 / WORK_S
+    assert finished >= 0.98 * 4.0 * 20 / WORK_S
+    # An answer may have come for the time after.
     assert received <= 1.3 * finished * FETCHING.record_bytes + FETCHING.answer_bytes_max
 
 
 def test_mutant_nobody_is_suspected(monkeypatch: pytest.MonkeyPatch) -> None:
     """Stuck partitions are found out one after another, while the others get nothing."""
     monkeypatch.setattr(Suspicion, "is_justified", False)
-    handling = _beside_stuck(40, 30)
-    _catching_up(handling).run(5.0)
-    assert handling.finished < 0.9 * 5.0 * 20 / WORK_S
+    handling = _beside_stuck(40, 30, ends=20)
+    _catching_up(handling).run(2.5)
+    assert handling.finished < 0.5 * 2.5 * 20 / WORK_S
 
 
 def _busy_and_idle() -> tuple[CatchingUp, Handling, Handling]:
@@ -125,6 +126,7 @@ def test_a_handful_of_keys_keeps_its_rate_and_is_received_once(keys: int) -> Non
     run.run(12.0)
     assert handling.finished >= 0.95 * 12.0 * keys / 0.0025
     assert run.bytes_ratio() <= 1.3
+    assert keys > 5 or run.client.pauses == 0
 
 
 def test_mutant_who_has_nothing_unread_is_given_room(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,7 +134,7 @@ def test_mutant_who_has_nothing_unread_is_given_room(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(Unread, "has", lambda _self, _assignment: True)
     run = CatchingUp(_few_keys(2))
     run.run(12.0)
-    assert run.client.pauses > 2
+    assert run.client.pauses > 0
 
 
 def test_a_slow_key_of_a_partition_does_not_keep_its_others_from_work() -> None:
