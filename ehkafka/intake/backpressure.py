@@ -149,9 +149,12 @@ class Backpressure:
         demand.note(route.dispatcher.outcomes, self._context.clock())
         if exchange.has_chunks_to_spread:
             return 0
-        # Lanes for all workers, and for the time until the next look; each lane feeds one of them.
-        lanes, wanted = 2 * route.workers.size, demand.wanted_records()
-        missing = max(0, lanes - exchange.lanes_at_hand(lanes))
+        wanted, missing = demand.wanted_records(), 0
+        # What waits for streams becomes ready as the ready ones are taken.
+        if not exchange.has_chunks_waiting:
+            # Lanes for all workers, and for the time until the next look; each lane feeds one of them.
+            lanes = 2 * route.workers.size
+            missing = max(0, lanes - exchange.lanes_at_hand(lanes))
         at_hand = exchange.ready_records(wanted)
         return max(missing, 2 * wanted - at_hand if at_hand < wanted else 0)
 
