@@ -3,8 +3,8 @@
 `poll_loop` is the thread, `membership` its rebalance callbacks, `context` what its parts share, `route` the
 way from topics to one handler, `owned` the partitions that are ours; `epochs` and `poll_wait` (pure) say
 which assignment it is, and how long to wait, `poll_gap` (pure) how long the loop stood. `backpressure` says
-how much to take and what to pause, by `demand`, `pace` and `flow` (pure): what handlers lack, which
-partitions are stuck, what there is room for. `resume` wakes the broker's thread, `by_hand` does what other
+how much to take and what to pause, by `demand`, `pace`, `suspicion` and `flow` (pure): what handlers lack,
+which partitions are stuck or taken for it, what there is room for; `unread` knows whose logs go on. `resume` wakes the broker's thread, `by_hand` does what other
 threads ask of this one, `repair` deals with positions outside of the log, `max_age` with records that are too
 old, `parked_budget` with too many that wait. `client_position` and `log_ends` know what of a log is no
 record, `throttle` what brokers hold back, `contact` whether any answers, `log_watch` over `watched` whose log

@@ -178,7 +178,7 @@ class FlowControl:
         stuck: Iterable[Stuck],
         amounts: Amounts,
         now_s: float,
-        has_unread: Callable[[L], bool] = lambda _load: True,
+        has_unread: Callable[[TopicPartition], bool] = lambda _partition: True,
     ) -> list[TopicPartition] | None:
         """Return which stuck partitions to pause, so that others get what is left.
 
@@ -187,11 +187,8 @@ class FlowControl:
         backlog is half full.
         """
         # A partition that has nothing and gets nothing needs no part.
-        going = [
-            one
-            for one in stuck
-            if one.load.partition not in self.paused and (one.load.backlog_records or has_unread(one.load))
-        ]
+        awake = (one for one in stuck if one.load.backlog_records or has_unread(one.load.partition))
+        going = [one for one in awake if one.load.partition not in self.paused]
         records, size = self._free(amounts)
         # Half of one's part: until it is known to be stuck it may take as much again.
         parts = max(1, 2 * len(going))
@@ -199,7 +196,8 @@ class FlowControl:
         unknown = {one.load.partition for one in over if one.records is None}
         known = (one.load.partition for one in going if one.records is not None)
         self._suspicion.look(unknown, known, {one.load.partition for one in over})
-        gains = any(has_unread(one.load) and not _has_enough(one) for one in going if one not in over)
+        others = (one for one in going if one not in over)
+        gains = any(has_unread(one.load.partition) and not _has_enough(one) for one in others)
         if not going or (over and not gains) or (unknown and not self._suspicion.is_justified):
             return None
         for one in over:
@@ -210,7 +208,9 @@ class FlowControl:
         partition = load.partition
         wait_s = min(_AGAIN_S_MAX, 2 * self._waits.get(partition, _AGAIN_S / 2))
         self._waits[partition] = wait_s
-        self._stuck[partition] = _Pause(load.backlog_records, load.backlog_bytes, now_s + wait_s, is_suspected)
+        self._stuck[partition] = _Pause(
+            load.backlog_records, load.backlog_bytes, now_s + wait_s, is_suspected
+        )
         self.paused.add(partition)
 
     def over_parked_share(self, loads: Iterable[L], partitions: int) -> list[L]:
@@ -370,7 +370,7 @@ def _has_enough(stuck: Stuck) -> bool:
     Not for many seconds: then that is a slow key's, behind which others may have nothing.
     """
     held = stuck.load.backlog_records
-    return stuck.records is not None and 0 < stuck.records and held < _ENOUGH_TIMES * (held - stuck.records)
+    return stuck.records is not None and stuck.records > 0 and held < _ENOUGH_TIMES * (held - stuck.records)
 
 
 def _is_over(stuck: Stuck, records: int, size: int) -> bool:

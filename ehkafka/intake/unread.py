@@ -38,10 +38,10 @@ class Unread:
         self._names: set[str] = set()
         self._looked_s = self._asked_s = self._answered_s = float("-inf")
 
-    def has(self, assignment: Assignment) -> bool:
-        """Tell whether a log goes on behind what was received of it, or may."""
+    def has(self, partition: TopicPartition) -> bool:
+        """Tell whether the log of a partition of ours goes on behind what was received, or may."""
         is_known = self._asked_s <= self._answered_s + _KNOWN_S
-        return not is_known or not self._has_ended(assignment)
+        return not is_known or not self._has_ended(self._context.owned[partition].assignment)
 
     def _has_ended(self, assignment: Assignment) -> bool:
         end = self._context.owned.log_ends.get(assignment.partition)
@@ -52,8 +52,8 @@ class Unread:
         now_s = self._context.clock()
         if now_s >= self._looked_s + _LOOK_S:
             self._looked_s = now_s
-            owned = self._context.owned.values()
-            self._names = {route.name for route, assignment in owned if self.has(assignment)}
+            owned = self._context.owned.items()
+            self._names = {one.route.name for partition, one in owned if self.has(partition)}
         return self._names
 
     def ask(self, consumer: Consumer) -> None:

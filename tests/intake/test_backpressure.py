@@ -147,7 +147,7 @@ def test_lanes_for_all_workers_count_as_well_as_records(bench: Bench) -> None:
 
 
 def test_records_that_wait_for_streams_are_at_hand(bench: Bench) -> None:
-    """A few streams stand ready for each worker and no more: records for those would fill half of the backlog."""
+    """Few stand ready for each worker: records for more would fill half of the backlog."""
     streams = bench.routes["a"].dispatcher.use_express(KeyReader())
     streams.on = False
     streams.workers = 2

@@ -1,4 +1,4 @@
-"""Back-pressure at work, in virtual time: what others get beside stuck partitions, and what is received twice."""
+"""Back-pressure in virtual time: what others get beside stuck partitions, and what is received twice."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_handler_without_records_costs_the_other_one_nothing() -> None:
 
 def test_mutant_whoever_lacks_work_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also a handler whose logs have ended: the other's records fill the backlog for it."""
-    monkeypatch.setattr(Unread, "has", lambda _self, _assignment: True)
+    monkeypatch.setattr(Unread, "has", lambda _self, _partition: True)
     run, _, _ = _busy_and_idle()
     run.run(4.0)
     assert run.client.pauses > 0
@@ -131,7 +131,7 @@ def test_a_handful_of_keys_keeps_its_rate_and_is_received_once(keys: int) -> Non
 
 def test_mutant_who_has_nothing_unread_is_given_room(monkeypatch: pytest.MonkeyPatch) -> None:
     """Partitions are paused for others that have no record."""
-    monkeypatch.setattr(Unread, "has", lambda _self, _assignment: True)
+    monkeypatch.setattr(Unread, "has", lambda _self, _partition: True)
     run = CatchingUp(_few_keys(2))
     run.run(12.0)
     assert run.client.pauses > 0
@@ -151,4 +151,3 @@ def test_a_slow_key_of_a_partition_does_not_keep_its_others_from_work() -> None:
     run = _catching_up(handling)
     run.run(12.0)
     assert handling.finished >= 0.9 * 12.0 * 19 / 0.011
-

@@ -168,10 +168,10 @@ def test_whose_log_has_ended_gains_nothing() -> None:
     flow = _flow()
     ended = TopicPartition("t", 1)
     stuck = _stuck(500, 10, 0)
-    assert flow.to_pause(stuck[:2], Amounts(510, 0), 0.0, lambda load: load.partition != ended) is None
+    assert flow.to_pause(stuck[:2], Amounts(510, 0), 0.0, lambda one: one != ended) is None
     # Two share 490 free records: half a part of each is 122.
     stuck = _stuck(122, 0, 0)
-    assert flow.to_pause(stuck, Amounts(510, 0), 0.0, lambda load: load.partition != ended) == []
+    assert flow.to_pause(stuck, Amounts(510, 0), 0.0, lambda one: one != ended) == []
     assert flow.to_pause(_stuck(500, 10), Amounts(510, 0), 0.0) == _names(0)
 
 

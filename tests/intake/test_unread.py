@@ -43,7 +43,7 @@ class Logs:
 
     def has(self, topic: str, number: int) -> bool:
         """Tell of one."""
-        return self.unread.has(self.owned[TopicPartition(topic, number)].assignment)
+        return self.unread.has(TopicPartition(topic, number))
 
     def know(self, topic: str, number: int, end: int, received_next: int | None) -> None:
         """Let a fetch tell an end, and so much be received."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -42,7 +42,7 @@ class Handling:
     work_s: Callable[[int, int], float]
     key: Callable[[int, int], bytes] = lambda _partition, offset: b"%d" % (offset * 7919 % 10_007)
     finished: int = 0
-    idle: list[int] = field(default_factory=list)
+    idle_workers: int = 0
 
 
 class CatchingUp:
@@ -67,7 +67,7 @@ class CatchingUp:
                 workers=SimpleNamespace(size=handling.workers),
             )
             routes.append(route)
-            handling.idle = list(range(handling.workers))
+            handling.idle_workers = handling.workers
             for number, records in enumerate(handling.records):
                 partition = TopicPartition(handling.topic, number)
                 logs[partition] = records
@@ -90,7 +90,7 @@ class CatchingUp:
 
     def _record(self, partition: TopicPartition, offset: int) -> SimulatedMessage:
         key = self.handlings[partition.topic].key(partition.partition, offset)
-        return SimulatedMessage(partition.topic, partition.partition, offset, key, b"x" * 0)
+        return SimulatedMessage(partition.topic, partition.partition, offset, key, b"")
 
     def run(self, seconds: float) -> None:
         """Let so much time pass."""
@@ -111,8 +111,7 @@ class CatchingUp:
             self.pressure.touched()
             if wanted and not messages:
                 self._pass_time(2e-3)
-        for partition, batch in itertools.groupby(messages, SimulatedMessage.partition):
-            self._receive(TopicPartition(messages[0].topic(), partition), list(batch))
+        self._receive(messages)
         self._note_ends(messages)
         self.flow.note_batch(1)
         self.pressure.resume(self.client)
@@ -121,7 +120,7 @@ class CatchingUp:
         self._pass_time(TURN_S + RECORD_S * len(messages))
 
     def _note_ends(self, messages: list[SimulatedMessage]) -> None:
-        """Take over where logs end, as the poll loop does: of all now and then, else of what has passed it."""
+        """Take over where logs end, as the poll loop does: of all now and then, else of what came."""
         partitions = {TopicPartition(message.topic(), message.partition()) for message in messages}
         if self.now_s >= self._ends_due_s:
             self._ends_due_s = self.now_s + ENDS_S
@@ -130,11 +129,11 @@ class CatchingUp:
             if (end := self.client.known_ends.get(partition)) is not None:
                 self.owned.log_ends[partition] = end
 
-    def _receive(self, _partition: TopicPartition, batch: list[SimulatedMessage]) -> None:
-        for place, group in itertools.groupby(batch, lambda m: TopicPartition(m.topic(), m.partition())):
-            messages: list[Any] = list(group)
-            route, assignment = self.owned[place]
-            route.dispatcher.receive(assignment, messages, [m.key() for m in messages], self.now_s)
+    def _receive(self, messages: list[SimulatedMessage]) -> None:
+        for name, group in itertools.groupby(messages, lambda one: (one.topic(), one.partition())):
+            batch: list[Any] = list(group)
+            route, assignment = self.owned[TopicPartition(*name)]
+            route.dispatcher.receive(assignment, batch, [one.key() for one in batch], self.now_s)
 
     def _pass_time(self, seconds: float) -> None:
         until_s = self.now_s + seconds
@@ -145,15 +144,15 @@ class CatchingUp:
             handling.finished += 1
             lane.advance()
             route.dispatcher.settle([lane], self.now_s)
-            handling.idle.append(0)
+            handling.idle_workers += 1
             self._start()
         self.now_s = until_s
 
     def _start(self) -> None:
         for route in self.routes:
             handling = self.handlings[route.name]
-            while handling.idle and (lane := route.dispatcher.begin()) is not None:
-                handling.idle.pop()
+            while handling.idle_workers and (lane := route.dispatcher.begin()) is not None:
+                handling.idle_workers -= 1
                 head = lane.head
                 assert head is not None
                 took_s = handling.work_s(head.partition(), head.offset())
@@ -163,7 +162,6 @@ class CatchingUp:
 
     def bytes_ratio(self) -> float:
         """Return bytes received, without what is held ahead, ÷ bytes handed out."""
-        received = sum(route.dispatcher.received_records for route in self.routes)
-        return (self.client.received_bytes - self.client.ahead_bytes) / (
-            max(1, received) * self.client.settings.record_bytes
-        )
+        client: FetchingClient = self.client
+        records: int = sum(route.dispatcher.received_records for route in self.routes)
+        return (client.received_bytes - client.ahead_bytes) / (records * client.settings.record_bytes)

@@ -58,7 +58,7 @@ def _judges_at_once() -> bool:
 def _pauses_for_an_ended_log() -> bool:
     flow = FlowControl(FlowLimits(1_000, consume_records_max=10))
     stuck = [Stuck(load, load.backlog_records) for load in _loads(500, 10)]
-    return flow.to_pause(stuck, Amounts(510, 0), 0.0, lambda load: load.partition == P0) is not None
+    return flow.to_pause(stuck, Amounts(510, 0), 0.0, lambda partition: partition == P0) is not None
 
 
 def _pauses_for_who_has_enough() -> bool:
@@ -174,15 +174,15 @@ MUTANTS = [
     Mutant(
         "partitions are paused for one whose log has ended",
         FlowControl.to_pause,
-        "has_unread(one.load) and not _has_enough(one)",
+        "has_unread(one.load.partition) and not _has_enough(one)",
         "not _has_enough(one)",
         _pauses_for_an_ended_log,
     ),
     Mutant(
         "partitions are paused for one that has enough",
         FlowControl.to_pause,
-        "has_unread(one.load) and not _has_enough(one)",
-        "has_unread(one.load)",
+        "has_unread(one.load.partition) and not _has_enough(one)",
+        "has_unread(one.load.partition)",
         _pauses_for_who_has_enough,
     ),
     Mutant(
