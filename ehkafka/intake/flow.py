@@ -195,7 +195,7 @@ class FlowControl:
         over = [one for one in going if _is_over(one, records // parts, size // parts)]
         unknown = {one.load.partition for one in over if one.records is None}
         known = (one.load.partition for one in going if one.records is not None)
-        self._suspicion.look(unknown, known, {one.load.partition for one in over})
+        self._suspicion.note(unknown, known, {one.load.partition for one in over})
         others = (one for one in going if one not in over)
         gains = any(has_unread(one.load.partition) and not _has_enough(one) for one in others)
         if not going or (over and not gains) or (unknown and not self._suspicion.is_justified):

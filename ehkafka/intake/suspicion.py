@@ -26,23 +26,23 @@ class Suspicion:
 
     def __init__(self) -> None:
         # Whether each was stuck, the newest at the end.
-        self._verdicts: deque[bool] = deque(maxlen=_LAST)
+        self._were_stuck: deque[bool] = deque(maxlen=_LAST)
         self._unknown: set[TopicPartition] = set()
 
     @property
     def is_justified(self) -> bool:
         """Whether the next is likely to be stuck."""
-        return sum(self._verdicts) >= _STUCK_MIN
+        return sum(self._were_stuck) >= _STUCK_MIN
 
-    def look(
+    def note(
         self, unknown: set[TopicPartition], known: Iterable[TopicPartition], stuck: set[TopicPartition]
     ) -> None:
         """Hear of which partitions it is too early to tell, of which it is known now, and which are stuck."""
         for partition in known:
             if partition in self._unknown:
-                self._verdicts.append(partition in stuck)
+                self._were_stuck.append(partition in stuck)
         self._unknown = unknown
 
     def was_wrong(self) -> None:
         """Hear that one was paused by suspicion and has moved on."""
-        self._verdicts.append(False)
+        self._were_stuck.append(False)

@@ -1,7 +1,7 @@
 """Which partitions have records in their logs that nobody has received: who has none gains by no pause.
 
-Known from what the client's fetches told, and while its queue is full none goes out. So where something is
-left undone because a log has ended, the broker is asked now and then where it ends. On the poll thread,
+Known from what the client's fetches reported, and while its queue is full none goes out. So where something
+is left undone because a log has ended, the broker is asked now and then where it ends. On the poll thread,
 outside of callbacks.
 """
 
@@ -26,7 +26,7 @@ _ANSWER_S: Final = 0.2
 # After so long without an answer nobody knows any more.
 _KNOWN_S: Final = 5.0
 # Between two looks at all partitions.
-_LOOK_S: Final = 0.05
+_CHECK_S: Final = 0.05
 
 
 class Unread:
@@ -36,7 +36,7 @@ class Unread:
         self._context = context
         # Handlers that have something unread, and when that was looked at.
         self._names: set[str] = set()
-        self._looked_s = self._asked_s = self._answered_s = float("-inf")
+        self._checked_s = self._asked_s = self._answered_s = float("-inf")
 
     def has(self, partition: TopicPartition) -> bool:
         """Tell whether the log of a partition of ours goes on behind what was received, or may."""
@@ -50,8 +50,8 @@ class Unread:
     def names(self) -> set[str]:
         """Return the names of the handlers that have something unread."""
         now_s = self._context.clock()
-        if now_s >= self._looked_s + _LOOK_S:
-            self._looked_s = now_s
+        if now_s >= self._checked_s + _CHECK_S:
+            self._checked_s = now_s
             owned = self._context.owned.items()
             self._names = {one.route.name for partition, one in owned if self.has(partition)}
         return self._names
@@ -62,9 +62,9 @@ class Unread:
         if now_s < self._asked_s + ASK_S:
             return
         if now_s >= self._asked_s + _KNOWN_S:
-            # Of no interest for a while: what the fetches told meanwhile is good for a moment.
+            # Of no interest for a while: what fetches reported meanwhile is good for a moment.
             self._answered_s = now_s
-        self._asked_s, self._looked_s = now_s, float("-inf")
+        self._asked_s, self._checked_s = now_s, float("-inf")
         ended = [one.partition for one in context.owned.assignments() if self._has_ended(one)]
         asked = [KafkaPartition(*partition, OFFSET_END) for partition in ended]
         try:

@@ -90,7 +90,7 @@ def _is_served_late(run: CatchingUp, idle: Handling) -> None:
     assert idle.finished == 80
 
 
-def test_the_first_records_of_an_idle_handler_are_not_left_behind_a_full_queue() -> None:
+def test_the_first_records_of_an_idle_handler_do_not_wait_behind_a_full_queue() -> None:
     """The other's workers take for ever, so its records stay in the queue, and no fetch would go out."""
     run, busy, idle = _busy_and_idle()
     busy.work_s = lambda _partition, _offset: FOR_EVER

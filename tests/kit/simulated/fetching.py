@@ -69,7 +69,7 @@ class FetchingClient:
         # Where logs ended when a fetch last named them.
         self.known_ends: dict[TopicPartition, int] = {}
         self._turn = 0
-        self._look_s = 0.0
+        self._due_s = 0.0
 
     def go_on(self, now_s: float) -> None:
         """Do what the client's own thread has done by now."""
@@ -78,14 +78,14 @@ class FetchingClient:
                 if self._answer[0] > now_s:
                     return
                 self._take_answer()
-            elif self._look_s > now_s:
+            elif self._due_s > now_s:
                 return
-            elif not self._fetch(self._look_s):
-                self._look_s += self.settings.backoff_s
+            elif not self._fetch(self._due_s):
+                self._due_s += self.settings.backoff_s
 
     def _take_answer(self) -> None:
         assert self._answer is not None
-        self._look_s, blocks = self._answer
+        self._due_s, blocks = self._answer
         self._answer = None
         # Those on whose account nothing came meanwhile: a pause has let them go, and they count all the same.
         for block in blocks:
