@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 import threading
 import time
 from collections import deque
@@ -20,7 +21,7 @@ from _bench_marks import BEGIN, END, mark
 from _bench_window import watch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from _bench_window import Window
 
@@ -105,21 +106,29 @@ def engine_bytes(
     work: float,
     workers: int = 100,
     stalled: bool = False,
+    stalled_partitions: int = 0,
+    idle_topic: str | None = None,
 ) -> dict[str, Any]:
-    """The engine under steady back-pressure; with `stalled` the head of one partition never ends."""
+    """The engine under steady back-pressure.
+
+    With `stalled` the head of one partition never ends; with `stalled_partitions` nothing of so many does,
+    and what counts begins with the first record. With `idle_topic` another handler waits for its records.
+    """
     received, gate = SocketBytes(), threading.Event()
     handle = handler(work)
-    options: dict[str, Any] = {"workers": workers, "consumer": received.properties()}
-    if stalled:
-        handle = _stalling(handle, gate)
-        options["order_by"] = lambda record: (
-            b"stalled" if record.partition() == STALLED_PARTITION else record.key()
-        )
+    options: dict[str, Any] = {"workers": workers + stalled_partitions, "consumer": received.properties()}
+    if stalled or stalled_partitions:
+        begins = dict.fromkeys(range(stalled_partitions), 0) or {STALLED_PARTITION: STALLED_OFFSET}
+        handle = _stalling(handle, gate, begins)
+        options["order_by"] = lambda record: b"stalled" if record.partition() in begins else record.key()
     app = make_app(bootstrap, topic, handle, **options)
+    if idle_topic is not None:
+        app.handler(idle_topic, workers=workers)(handler(work))
     app.start()
     totals = app._runtime.totals  # noqa: SLF001 - a snapshot would be measured too
     received.count_received = lambda: totals()["received_records"]
-    window = watch(lambda: totals()["finished_records"], seconds, warm_s=FULL_S)
+    warm_s = 0.0 if stalled_partitions else FULL_S
+    window = watch(lambda: totals()["finished_records"], seconds, warm_s=warm_s)
     counters = app.snapshot().counters
     gate.set()
     stop_now(app)
@@ -127,9 +136,13 @@ def engine_bytes(
     return {**window.figures(), **ratio, "pauses": counters["PartitionPaused"]}
 
 
-def _stalling(handle: Callable[[Any], None], gate: threading.Event) -> Callable[[Any], None]:
+def _stalling(
+    handle: Callable[[Any], None], gate: threading.Event, begins: Mapping[int, int]
+) -> Callable[[Any], None]:
+    """Let the named partitions wait from an offset on."""
+
     def stalling(record: Any) -> None:
-        if record.partition() == STALLED_PARTITION and record.offset() >= STALLED_OFFSET:
+        if record.offset() >= begins.get(record.partition(), sys.maxsize):
             gate.wait()
         handle(record)
 

@@ -17,6 +17,7 @@ from ehkafka.intake.demand import Demand
 from ehkafka.intake.flow import Amounts, Stuck, largest_lane
 from ehkafka.intake.pace import Counts, PartitionPaces
 from ehkafka.intake.resume import resume
+from ehkafka.intake.unread import Unread
 from ehkafka.intake.young import records_uncollected
 from ehkafka.lanes.order import describe_key
 
@@ -52,6 +53,7 @@ class Backpressure:
         self._demands = [(route, Demand()) for route in routes]
         self._halts = halts
         self._paces = PartitionPaces()
+        self._unread = Unread(context)
         # Records behind awaited heads, by assignment, and when they were counted.
         self._awaited: Counter[Assignment] = Counter()
         self._awaited_s = float("-inf")
@@ -64,7 +66,7 @@ class Backpressure:
         self._paces.sample(map(_counts, self._context.owned.assignments()), self._context.clock())
         if flow.is_half_full(amounts):
             return self._wanted_when_half_full(consumer, amounts)
-        missing = max(self._missing(route, demand) for route, demand in self._demands)
+        missing = max(self._missing(route, demand) for route, demand in self._gaining(consumer))
         return min(flow.batch_size(amounts), missing)
 
     def touch_due_s(self) -> float:
@@ -127,6 +129,19 @@ class Backpressure:
             sum(d.parked_bytes for d in dispatchers),
         )
 
+    def _gaining(self, consumer: Consumer) -> Sequence[tuple[Route, Demand]]:
+        """Return the handlers that get more where more is taken; all, where all logs have ended.
+
+        Else one without records would always lack work, and the others' would fill the backlog for it.
+        """
+        if len(self._demands) == 1:
+            return self._demands
+        names = self._unread.names()
+        found = [each for each in self._demands if each[0].name in names]
+        if len(found) < len(self._demands):
+            self._unread.ask(consumer)
+        return found or self._demands
+
     def _missing(self, route: Route, demand: Demand) -> int:
         """Return how many records to take for a handler; 0 where it has enough at hand."""
         exchange = route.exchange
@@ -135,9 +150,12 @@ class Backpressure:
         demand.note(route.dispatcher.outcomes, self._context.clock())
         if exchange.has_chunks_to_spread:
             return 0
-        # Lanes for all workers, and for the time until the next look; each lane feeds one of them.
-        lanes, wanted = 2 * route.workers.size, demand.wanted_records()
-        missing = max(0, lanes - exchange.lanes_at_hand(lanes))
+        wanted, missing = demand.wanted_records(), 0
+        # What waits for streams becomes ready as the ready ones are taken.
+        if not exchange.has_chunks_waiting:
+            # Lanes for all workers, and for the time until the next look; each lane feeds one of them.
+            lanes = 2 * route.workers.size
+            missing = max(0, lanes - exchange.lanes_at_hand(lanes))
         at_hand = exchange.ready_records(wanted)
         return max(missing, 2 * wanted - at_hand if at_hand < wanted else 0)
 
@@ -148,7 +166,7 @@ class Backpressure:
         if now_s < self._stuck_checked_s + STUCK_CHECK_S or flow.room(amounts) == 0:
             return 0
         self._stuck_checked_s = now_s
-        lacking = [route for route, _ in self._demands if _is_short(route)]
+        lacking = [route for route, _ in self._gaining(consumer) if _is_short(route)]
         if not lacking:
             return 0
         self._count_awaited(now_s)
@@ -161,8 +179,10 @@ class Backpressure:
         for place, owned in enumerate(context.owned.values()):
             if owned.route.name not in names:
                 stuck[place] = Stuck(owned.assignment, owned.assignment.backlog_records)
-        over = flow.to_pause(stuck, amounts, now_s)
+        over = flow.to_pause(stuck, amounts, now_s, self._unread.has)
         if over is None:
+            # Perhaps because all other logs have ended.
+            self._unread.ask(consumer)
             return 0
         self.pause(consumer, over)
         return flow.batch_size(amounts, 2 * (len(context.owned) - len(flow.paused)))

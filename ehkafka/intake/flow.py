@@ -17,8 +17,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
 
+from ehkafka.intake.suspicion import Suspicion
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from ehkafka.lanes.assignment import Assignment
     from ehkafka.lanes.lane import Lane
@@ -38,6 +40,8 @@ _BATCH_RECORDS_MIN: Final = 50
 # the larger part: a resume fills the client's queue, which the next pause throws away, so they go together.
 _EMPTY_PARTS: Final = 16
 _RESUME_PARTS: Final = 4
+# Who holds no more than so many times what it will end within a second needs no more now.
+_ENOUGH_TIMES: Final = 8
 # Or when it holds so little of its share and so many times as much is free, for other keys of it may run;
 # after a wait in seconds that doubles where it comes back as stuck.
 _SMALL_PARTS, _FREE_TIMES = 4, 8
@@ -92,6 +96,8 @@ class _Pause:
     size: int
     # When it may go on though it is as stuck as it was.
     again_s: float
+    # Whether nobody knew that it was stuck.
+    is_suspected: bool = False
 
 
 @dataclass(slots=True)
@@ -115,6 +121,7 @@ class FlowControl:
     _waits: dict[TopicPartition, float] = field(default_factory=dict)
     # How many records each partition held when the backlog became full.
     _at_full: dict[TopicPartition, int] = field(default_factory=dict)
+    _suspicion: Suspicion = field(default_factory=Suspicion)
     _largest_bytes: int = LARGEST_RECORD_GUESS_BYTES
     _largest_age_batches: int = 0
 
@@ -166,28 +173,44 @@ class FlowControl:
             self._largest_bytes = max(1, largest_bytes)
             self._largest_age_batches = 0
 
-    def to_pause(self, stuck: Iterable[Stuck], amounts: Amounts, now_s: float) -> list[TopicPartition] | None:
+    def to_pause(
+        self,
+        stuck: Iterable[Stuck],
+        amounts: Amounts,
+        now_s: float,
+        has_unread: Callable[[TopicPartition], bool] = lambda _partition: True,
+    ) -> list[TopicPartition] | None:
         """Return which stuck partitions to pause, so that others get what is left.
 
         None: take nothing. Nobody would gain, or it is too early to say who is stuck. `stuck` are all
-        partitions that are ours, the paused ones too. Asked when the backlog is half full.
+        partitions that are ours, the paused ones too; who has nothing unread gains nothing. Asked when the
+        backlog is half full.
         """
-        going = [one for one in stuck if one.load.partition not in self.paused]
+        # A partition that has nothing and gets nothing needs no part.
+        awake = (one for one in stuck if one.load.backlog_records or has_unread(one.load.partition))
+        going = [one for one in awake if one.load.partition not in self.paused]
         records, size = self._free(amounts)
         # Half of one's part: until it is known to be stuck it may take as much again.
         parts = max(1, 2 * len(going))
         over = [one for one in going if _is_over(one, records // parts, size // parts)]
-        if len(over) == len(going) or any(one.records is None for one in over):
+        unknown = {one.load.partition for one in over if one.records is None}
+        known = (one.load.partition for one in going if one.records is not None)
+        self._suspicion.note(unknown, known, {one.load.partition for one in over})
+        others = (one for one in going if one not in over)
+        gains = any(has_unread(one.load.partition) and not _has_enough(one) for one in others)
+        if not going or (over and not gains) or (unknown and not self._suspicion.is_justified):
             return None
         for one in over:
-            self._pause_stuck(one.load, now_s)
+            self._pause_stuck(one.load, now_s, is_suspected=one.records is None)
         return [one.load.partition for one in over]
 
-    def _pause_stuck(self, load: Load, now_s: float) -> None:
+    def _pause_stuck(self, load: Load, now_s: float, *, is_suspected: bool = False) -> None:
         partition = load.partition
         wait_s = min(_AGAIN_S_MAX, 2 * self._waits.get(partition, _AGAIN_S / 2))
         self._waits[partition] = wait_s
-        self._stuck[partition] = _Pause(load.backlog_records, load.backlog_bytes, now_s + wait_s)
+        self._stuck[partition] = _Pause(
+            load.backlog_records, load.backlog_bytes, now_s + wait_s, is_suspected
+        )
         self.paused.add(partition)
 
     def over_parked_share(self, loads: Iterable[L], partitions: int) -> list[L]:
@@ -269,6 +292,8 @@ class FlowControl:
         if pause is None:
             return True
         if _holds_a_part(load, pause, parts):
+            if pause.is_suspected:
+                self._suspicion.was_wrong()
             self._waits.pop(load.partition, None)
             return True
         return load.backlog_records <= room[0] and load.backlog_bytes <= room[1] and now_s >= pause.again_s
@@ -337,6 +362,15 @@ class FlowControl:
         self._stuck.pop(partition, None)
         self._waits.pop(partition, None)
         self._at_full.pop(partition, None)
+
+
+def _has_enough(stuck: Stuck) -> bool:
+    """Tell whether a partition's records end, and it holds more of them than will end within a second.
+
+    Not for many seconds: then that is a slow key's, behind which others may have nothing.
+    """
+    held = stuck.load.backlog_records
+    return stuck.records is not None and stuck.records > 0 and held < _ENOUGH_TIMES * (held - stuck.records)
 
 
 def _is_over(stuck: Stuck, records: int, size: int) -> bool:

@@ -71,6 +71,7 @@ PURE = (
     "intake.epochs",
     "intake.flow",
     "intake.poll_gap",
+    "intake.suspicion",
     "outputs.ledger",
     "positions.another_log",
     "positions.first_counts",

@@ -13,6 +13,7 @@ from ehkafka.intake.flow import FlowControl, FlowLimits
 from ehkafka.intake.owned import OwnedPartition
 from ehkafka.lanes.decision import AwaitHead
 from ehkafka.lanes.dispatcher import Dispatcher
+from ehkafka.lanes.order import KeyReader
 from ehkafka.records import TopicPartition
 from ehkafka.workers.exchange import Exchange
 from tests.kit.simulated.message import SimulatedMessage
@@ -44,7 +45,11 @@ class Client:
 
 
 class Owned(dict[TopicPartition, OwnedPartition]):
-    """What is ours."""
+    """What is ours; where its logs end is not known."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.log_ends: dict[TopicPartition, int] = {}
 
     def assignments(self) -> Iterator[Assignment]:
         """Yield the assignments."""
@@ -139,6 +144,17 @@ def test_lanes_for_all_workers_count_as_well_as_records(bench: Bench) -> None:
     """A thousand records of one key keep one worker busy: others want theirs."""
     bench.receive(300, keys=1)
     assert bench.wanted() == 3  # of four lanes
+
+
+def test_records_that_wait_for_streams_are_at_hand(bench: Bench) -> None:
+    """Few stand ready for each worker: records for more would fill half of the backlog."""
+    streams = bench.routes["a"].dispatcher.use_express(KeyReader())
+    streams.on = False
+    streams.workers = 2
+    streams.note_mean(0.0002)
+    bench.receive(150, keys=150)
+    assert bench.routes["a"].exchange.has_chunks_waiting
+    assert bench.wanted() == 0
 
 
 def test_what_is_stuck_is_paused_at_half_and_the_others_get_the_rest(bench: Bench) -> None:

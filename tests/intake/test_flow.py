@@ -163,6 +163,47 @@ def test_nobody_is_paused_where_nobody_gains() -> None:
     assert not flow.paused
 
 
+def test_whose_log_has_ended_gains_nothing() -> None:
+    """It needs no part of what is free, either; where its log may go on, it is made room for."""
+    flow = _flow()
+    ended = TopicPartition("t", 1)
+    stuck = _stuck(500, 10, 0)
+    assert flow.to_pause(stuck[:2], Amounts(510, 0), 0.0, lambda one: one != ended) is None
+    # Two share 490 free records: half a part of each is 122.
+    stuck = _stuck(122, 0, 0)
+    assert flow.to_pause(stuck, Amounts(510, 0), 0.0, lambda one: one != ended) == []
+    assert flow.to_pause(_stuck(500, 10), Amounts(510, 0), 0.0) == _names(0)
+
+
+def test_who_holds_work_for_some_seconds_gains_nothing() -> None:
+    """For many seconds it is a slow key's, and the partition's other keys may have nothing."""
+    flow = _flow()
+    first, second = _loads(500, 80)
+    assert flow.to_pause([Stuck(first, 500), Stuck(second, 69)], Amounts(580, 0), 0.0) is None
+    assert flow.to_pause([Stuck(first, 500), Stuck(second, 70)], Amounts(580, 0), 0.0) == _names(0)
+
+
+def test_after_some_that_were_stuck_the_next_is_paused_at_once() -> None:
+    """One after another is waited for; then the next is not, and those that were not stuck count, too."""
+    flow = _flow(records=10_000)
+    loads = _loads(*[0] * 9)
+
+    def pause(place: int, records: int | None) -> list[TopicPartition] | None:
+        loads[place].backlog_records = 1_000
+        stuck = [Stuck(one, records if one is loads[place] else one.backlog_records) for one in loads]
+        return flow.to_pause(stuck, Amounts(5_000, 0), 0.0)
+
+    for place in range(3):
+        assert pause(place, None) is None
+        assert pause(place, 1_000) == _names(place)
+    assert pause(3, None) == _names(3)
+    assert pause(4, None) == _names(4)
+    for place in (3, 4):
+        loads[place].backlog_records = 0
+        flow.to_resume(loads, Amounts(5_000, 0), 0.1)
+    assert pause(5, None) is None
+
+
 def test_nothing_is_taken_while_it_is_too_early_to_say_who_is_stuck() -> None:
     """A block that just came may be stuck or run within milliseconds: neither is paid for in advance."""
     flow = _flow()

@@ -90,6 +90,11 @@ class SimulatedIntake:
         """Return the partitions with their route."""
         return [_Owned(self, assignment) for assignment in self._member.owned.values()]
 
+    @property
+    def log_ends(self) -> dict[TopicPartition, int]:
+        """Where logs end: a member's broker does not tell."""
+        return {}
+
     def assignments(self) -> Iterator[Assignment]:
         """Return the current assignments."""
         return iter(self._member.owned.values())

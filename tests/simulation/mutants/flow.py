@@ -55,6 +55,51 @@ def _judges_at_once() -> bool:
     return flow.to_pause(stuck, Amounts(500, 0), 0.0) is not None
 
 
+def _pauses_for_an_ended_log() -> bool:
+    flow = FlowControl(FlowLimits(1_000, consume_records_max=10))
+    stuck = [Stuck(load, load.backlog_records) for load in _loads(500, 10)]
+    return flow.to_pause(stuck, Amounts(510, 0), 0.0, lambda partition: partition == P0) is not None
+
+
+def _pauses_for_who_has_enough() -> bool:
+    flow = FlowControl(FlowLimits(1_000, consume_records_max=10))
+    first, second = _loads(500, 60)
+    stuck = [Stuck(first, 500), Stuck(second, 40)]
+    return flow.to_pause(stuck, Amounts(560, 0), 0.0) is not None
+
+
+def _suspicious_flow(partitions: int) -> tuple[FlowControl, list[Assignment]]:
+    """All but the last two have turned out to be stuck, one after another."""
+    flow = FlowControl(FlowLimits(1_000, consume_records_max=10))
+    loads = _loads(*[0] * partitions)
+    for load in loads[:-2]:
+        load.backlog_records = 100
+        for records in (None, 100):
+            stuck = [Stuck(one, records if one is load else one.backlog_records) for one in loads]
+            flow.to_pause(stuck, Amounts(500, 0), 0.0)
+    return flow, loads
+
+
+def _waits_for_the_fourth_of_many() -> bool:
+    flow, loads = _suspicious_flow(5)
+    loads[3].backlog_records = 200
+    stuck = [Stuck(one, None if one is loads[3] else one.backlog_records) for one in loads]
+    return flow.to_pause(stuck, Amounts(500, 0), 0.0) is None
+
+
+def _suspects_after_wrong_suspicions() -> bool:
+    flow, loads = _suspicious_flow(5)
+    for _ in range(3):
+        loads[3].backlog_records = 200
+        stuck = [Stuck(one, None if one is loads[3] else one.backlog_records) for one in loads]
+        flow.to_pause(stuck, Amounts(500, 0), 0.0)
+        loads[3].backlog_records = 0
+        flow.to_resume(loads, Amounts(300, 0), 0.1)
+    loads[3].backlog_records = 200
+    stuck = [Stuck(one, None if one is loads[3] else one.backlog_records) for one in loads]
+    return flow.to_pause(stuck, Amounts(500, 0), 0.0) is not None
+
+
 def _takes_all_that_is_free() -> bool:
     flow = FlowControl(FlowLimits(1_000, 10**12, consume_records_max=1_000))
     return flow.batch_size(Amounts(0, 0)) > 250
@@ -122,14 +167,42 @@ MUTANTS = [
     Mutant(
         "partitions are paused where nobody gains",
         FlowControl.to_pause,
-        "len(over) == len(going) or ",
+        "(over and not gains) or ",
         "",
         _pauses_where_nobody_gains,
     ),
     Mutant(
+        "partitions are paused for one whose log has ended",
+        FlowControl.to_pause,
+        "has_unread(one.load.partition) and not _has_enough(one)",
+        "not _has_enough(one)",
+        _pauses_for_an_ended_log,
+    ),
+    Mutant(
+        "partitions are paused for one that has enough",
+        FlowControl.to_pause,
+        "has_unread(one.load.partition) and not _has_enough(one)",
+        "has_unread(one.load.partition)",
+        _pauses_for_who_has_enough,
+    ),
+    Mutant(
+        "each of many stuck partitions is waited for",
+        FlowControl.to_pause,
+        " and not self._suspicion.is_justified",
+        "",
+        _waits_for_the_fourth_of_many,
+    ),
+    Mutant(
+        "suspicions that were wrong are not noticed",
+        FlowControl._may_go_on,
+        "self._suspicion.was_wrong()",
+        "pass",
+        _suspects_after_wrong_suspicions,
+    ),
+    Mutant(
         "who is stuck is said too early",
         FlowControl.to_pause,
-        " or any(one.records is None for one in over)",
+        " or (unknown and not self._suspicion.is_justified)",
         "",
         _judges_at_once,
     ),

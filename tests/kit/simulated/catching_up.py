@@ -1,0 +1,167 @@
+"""Handlers that catch up over a client which fetches ahead: the real back-pressure, in virtual time.
+
+The poll thread's turns and the workers are simulated; lanes, exchange, flow control and what decides by them
+are the real ones.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from ehkafka.intake.backpressure import Backpressure
+from ehkafka.intake.flow import FlowControl, FlowLimits
+from ehkafka.intake.owned import OwnedPartition, OwnedPartitions
+from ehkafka.lanes.dispatcher import Dispatcher
+from ehkafka.records import TopicPartition
+from ehkafka.workers.exchange import Exchange
+from tests.kit.simulated.fetching import Fetching, FetchingClient
+from tests.kit.simulated.message import SimulatedMessage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+# What a turn of the poll thread takes, and each record that it hands on; the longest wait between two turns.
+TURN_S, RECORD_S = 3e-4, 3e-6
+WITHHELD_S, IDLE_S = 5e-3, 5e-2
+# Between two looks at where logs end.
+ENDS_S = 0.5
+FOR_EVER = float("inf")
+
+
+@dataclass
+class Handling:
+    """One handler: its topic's logs, its workers, and how long a record of a partition takes them."""
+
+    topic: str
+    records: list[int]
+    workers: int
+    work_s: Callable[[int, int], float]
+    key: Callable[[int, int], bytes] = lambda _partition, offset: b"%d" % (offset * 7919 % 10_007)
+    finished: int = 0
+    idle_workers: int = 0
+
+
+class CatchingUp:
+    """One app whose handlers are given; `run` lets time pass."""
+
+    def __init__(
+        self, *handlings: Handling, limits: FlowLimits | None = None, fetching: Fetching | None = None
+    ) -> None:
+        self.now_s = 0.0
+        self.events: list[object] = []
+        self.handlings = {each.topic: each for each in handlings}
+        self.flow = FlowControl(limits or FlowLimits())
+        self.owned = OwnedPartitions()
+        logs: dict[TopicPartition, int] = {}
+        routes: list[Any] = []
+        for handling in handlings:
+            exchange = Exchange(Dispatcher(), lambda: self.now_s)
+            route: Any = SimpleNamespace(
+                name=handling.topic,
+                dispatcher=exchange.dispatcher,
+                exchange=exchange,
+                workers=SimpleNamespace(size=handling.workers),
+            )
+            routes.append(route)
+            handling.idle_workers = handling.workers
+            for number, records in enumerate(handling.records):
+                partition = TopicPartition(handling.topic, number)
+                logs[partition] = records
+                self.owned[partition] = OwnedPartition(route, exchange.dispatcher.assign(partition, 1))
+        self.routes = routes
+        self.client: Any = FetchingClient(logs, self._record, fetching or Fetching())
+        context: Any = SimpleNamespace(
+            flow=self.flow,
+            owned=self.owned,
+            ledger=SimpleNamespace(in_flight=None),
+            clock=lambda: self.now_s,
+            emit=self.events.append,
+        )
+        self.pressure = Backpressure(context, routes, lambda _partition: False)
+        # When which worker of which route ends its lane.
+        self._ends: list[tuple[float, int, Any, Any]] = []
+        self._number = itertools.count()
+        self.backlog_records_max = 0
+        self._ends_due_s = 0.0
+
+    def _record(self, partition: TopicPartition, offset: int) -> SimulatedMessage:
+        key = self.handlings[partition.topic].key(partition.partition, offset)
+        return SimulatedMessage(partition.topic, partition.partition, offset, key, b"")
+
+    def run(self, seconds: float) -> None:
+        """Let so much time pass."""
+        until_s = self.now_s + seconds
+        while self.now_s < until_s:
+            self._turn()
+
+    def _turn(self) -> None:
+        self.client.go_on(self.now_s)
+        wanted = self.pressure.wanted(self.client)
+        messages: list[SimulatedMessage] = []
+        if wanted == 0 and self.now_s < self.pressure.touch_due_s():
+            self._pass_time(WITHHELD_S)
+        else:
+            if wanted == 0:
+                self.pressure.make_room(self.client)
+            messages = self.client.consume(max(1, wanted))
+            self.pressure.touched()
+            if wanted and not messages:
+                self._pass_time(2e-3)
+        self._receive(messages)
+        self._note_ends(messages)
+        self.flow.note_batch(1)
+        self.pressure.resume(self.client)
+        held = sum(route.dispatcher.backlog_records for route in self.routes)
+        self.backlog_records_max = max(self.backlog_records_max, held)
+        self._pass_time(TURN_S + RECORD_S * len(messages))
+
+    def _note_ends(self, messages: list[SimulatedMessage]) -> None:
+        """Take over where logs end, as the poll loop does: of all now and then, else of what came."""
+        partitions = {TopicPartition(message.topic(), message.partition()) for message in messages}
+        if self.now_s >= self._ends_due_s:
+            self._ends_due_s = self.now_s + ENDS_S
+            partitions.update(self.owned)
+        for partition in partitions:
+            if (end := self.client.known_ends.get(partition)) is not None:
+                self.owned.log_ends[partition] = end
+
+    def _receive(self, messages: list[SimulatedMessage]) -> None:
+        for name, group in itertools.groupby(messages, lambda one: (one.topic(), one.partition())):
+            batch: list[Any] = list(group)
+            route, assignment = self.owned[TopicPartition(*name)]
+            route.dispatcher.receive(assignment, batch, [one.key() for one in batch], self.now_s)
+
+    def _pass_time(self, seconds: float) -> None:
+        until_s = self.now_s + seconds
+        self._start()
+        while self._ends and self._ends[0][0] <= until_s:
+            self.now_s, _, route, lane = heapq.heappop(self._ends)
+            handling = self.handlings[route.name]
+            handling.finished += 1
+            lane.advance()
+            route.dispatcher.settle([lane], self.now_s)
+            handling.idle_workers += 1
+            self._start()
+        self.now_s = until_s
+
+    def _start(self) -> None:
+        for route in self.routes:
+            handling = self.handlings[route.name]
+            while handling.idle_workers and (lane := route.dispatcher.begin()) is not None:
+                handling.idle_workers -= 1
+                head = lane.head
+                assert head is not None
+                took_s = handling.work_s(head.partition(), head.offset())
+                if took_s != FOR_EVER:
+                    route.exchange.note_work(took_s, 1)
+                    heapq.heappush(self._ends, (self.now_s + took_s, next(self._number), route, lane))
+
+    def bytes_ratio(self) -> float:
+        """Return bytes received, without what is held ahead, ÷ bytes handed out."""
+        client: FetchingClient = self.client
+        records: int = sum(route.dispatcher.received_records for route in self.routes)
+        return (client.received_bytes - client.ahead_bytes) / (records * client.settings.record_bytes)
