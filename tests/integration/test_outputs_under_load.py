@@ -1,6 +1,8 @@
 """Outputs of members that are killed and come and go, on a broker that refuses some and forgets an id.
 
-A few kills in every run; with STRESS_KILLS=20 in the environment that many for each kind of workers.
+A few kills in every run; that many for each kind of workers, an hour in all:
+
+    STRESS_KILLS=20 scripts/test --no-lint -k test_kills
 """
 
 from __future__ import annotations

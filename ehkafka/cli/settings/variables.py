@@ -56,6 +56,7 @@ _OTHERS = {
         "SOAK_FILE",
         "SOAK_MINUTES",
         "STORM_RECORDS",
+        "WAYS_RECORDS",
     )
 }
 # Of commands themselves.
