@@ -198,15 +198,18 @@ def test_a_topic_that_was_made_anew_begins_a_new_epoch(narrow: Any, events: Even
 
 def test_ten_deletions_under_load_are_reported_to_the_record(narrow: Any, events: Events) -> None:
     """Row 12: handled and lost together are what was produced; nothing is lost without a word."""
-    seen = Seen(work_s=0.001)
+    seen = Seen(work_s=0.005)
+    # A batch at a time: the client must not have all of them before they are deleted.
+    one_batch = {"queued.min.messages": 1, "max.partition.fetch.bytes": 1_000}
     app = narrow.app(
         seen, workers=2, backlog_records_max=40, consume_records_max=10, commit_interval_s=0.1, start=0,
-        on_out_of_range="earliest",
+        on_out_of_range="earliest", consumer=one_batch,
     )  # fmt: skip
     app.add_hook(events)
     app.start()
     for round_ in range(1, 11):
-        fill(narrow, 200)
+        for _ in range(20):
+            fill(narrow, 10)
         narrow.broker.delete_records(narrow.topic, 0, 200 * round_ - 20)
         narrow.wait_until_committed({0: 200 * round_})
     app.stop()

@@ -107,8 +107,8 @@ MUTANTS = [
     ),
     Mutant(
         "a chunk keeps what was taken",
-        LateLanes._take_from,
-        "del chunk.messages[:records]",
+        Chunk.take_first,
+        "del messages[:records]",
         "pass",
         a_late_seed_is_red,
     ),
