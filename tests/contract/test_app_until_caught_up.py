@@ -202,7 +202,8 @@ def test_a_standby_ends_after_a_while(
     wait_for(lambda: owner.snapshot().partitions)
     made = until_caught_up.CatchingUp
     monkeypatch.setattr(until_caught_up, "CatchingUp", lambda settle_s: made(settle_s, standby_s=2.0))
-    for _ in range(5):
+    # Half of the times this one gets it: the order of the members' ids decides, and they are random.
+    for _ in range(15):
         standby = lab.app(recorder, assignor=assignor, unreachable_s=1.0)
         standby.add_hook(events)
         run = Run(standby)
