@@ -54,9 +54,10 @@ class Backpressure:
         self._halts = halts
         self._paces = PartitionPaces()
         self._unread = Unread(context)
-        # Records behind awaited heads, by assignment, and when they were counted.
+        # Records behind awaited heads, by assignment; when they were counted, and how large the backlog was.
         self._awaited: Counter[Assignment] = Counter()
         self._awaited_s = float("-inf")
+        self._awaited_backlog = 0
         self._paused_since_s: dict[TopicPartition, float] = {}
         self._touched_s = self._stuck_checked_s = float("-inf")
 
@@ -169,7 +170,9 @@ class Backpressure:
         lacking = [route for route, _ in self._gaining(consumer) if _is_short(route)]
         if not lacking:
             return 0
-        self._count_awaited(now_s)
+        # As much as one that may be stuck gets before it is looked at again.
+        part = flow.batch_size(amounts, 2 * (len(context.owned) - len(flow.paused)))
+        self._count_awaited(amounts.backlog_records, part, now_s)
         stuck = [self._stuck(*owned, now_s) for owned in context.owned.values()]
         lacking = [route for route in lacking if self._lacks(route, stuck, amounts)]
         if not lacking:
@@ -194,11 +197,14 @@ class Backpressure:
             return Stuck(assignment, awaited or None)
         return Stuck(assignment, max(records, awaited))
 
-    def _count_awaited(self, now_s: float) -> None:
-        """Count what waits for somebody's answer: however fast other records of the partition end."""
-        if now_s < self._awaited_s + AWAITED_CHECK_S:
+    def _count_awaited(self, backlog: int, part: int, now_s: float) -> None:
+        """Count what waits for somebody's answer: however fast other records of the partition end.
+
+        Now and then, and where the backlog has grown by `part`: by the next time it could be full.
+        """
+        if now_s < self._awaited_s + AWAITED_CHECK_S and backlog < self._awaited_backlog + part:
             return
-        self._awaited_s = now_s
+        self._awaited_s, self._awaited_backlog = now_s, backlog
         self._awaited = Counter()
         for route, _ in self._demands:
             with route.exchange.locked() as dispatcher:
