@@ -116,6 +116,17 @@ class Killing:
         for number in range(self.kills):
             self._kill(number, self.members[number % len(self.members)], random.Random(number))
 
+    def judge_under(self, load: Any, guest_kind: str) -> None:
+        """Kill while the load comes and a guest comes and goes; then judge."""
+        load.start()
+        self.start()
+        with Guest(self.member("guest", guest_kind)) as guest:
+            self.kill_at_random()
+        load.stop()
+        self.end(load.ends)
+        assert set(guest.codes) == {0}, self.stage.logs()
+        self.judge()
+
     def kill_at_random(self) -> None:
         """Kill whoever comes, as often as is asked for."""
         dice = random.Random(20)

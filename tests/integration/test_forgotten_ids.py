@@ -14,7 +14,7 @@ from ehkafka.errors import EhkafkaError
 from ehkafka.testing.kafka.broker import KafkaBroker
 from ehkafka.testing.kafka.properties import Listener
 from tests.contract.outputs_order import problems
-from tests.integration.output_kills import WORKERS, Guest, Killing, inputs_of, read_all
+from tests.integration.output_kills import WORKERS, Killing, inputs_of, read_all
 from tests.kit.forgetful_proxy import ForgetfulProxy
 from tests.kit.waiting import wait_until
 
@@ -149,12 +149,4 @@ def test_kills_refused_outputs_and_forgotten_ids(
         bootstrap=proxy.address,
         before_kill=lambda number: proxy.forget(CODES[number % len(CODES)]),
     )
-    load = stage.load(400.0)
-    load.start()
-    killing.start()
-    with Guest(killing.member("guest", kind)) as guest:
-        killing.kill_at_random()
-    load.stop()
-    killing.end(load.ends)
-    assert set(guest.codes) == {0}, stage.logs()
-    killing.judge()
+    killing.judge_under(stage.load(400.0), kind)

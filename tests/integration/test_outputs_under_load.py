@@ -81,15 +81,7 @@ def test_a_group_of_all_kinds_of_workers_of_which_each_is_killed_once(stage: Any
 def test_kills_and_refused_outputs_on_kafka(stage: Any, kind: str) -> None:
     """One output in a thousand is too large for its topic: its record is a letter, and no other suffers."""
     killing = Killing(stage, [kind] * 2, kills=KILLS, large_every=1_000)
-    load = stage.load(RATE)
-    load.start()
-    killing.start()
-    with Guest(killing.member("guest", kind)) as guest:
-        killing.kill_at_random()
-    load.stop()
-    killing.end(load.ends)
-    assert set(guest.codes) == {0}, stage.logs()
-    killing.judge()
+    killing.judge_under(stage.load(RATE), kind)
 
 
 @pytest.fixture
