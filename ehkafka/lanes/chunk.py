@@ -125,7 +125,36 @@ class Chunk:
         """Note what the handler may change. Its worker only, before the first record."""
         messages = self.messages[:]  # in one step: the rest may be taken away meanwhile
         if messages:
-            self.received = ReceivedChunk(messages)
+            self.received = received = ReceivedChunk(messages)
+            # Noted by whoever adds from here on, or here, or by both: none of them has been handled yet.
+            for index, message in enumerate(self.messages[len(messages) :], len(messages)):
+                received.note(index, message)
+
+    def take(self, key: Hashable, message: Message, size: int) -> None:
+        """Take one more record into a stream that nobody has yet."""
+        cast("list[Hashable]", self.keys).append(key)
+        self.messages.append(message)
+        self.size += size
+
+    def add(self, key: Hashable, message: Message, size: int) -> bool:
+        """Take one more record at the end of a stream; False: its worker has seen the end, and is back soon.
+
+        Caller has the lock. A list's iterator yields what is appended until it has once found nothing, and
+        tells whether it has: so a record that stays in the list is one that the worker comes to.
+        """
+        keys, iterator = cast("list[Hashable]", self.keys), self.iterator
+        assert iterator is not None
+        # Both first: the worker may take the record at once.
+        keys.append(key)
+        if self.received is not None:
+            self.received.note(len(self.messages), message)
+        self.messages.append(message)
+        if is_at_end(iterator):
+            self.messages.pop()
+            keys.pop()
+            return False
+        self.size += size
+        return True
 
     def started(self) -> int:
         """Return how many records have started."""
@@ -177,11 +206,22 @@ def left_in(iterator: Iterator[Any]) -> int:
     return operator.length_hint(iterator)
 
 
+def is_at_end(iterator: Iterator[Any]) -> bool:
+    """Tell whether a list's iterator has found nothing once: then it never looks at its list again."""
+    # How it pickles: `iter`, its list and its index; at the end without an index.
+    return len(iterator.__reduce__()) < 3
+
+
 def has_exact_iterators() -> bool:
     """Tell whether chunks work on this interpreter: exact iterators, emptied in one step under a lock."""
     if sys.implementation.name != "cpython" or not getattr(sys, "_is_gil_enabled", lambda: True)():
         return False
     items = [1, 2, 3]
     iterator = iter(items)
-    seen = [left_in(iterator), next(iterator), left_in(iterator), list(iterator), left_in(iterator)]
-    return seen == [3, 1, 2, [2, 3], 0]
+    seen: list[Any] = [left_in(iterator), next(iterator), left_in(iterator)]
+    items.append(4)
+    seen += [list(iterator), left_in(iterator)]
+    ends, at_last = iter([1, 2]), iter([1])
+    next(at_last)
+    ended = [is_at_end(iterator), is_at_end(ends), is_at_end(at_last)]
+    return seen == [3, 1, 2, [2, 3, 4], 0] and ended == [True, False, False]

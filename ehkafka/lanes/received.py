@@ -87,7 +87,7 @@ class Received:
 class ReceivedChunk:
     """The same of a whole chunk, in lists: an object for each record would cost three times as much."""
 
-    __slots__ = ("_headers", "_keys", "_topic", "_values")
+    __slots__ = ("_headers", "_keys", "_later", "_topic", "_values")
 
     def __init__(self, messages: Sequence[Any]) -> None:
         # Headers were taken safely when the messages were received: their sizes were asked for.
@@ -97,9 +97,17 @@ class ReceivedChunk:
         self._values = list(map(kind.value, messages))
         headers = list(map(kind.headers, messages))
         self._headers = list(map(_kept, headers)) if any(headers) else None
+        # Those that came to the chunk after its worker had begun it, by their places.
+        self._later: dict[int, Received] = {}
+
+    def note(self, index: int, message: Any) -> None:
+        """Note a message that comes later, before anything handles it."""
+        self._later[index] = Received.of(message)
 
     def of(self, index: int, message: Any) -> Received:
         """Return what the message at a place of the chunk was."""
+        if (later := self._later.get(index)) is not None:
+            return later
         headers = None if self._headers is None else self._headers[index]
         return Received(message, self._topic, self._keys[index], self._values[index], headers)
 

@@ -2,9 +2,9 @@
 
 Pure; the caller has the lock, but where it says otherwise. A stream is a chunk whose keys are known, each its
 own while it is out: `Assignment.owners` says which stream has a key. A record of such a key that comes up
-meanwhile gets a lane, which stands *behind* that stream and becomes ready when the stream has ended. So a
-worker runs a few records one after another and reports them once, and a lane is made only where a key needs
-one.
+meanwhile goes to the end of that stream; if its worker has just found the end, it gets a lane, which stands
+*behind* that stream and becomes ready when the stream has ended. So a worker runs a few records one after
+another and reports them once, and a lane is made only where a key needs one.
 
 A key's unfinished records stand in one stream, and then in one lane behind it, or in a lane alone.
 """
@@ -27,21 +27,22 @@ if TYPE_CHECKING:
     from ehkafka.records import Message
 
 # Streams that stand ready beside what runs, for each worker: who ends one finds the next without a wait, and
-# no more keys than that are taken.
-READY_SHARE = 0.25
+# no more keys than that are taken. Many are made at once when few are left: that takes less than half of what
+# one by one does, each in a thread that has just woken and finds nothing in the core's caches.
+READY_SHARE_MIN, READY_SHARE = 0.1, 0.35
 # What a stream's records take together, about: its worker is back after that.
-STREAM_S = 24e-3
-RECORDS_MIN, RECORDS_MAX = 8, 64
+STREAM_S = 30e-3
+RECORDS_MIN, RECORDS_MAX = 4, 64
 # Streams spare what a lane costs each record. That tells where all workers together end a record in less than
 # the first; of slower ones a stream of a few would keep its last for too long.
 QUICK_S = 120e-6
-SLOW_S = 8e-3
+SLOW_S = 12e-3
 # Once they are there, both may be so much slower.
 SLACK = 1.5
-# Where of so many records more than this share met their key elsewhere, there are too few keys: no streams
-# are made then for that many records, at least and at most.
+# Where of so many records more than this share met their key elsewhere, and not every second worker has a
+# stream, there are too few keys: no streams are made then for that many records, at least and at most.
 LOOKED_AT = 500
-CROWDED_SHARE = 0.3
+CROWDED_SHARE = 0.5
 PAUSE_MIN, PAUSE_MAX = 2_000, 64_000
 # Fewer records than this for each worker give each its own: a stream would keep them from workers that wait.
 ENOUGH_RECORDS = 2
@@ -80,6 +81,8 @@ class Streams(Express):
         # Read once: workers may change them between two looks.
         on, records_max = self.on, self._affordable()
         turns = self._turns
+        if records_max and not on and not self.are_few_ready:
+            return
         while turns and self._has_room(on=on, records_max=records_max):
             assignment = turns.popleft()
             if self.needs_lanes(assignment) or assignment.chunks[0].needs_lanes:
@@ -97,6 +100,16 @@ class Streams(Express):
             if assignment.chunks and not assignment.chunks[0].is_out:
                 turns.append(assignment)
 
+    @property
+    def are_few_ready(self) -> bool:
+        """Whether workers may soon find nothing ready. Needs no lock."""
+        return len(self._dispatcher.ready) <= READY_SHARE_MIN * self.workers
+
+    @property
+    def is_short(self) -> bool:
+        """Whether who finds nothing ready may make a stream. Without the lock a guess."""
+        return self.records_max > 0 and not self.on and self.are_few_ready and bool(self._turns)
+
     def _affordable(self) -> int:
         """Return how many records a stream may have now: each worker is to find one."""
         records_max = self.records_max
@@ -112,12 +125,11 @@ class Streams(Express):
         return ready <= READY_SHARE * self.workers if records_max else ready < self.ready_lanes_min
 
     def _put_in_line(self, assignment: Assignment, records_max: int) -> None:
-        """Make a stream of an assignment's first records, but for those whose keys run or wait elsewhere."""
-        chunk = self._take_first(assignment, records_max)
-        stream = Chunk(assignment, [], 0, [])
-        stream.behind = []
+        """Make streams of an assignment's first records, but for those whose keys run or wait elsewhere."""
+        chunk = self._take_first(assignment, records_max * self._share())
         lanes, owners, holds = assignment.lanes, assignment.owners, self._dispatcher.holds
-        messages, keys = stream.messages, cast("list[Hashable]", stream.keys)
+        stream = self._new_stream(assignment)
+        taken = 0
         for key, message, size in zip(
             self.keys_of(chunk), chunk.messages, sizes_of(chunk.messages), strict=True
         ):
@@ -127,26 +139,42 @@ class Streams(Express):
                     holds.park(assignment, 1, size)
             elif (owner := owners.setdefault(key, stream)) is stream or owner.has_finished(key):
                 owners[key] = stream
-                messages.append(message)
-                keys.append(key)
-                stream.size += size
-            else:
+                stream.take(key, message, size)
+                taken += 1
+                if len(stream) >= records_max:
+                    self._line_up_stream(stream)
+                    stream = self._new_stream(assignment)
+            elif len(owner) >= RECORDS_MAX or not owner.add(key, message, size):
                 lanes[key] = lane = Lane(key, assignment, message, size)
                 cast("list[Lane]", owner.behind).append(lane)
-        self._judge(len(chunk.messages), len(messages))
-        if messages:
-            stream.line_up()
-            stream.is_out = True
-            assignment.streams[stream] = self.live[stream] = None
-            self._dispatcher.ready.append(cast("Lane", stream))
+        if stream.messages:
+            self._line_up_stream(stream)
+        self._judge(len(chunk.messages), taken)
+
+    def _share(self) -> int:
+        """Return how many streams an assignment may have in its turn: all that wait have the same."""
+        missing = int(READY_SHARE * self.workers) - len(self._dispatcher.ready)
+        return max(1, missing // (1 + len(self._turns)))
+
+    @staticmethod
+    def _new_stream(assignment: Assignment) -> Chunk:
+        stream = Chunk(assignment, [], 0, [])
+        stream.behind = []
+        return stream
+
+    def _line_up_stream(self, stream: Chunk) -> None:
+        stream.line_up()
+        stream.is_out = True
+        stream.assignment.streams[stream] = self.live[stream] = None
+        self._dispatcher.ready.append(cast("Lane", stream))
 
     def _judge(self, looked_at: int, taken: int) -> None:
-        """Leave streams for a while where most records get a lane anyway."""
+        """Leave streams for a while where few of them have all the keys: some workers would get nothing."""
         self._looked_at += looked_at
         self._met += looked_at - taken
         if self._looked_at < LOOKED_AT:
             return
-        if self._met > CROWDED_SHARE * self._looked_at:
+        if self._met > CROWDED_SHARE * self._looked_at and 2 * len(self.live) < self.workers:
             self._not_before = self._dispatcher.received_records + self._pause_records
             self._pause_records = min(2 * self._pause_records, PAUSE_MAX)
         else:

@@ -108,7 +108,7 @@ class Exchange:
         has_settled = False
         while True:
             # Looked at again once the lock is free: who found it taken handed in before, and relies on it.
-            while (self.returned or self._answers) and self._lock.acquire(blocking=False):
+            while (self.returned or self._answers or self._is_short) and self._lock.acquire(blocking=False):
                 try:
                     self._settle_returned()
                 finally:
@@ -161,7 +161,7 @@ class Exchange:
 
     def _settle_returned(self) -> None:
         returned, answers = self.returned, self._answers
-        if returned:
+        if returned or self._is_short:
             lanes = [returned.popleft() for _ in range(len(returned))]
             self.dispatcher.settle(lanes, self._clock())  # type: ignore[arg-type]
         for _ in range(len(answers)):
@@ -193,6 +193,11 @@ class Exchange:
     def _streams(self) -> Streams | None:
         express = self.dispatcher.express
         return express if isinstance(express, Streams) else None
+
+    @property
+    def _is_short(self) -> bool:
+        """Whether streams are to be made, for workers who would find nothing. Without the lock a guess."""
+        return (streams := self._streams) is not None and streams.is_short
 
     def note_work(self, spent_s: float, records: int) -> None:
         """Take what a worker spent on so many records into the mean."""
@@ -259,7 +264,7 @@ class Exchange:
             return not waits or self._waits_for_time()
 
     def _waits_for_time(self) -> bool:
-        """Tell whether what is ready must not start yet. Caller has the lock."""
+        """Tell whether what is ready must not start yet."""
         return self._pace is not None and not self._pace.is_open
 
     def note_chunk(self, spent_s: float, records: int) -> None:
@@ -379,9 +384,7 @@ class Exchange:
 
     def ready_lanes(self) -> int:
         """Return how many lanes `begin` would lend now, as far as is known without the lock."""
-        if self._pace is not None and not self._pace.is_open:
-            return 0
-        return len(self.dispatcher.ready)
+        return 0 if self._waits_for_time() else len(self.dispatcher.ready)
 
     def lanes_at_hand(self, enough: int) -> int:  # noqa: ARG002 - where they must be counted
         """Return how many lanes stand ready, or can be made at once. Without the lock a guess."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import length_hint
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -16,14 +17,17 @@ CHECK_S = 4e-3
 # sooner: under many workers a record waits for the interpreter's lock now and then, for slices of 5 ms.
 LATE_S = 6e-3
 LATE_TIMES = 4
+# Not later than this, though: with a look's delay, others wait for no more than 30 ms.
+LATE_S_MAX = 25e-3
 
 
 class StreamWatch:
-    """How far each stream was at the last look, and since when."""
+    """How far each stream was at the last look, and since when those stand that did not move."""
 
     def __init__(self) -> None:
         self._checked_s = float("-inf")
-        self._seen: dict[Chunk, tuple[int, float]] = {}
+        self._seen: dict[Chunk, int] = {}
+        self._since_s: dict[Chunk, float] = {}
         # Whether the last look saw a record, before which others wait, that ran at the look before, too.
         self.may_be_late = False
 
@@ -31,7 +35,7 @@ class StreamWatch:
         self, streams: Streams, mean_s: float, now_s: float, end_early: Callable[[Chunk], object]
     ) -> bool:
         """End early the streams whose record takes long; tell whether one may turn out to."""
-        for stream in self.late(streams.live.copy(), mean_s, now_s):
+        for stream in self.late(streams.live, mean_s, now_s):
             end_early(stream)
         return self.may_be_late
 
@@ -39,23 +43,25 @@ class StreamWatch:
         """Return the streams to be ended early; nothing between two looks."""
         if now_s < self._checked_s + CHECK_S:
             return []
-        self._checked_s = now_s
-        limit_s = max(LATE_S, LATE_TIMES * mean_s)
-        before, self._seen = self._seen, {}
-        self.may_be_late = False
+        limit_s = max(LATE_S, min(LATE_TIMES * mean_s, LATE_S_MAX))
+        before, before_s = self._seen, self._since_s
+        # As `Chunk.started`, without a call for each: there may be hundreds.
+        self._seen = seen = {
+            stream: len(stream.messages) - length_hint(stream.iterator)
+            for stream in tuple(streams)  # one step: workers end some meanwhile
+        }
+        self._since_s = since_s = {}
+        last_s, self._checked_s = self._checked_s, now_s
         late = []
-        for stream in streams:
-            started = stream.started()
+        for stream, started in seen.items():
             # Before its first record it only waits for its thread to be run. Without anything behind its last
             # one nobody waits.
-            if not started or (started == len(stream.messages) and not stream.behind):
+            if not started or started != before.get(stream):
                 continue
-            seen, since_s = before.get(stream, (0, now_s))
-            if seen != started:
-                since_s = now_s
-            self._seen[stream] = started, since_s
-            if now_s - since_s >= limit_s:
+            if started == len(stream.messages) and not stream.behind:
+                continue
+            since_s[stream] = stood_s = before_s.get(stream, last_s)
+            if now_s - stood_s >= limit_s:
                 late.append(stream)
-            elif now_s > since_s:
-                self.may_be_late = True
+        self.may_be_late = len(since_s) > len(late)
         return late

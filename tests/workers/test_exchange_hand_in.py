@@ -83,7 +83,12 @@ def test_mutant_a_settling_worker_does_not_look_again(
     monkeypatch: pytest.MonkeyPatch, mutate: Callable[..., None]
 ) -> None:
     """A lane handed in behind its back stays where it is."""
-    mutate(Exchange, "settle", "while (self.returned or self._answers) and", "if self.returned and")
+    mutate(
+        Exchange,
+        "settle",
+        "while (self.returned or self._answers or self._is_short) and",
+        "if self.returned and",
+    )
     assert not settled_behind_a_worker(monkeypatch)
 
 

@@ -7,7 +7,7 @@ from ehkafka.lanes.chunk import Chunk
 from ehkafka.lanes.decision import HoldHead
 from ehkafka.lanes.dispatcher import Dispatcher
 from ehkafka.lanes.express import Express
-from ehkafka.lanes.streams import Streams
+from ehkafka.lanes.streams import RECORDS_MAX, Streams
 from tests.kit.lane_bench import LaneBench
 from tests.simulation.mutants.mutant import Mutant, a_saving_seed_with_streams_is_red, a_stream_seed_is_red
 
@@ -105,6 +105,41 @@ def _what_follows_a_held_record_is_not_parked() -> bool:
     bench.dispatcher.settle([_start(bench, 1)], 0.0)  # type: ignore[list-item]
     bench.receive(assignment, "a2 c3")
     return assignment.parked_records != 2
+
+
+def _running_stream() -> tuple[LaneBench, Assignment, Chunk]:
+    """Return a stream whose one record runs, and nothing that waits."""
+    bench = _stream_bench(1)
+    assignment = bench.assign()
+    bench.receive(assignment, "a0 b1")
+    stream = _start(bench, 1)
+    bench.settle()
+    _start(bench, 1)
+    return bench, assignment, stream
+
+
+def _a_stream_has_more_keys_than_records() -> bool:
+    bench, assignment, stream = _running_stream()
+    assert stream.iterator is not None
+    next(stream.iterator, None)
+    bench.receive(assignment, "a2")
+    return stream.keys != [b"a"]
+
+
+def _bytes_stay_in_the_backlog() -> bool:
+    bench, assignment, stream = _running_stream()
+    before = bench.dispatcher.backlog_bytes
+    bench.receive(assignment, "a2")
+    assert stream.iterator is not None
+    list(stream.iterator)
+    bench.dispatcher.settle([stream], 0.0)  # type: ignore[list-item]
+    return bench.dispatcher.backlog_bytes != before // 2
+
+
+def _a_stream_has_no_end() -> bool:
+    bench, assignment, stream = _running_stream()
+    bench.receive(assignment, " ".join(f"a{offset}" for offset in range(2, 2 * RECORDS_MAX)))
+    return len(stream) > RECORDS_MAX
 
 
 MUTANTS = [
@@ -303,5 +338,33 @@ MUTANTS = [
         "self._end_stream(chunk)",
         "pass",
         a_stream_seed_is_red,
+    ),
+    Mutant(
+        "a record goes to a stream whose worker has seen the end",
+        Chunk.add,
+        "is_at_end(iterator)",
+        "False",
+        a_stream_seed_is_red,
+    ),
+    Mutant(
+        "a record that a stream could not take leaves its key there",
+        Chunk.add,
+        "keys.pop()",
+        "pass",
+        _a_stream_has_more_keys_than_records,
+    ),
+    Mutant(
+        "what a stream takes later has no size",
+        Chunk.add,
+        "self.size += size",
+        "pass",
+        _bytes_stay_in_the_backlog,
+    ),
+    Mutant(
+        "a hot key keeps its stream for ever",
+        Streams._put_in_line,
+        "len(owner) >= RECORDS_MAX or ",
+        "",
+        _a_stream_has_no_end,
     ),
 ]
