@@ -40,4 +40,5 @@ from ehkafka.recovery.policy import Hold as Hold
 from ehkafka.recovery.policy import Skip as Skip
 from ehkafka.recovery.policy import Stop as Stop
 from ehkafka.recovery.retry import Retry as Retry
+from ehkafka.workers.auto import Auto as Auto
 from ehkafka.workers.processes.option import Processes as Processes

@@ -301,8 +301,8 @@ class App(Producing, Entering, Registration, Configurable, Shown, Supervised, On
         """Change how many workers a handler has while the app runs; `handler` is its function's name.
 
         New threads run `on_worker_start` before this returns; surplus ones leave when idle, or after their
-        turn. It holds until the stop. Raises `ConfigurationError`, or what `on_worker_start` raises: then the
-        number is as before.
+        turn. It holds until the stop, also where `workers="auto"`. Raises `ConfigurationError`, or what
+        `on_worker_start` raises: then the number is as before.
         """
         runtime = self._runtime
         if runtime is None or self.state != "running":
@@ -310,7 +310,7 @@ class App(Producing, Entering, Registration, Configurable, Shown, Supervised, On
                 f"resize({handler!r}): the app is {self.state}; set workers= where the handler is registered."
             )
         with self._lock:
-            runtime.resize(handler, workers)
+            runtime.resizing.resize(handler, workers)
 
     # --- what it shows -----------------------------------------------------------------------------
 

@@ -27,6 +27,7 @@ from ehkafka.progress.saving import metadata_bytes_max
 from ehkafka.run.options import ahead_of, properties_of
 from ehkafka.settings import MEANINGS, PROPERTIES, Settings
 from ehkafka.wording import seconds
+from ehkafka.workers.auto import Auto
 from ehkafka.workers.processes.option import Processes
 
 if TYPE_CHECKING:
@@ -114,6 +115,8 @@ class Explanation:
             origin = self.origins.get(key_of(spec.name, option), origin)
             if isinstance(value, Processes):
                 value = f"Processes({value.size})"
+            elif isinstance(value, Auto):
+                value = str(value)
             yield Effective(
                 "handlers", f"{spec.name}.{option}", _plain(option, value), origin, OPTIONS[option]
             )

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 OPTIONS: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "workers": "how many records, or batches, run at the same time; with Processes, in so many processes",
+        "workers": "how many records, or batches, run at the same time (or auto), or in how many processes",
         "start": "where partitions of its topics begin that have no commit of the group",
         "max_age": "older records of its topics are skipped, counted and committed past",
         "deadline_s": "how long one call may take",

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ehkafka.records import Record
     from ehkafka.recovery.policy import FailurePolicy
     from ehkafka.recovery.retry import Retry, RetryFunction
-    from ehkafka.workers.processes.option import Processes
+    from ehkafka.workers.auto import WorkersOption
 
 
 class ChangedSettings(AppSettings, total=False):
@@ -67,9 +67,10 @@ class OfRecords(TypedDict, total=False):
     `DeadLetter(…)`. `None`: `Stop()`.
     """
 
-    workers: int | Processes
+    workers: WorkersOption
     """Default `16`: how many records run at the same time: on threads, or as tasks of one event loop for
-    an `async def`. `Processes(4)`: in 4 processes, for what is bound by the CPU.
+    an `async def`. `"auto"` or `Auto(2, 64)`: as many as the app finds to be of use. `Processes(4)`: in 4
+    processes, for what is bound by the CPU.
     """
 
     retry: Retry | RetryFunction

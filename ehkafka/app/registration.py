@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from ehkafka.headers import HeaderMode
     from ehkafka.positions.start import Start
     from ehkafka.records import Record
-    from ehkafka.workers.processes.option import Processes
+    from ehkafka.workers.auto import WorkersOption
 
 Function = TypeVar("Function", bound="Callable[..., Any]")
 
@@ -90,7 +90,7 @@ class Registration(Written):
         order_by: Callable[[Any], Hashable] = by_key,
         scope: Scope = "partition",
         null_key: NullKey = "spread",
-        workers: int | Processes = 16,
+        workers: WorkersOption = 16,
         raw: bool = False,
         headers: HeaderMode = "auto",
         start: Start | None = None,
@@ -127,7 +127,8 @@ class Registration(Written):
         Workers
 
         - `workers` (default `16`): how many records run at the same time: on threads, or as tasks of one
-          event loop for an `async def`. `Processes(4)`: in 4 processes, for what is bound by the CPU.
+          event loop for an `async def`. `"auto"` or `Auto(2, 64)`: as many as the app finds to be of use.
+          `Processes(4)`: in 4 processes, for what is bound by the CPU.
         - `express` (default `None`): whether quick plain functions get their records in chunks, several times
           faster and in the same order; a record that takes long, waits or fails leaves its chunk. Records of
           coroutines leave theirs as tasks take them. `None`: where `ehkafka.handlers.chunk_call` allows it.

@@ -36,9 +36,13 @@ class HandlerResized(Event):
     handler: str
     workers_before: int
     workers: int
+    # Found out by `workers="auto"`; else somebody asked for it.
+    is_auto: bool = False
 
     def sentence(self) -> str:
-        return f"Handler {plain(self.handler)} has {self.workers} workers now, {self.workers_before} before."
+        why = ' (workers="auto")' if self.is_auto else ""
+        before = f"{self.workers_before} before"
+        return f"Handler {plain(self.handler)} has {self.workers} workers now, {before}{why}."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

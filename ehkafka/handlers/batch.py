@@ -66,6 +66,11 @@ class BatchSpec(HandlerSpec):
                 f"{where}: it is a class, which gets one instance per partition, but a batch has records of "
                 "several: give a function, or an instance with __call__(batch)."
             )
+        if self.auto is not None:
+            raise ConfigurationError(
+                f"{where}: workers={self.workers!r}; give a number: a batch grows with what waits, so more "
+                "workers make smaller batches, and nothing tells which are better."
+            )
         if type(self.workers) is not int or self.workers > WORKERS_MAX:
             raise ConfigurationError(
                 f"{where}: workers={self.workers!r}; use a number from 1 to {WORKERS_MAX}: each batch has a "

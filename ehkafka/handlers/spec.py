@@ -22,6 +22,7 @@ from ehkafka.recovery.retry import NO_RETRY, Retry, RetryFunction
 from ehkafka.settings import check_max_age
 from ehkafka.settings.secret import quoted
 from ehkafka.wording.calling import TOPIC_CHARACTERS_MAX, is_topic_name, must_take, must_take_in_class
+from ehkafka.workers.auto import Auto
 from ehkafka.workers.processes.option import Processes, is_nameless
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from ehkafka.handlers.batch import BatchSpec
     from ehkafka.handlers.payload import Payload
+    from ehkafka.workers.auto import Bounds, WorkersOption
 
 # What waits for the acknowledgement of a record's outputs: its commit alone, or its key's next record, too.
 Acknowledged = Literal["before_commit", "before_next"]
@@ -52,7 +54,7 @@ class HandlerSpec:
     order_by: Callable[..., Hashable] = by_key
     scope: Scope = "partition"
     null_key: NullKey = "spread"
-    workers: int | Processes = 16
+    workers: WorkersOption = 16
     raw: bool = False
     headers: HeaderMode = "auto"
     start: Any = None
@@ -91,6 +93,8 @@ class HandlerSpec:
             raise ConfigurationError(
                 f"{where}: the class has no method process(record): give it one, or decorate a function."
             )
+        if self.workers == "auto":
+            object.__setattr__(self, "workers", Auto())
         object.__setattr__(self, "yields", is_async_generator(self._called))
         if is_generator(self._called) and not self.to:
             raise ConfigurationError(
@@ -142,10 +146,15 @@ class HandlerSpec:
             self._check_processes(where)
             return
         workers_max = TASKS_MAX if self.is_async else WORKERS_MAX
-        if type(self.workers) is not int or not 1 <= self.workers <= workers_max:
+        if (auto := self.auto) is not None:
+            if auto.most > workers_max:
+                raise ConfigurationError(
+                    f"{where}: workers={self.workers!r}; workers_max may be up to {workers_max}."
+                )
+        elif type(self.workers) is not int or not 1 <= self.workers <= workers_max:
             raise ConfigurationError(
-                f"{where}: workers={quoted(self.workers)}; use a number from 1 to {workers_max}, or "
-                "Processes(…)."
+                f"{where}: workers={quoted(self.workers)}; use a number from 1 to {workers_max}, "
+                '"auto", or Processes(…).'
             )
 
     def _check_processes(self, where: str) -> None:
@@ -273,6 +282,11 @@ class HandlerSpec:
         if self.payload is None or self.argument != "record":
             return function
         return self.payload.around_async(function) if self.is_async else self.payload.around(function)
+
+    @property
+    def auto(self) -> Bounds | None:
+        """Between which numbers that of its workers is to be found out; None where it is given."""
+        return self.workers.bounds(is_async=self.is_async) if isinstance(self.workers, Auto) else None
 
     @property
     def _called(self) -> Any:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ehkafka.lanes.order import KeyReader
     from ehkafka.recovery.pending import PendingAnswers
     from ehkafka.workers.attempt_clock import AttemptClock
+    from ehkafka.workers.auto import Bounds
     from ehkafka.workers.exchange import Exchange
     from ehkafka.workers.protocol import Workers
 
@@ -43,5 +44,7 @@ class Route:
     close: Callable[[Assignment, str], None] | None = None
     # How long a call may take; 0 without a limit.
     deadline_s: float = 0.0
+    # Between which numbers its workers are to be found out; None where their number is given.
+    auto: Bounds | None = None
     # What became of attempts that failed, see `recovery.failures`.
     failed_attempts: Mapping[str, int] = field(default_factory=dict)

@@ -89,12 +89,17 @@ def _sum_of(one: HandlerSnapshot, other: HandlerSnapshot) -> HandlerSnapshot:
     return replace(
         one,
         workers=one.workers + other.workers,
+        workers_auto=_sum_of_bounds(one.workers_auto, other.workers_auto),
         attempts=dict(Counter(one.attempts) + Counter(other.attempts)),
         call_counts=tuple(map(sum, counts)),
         calls_s=one.calls_s + other.calls_s,
         # Nothing of it runs anywhere.
         is_stopped=one.is_stopped and other.is_stopped,
     )
+
+
+def _sum_of_bounds(one: tuple[int, int] | None, other: tuple[int, int] | None) -> tuple[int, int] | None:
+    return None if one is None or other is None else (one[0] + other[0], one[1] + other[1])
 
 
 def counts_of(snapshot: Snapshot | None) -> Counter[str]:

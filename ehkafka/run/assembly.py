@@ -168,7 +168,7 @@ class Assembly:
         workers, attempts = self._pools.pool(spec, parts)
         name = f"{spec.name}({', '.join(spec.topics)})"
         opening = (_open_instance(spec), _close_instance) if spec.is_class else (None, None)
-        own = (spec.name, attempts, deferrals, *opening, spec.deadline_s or 0.0, failures.attempts)
+        own = (spec.name, attempts, deferrals, *opening, spec.deadline_s or 0.0, spec.auto, failures.attempts)
         return Route(name, spec.topics, dispatcher, exchange, keys, workers, *own)
 
     @property

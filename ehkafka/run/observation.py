@@ -59,6 +59,7 @@ def _handler(route: Route) -> HandlerSnapshot:
         handler=route.handler,
         topics=route.topics,
         workers=route.workers.size,
+        workers_auto=None if route.auto is None else (route.auto.least, route.auto.most),
         attempts={"finished": finished, **failed, "stale": stale},
         call_counts=() if times is None else tuple(times.counts),
         calls_s=0.0 if times is None else times.sum_s,

@@ -231,6 +231,8 @@ class Pools:
 
 
 def size_of(spec: HandlerSpec) -> int:
-    """Return how many workers a handler in this process has."""
+    """Return how many workers a handler in this process has, at first."""
+    if spec.auto is not None:
+        return spec.auto.first
     assert isinstance(spec.workers, int)
     return spec.workers

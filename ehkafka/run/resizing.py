@@ -1,16 +1,29 @@
-"""Changing a handler's number of workers while the app runs. Called by `Runtime`, on the caller's thread."""
+"""How many workers handlers have while the app runs: as somebody asks for, or as `workers="auto"` finds out.
+
+Both change a pool by its `resize`. `Runtime` has one `Resizing`; a number asked for comes on the caller's
+thread, one found out on `ehkafka-auto`, which is there if some handler wants it. Never the poll thread: a
+new worker runs the user's set-up first.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import threading
+import time
+from typing import TYPE_CHECKING, Final
 
 from ehkafka.errors import ConfigurationError
-from ehkafka.workers.protocol import Resizable
+from ehkafka.events import HandlerResized, UserCodeFailed
+from ehkafka.workers.protocol import Counting, Resizable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+    from ehkafka.events import Event
     from ehkafka.intake.route import Route
+    from ehkafka.workers.auto_size import AutoSize
+
+# Between two looks at what an automatic number brings.
+CHECK_S: Final = 0.25
 
 
 def named_route(routes: Sequence[Route], handler: str, asked: str) -> Route:
@@ -26,21 +39,80 @@ def named_route(routes: Sequence[Route], handler: str, asked: str) -> Route:
     raise ConfigurationError(f"{asked}: there is no handler {handler!r}; this app has {known}.")
 
 
-def resize(route: Route, workers: int) -> int:
-    """Give a handler so many workers; return how many it had.
+class Resizing:
+    """Changes the number of workers of one run's handlers."""
 
-    Raises `ConfigurationError`, or what the set-up of a new worker raises: then all is as before.
-    """
-    pool = route.workers
-    if not isinstance(pool, Resizable):
-        raise ConfigurationError(
-            f"resize({route.handler!r}): the workers of this handler cannot change in number while it runs; "
-            "set workers= where it is registered, and restart."
-        )
-    if type(workers) is not int or not 1 <= workers <= pool.size_max:
-        raise ConfigurationError(
-            f"resize({route.handler!r}, workers={workers!r}): give a number from 1 to {pool.size_max}."
-        )
-    before = pool.size
-    pool.resize(workers)
-    return before
+    def __init__(self, routes: Sequence[Route], emit: Callable[[Event], None]) -> None:
+        self._routes = routes
+        self._emit = emit
+        # A pool is resized by one caller at a time. Guards `_auto`, too.
+        self._lock = threading.Lock()
+        # What finds the numbers, and which of them was reported last. A handler whose number somebody asked
+        # for is not among them any more.
+        self._auto: dict[str, tuple[Route, AutoSize, int]] = {}
+        self._stopped = threading.Event()
+
+    def resize(self, handler: str, workers: int) -> None:
+        """Give a handler so many workers until the stop.
+
+        Raises `ConfigurationError`, or what the set-up of a new worker raises: then all is as before.
+        """
+        route = named_route(self._routes, handler, f"resize({handler!r})")
+        pool = route.workers
+        if not isinstance(pool, Resizable):
+            raise ConfigurationError(
+                f"resize({handler!r}): the workers of this handler cannot change in number while it runs; "
+                "set workers= where it is registered, and restart."
+            )
+        if type(workers) is not int or not 1 <= workers <= pool.size_max:
+            raise ConfigurationError(
+                f"resize({handler!r}, workers={workers!r}): give a number from 1 to {pool.size_max}."
+            )
+        with self._lock:
+            before = pool.size
+            pool.resize(workers)
+            self._auto.pop(route.name, None)
+        self._emit(HandlerResized(handler, before, workers))
+
+    def start(self) -> None:
+        """Begin to find the numbers that are to be found; the workers have started."""
+        wanting = [(route, route.auto) for route in self._routes if route.auto is not None]
+        if not wanting:
+            return
+        from ehkafka.workers.auto_size import AutoSize  # noqa: PLC0415 - few handlers want it
+
+        self._auto = {route.name: (route, AutoSize(bounds), bounds.first) for route, bounds in wanting}
+        threading.Thread(target=self._main, name="ehkafka-auto", daemon=True).start()
+
+    def stop(self) -> None:
+        """Change nothing of itself any more. Returns at once."""
+        self._stopped.set()
+
+    def _main(self) -> None:
+        while not self._stopped.wait(CHECK_S):
+            # The process's: handlers beside this one compute on the same cores.
+            at_s, cpu_s = time.monotonic(), time.process_time()
+            for name in tuple(self._auto):
+                with self._lock:
+                    self._check(name, at_s, cpu_s)
+
+    def _check(self, name: str, at_s: float, cpu_s: float) -> None:
+        from ehkafka.workers.auto_size import Seen  # noqa: PLC0415 - as in `start`
+
+        if name not in self._auto or self._stopped.is_set():
+            return
+        route, auto, reported = self._auto[name]
+        pool, exchange = route.workers, route.exchange
+        assert isinstance(pool, Counting)
+        waits = exchange.ready_records(1) > 0 or exchange.has_chunks_waiting
+        seen = Seen(at_s, route.dispatcher.finished_records, cpu_s, pool.busy, waits)
+        if (size := auto.next_size(seen)) != pool.size:
+            try:
+                pool.resize(size)
+            except BaseException as error:  # the user's set-up: it would fail again at every try
+                del self._auto[name]
+                self._emit(UserCodeFailed.of("on_worker_start", error))
+                return
+        if size != reported and not auto.is_trying:
+            self._auto[name] = (route, auto, size)
+            self._emit(HandlerResized(route.handler, reported, size, is_auto=True))

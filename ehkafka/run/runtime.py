@@ -15,7 +15,7 @@ from ehkafka.endpoint.broker_errors import ALL_BROKERS_DOWN
 from ehkafka.endpoint.client import check_client_version
 from ehkafka.endpoint.keys.watch import CredentialWatch
 from ehkafka.errors import EhkafkaError, EndpointError, EngineError
-from ehkafka.events import AppStarted, AppStopped, ConnectionProblem, HandlerResized, UserCodeFailed
+from ehkafka.events import AppStarted, AppStopped, ConnectionProblem, UserCodeFailed
 from ehkafka.intake.poll_loop import PollLoop
 from ehkafka.intake.watch import ProgressWatch
 from ehkafka.progress.pacing import pace_bound
@@ -27,7 +27,7 @@ from ehkafka.run.log_identity import LogIdentity
 from ehkafka.run.mirroring import Mirroring
 from ehkafka.run.reach import Reach
 from ehkafka.run.reports import HandlerReports
-from ehkafka.run.resizing import named_route, resize
+from ehkafka.run.resizing import Resizing
 from ehkafka.run.shutdown import Shutdown, StopRequest
 from ehkafka.run.steer.steering import Steering
 from ehkafka.run.ways_out import WaysOut
@@ -104,6 +104,7 @@ class Runtime:
             self.context, self._routes, self.loop.by_hand, emit=self.bus.emit, history=app.history
         )
         self.shutdown = Shutdown(self.context, self.loop, self._routes)
+        self.resizing = Resizing(self._routes, self.bus.emit)
         # Set by the poll thread, before its first turn.
         self._until: UntilCaughtUp | None = None
         self._reach = Reach(app, letters=letters.topics, outputs=app.output_topics, emit=self.bus.emit)
@@ -227,12 +228,6 @@ class Runtime:
         clocks = [route.attempts for route in self._routes if route.attempts is not None]
         return tuple(attempt for clock in clocks for attempt in clock.overdue())
 
-    def resize(self, handler: str, workers: int) -> None:
-        """Change how many workers a handler has. Raises `ConfigurationError`, or what a set-up raises."""
-        route = named_route(self._routes, handler, f"resize({handler!r})")
-        before = resize(route, workers)
-        self.bus.emit(HandlerResized(handler, before, workers))
-
     def next_due_s(self) -> float | None:
         """Return when the next retry, token, batch or deferral's deadline is due; None where nothing is."""
         dues = [route.exchange.earliest_due_s() for route in self._routes]
@@ -326,6 +321,7 @@ class Runtime:
             for route in started:
                 route.workers.stop(1.0)
             raise
+        self.resizing.start()
 
     def _main(self, consumer: Consumer) -> None:
         """The poll thread."""
@@ -371,11 +367,13 @@ class Runtime:
         request = self._request
         assert request is not None
         try:
+            self.resizing.stop()
             if (returned := self.shutdown.run(consumer, request)) is not None:
                 self.fail(returned)
         except BaseException as error:  # the run must end visibly whatever happens
             self.fail(EngineError(f"The stop failed: {error!r}. Please report it."))
         finally:
+            self.resizing.stop()
             self.loop.by_hand.close()
             self.ways_out.stop(LETTERS_S)
             self.mirroring.stop(deadline_s=request.deadline_s, at_once=self._exit_now.is_set())

@@ -106,6 +106,8 @@ class HandlerSnapshot:
     calls_s: float = 0.0
     # Somebody has stopped it: nothing starts, and nothing is received for it.
     is_stopped: bool = False
+    # The least and the most that `workers="auto"` may find; None where their number is given.
+    workers_auto: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

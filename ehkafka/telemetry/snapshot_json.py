@@ -48,12 +48,14 @@ def _partition(plain: Mapping[str, Any]) -> PartitionSnapshot:
 
 
 def _handler(plain: Mapping[str, Any]) -> HandlerSnapshot:
+    bounds = plain.get("workers_auto")
     return _made(
         HandlerSnapshot,
         plain,
         topics=tuple(plain["topics"]),
         attempts=dict(plain["attempts"]),
         call_counts=tuple(plain["call_counts"]),
+        workers_auto=None if bounds is None else tuple(bounds),
     )
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from ehkafka.lanes.express_mode import ExpressMode
 from ehkafka.lanes.running import is_running
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from ehkafka.lanes.lane import Lane
     from ehkafka.records import Message, TopicPartition
     from ehkafka.workers.call_times import CallTimes
+    from ehkafka.workers.protocol import Gate
     from ehkafka.workers.rate import Pace
 
 # Handlers cheaper than this run one after another on one thread faster than on two: with 16 workers awake and
@@ -46,13 +47,6 @@ PATIENCE_S = 3e-3
 MEAN_RECORDS = 200
 # A record of a chunk that runs for so long is left to its worker, and the rest of the chunk taken away.
 STEAL_S = 1.5e-3
-
-
-class Gate(Protocol):
-    """What a worker that found nothing is woken by: a locked lock, or a loop's own kind."""
-
-    def release(self) -> object:
-        """Wake the worker. Any thread."""
 
 
 class Exchange:
@@ -213,6 +207,11 @@ class Exchange:
         # Quick handlers run one after another, whatever the number.
         needed_s = work.needs_s(self.mean_s, 1 if self.mean_s < QUICK_S else workers)
         return needed_s if self._pace is None else max(needed_s, work.records / self._pace.rate_per_s)
+
+    @property
+    def idle(self) -> int:
+        """How many workers sleep. Any thread."""
+        return len(self._idle_gates)
 
     def has_ready(self) -> bool:
         """Tell whether a worker would find something, the rate limit aside. Needs no lock."""

@@ -86,6 +86,13 @@ class Workers(Protocol):
         """Return where each busy worker is, by name, for a stuck report."""
 
 
+class Gate(Protocol):
+    """What a worker that found nothing is woken by: a locked lock, or a loop's own kind."""
+
+    def release(self) -> object:
+        """Wake the worker. Any thread."""
+
+
 @runtime_checkable
 class Resizable(Workers, Protocol):
     """A pool whose number of workers can change while it runs."""
@@ -95,6 +102,15 @@ class Resizable(Workers, Protocol):
 
     def resize(self, size: int) -> None:
         """Change the number, 1 or more. Raises what a new worker's set-up raises: then all is as before."""
+
+
+@runtime_checkable
+class Counting(Resizable, Protocol):
+    """A pool that knows how many of its workers have something, so that their number may be found out."""
+
+    @property
+    def busy(self) -> int:
+        """How many have a record now. Any thread; a guess."""
 
 
 @runtime_checkable

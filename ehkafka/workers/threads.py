@@ -90,6 +90,11 @@ class ThreadWorkers:
         with self._lock:
             return self._size()
 
+    @property
+    def busy(self) -> int:
+        """How many threads have something to do, about."""
+        return max(0, self.size - self._exchange.idle)
+
     def resize(self, size: int) -> None:
         """Change the number of threads. Returns once new ones have run their set-up; raises what it raises.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ehkafka import App, Batch, Endpoint, Processes
+from ehkafka import App, Auto, Batch, Endpoint, Processes
 from ehkafka.app.handler_options import OPTIONS, Tunable
 from ehkafka.app.registration import Registration
 from ehkafka.cli.config import effective
@@ -214,7 +214,7 @@ def test_two_handlers_that_fit_are_both_named(monkeypatch: pytest.MonkeyPatch) -
             "3",
             "the app has no handler 'others_workers': it has readings, readings_late",
         ),
-        ("HANDLER_READINGS_WORKERS", "many", "READINGS_WORKERS='many' is refused: .*valid integer"),
+        ("HANDLER_READINGS_WORKERS", "many", "READINGS_WORKERS='many' is refused: write a number, auto"),
         (
             "HANDLER_READINGS_WORKERS",
             "0",
@@ -343,3 +343,35 @@ def test_the_command_shows_them_and_refuses_a_bad_one(
     ended = ehkafka_command("run", "shop")
     assert (ended.returncode, ended.stdout) == (2, "")
     assert "EHKAFKA_HANDLER_READINGS_WORKERS: handler 'readings': workers=-1" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [("auto", Auto()), ("auto:2-64", Auto(2, 64)), ("auto:2-", Auto(2)), (" auto ", Auto()), ("8", 8)],
+)
+def test_the_number_of_workers_may_be_left_to_the_app(
+    text: str, found: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a flag, a variable and a file; `ehkafka config` shows it as it is written."""
+    assert spec_of(configured(f"readings.workers={text}"), "readings").workers == found
+    monkeypatch.setenv("EHKAFKA_HANDLER_READINGS_WORKERS", text)
+    app = configured()
+    assert spec_of(app, "readings").workers == found
+    shown = {one.name: one.value for one in app.configuration()}
+    assert str(shown["readings.workers"]) == text.strip()
+
+
+@pytest.mark.parametrize("text", ["automatic", "auto:2", "auto:64-2", "auto:0-4", "auto:2-99999", ""])
+def test_a_number_that_says_nothing_is_refused_with_the_forms(text: str) -> None:
+    """Where it was written."""
+    with pytest.raises(ConfigurationError, match=r"readings\.workers") as caught:
+        spec_of(configured(f"readings.workers={text}"), "readings")
+    assert "auto" in str(caught.value).lower()
+
+
+def test_batches_and_processes_take_no_auto() -> None:
+    """Their number is said, or that of the cores."""
+    with pytest.raises(ConfigurationError, match="give a number"):
+        configured("store.workers=auto")
+    with pytest.raises(ConfigurationError, match="count="):
+        configured("cleandoc.workers=auto")

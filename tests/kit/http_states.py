@@ -122,7 +122,7 @@ def snapshot(
         0,
         {},
         members=members,
-        handlers=(HandlerSnapshot("store_reading", ("readings",), 16, {}),),
+        handlers=(HandlerSnapshot("store_reading", ("readings",), 16, {}, workers_auto=(1, 256)),),
     )
 
 

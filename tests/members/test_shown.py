@@ -68,7 +68,9 @@ ONE = Snapshot(
     counters={"RecordRetried": 2, "CommitFailed": 0},
     overdue=(OverdueAttempt("handle", TopicPartition("orders", 0), 7, "k", 1, 9.0, 3.0, "w"),),
     mirror=MirrorState("folder", 1, 2.0, None),
-    handlers=(HandlerSnapshot("handle", ("orders",), 4, {"finished": 6, "held": 1}, (5, 2), 0.5),),
+    handlers=(
+        HandlerSnapshot("handle", ("orders",), 4, {"finished": 6, "held": 1}, (5, 2), 0.5, False, (1, 9)),
+    ),
     poll_gap_s=0.3,
     token_valid_s=90.0,
     unacknowledged_outputs=8,

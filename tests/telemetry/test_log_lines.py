@@ -267,7 +267,8 @@ EXAMPLES: list[tuple[events.Event, list[str]]] = [
             "cannot be stopped",
         ],
     ),
-    (events.HandlerResized("store", 4, 9), ["store", "9 workers now", "4 before"]),
+    (events.HandlerResized("store", 4, 9), ["store", "9 workers now", "4 before."]),
+    (events.HandlerResized("store", 4, 9, is_auto=True), ["9 workers now", '(workers="auto").']),
     (events.StaleResult(READINGS_0, 3, 2), ["readings[0]", "epoch 3", "2 records", "redelivered"]),
     (
         events.ConnectionProblem("_TRANSPORT", "broker down", fatal=False),

@@ -12,12 +12,13 @@ import collections.abc
 from datetime import timedelta
 from typing import Annotated, Any, get_args, get_type_hints
 
-from pydantic import BeforeValidator, TypeAdapter, ValidationError, create_model
+from pydantic import BeforeValidator, InstanceOf, TypeAdapter, ValidationError, create_model
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from ehkafka import Auto
 from ehkafka.app.configuration import shown
 from ehkafka.cli.settings.layer import NAMES, PREFIX
-from ehkafka.cli.settings.text import duration, reset_choice, start_position
+from ehkafka.cli.settings.text import duration, reset_choice, start_position, workers
 from ehkafka.errors import ConfigurationError
 from ehkafka.settings import Settings
 from ehkafka.wording import ended
@@ -41,9 +42,9 @@ def _readable(hint: Any) -> Any:
 
 TYPES = _types()
 _ADAPTERS: dict[str, TypeAdapter[Any]] = {name: TypeAdapter(type_) for name, type_ in TYPES.items()}
-# The kind of `workers` stays the code's; this is their number.
+# Whether `workers` are processes stays the code's; this is their number.
 OPTION_TYPES: dict[str, Any] = {
-    "workers": int,
+    "workers": Annotated[int | InstanceOf[Auto], BeforeValidator(workers)],
     "start": TYPES["start"],
     "max_age": TYPES["max_age"],
     "deadline_s": float,

@@ -9,6 +9,9 @@ import re
 from datetime import datetime, timedelta
 from typing import Any
 
+from ehkafka import Auto
+from ehkafka.errors import ConfigurationError
+
 _UNITS = {"ms": "milliseconds", "s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 _DURATION = re.compile(r"(?P<count>\d{1,9}(?:\.\d{1,6})?)\s*(?P<unit>ms|s|m|h|d)", re.ASCII)
 _TRUE, _FALSE = ("true", "yes", "on", "1", "t", "y"), ("false", "no", "off", "0", "f", "n")
@@ -51,6 +54,16 @@ def reset_choice(value: Any) -> Any:
         return flags.get(text.lower(), text)
     if not isinstance(value, bool):
         raise ValueError("give true, false, or a name for a reset that is made once")  # noqa: TRY004 - as above
+    return value
+
+
+def workers(value: Any) -> Any:
+    """Return `auto` or `auto:2-64` as `Auto`; anything else as it is."""
+    if isinstance(value, str) and not value.strip().lstrip("+-")[:1].isdigit():
+        try:
+            return Auto.read(value)
+        except ConfigurationError as error:
+            raise ValueError(str(error)) from None
     return value
 
 

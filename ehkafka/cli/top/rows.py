@@ -223,7 +223,7 @@ def handlers(state: dict[str, Any]) -> list[Row]:
                 cut(one["handler"]),
                 {True: "stopped", False: "started"}.get(one.get("is_stopped"), ""),
                 cut(", ".join(one["topics"]), 120),
-                number(one.get("workers")),
+                number(one.get("workers")) + (" auto" if one.get("workers_auto") else ""),
             ),
             bool(one.get("is_stopped")),
         )

@@ -46,7 +46,7 @@ const handlers = new Kept(at("handler-list"), (handler) => {
     node,
     fill(now) {
       const facts = [now.is_stopped ? "stopped" : "started", now.topics.slice(0, 5).map((topic) => visible(topic, 80)).join(", ")];
-      if (Number.isFinite(now.workers)) facts.push(counted(now.workers, "worker"));
+      if (Number.isFinite(now.workers)) facts.push(counted(now.workers, "worker") + (Array.isArray(now.workers_auto) ? ` (auto, ${now.workers_auto.join(" to ")})` : ""));
       write(state, facts.join(" · "));
       stop.hidden = now.is_stopped;
       start.hidden = !now.is_stopped;

@@ -95,6 +95,11 @@ class AsyncioWorkers:
         """How many calls may run at once; surplus ones that still do are not counted."""
         return self._size
 
+    @property
+    def busy(self) -> int:
+        """How many tasks there are: each has something to do."""
+        return 0 if self._tasks is None else len(self._tasks.live)
+
     def resize(self, size: int) -> None:
         """Run up to so many calls at once from now on; surplus tasks end after their turn. Any thread."""
         self._size = size

@@ -85,6 +85,11 @@ def test_of_a_stack_the_end_is_in_sight() -> None:
     assert not any("^" in line for line in shown)
 
 
+def test_a_number_of_workers_that_is_found_out_is_marked() -> None:
+    """Who looks at it wonders why it changes."""
+    assert [row.cells[3] for row in rows.handlers(states.healthy())] == ["16 auto"]
+
+
 def test_an_app_of_an_older_version_can_be_watched() -> None:
     """What it does not tell of its handlers is left out."""
     state = states.healthy()

@@ -26,6 +26,7 @@ def test_a_healthy_app_is_a_calm_page(shown: Shown, browser_page: Any) -> None:
     browser_page.wait_for_selector('tr[data-name="readings/3"] td:nth-child(2):text-matches("^2[0-9]{2}$")')
     assert "84 MiB" in text(browser_page, "#process")
     assert "ehkafka 0.9.0" in text(browser_page, "#process")
+    assert "16 workers (auto, 1 to 256)" in text(browser_page, "#handler-list")
     browser_page.hover("#plot-rates .u-over")
     assert "handled" in text(browser_page, "#plot-rates .tip")
 
