@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
@@ -23,16 +24,30 @@ def engine_steady(
     seconds: float,
     *,
     work: str | float,
-    workers: int,
+    workers: int | str,
     express: bool | None = None,
+    settle_s: float = 0.0,
 ) -> dict[str, Any]:
-    """The engine for so many seconds."""
+    """The engine for so many seconds; with `settle_s` from then on, for a number of workers that is sought."""
     each = EachRecord()
     app = make_app(bootstrap, topic, each.noted(handler(work)), workers=workers, express=express)
     app.start()
+    time.sleep(settle_s)
     figures = each.watch(seconds)
+    found = app.snapshot().handlers[0].workers
     stop_now(app)
-    return figures
+    return {**figures, "found": found}
+
+
+def engine_best(
+    bootstrap: str, topic: str, seconds: float, *, work: str | float, counts: list[int]
+) -> dict[str, Any]:
+    """The engine with each of these numbers of workers, of which the best one counts."""
+    found = {
+        workers: engine_steady(bootstrap, topic, seconds, work=work, workers=workers) for workers in counts
+    }
+    best = max(found, key=lambda workers: found[workers]["records_per_s"])
+    return {**found[best], "window": counts.index(best)}
 
 
 def plain_loop(bootstrap: str, topic: str, seconds: float, *, work: str | float) -> dict[str, Any]:

@@ -20,12 +20,24 @@ MIXED_S, QUEUES_S = 4.0, 2.0
 QUICK = ("160 µs of Python", "compute 160 µs", "≥ 0.75 of the plain loop", 2.0, 100)
 
 
+# Handlers for which the number of workers is sought, how it is called in W14's rows, and how long that takes.
+SOUGHT = [
+    ("sleep of 1 ms", 0.001),
+    ("sleep of 10 ms", 0.01),
+    ("160 µs of Python", "compute 160 µs"),
+    ("5 ms of Python", "compute 5 ms"),
+    (MIXED[0], "mixed"),
+]
+FIXED = [1, 4, 16, 64, 128, 256]
+SETTLE_S = 12.0
+
+
 def compute_rows(*, quick: bool) -> list[Row]:
     """Return W14's rows."""
     if quick:
         return [_computing(*QUICK)]
     rows = [_computing(*work, workers) for work in COMPUTING for workers in WORKERS]
-    return rows + [_mixed(workers) for workers in WORKERS]
+    return rows + [_mixed(workers) for workers in WORKERS] + [_sought(*work) for work in SOUGHT]
 
 
 def _computing(name: str, work: str, goal: str, seconds: float, workers: int) -> Row:
@@ -61,3 +73,15 @@ def _mixed(workers: int) -> Row:
 
 def _title(name: str, workers: int) -> str:
     return f"W14 {name}, {workers} worker{'s' * (workers > 1)}"
+
+
+def _sought(name: str, work: str | float) -> Row:
+    options = {"work": work, "seconds": MIXED_S}
+    return Row(
+        f'W14 {name}, workers="auto", beside the best fixed number',
+        Side("engine_steady", options={**options, "workers": "auto", "settle_s": SETTLE_S}),
+        Side("engine_best", options={"work": work, "seconds": QUEUES_S, "counts": FIXED}),
+        goal="≥ 0.95 of the best fixed number",
+        warm_up=False,
+        remarks=(("found", "{:.0f} workers"),),
+    )

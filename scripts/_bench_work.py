@@ -50,6 +50,7 @@ MEASUREMENTS: dict[str, Callable[..., dict[str, Any]]] = {
         received.engine_bytes_whole,
         received.bare_bytes,
         received.bare_bytes_whole,
+        compute.engine_best,
         compute.engine_steady,
         compute.plain_loop,
         compute.hand_queues,

@@ -5,5 +5,6 @@
 `threads` are the pool for blocking handlers, `tasks/` for `async def`, `processes/` for what is bound by the
 CPU, `batches/` for handlers of many records. `protocol` is what the app knows of them all, `rate` the limit
 of one handler, `auto` and `auto_size` how its number of workers is found out, `attempt_clock` which calls
-are overdue, `call_times` how long they take, `loop_threads` the threads that a handler's event loop gives blocking calls to.
+are overdue, `call_times` how long they take, `loop_threads` the threads that a handler's event loop gives
+blocking calls to.
 """
