@@ -28,7 +28,7 @@ def engine_steady(
     express: bool | None = None,
     settle_s: float = 0.0,
 ) -> dict[str, Any]:
-    """The engine for so many seconds; with `settle_s` from then on, for a number of workers that is sought."""
+    """The engine for so many seconds, after `settle_s` in which it seeks its number of workers."""
     each = EachRecord()
     app = make_app(bootstrap, topic, each.noted(handler(work)), workers=workers, express=express)
     app.start()
