@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from ehkafka.workers.auto import Bounds
-from ehkafka.workers.auto_size import STEP, UNUSED_S, AutoSize, Seen
+from ehkafka.workers.auto_size import STEP, UNUSED_S, AutoSize, Seen, _Way
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -179,7 +179,41 @@ def test_many_small_losses_do_not_add_up() -> None:
     auto_per_s = 1_000.0
 
     def model(workers: int) -> tuple[float, float]:
-        return auto_per_s * (1 - 0.02 * max(0, 16 - workers)), 1.0
+        return auto_per_s * (1 - 0.008 * max(0, 16 - workers)), 1.0
 
     found = [one for one in follow(model, bounds=Bounds(1, 16, 16), seconds=900.0) if one.at_s > 60.0]
-    assert min(one.size for one in found if not one.is_trying) >= 13
+    assert min(one.size for one in found if not one.is_trying) >= 8
+
+
+def _dies(test: Callable[[], None]) -> bool:
+    try:
+        test()
+    except AssertionError:
+        return True
+    return False
+
+
+def test_mutant_small_losses_add_up(mutate: Callable[..., None]) -> None:
+    """Each try down is compared with the one before alone."""
+    mutate(AutoSize, "_after_window", "LOSS * best_per_s", "LOSS * per_s")
+    assert _dies(test_many_small_losses_do_not_add_up)
+
+
+def test_mutant_a_try_in_vain_is_made_again_at_once(mutate: Callable[..., None]) -> None:
+    """The number would never be calm."""
+    mutate(_Way, "has_failed", "self.due_s = now_s + self._pause_s", "pass")
+    assert _dies(lambda: test_at_a_steady_load_it_is_calm("half and half", 0))
+
+
+def test_mutant_tries_where_no_record_waits(mutate: Callable[..., None]) -> None:
+    """Whatever number it is, it would be enough, so any would be kept."""
+    mutate(AutoSize, "_after_window", "if not self._is_short:", "if False:")
+    assert _dies(test_nothing_is_tried_where_no_record_waits)
+
+
+def test_mutant_another_load_is_not_noticed(mutate: Callable[..., None]) -> None:
+    """Tries that were in vain an hour ago would keep those away that are needed now."""
+    mutate(
+        AutoSize, "_is_other_load", "return is_other or now_s - self._was_short_s > REST_S", "return False"
+    )
+    assert _dies(test_a_handler_that_becomes_slower_gets_more_workers_soon)
