@@ -39,11 +39,8 @@ QUICK_S = 120e-6
 SLOW_S = 12e-3
 # Once they are there, both may be so much slower.
 SLACK = 1.5
-# Where of so many records more than this share met their key elsewhere, and not every second worker has a
-# stream, there are too few keys: no streams are made then for that many records, at least and at most.
-LOOKED_AT = 500
-CROWDED_SHARE = 0.5
-PAUSE_MIN, PAUSE_MAX = 2_000, 64_000
+# With so many streams for each worker there are keys enough for streams of more.
+ENOUGH_STREAMS = 1.25
 # Fewer records than this for each worker give each its own: a stream would keep them from workers that wait.
 ENOUGH_RECORDS = 2
 
@@ -56,11 +53,9 @@ class Streams(Express):
         # How many workers there are. Written by any thread without the lock, as `records_max` is; each
         # decision reads them once.
         self.workers = 1
-        # Records looked at for streams since the last judgement; those that met their key elsewhere. Until
-        # when no streams are made, as the dispatcher counts what it received; for how many records next time.
-        self._looked_at = self._met = 0
-        self._not_before = 0
-        self._pause_records = PAUSE_MIN
+        # How many records a stream begins with, of keys that no other has: where keys are few, one with many
+        # of them would leave the other workers none.
+        self._first_max = 1
         # Those in line or with a worker, of all assignments. Copied in one step, so read without the lock.
         self.live: dict[Chunk, None] = {}
 
@@ -83,6 +78,7 @@ class Streams(Express):
         turns = self._turns
         if records_max and not on and not self.are_few_ready:
             return
+        has_met = has_made = False
         while turns and self._has_room(on=on, records_max=records_max):
             assignment = turns.popleft()
             if self.needs_lanes(assignment) or assignment.chunks[0].needs_lanes:
@@ -94,11 +90,14 @@ class Streams(Express):
                     continue
                 self._line_up(assignment)
             elif records_max:
-                self._put_in_line(assignment, records_max)
+                has_made = True
+                has_met |= self._put_in_line(assignment, records_max)
             else:
                 self._spread_first(assignment)
             if assignment.chunks and not assignment.chunks[0].is_out:
                 turns.append(assignment)
+        if has_made:
+            self._adapt(records_max, has_met=has_met)
 
     @property
     def are_few_ready(self) -> bool:
@@ -113,7 +112,7 @@ class Streams(Express):
     def _affordable(self) -> int:
         """Return how many records a stream may have now: each worker is to find one."""
         records_max = self.records_max
-        if not records_max or self._dispatcher.received_records < self._not_before:
+        if not records_max:
             return 0
         share = self._dispatcher.backlog_records // (ENOUGH_RECORDS * self.workers)
         return 0 if share < 1 else min(records_max, share)
@@ -124,12 +123,18 @@ class Streams(Express):
         ready = len(self._dispatcher.ready)
         return ready <= READY_SHARE * self.workers if records_max else ready < self.ready_lanes_min
 
-    def _put_in_line(self, assignment: Assignment, records_max: int) -> None:
-        """Make streams of an assignment's first records, but for those whose keys run or wait elsewhere."""
-        chunk = self._take_first(assignment, records_max * self._share())
+    def _put_in_line(self, assignment: Assignment, records_max: int) -> bool:
+        """Make streams of an assignment's first records; tell whether some of their keys were elsewhere.
+
+        Those run or wait there, and so do the records.
+        """
+        first_max = min(records_max, self._first_max)
+        # Of few keys: then others wait for nothing that comes later, or workers have enough in any case.
+        grown_max = RECORDS_MAX if first_max == 1 or len(self.live) >= self.workers else records_max
+        chunk = self._take_first(assignment, first_max * self._share())
         lanes, owners, holds = assignment.lanes, assignment.owners, self._dispatcher.holds
         stream = self._new_stream(assignment)
-        taken = 0
+        has_met = False
         for key, message, size in zip(
             self.keys_of(chunk), chunk.messages, sizes_of(chunk.messages), strict=True
         ):
@@ -140,16 +145,24 @@ class Streams(Express):
             elif (owner := owners.setdefault(key, stream)) is stream or owner.has_finished(key):
                 owners[key] = stream
                 stream.take(key, message, size)
-                taken += 1
-                if len(stream) >= records_max:
+                if len(stream) >= first_max:
                     self._line_up_stream(stream)
                     stream = self._new_stream(assignment)
-            elif len(owner) >= RECORDS_MAX or not owner.add(key, message, size):
+                continue
+            elif len(owner) >= grown_max or not owner.add(key, message, size):
                 lanes[key] = lane = Lane(key, assignment, message, size)
                 cast("list[Lane]", owner.behind).append(lane)
+            has_met = True
         if stream.messages:
             self._line_up_stream(stream)
-        self._judge(len(chunk.messages), taken)
+        return has_met
+
+    def _adapt(self, records_max: int, *, has_met: bool) -> None:
+        """Let the next streams begin with more records, or with fewer, after some were made."""
+        if len(self.live) >= ENOUGH_STREAMS * self.workers:
+            self._first_max = min(2 * self._first_max, records_max)
+        elif has_met and len(self.live) < self.workers:
+            self._first_max = max(1, self._first_max // 2)
 
     def _share(self) -> int:
         """Return how many streams an assignment may have in its turn: all that wait have the same."""
@@ -167,19 +180,6 @@ class Streams(Express):
         stream.is_out = True
         stream.assignment.streams[stream] = self.live[stream] = None
         self._dispatcher.ready.append(cast("Lane", stream))
-
-    def _judge(self, looked_at: int, taken: int) -> None:
-        """Leave streams for a while where few of them have all the keys: some workers would get nothing."""
-        self._looked_at += looked_at
-        self._met += looked_at - taken
-        if self._looked_at < LOOKED_AT:
-            return
-        if self._met > CROWDED_SHARE * self._looked_at and 2 * len(self.live) < self.workers:
-            self._not_before = self._dispatcher.received_records + self._pause_records
-            self._pause_records = min(2 * self._pause_records, PAUSE_MAX)
-        else:
-            self._pause_records = PAUSE_MIN
-        self._looked_at = self._met = 0
 
     def settle(self, returned: Iterable[Lane | Chunk]) -> list[Lane]:
         """Take chunks back from their workers, which have run them to the end; return what are lanes."""

@@ -31,6 +31,7 @@ class Claim:
     __slots__ = (
         "_assignment",
         "_offset",
+        "_places",
         "_several",
         "acknowledged",
         "attempt",
@@ -57,6 +58,8 @@ class Claim:
         self.attempt = attempt
         # What a batch handler was given, which its results are known by.
         self.batch: object = None
+        # Where each of several messages stands, by its `id`; made when it is first asked for.
+        self._places: dict[int, int] | None = None
         # Outputs that were posted; of these, acknowledged; and neither acknowledged nor given up.
         self.posted = 0
         self.acknowledged = 0
@@ -92,7 +95,10 @@ class Claim:
         """Return which of several records one is; None where there is one, and for all of them."""
         if not isinstance(self.messages, list):
             return None
-        return next((number for number, one in enumerate(self.messages) if one is message), None)
+        if self._places is None:
+            # Asked for each output of a batch, of which there may be ten thousand.
+            self._places = {id(one): number for number, one in enumerate(self.messages)}
+        return self._places.get(id(message))
 
     def homes(self, home: int | None) -> list[tuple[Assignment, Any]]:
         """Return the assignments and messages of the records that an output is of: one, or all."""

@@ -166,7 +166,8 @@ class ExpressHistory(RuleBasedStateMachine):
             return
         self.judge_watermark(epoch)
         drained = epoch.assignment.halted and self.dispatcher.drained(epoch.assignment)
-        holds = self.dispatcher.holds.held or self.dispatcher.holds.paused_keys
+        # Before the end, which forgets both.
+        holds = bool(self.dispatcher.holds.held or self.dispatcher.holds.paused_keys)
         self.dispatcher.end(epoch.assignment)
         if epoch.watermark:
             self.next_offsets[partition] = epoch.watermark

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from ehkafka.lanes.chunk import Chunk, is_at_end
-from ehkafka.lanes.streams import LOOKED_AT, READY_SHARE, READY_SHARE_MIN, RECORDS_MAX, Streams
+from ehkafka.lanes.streams import READY_SHARE, READY_SHARE_MIN, RECORDS_MAX, Streams
 from tests.kit.lane_bench import LaneBench
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> LaneBench:
     """A bench whose dispatcher makes streams of two records, however few there are."""
     monkeypatch.setattr("ehkafka.lanes.streams.ENOUGH_RECORDS", 0.001)
     made = LaneBench(express=True)
-    streams(made).records_max = 2
+    streams(made).records_max = streams(made)._first_max = 2
     return made
 
 
@@ -191,25 +191,39 @@ def test_partitions_share_what_is_made_at_once(bench: LaneBench) -> None:
     assert {stream.assignment for stream in bench.dispatcher.ready} == set(parts)
 
 
-def test_few_keys_get_lanes_as_workers_would_get_nothing(bench: LaneBench) -> None:
-    """Two keys in one stream occupy one worker of ten."""
+def test_where_keys_are_few_each_gets_a_stream_of_its_own(bench: LaneBench) -> None:
+    """Two keys in one stream would occupy one worker of ten."""
+    streams(bench).workers, streams(bench)._first_max = 10, 1
+    assignment = bench.assign()
+    bench.receive(assignment, "a0 b1 a2 b3")
+    assert [one.keys for one in bench.dispatcher.ready] == [[b"a", b"a"], [b"b", b"b"]]
+    assert not assignment.lanes
+
+
+def test_where_keys_are_many_streams_begin_with_more_and_more_of_them(bench: LaneBench) -> None:
+    """As long as all workers have one, and some stand ready."""
+    streams(bench).workers = 4
+    streams(bench).records_max, streams(bench)._first_max = 8, 1
+    assignment = bench.assign()
+    bench.receive(assignment, MANY)
+    begun = []
+    while (one := bench.dispatcher.begin()) is not None:
+        assert isinstance(one, Chunk)
+        begun.append(one)
+        bench.settle()
+    lengths = [len(one) for one in begun]
+    assert lengths[:4] == [1, 1, 1, 1]
+    assert lengths == sorted(lengths[:-1]) + lengths[-1:]
+    assert max(lengths) == 8
+
+
+def test_a_stream_of_several_keys_grows_no_further_while_workers_have_none(bench: LaneBench) -> None:
+    """Its other keys would wait though somebody could run them."""
     streams(bench).workers = 10
     assignment = bench.assign()
-    for first in range(0, 2 * LOOKED_AT, 10):
-        bench.receive(assignment, " ".join(f"{'ab'[n % 2]}{first + n}" for n in range(10)))
-    bench.receive(assignment, f"c{2 * LOOKED_AT}")
-    assert set(assignment.lanes) == {b"a", b"b", b"c"}
-
-
-def test_known_keys_keep_their_streams_where_each_worker_has_one(bench: LaneBench) -> None:
-    """Each record finds its key in a stream; so would it find it in a lane."""
-    assignment = bench.assign()
-    running = None
-    for offset in range(0, 2 * LOOKED_AT, 2):
-        bench.receive(assignment, f"a{offset} b{offset + 1}")
-        running = begin(bench, 1) if running is None else running
-        if len(running) > RECORDS_MAX - 2:
-            start(running)
-            hand_in(bench, running)
-            running = None
-    assert not assignment.lanes
+    bench.receive(assignment, "a0 b1")
+    stream = begin(bench, 1)
+    streams(bench)._first_max = 2
+    bench.receive(assignment, "a2 b3 a4")
+    assert len(stream) == 2
+    assert set(assignment.lanes) == {b"a", b"b"}

@@ -14,8 +14,8 @@ from tests.simulation.mutants.mutant import Mutant, a_saving_seed_with_streams_i
 
 def _stream_bench(records_max: int) -> LaneBench:
     bench = LaneBench(express=True)
-    assert bench.dispatcher.express is not None
-    bench.dispatcher.express.records_max = records_max
+    assert isinstance(bench.dispatcher.express, Streams)
+    bench.dispatcher.express.records_max = bench.dispatcher.express._first_max = records_max
     return bench
 
 
@@ -363,7 +363,7 @@ MUTANTS = [
     Mutant(
         "a hot key keeps its stream for ever",
         Streams._put_in_line,
-        "len(owner) >= RECORDS_MAX or ",
+        "len(owner) >= grown_max or ",
         "",
         _a_stream_has_no_end,
     ),
