@@ -27,14 +27,18 @@ if TYPE_CHECKING:
 pytest.importorskip("pyspark")
 
 pytestmark = pytest.mark.timeout(900)
-# For so long a handler that hangs notes that it runs: longer than anything else in a test takes.
+# For so long a handler that hangs notes that it runs: longer than anything else in a test takes. Where a try
+# may go by without a refusal, and nothing ends the call, no longer than a task takes to be tried again.
 HANGS_S = 200.0
+TRIED_AGAIN_S = 45.0
 BEAT_S = 0.01
 REFUSED_AFTER_S = 3.0
 TASKS_END_S = 60.0
 
 
-def _hanging_once(note: Callable[..., None], first: Path) -> Callable[[ehkafka.Record], None]:
+def _hanging_once(
+    note: Callable[..., None], first: Path, hangs_s: float = HANGS_S
+) -> Callable[[ehkafka.Record], None]:
     """Return a handler whose very first call does not end, and notes that it runs; later calls end soon."""
     path = str(first)
 
@@ -46,7 +50,7 @@ def _hanging_once(note: Callable[..., None], first: Path) -> Callable[[ehkafka.R
                 note("later", os.getpid(), record.offset())
                 time.sleep(BEAT_S)
             return
-        ends_s = time.monotonic() + HANGS_S
+        ends_s = time.monotonic() + hangs_s
         while time.monotonic() < ends_s:
             note("hangs", os.getpid(), record.offset())
             time.sleep(BEAT_S)
@@ -95,7 +99,7 @@ def test_a_task_that_is_tried_again_meets_no_call_of_the_attempt_before(
     broker.delay_next(ApiKey.FETCH, 0.0, times=2)
     broker.delay_next(ApiKey.FETCH, REFUSED_AFTER_S, code=KafkaError.TOPIC_AUTHORIZATION_FAILED)
     app = app_at(stop_s=0.2)
-    app.handler("u")(_hanging_once(journal.note, tmp_path / "first"))
+    app.handler("u")(_hanging_once(journal.note, tmp_path / "first", TRIED_AGAIN_S))
     run = app.run_on_spark(spark, available_now=True)
     assert run.wait(400)
     assert run.counts["finished"] == 2
