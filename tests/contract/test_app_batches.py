@@ -269,6 +269,8 @@ def test_revokes_of_busy_members_repeat_nothing(lab: Any, store_app: Any, wait_f
     wait_for(lambda: len(events.of(CommitAcknowledged)) >= 3 or first.finished + second.finished >= 1_200)
     two.stop()
     wait_for(lambda: first.finished + second.finished >= 1_200, timeout_s=30.0)
+    # The second one's partitions are here: the rebalance is over.
+    wait_for(lambda: len(one.snapshot().partitions) == 4, timeout_s=30.0)
     one.stop()
     handled = Counter(record for store in (first, second) for batch in store.batches for record in batch)
     assert len(handled) == 1_200

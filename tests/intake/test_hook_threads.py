@@ -136,7 +136,11 @@ def test_a_close_waits_within_its_bound_and_names_what_runs(bench: Bench) -> Non
     bench.wait_for(lambda: "open 0" in bench.threads_of)
     held = next(iter(bench.threads._threads))
     bench.clock.advance(hook_threads.PATIENCE_S)
-    assert bench.threads.close(0.0) == ["open 0 (call open 0)", "call close 0", "call close 1"]
+    # The thread that this starts may be done with the other order's call before the look.
+    assert bench.threads.close(0.0) in (
+        ["open 0 (call open 0)", "call close 0", "call close 1"],
+        ["open 0 (call open 0)", "call close 0"],
+    )
     bench.wait_for(lambda: bench.threads.close(0.0) == ["open 0 (call open 0)", "call close 0"])
     assert bench.threads.owns(held)
     assert not bench.threads.owns(threading.current_thread())
