@@ -105,6 +105,11 @@ class Streams(Express):
         return len(self._dispatcher.ready) <= READY_SHARE_MIN * self.workers
 
     @property
+    def is_dry(self) -> bool:
+        """Whether all that was received is with workers. Without the lock a guess."""
+        return not self._turns and not self._dispatcher.ready
+
+    @property
     def is_short(self) -> bool:
         """Whether who finds nothing ready may make a stream. Without the lock a guess."""
         return self.records_max > 0 and not self.on and self.are_few_ready and bool(self._turns)

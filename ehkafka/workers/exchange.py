@@ -325,7 +325,8 @@ class Exchange:
             self._watch_chunk(chunk)
         is_watched = chunk is not None
         if (streams := self._streams) is not None and streams.live:
-            is_watched |= self._stream_watch.end_late(streams, self.mean_s, self._clock(), self.end_early)
+            seen = (streams, self.mean_s, self._clock(), self.idle)
+            is_watched |= self._stream_watch.end_late(*seen, self.end_early)
         if not self.has_ready() or not (self._pace is None or self._pace.is_open):
             return is_watched
         if self.cost_s >= QUICK_S or self._quick_worker is None:

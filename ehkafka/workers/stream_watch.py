@@ -1,4 +1,7 @@
-"""Finds streams whose record takes long, so that what waits behind it need not. Poll thread only."""
+"""Finds streams that nobody should wait for: a record takes long, or idle workers could run the rest.
+
+Poll thread only.
+"""
 
 from __future__ import annotations
 
@@ -32,12 +35,32 @@ class StreamWatch:
         self.may_be_late = False
 
     def end_late(
-        self, streams: Streams, mean_s: float, now_s: float, end_early: Callable[[Chunk], object]
+        self, streams: Streams, mean_s: float, now_s: float, idle: int, end_early: Callable[[Chunk], object]
     ) -> bool:
-        """End early the streams whose record takes long; tell whether one may turn out to."""
+        """End early the streams whose record takes long, and where nothing else is left those for the idle.
+
+        Tell whether one may turn out to be late.
+        """
+        is_due = now_s >= self._checked_s + CHECK_S
         for stream in self.late(streams.live, mean_s, now_s):
             end_early(stream)
+        if is_due and idle and streams.is_dry:
+            for stream in self.longest(idle):
+                end_early(stream)
         return self.may_be_late
+
+    def longest(self, count: int) -> list[Chunk]:
+        """Return the streams with most that has not started, as of the last look: at most so many.
+
+        Only where somebody else could run some of it: of other keys than the one that runs.
+        """
+        left = {
+            stream: len(stream.messages) - started
+            for stream, started in self._seen.items()
+            if started and len(stream.messages) - started > 1
+        }
+        longest = sorted(left, key=left.__getitem__, reverse=True)[:count]
+        return [stream for stream in longest if len(set(stream.keys[self._seen[stream] - 1 :])) > 1]  # type: ignore[index]
 
     def late(self, streams: Iterable[Chunk], mean_s: float, now_s: float) -> list[Chunk]:
         """Return the streams to be ended early; nothing between two looks."""

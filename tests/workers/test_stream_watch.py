@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
+
+import pytest
 
 from ehkafka.lanes.assignment import Assignment
 from ehkafka.lanes.chunk import Chunk
@@ -95,6 +98,52 @@ def test_looks_have_their_time() -> None:
     assert bench.late_at(10.0 + 2 * LATE_S)
     assert not bench.late_at(10.0 + 2 * LATE_S + CHECK_S / 2)
     assert bench.late_at(10.0 + 2 * LATE_S + 2 * CHECK_S)
+
+
+def shared_out(bench: Bench, idle: int, *, is_dry: bool = True) -> list[Chunk]:
+    """Return what a look ends early for so many idle workers."""
+    ended: list[Chunk] = []
+    streams = SimpleNamespace(live={bench.stream: None}, is_dry=is_dry)
+    bench.watch.end_late(streams, QUICK_S, 10.0, idle, ended.append)  # type: ignore[arg-type]
+    return ended
+
+
+def test_idle_workers_get_the_rest_of_a_stream_once_nothing_else_is_left() -> None:
+    """Else the last records of a backlog wait for one another."""
+    bench = Bench()
+    bench.start(1)
+    assert shared_out(bench, 1) == [bench.stream]
+
+
+@pytest.mark.parametrize(
+    ("started", "idle", "is_dry"), [(1, 0, True), (1, 2, False), (2, 2, True), (0, 2, True)]
+)
+def test_a_stream_is_its_workers_where_nobody_gains(started: int, idle: int, is_dry: bool) -> None:
+    """No worker is idle; there is other work; one record is left; or its own worker has not begun."""
+    bench = Bench()
+    bench.start(started)
+    assert shared_out(bench, idle, is_dry=is_dry) == []
+
+
+def test_records_of_the_running_key_are_nobody_elses() -> None:
+    """They wait for that one in any case."""
+    bench = Bench()
+    bench.stream.keys[:] = [b"k", b"k", b"k"]  # type: ignore[index]
+    bench.start(1)
+    assert shared_out(bench, 2) == []
+
+
+def test_the_longest_come_first_and_no_more_than_there_are_idle_workers() -> None:
+    """Each gives some workers more than one record."""
+    short, long = Bench(), Bench()
+    for offset in range(3, 6):
+        long.stream.add(b"k%d" % offset, SimulatedMessage("t", 0, offset, b"k%d" % offset), 1)  # type: ignore[arg-type]
+    short.start(1)
+    long.start(1)
+    watch = StreamWatch()
+    watch.late([short.stream, long.stream], QUICK_S, 10.0)
+    assert watch.longest(1) == [long.stream]
+    assert watch.longest(5) == [long.stream, short.stream]
 
 
 def _dies(mutate: Callable[..., None], guard: str, without: str, test: Callable[[], None]) -> bool:
