@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from _environment import PYTHON, ROOT
@@ -86,6 +87,13 @@ class LintBeside:
         output, _ = self._process.communicate()
         print(output, flush=True)
         return self._process.returncode
+
+
+def prepare() -> None:
+    """Do what many processes would do each for itself."""
+    with ThreadPoolExecutor() as pool:
+        for ended in [pool.submit(compile_tests), pool.submit(keep_classes)]:
+            ended.result()
 
 
 def compile_tests() -> None:
