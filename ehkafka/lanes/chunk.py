@@ -36,10 +36,12 @@ class Chunk:
     __slots__ = (
         "assignment",
         "behind",
+        "counted",
         "is_out",
         "iterator",
         "keys",
         "lanes",
+        "listed",
         "messages",
         "needs_lanes",
         "received",
@@ -71,8 +73,12 @@ class Chunk:
         # In line for a worker, or with one: its records are its worker's, but for what `Express.end_early`
         # takes. At most one of an assignment, its first.
         self.is_out = False
-        # What the worker iterates over; None while it waits for its turn, and in a batch.
+        # What the worker iterates over; None while it waits for its turn, and in a batch. In a stream it gets
+        # its messages from `counted`, which counts what it takes from `listed`; else it is `listed` itself,
+        # the list's iterator.
         self.iterator: Iterator[Message] | None = None
+        self.listed: Iterator[Message] | None = None
+        self.counted: enumerate[Message] | None = None
         # What its messages were before their handler may have changed them. Its worker sets it before it runs
         # the first, if the handler is given messages.
         self.received: ReceivedChunk | None = None
@@ -118,7 +124,10 @@ class Chunk:
 
     def line_up(self) -> Iterator[Message]:
         """Make ready to be run."""
-        self.iterator = iter(self.messages)
+        self.iterator = self.listed = listed = iter(self.messages)
+        if self.behind is not None:
+            self.counted = enumerate(listed)
+            self.iterator = map(_message, self.counted)
         return self.iterator
 
     def remember(self) -> None:
@@ -140,16 +149,19 @@ class Chunk:
         """Take one more record at the end of a stream; False: its worker has seen the end, and is back soon.
 
         Caller has the lock. A list's iterator yields what is appended until it has once found nothing, and
-        tells whether it has: so a record that stays in the list is one that the worker comes to.
+        tells whether it has: so a record that stays in the list is one that the worker comes to. It may run
+        all, this one as well, before the next line here: then the count tells that it did.
         """
-        keys, iterator = cast("list[Hashable]", self.keys), self.iterator
-        assert iterator is not None
+        keys, listed, counted = cast("list[Hashable]", self.keys), self.listed, self.counted
+        assert listed is not None
+        assert counted is not None
+        place = len(self.messages)
         # Both first: the worker may take the record at once.
         keys.append(key)
         if self.received is not None:
-            self.received.note(len(self.messages), message)
+            self.received.note(place, message)
         self.messages.append(message)
-        if is_at_end(iterator):
+        if is_at_end(listed) and taken_of(counted) <= place:
             self.messages.pop()
             keys.pop()
             return False
@@ -158,11 +170,11 @@ class Chunk:
 
     def started(self) -> int:
         """Return how many records have started."""
-        return self.running if self.iterator is None else len(self.messages) - left_in(self.iterator)
+        return self.running if self.listed is None else len(self.messages) - left_in(self.listed)
 
     def finished(self) -> int:
         """Return how many of those have finished: all but the last, or none of a batch."""
-        return max(self.started() - 1, 0) if self.iterator is not None else 0
+        return max(self.started() - 1, 0) if self.listed is not None else 0
 
     def has_finished(self, key: Hashable) -> bool:
         """Tell whether all records of one of its known keys are finished. Caller has the lock."""
@@ -181,7 +193,7 @@ class Chunk:
 
     def in_flight(self) -> list[Message]:
         """Return what runs now. Caller has the lock; the worker may go on."""
-        if self.iterator is None:
+        if self.listed is None:
             return self.messages[: self.running]
         started = self.started()
         return self.messages[max(started - 1, 0) : started]
@@ -192,13 +204,22 @@ class Chunk:
         One call empties the iterator, and under the interpreter's lock no other thread runs meanwhile: each
         record is either started by the worker or returned here.
         """
-        if self.iterator is None:
+        if self.listed is None:
             return []  # a batch has started all
-        rest = list(self.iterator)
+        rest = list(self.listed)
         # The emptied iterator says nothing any more: from here on the list alone tells what has started.
         del self.messages[len(self.messages) - len(rest) :]
         self.size -= sum(sizes_of(rest))
         return rest
+
+
+_message = operator.itemgetter(1)
+
+
+def taken_of(counted: enumerate[Any]) -> int:
+    """Return how many items an `enumerate` has yielded, also after its end: it counts as it takes each."""
+    how_it_pickles: Any = counted.__reduce__()
+    return int(how_it_pickles[1][1])
 
 
 def left_in(iterator: Iterator[Any]) -> int:
@@ -224,4 +245,6 @@ def has_exact_iterators() -> bool:
     ends, at_last = iter([1, 2]), iter([1])
     next(at_last)
     ended = [is_at_end(iterator), is_at_end(ends), is_at_end(at_last)]
-    return seen == [3, 1, 2, [2, 3, 4], 0] and ended == [True, False, False]
+    counted = enumerate(iter([1, 2]))
+    taken = [taken_of(counted), next(counted)[1], taken_of(counted), len(list(counted)), taken_of(counted)]
+    return seen == [3, 1, 2, [2, 3, 4], 0] and ended == [True, False, False] and taken == [0, 1, 1, 1, 2]

@@ -70,7 +70,7 @@ class StreamWatch:
         before, before_s = self._seen, self._since_s
         # As `Chunk.started`, without a call for each: there may be hundreds.
         self._seen = seen = {
-            stream: len(stream.messages) - length_hint(stream.iterator)
+            stream: len(stream.messages) - length_hint(stream.listed)
             for stream in tuple(streams)  # one step: workers end some meanwhile
         }
         self._since_s = since_s = {}

@@ -227,3 +227,31 @@ def test_a_stream_of_several_keys_grows_no_further_while_workers_have_none(bench
     bench.receive(assignment, "a2 b3 a4")
     assert len(stream) == 2
     assert set(assignment.lanes) == {b"a", b"b"}
+
+
+class Overtaken(list):  # type: ignore[type-arg]
+    """Messages whose worker runs to the end in the middle of what another thread does."""
+
+    stream: Chunk
+
+    def append(self, message: object) -> None:
+        """Let the worker go on before whoever appends does."""
+        super().append(message)
+        start(self.stream)
+
+
+def test_a_record_that_its_worker_ran_at_once_is_not_given_to_another(bench: LaneBench) -> None:
+    """Between its append and the look whether the worker has seen the end, the worker may have run it."""
+    assignment = bench.assign()
+    bench.receive(assignment, "a0 b1")
+    stream = begin(bench, 1)
+    messages = Overtaken(stream.messages)
+    messages.stream = stream
+    stream.messages = messages
+    stream.line_up()
+    bench.receive(assignment, "a2")
+    assert [message.offset() for message in stream.messages] == [0, 1, 2]
+    assert not assignment.lanes
+    hand_in(bench, stream)
+    assert bench.is_empty()
+    assert assignment.watermark() == 3

@@ -142,6 +142,26 @@ def _a_stream_has_no_end() -> bool:
     return len(stream) > RECORDS_MAX
 
 
+class _Overtaken(list):  # type: ignore[type-arg]
+    """Messages whose worker runs to the end as soon as one is appended."""
+
+    stream: Chunk
+
+    def append(self, message: object) -> None:
+        super().append(message)
+        assert self.stream.iterator is not None
+        list(self.stream.iterator)
+
+
+def _what_its_worker_ran_is_given_to_another() -> bool:
+    bench, assignment, stream = _running_stream()
+    stream.messages = messages = _Overtaken(stream.messages)
+    messages.stream = stream
+    stream.line_up()
+    bench.receive(assignment, "a2")
+    return len(stream) != 2
+
+
 MUTANTS = [
     Mutant(
         "two streams have a key",
@@ -342,7 +362,7 @@ MUTANTS = [
     Mutant(
         "a record goes to a stream whose worker has seen the end",
         Chunk.add,
-        "is_at_end(iterator)",
+        "is_at_end(listed)",
         "False",
         a_stream_seed_is_red,
     ),
@@ -366,5 +386,12 @@ MUTANTS = [
         "len(owner) >= grown_max or ",
         "",
         _a_stream_has_no_end,
+    ),
+    Mutant(
+        "a record that its worker ran at once is given to another",
+        Chunk.add,
+        " and taken_of(counted) <= place",
+        "",
+        _what_its_worker_ran_is_given_to_another,
     ),
 ]
