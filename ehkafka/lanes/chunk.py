@@ -237,6 +237,13 @@ def has_exact_iterators() -> bool:
     """Tell whether chunks work on this interpreter: exact iterators, emptied in one step under a lock."""
     if sys.implementation.name != "cpython" or not getattr(sys, "_is_gil_enabled", lambda: True)():
         return False
+    try:
+        return _is_exact()
+    except TypeError:  # what does not pickle here does not tell either: lanes, then, and no chunks
+        return False
+
+
+def _is_exact() -> bool:
     items = [1, 2, 3]
     iterator = iter(items)
     seen: list[Any] = [left_in(iterator), next(iterator), left_in(iterator)]

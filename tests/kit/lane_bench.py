@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Container, Hashable, Sequence
 
     from ehkafka.lanes.assignment import Assignment
+    from ehkafka.lanes.chunk import Chunk
     from ehkafka.lanes.decision import Decision
     from ehkafka.lanes.lane import Lane
     from ehkafka.lanes.order import NullKey, Scope
@@ -140,3 +141,21 @@ def _read(partition: TopicPartition, text: str, options: dict[str, Any]) -> Watc
 def _written(message: Any) -> str:
     key = message.key()
     return f"{'-' if key is None else key.decode()}{message.offset()}"
+
+
+class _Overtaken(list):  # type: ignore[type-arg]
+    """A stream's messages whose worker runs to the end in the middle of an append."""
+
+    stream: Chunk
+
+    def append(self, message: object) -> None:
+        super().append(message)
+        assert self.stream.iterator is not None
+        list(self.stream.iterator)
+
+
+def overtake(stream: Chunk) -> None:
+    """Let a stream's worker be quicker than whoever appends a record: it runs that one, too."""
+    stream.messages = messages = _Overtaken(stream.messages)
+    messages.stream = stream
+    stream.line_up()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+import threading
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -80,6 +82,9 @@ def test_this_interpreter_tells_exactly_how_far_a_list_iterator_is() -> None:
 def test_an_interpreter_that_cannot_tell_gets_no_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Elsewhere plain lanes."""
     monkeypatch.setattr("ehkafka.lanes.chunk.sys._is_gil_enabled", lambda: False, raising=False)
+    assert not has_exact_iterators()
+    monkeypatch.undo()
+    monkeypatch.setattr("ehkafka.lanes.chunk.taken_of", lambda _counted: pickle.dumps(threading.Lock()))
     assert not has_exact_iterators()
 
 

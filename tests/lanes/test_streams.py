@@ -9,7 +9,7 @@ import pytest
 
 from ehkafka.lanes.chunk import Chunk, is_at_end
 from ehkafka.lanes.streams import READY_SHARE, READY_SHARE_MIN, RECORDS_MAX, Streams
-from tests.kit.lane_bench import LaneBench
+from tests.kit.lane_bench import LaneBench, overtake
 
 if TYPE_CHECKING:
     from ehkafka.lanes.lane import Lane
@@ -229,26 +229,12 @@ def test_a_stream_of_several_keys_grows_no_further_while_workers_have_none(bench
     assert set(assignment.lanes) == {b"a", b"b"}
 
 
-class Overtaken(list):  # type: ignore[type-arg]
-    """Messages whose worker runs to the end in the middle of what another thread does."""
-
-    stream: Chunk
-
-    def append(self, message: object) -> None:
-        """Let the worker go on before whoever appends does."""
-        super().append(message)
-        start(self.stream)
-
-
 def test_a_record_that_its_worker_ran_at_once_is_not_given_to_another(bench: LaneBench) -> None:
     """Between its append and the look whether the worker has seen the end, the worker may have run it."""
     assignment = bench.assign()
     bench.receive(assignment, "a0 b1")
     stream = begin(bench, 1)
-    messages = Overtaken(stream.messages)
-    messages.stream = stream
-    stream.messages = messages
-    stream.line_up()
+    overtake(stream)
     bench.receive(assignment, "a2")
     assert [message.offset() for message in stream.messages] == [0, 1, 2]
     assert not assignment.lanes

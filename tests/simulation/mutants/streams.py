@@ -8,7 +8,7 @@ from ehkafka.lanes.decision import HoldHead
 from ehkafka.lanes.dispatcher import Dispatcher
 from ehkafka.lanes.express import Express
 from ehkafka.lanes.streams import RECORDS_MAX, Streams
-from tests.kit.lane_bench import LaneBench
+from tests.kit.lane_bench import LaneBench, overtake
 from tests.simulation.mutants.mutant import Mutant, a_saving_seed_with_streams_is_red, a_stream_seed_is_red
 
 
@@ -142,22 +142,9 @@ def _a_stream_has_no_end() -> bool:
     return len(stream) > RECORDS_MAX
 
 
-class _Overtaken(list):  # type: ignore[type-arg]
-    """Messages whose worker runs to the end as soon as one is appended."""
-
-    stream: Chunk
-
-    def append(self, message: object) -> None:
-        super().append(message)
-        assert self.stream.iterator is not None
-        list(self.stream.iterator)
-
-
 def _what_its_worker_ran_is_given_to_another() -> bool:
     bench, assignment, stream = _running_stream()
-    stream.messages = messages = _Overtaken(stream.messages)
-    messages.stream = stream
-    stream.line_up()
+    overtake(stream)
     bench.receive(assignment, "a2")
     return len(stream) != 2
 
