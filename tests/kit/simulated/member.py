@@ -43,6 +43,10 @@ if TYPE_CHECKING:
 
 Refusals = dict["TopicPartition", CommitRefusal]
 
+# Once so many polls in a row found nothing new, the next ones come this far apart.
+IDLE_POLLS = 3
+IDLE_POLL_S = 0.05
+
 
 class SimulatedMember:
     """One process. `world` is the simulation it lives in."""
@@ -70,6 +74,9 @@ class SimulatedMember:
         self.gone = False
         self.leaving = False
         self._away: list[Callable[[], None]] | None = None
+        # What the last poll found, and how many before it found the same.
+        self._seen_at_poll: tuple[int, ...] = ()
+        self._idle_polls = 0
         # Commits that the checker waits for, by what it tells them apart by.
         self._unanswered: dict[tuple[TopicPartition, int], Position] = {}
         # By key, with lanes as wide as the handler: what runs.
@@ -290,7 +297,16 @@ class SimulatedMember:
             self._commit()
         self._watch()
         if not self.gone:
-            self.world.clock.call_after(self.world.poll_s(), self._poll)
+            self.world.clock.call_after(self._until_next_poll_s(), self._poll)
+
+    def _until_next_poll_s(self) -> float:
+        # A client waits in `consume` while nothing comes; polls in which nothing happens prove nothing.
+        dispatcher = self.dispatcher
+        now = (dispatcher.finished_records, dispatcher.backlog_records, dispatcher.parked_records, len(self.owned))
+        self._idle_polls = self._idle_polls + 1 if now == self._seen_at_poll else 0
+        self._seen_at_poll = now
+        wait_s = self.world.poll_s()
+        return wait_s if self._idle_polls < IDLE_POLLS else max(wait_s, IDLE_POLL_S)
 
     def _watch(self) -> None:
         self.give_back()
