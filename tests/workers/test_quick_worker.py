@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from typing import Any
 
 import pytest
@@ -97,14 +97,18 @@ def test_all_but_one_blocked_still_leaves_one_to_work(bench: Bench) -> None:
     bench.watch_until(153)
 
 
-def test_quick_handlers_are_run_by_few_workers(bench: Bench) -> None:
-    """While nothing blocks, the quick worker does nearly all: the others would only fight for the GIL."""
+def test_quick_handlers_are_run_by_few_workers() -> None:
+    """While nothing blocks, few of many workers do nearly all: the others would only fight for the GIL."""
+    bench = Bench(32)
+    bench.exchange.note_cost(1e-6)
     for number in range(50):
         bench.receive(*(b"k%d-%d" % (number, n) for n in range(100)))
         bench.watch_until(100 * (number + 1))
-    by_worker = [name for _, name in bench.done]
-    most = max(by_worker.count(name) for name in set(by_worker))
-    assert most >= len(by_worker) // 3
+    by_worker = Counter(name for _, name in bench.done)
+    # One is enough; who is off the CPU for a moment is replaced, so on a busy machine a few more have a turn.
+    # Where all may take work, nine have had about as much each.
+    assert sum(records for _, records in by_worker.most_common(3)) > len(bench.done) // 2
+    bench.close()
 
 
 def test_single_records_are_never_left_lying(bench: Bench) -> None:
