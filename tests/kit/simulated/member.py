@@ -301,13 +301,8 @@ class SimulatedMember:
 
     def _until_next_poll_s(self) -> float:
         # A client waits in `consume` while nothing comes; polls in which nothing happens prove nothing.
-        dispatcher = self.dispatcher
-        now = (
-            dispatcher.finished_records,
-            dispatcher.backlog_records,
-            dispatcher.parked_records,
-            len(self.owned),
-        )
+        counts = self.dispatcher
+        now = (counts.finished_records, counts.backlog_records, counts.parked_records, len(self.owned))
         self._idle_polls = self._idle_polls + 1 if now == self._seen_at_poll else 0
         self._seen_at_poll = now
         wait_s = self.world.poll_s()
