@@ -74,9 +74,6 @@ class SimulatedMember:
         self.gone = False
         self.leaving = False
         self._away: list[Callable[[], None]] | None = None
-        # What the last poll found, and how many before it found the same.
-        self._seen_at_poll: tuple[int, ...] = ()
-        self._idle_polls = 0
         # Commits that the checker waits for, by what it tells them apart by.
         self._unanswered: dict[tuple[TopicPartition, int], Position] = {}
         # By key, with lanes as wide as the handler: what runs.
@@ -262,6 +259,10 @@ class SimulatedMember:
                 ready -= 1
 
     # The poll loop.
+
+    # What the last poll found, and how many before it found the same.
+    _seen_at_poll: tuple[int, ...] = ()
+    _idle_polls = 0
 
     def is_away(self, step: Callable[[], None]) -> bool:
         """Tell whether the process is dead or stopped; a stopped one takes the step when it is back."""
