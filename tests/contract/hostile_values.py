@@ -113,7 +113,9 @@ def drop_in(config: Any, **named: Any) -> None:
 @functools.cache
 def open_drop_in() -> ehkafka.Consumer:
     """Return a consumer that works; one for all calls, closed by the end of the process."""
-    return ehkafka.Consumer({"bootstrap.servers": ADDRESS, "group.id": "g", "log_level": 0})
+    # A commit waits so long for a coordinator, and librdkafka's pause() for the commit.
+    soon = {"session.timeout.ms": 1000, "heartbeat.interval.ms": 300}
+    return ehkafka.Consumer({"bootstrap.servers": ADDRESS, "group.id": "g", "log_level": 0, **soon})
 
 
 def on_drop_in(call: Callable[[ehkafka.Consumer], object]) -> None:

@@ -31,7 +31,7 @@ def workers_of(app: ehkafka.App) -> int:
     return handler.workers
 
 
-def feed(lab: Any, records: int = 6_000) -> None:
+def feed(lab: Any, records: int = 20_000) -> None:
     """Produce as many records of as many keys."""
     lab.produce(" ".join(f"key{number}" for number in range(records)))
 

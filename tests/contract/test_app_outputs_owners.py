@@ -154,6 +154,7 @@ run()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("source", "records"), [(KILLED, 20_000), (KILLED_WITH_CHILDREN, 3_000)])
 def test_kill_9_under_load_loses_no_output_and_keeps_their_order(
     out: Any, program: Any, wait_for: Any, source: str, records: int
@@ -175,6 +176,7 @@ def test_kill_9_under_load_loses_no_output_and_keeps_their_order(
     assert problems(inputs, all_outputs(out)) == []
 
 
+@pytest.mark.slow
 def test_kills_of_children_under_load_lose_no_output_and_keep_their_order(
     out: Any, events: Any, wait_for: Any
 ) -> None:

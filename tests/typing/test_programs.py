@@ -33,6 +33,7 @@ NOT_INSTALLED = re.compile(r'Import "azure\.(?:keyvault|monitor)\.')
 MARKED = re.compile(r"#.*\berror$")
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)  # a few seconds each, on a machine that has nothing else to do
 @pytest.mark.parametrize("checker", ["mypy", "pyright"])
 def test_each_marked_line_is_an_error_and_no_other(checker: str, tmp_path: Path) -> None:
