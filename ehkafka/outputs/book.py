@@ -8,22 +8,33 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from itertools import chain
-from operator import attrgetter
-from typing import TYPE_CHECKING, Final
+from itertools import chain, compress, groupby
+from operator import attrgetter, itemgetter
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
+from ehkafka.outputs.bundle import Apart, Bundle
 from ehkafka.outputs.claim import SingleOutput
 from ehkafka.outputs.ledger import OffsetLedger
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Set as AbstractSet
 
     from ehkafka.lanes.assignment import Assignment
     from ehkafka.outputs.claim import Claim, Output
+    from ehkafka.outputs.outlet import Outlet
+
+    # Of the one small output of a call, with a key: outlet, epoch, message, key, value and headers. Of any
+    # other: None and the output.
+    Plain: TypeAlias = tuple[Outlet, Assignment, Any, bytes, bytes, Any]
+    Entry: TypeAlias = Plain | tuple[None, Output]
 
 # What is on its way beside the backlog. Then workers wait for room, and so does the intake behind them.
 OUTPUTS_MAX: Final = 50_000
 OUTPUT_BYTES_MAX: Final = 64 * 1_048_576
+# So many plain outputs may wait for the sender to look: their bytes count only then.
+ADDED_MAX: Final = 4_096
+PLAIN_BYTES_MAX: Final = 16 * 1024
 # Between two looks of a waiting worker whether its epoch has ended.
 ROOM_CHECK_S: Final = 50e-3
 
@@ -42,21 +53,25 @@ class OutputBook:
         self._bytes_max = bytes_max
         self._lock = threading.Lock()
         self._room = threading.Condition(self._lock)
-        # All under the lock. Those that workers have added since somebody last looked, in the order of their
-        # making; they are sorted in by `_sort_in`, many at a time.
-        self._added: deque[Output] = deque()
-        # All others: those of one record alone by its assignment, the rest beside them with what the ledger
-        # has of their records. Serial numbers say in which order they were made.
+        # What workers have added since somebody last looked, in the order of its making: `append` is atomic,
+        # and of a key only one worker appends at a time. Taken out by `_sort_in`, under the lock.
+        self.added: deque[Entry] = deque()
+        # All under the lock. Those of one record alone by its assignment, in bundles and by themselves; the
+        # rest beside them with what the ledger has of their records. Serial numbers say in which order they
+        # were made.
+        self._bundles: dict[Assignment, dict[Bundle, None]] = {}
         self._singles: dict[Assignment, dict[SingleOutput, None]] = {}
         self._outputs: dict[Output, None] = {}
         self._ledger = OffsetLedger()
         self._serial = 0
         # Of these, what the sender has not taken yet.
-        self._new: list[Output] = []
-        # Of all. Read without the lock, too.
+        self._new: list[Output | Bundle] = []
+        # Of all that was taken out of `_added`; bytes also of what is not plain there. Read without the lock.
         self._count = 0
         self._bytes = 0
         self.is_closed = False
+        # Nothing may be added without the lock: there is no room, or it is closed. Written under the lock.
+        self.is_full = False
         # Called after something was added while the sender sleeps. Set once, by the sender.
         self.wake: Callable[[], object] = lambda: None
         # The sender's: set before it looks whether anything is new and then sleeps; whoever adds looks at it
@@ -65,7 +80,7 @@ class OutputBook:
 
     def has_room(self) -> bool:
         """Tell whether a worker may add without waiting."""
-        return self._count < self._outputs_max and self._bytes < self._bytes_max
+        return self.count() < self._outputs_max and self._bytes < self._bytes_max
 
     def add(self, claim: Claim, outputs: Sequence[Output], *, waits: bool = True) -> None:
         """Take outputs, together and in this order; from here on their inputs wait. On their worker.
@@ -75,73 +90,117 @@ class OutputBook:
         """
         with self._lock:
             if waits and not self.has_room():
-                self._wait_for_room(claim)
+                self._wait_for_room(lambda: claim.has_ended)
             # Under the lock, and `ended` is set before `end` takes it: an output is either refused here or
             # dropped there.
             if self.is_closed or claim.has_ended:
-                raise self._not_sent(claim)
+                raise self._not_sent(claim.where)
             if claim.unsettled == 0:
                 self._ledger.claim(claim.inputs)
             claim.unsettled += len(outputs)
             claim.posted += len(outputs)
-            self._added.extend(outputs)
-            self._count += len(outputs)
             self._bytes += sum([output.size for output in outputs])
+            self.added.extend([(None, output) for output in outputs])
+        if self.sleeps:
+            self.wake()
+
+    def add_plain(self, plain: Plain) -> None:
+        """Take the one output of a call; from here on its record waits. On its worker.
+
+        Waits for room. Raises `NotSentError` as `add` does. `Outlet` has the short way in itself. It takes no
+        lock: if its epoch ends at that moment, the output is dropped.
+        """
+        _, assignment, message, *_ = plain
+        if self.is_full or assignment.ended or len(self.added) >= ADDED_MAX:
+            with self._lock:
+                self._sort_in()
+                self._wait_for_room(lambda: assignment.ended)
+                if self.is_closed or assignment.ended:
+                    raise self._not_sent(f"{assignment.partition}@{message.offset()}")
+        self.added.append(plain)
         if self.sleeps:
             self.wake()
 
     def add_single(self, output: SingleOutput) -> None:
-        """Take the one output of a call; from here on its record waits. On its worker.
-
-        Waits for room. Raises `NotSentError` as `add` does.
-        """
+        """Do the same for an output that is not plain."""
         with self._lock:
-            if self._count >= self._outputs_max or self._bytes >= self._bytes_max:
-                self._wait_for_room(output)
+            if not self.has_room():
+                self._wait_for_room(lambda: output.has_ended)
             # See `add`.
             if self.is_closed or output.assignment.ended:
-                raise self._not_sent(output)
-            self._added.append(output)
-            self._count += 1
+                raise self._not_sent(output.where)
             self._bytes += output.size
+            self.added.append((None, output))
         if self.sleeps:
             self.wake()
 
-    def _not_sent(self, of: Claim | SingleOutput) -> NotSentError:
+    def _not_sent(self, where: str) -> NotSentError:
         why = "the app stops" if self.is_closed else "its partition was taken away"
-        return NotSentError(f"{of.where}: its outputs are not sent: {why}")
+        return NotSentError(f"{where}: its outputs are not sent: {why}")
 
-    def _wait_for_room(self, of: Claim | SingleOutput) -> None:
+    def _wait_for_room(self, has_ended: Callable[[], bool]) -> None:
         """Wait, with the lock let go meanwhile."""
-        while not (self.has_room() or self.is_closed or of.has_ended):
+        while not (self.has_room() or self.is_closed or has_ended()):
             self._room.wait(ROOM_CHECK_S)
 
     def _sort_in(self) -> None:
         """Put what was added where it is known by its records. Caller has the lock."""
-        if not self._added:
+        added = self.added
+        count = len(added)
+        if not count:
             return
-        serial, assignment = self._serial, None
-        its: dict[SingleOutput, None] = {}
-        for output in self._added:
-            serial += 1
-            output.serial = serial
-            if type(output) is SingleOutput:
-                # Those of a chunk come one after another.
-                if output.assignment is not assignment:
-                    assignment = output.assignment
-                    its = self._singles.setdefault(assignment, {})
-                its[output] = None
+        # First: whoever reads the sum of both without the lock must never find too few.
+        self._count += count
+        taken = [added.popleft() for _ in range(count)]
+        for outlet, entries in groupby(taken, itemgetter(0)):
+            if outlet is None:
+                for entry in entries:
+                    self._sort_in_output(cast("Output", entry[1]))
             else:
-                self._outputs[output] = None
-        self._serial = serial
-        self._new += self._added
-        self._added.clear()
+                self._sort_in_bundle(outlet, list(entries))
+        self._note_room()
+
+    def _note_room(self) -> None:
+        self.is_full = self.is_closed or not self.has_room()
+
+    def _sort_in_output(self, output: Output) -> None:
+        self._serial += 1
+        output.serial = self._serial
+        if type(output) is SingleOutput:
+            self._singles.setdefault(output.assignment, {})[output] = None
+        else:
+            self._outputs[output] = None
+        self._new.append(output)
+
+    def _sort_in_bundle(self, outlet: Outlet, entries: list[Entry]) -> None:
+        first = self._serial + 1
+        self._serial += len(entries)
+        _, *columns = zip(*entries, strict=True)
+        bundle = Bundle(outlet, columns, range(first, self._serial + 1))
+        self._bytes += bundle.size
+        self._register(bundle)
+        self._new.append(bundle)
+
+    def _register(self, bundle: Bundle) -> None:
+        for assignment in set(bundle.assignments):
+            self._bundles.setdefault(assignment, {})[bundle] = None
+
+    def _unregister(self, bundle: Bundle) -> bool:
+        """Forget a bundle; tell whether it was known."""
+        was_known = False
+        for assignment in set(bundle.assignments):
+            bundles = self._bundles.get(assignment, {})
+            if bundles.pop(bundle, bundle) is None:
+                was_known = True
+                if not bundles:
+                    del self._bundles[assignment]
+        return was_known
 
     def has_new(self) -> bool:
         """Tell whether anything was added since it was taken. Any thread."""
-        return bool(self._added or self._new)
+        return bool(self.added or self._new)
 
-    def take_new(self) -> list[Output]:
+    def take_new(self) -> list[Output | Bundle]:
         """Return what was added since. Sender only."""
         with self._lock:
             self._sort_in()
@@ -149,28 +208,77 @@ class OutputBook:
         return new
 
     def take_all(self) -> list[Output]:
-        """Return everything in its order, what is new as well. Sender only."""
+        """Return everything in its order, what is new as well; no bundle is left. Sender only."""
         with self._lock:
             self._sort_in()
             self._new = []
+            for bundle in set(chain.from_iterable(self._bundles.values())):
+                self._take_apart(bundle)
             return sorted([*self._outputs, *chain.from_iterable(self._singles.values())], key=_serial_of)
 
-    def settle(self, outputs: Iterable[Output], *, acknowledged: bool = True) -> None:
+    def take_apart(self, bundle: Bundle) -> Apart:
+        """Make single outputs of a bundle that is not settled, and let go of what is safe. Sender only."""
+        with self._lock:
+            return self._take_apart(bundle)
+
+    def _take_apart(self, bundle: Bundle) -> Apart:
+        self._unregister(bundle)
+        safe, sent, rest = bundle.apart()
+        self._let_go(safe)
+        self._register_singles(chain(sent, rest))
+        self._room.notify_all()
+        return Apart(bundle, sent, rest)
+
+    def split(self, bundle: Bundle, keys: AbstractSet[object]) -> list[Output | Bundle]:
+        """Make single outputs of a bundle's outputs with these keys; return them and what is left of it.
+
+        Sender only, before anything of it is sent. No key is in both.
+        """
+        with self._lock:
+            self._unregister(bundle)
+            picked = [key in keys for key in bundle.keys]
+            singles = list(compress(bundle.apart()[2], picked))
+            self._register_singles(singles)
+            others = [not one for one in picked]
+            if not any(others):
+                return list(singles)
+            *columns, serials = (tuple(compress(one, others)) for one in (*bundle.columns, bundle.serials))
+            left = Bundle(bundle.outlet, columns, serials)
+            self._register(left)
+            return [*singles, left]
+
+    def _register_singles(self, outputs: Iterable[SingleOutput]) -> None:
+        for output in outputs:
+            # Set before `end` takes the lock: whatever is registered here is dropped there.
+            if output.assignment.ended:
+                output.is_dropped = True
+                self._let_go([output])
+            else:
+                self._singles.setdefault(output.assignment, {})[output] = None
+
+    def _let_go(self, outputs: Sequence[Output] | Bundle) -> None:
+        self._count -= len(outputs)
+        self._bytes -= outputs.size if isinstance(outputs, Bundle) else sum([one.size for one in outputs])
+        self._note_room()
+
+    def settle(self, outputs: Iterable[Output | Bundle], *, acknowledged: bool = True) -> None:
         """Let go of outputs: safe, or given up by a decision. The sender, or whoever ends their epoch."""
         waiters: list[Callable[[], object]] = []
         with self._room:
             self._sort_in()
             for output in outputs:
+                if isinstance(output, Bundle):
+                    if self._unregister(output):
+                        self._let_go(output)
+                    continue
                 if type(output) is SingleOutput:
                     its = self._singles.get(output.assignment)
                     if its is not None and its.pop(output, output) is None:
-                        self._count -= 1
-                        self._bytes -= output.size
+                        self._let_go([output])
                     continue
                 if self._outputs.pop(output, output) is output:
                     continue  # its epoch has ended
-                self._count -= 1
-                self._bytes -= output.size
+                self._let_go([output])
                 claim = output.claim
                 claim.acknowledged += acknowledged
                 claim.unsettled -= 1
@@ -196,14 +304,28 @@ class OutputBook:
             self._sort_in()
             waiting = self._ledger.waiting(assignment)
             singles = list(self._singles.get(assignment, ()))
+            bundles = list(self._bundles.get(assignment, ()))
         # Outside of the lock: there may be thousands, and workers would wait.
-        return waiting | {single.message.offset() for single in singles} if singles else waiting
+        return waiting.union(
+            [single.message.offset() for single in singles], *[one.offsets(assignment) for one in bundles]
+        )
+
+    def lowest_waiting(self, assignment: Assignment) -> int | None:
+        """Return the lowest of the same, None where there is none. Any thread."""
+        with self._lock:
+            self._sort_in()
+            claimed = self._ledger.waiting(assignment)
+            singles = list(self._singles.get(assignment, ()))
+            bundles = list(self._bundles.get(assignment, ()))
+        lowest = [min(found) for found in (claimed, [one.message.offset() for one in singles]) if found]
+        return min([*lowest, *[bundle.lowest(assignment) for bundle in bundles]], default=None)
 
     def has_waiting(self, assignment: Assignment) -> bool:
         """Tell whether there are any. Any thread."""
         with self._lock:
             self._sort_in()
-            return self._ledger.has(assignment) or bool(self._singles.get(assignment))
+            by_epoch = self._bundles, self._singles
+            return self._ledger.has(assignment) or any(bool(one.get(assignment)) for one in by_epoch)
 
     def key_of(self, assignment: Assignment, offset: int) -> bytes | None:
         """Return the key of a record that waits. Any thread; looks at each output until it is found."""
@@ -211,9 +333,12 @@ class OutputBook:
         key: bytes | None
         with self._lock:
             self._sort_in()
-            for single in self._singles.get(assignment, ()):
-                if single.message.offset() == offset:
-                    key = single.message.key()
+            messages = [single.message for single in self._singles.get(assignment, ())]
+            for bundle in self._bundles.get(assignment, ()):
+                messages += bundle.messages_of(assignment)
+            for message in messages:
+                if message.offset() == offset:
+                    key = message.key()
                     return key
             for output in self._outputs:
                 if place in (claim := output.claim).inputs:
@@ -224,13 +349,13 @@ class OutputBook:
 
     def count(self) -> int:
         """Return how many outputs are not acknowledged. Any thread."""
-        return self._count
+        return self._count + len(self.added)
 
     def end(self, assignments: Iterable[Assignment]) -> bool:
-        """Drop what is left of epochs that have ended; True: some may be with a producer.
+        """Drop what is left of epochs that have ended; True: a producer, or a bundle, may have some.
 
-        `ended` of each is set before. An output of records of several partitions stays while one of them is
-        ours, unless it is of one of the others alone.
+        `ended` of each is set before. What is in bundles is dropped by the sender. An output of records of
+        several partitions stays while one of them is ours, unless it is of one of the others alone.
         """
         with self._room:
             self._sort_in()
@@ -241,17 +366,17 @@ class OutputBook:
             for assignment in assignments:
                 self._ledger.end(assignment)
             for assignment in [one for one in self._singles if one.ended]:
-                for output in self._singles.pop(assignment):
-                    self._count -= 1
-                    self._bytes -= output.size
-                    dropped.append(output)
+                singles = list(self._singles.pop(assignment))
+                self._let_go(singles)
+                dropped += singles
             for output in dropped:
                 output.is_dropped = True
+            has_bundles = any(bundles for one, bundles in self._bundles.items() if one.ended)
         self.settle(dropped, acknowledged=False)
-        return bool(dropped)
+        return bool(dropped) or has_bundles
 
     def close(self) -> None:
         """Take nothing any more; who waits for room is let go."""
         with self._room:
-            self.is_closed = True
+            self.is_closed = self.is_full = True
             self._room.notify_all()

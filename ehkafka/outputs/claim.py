@@ -170,6 +170,10 @@ class Output:
             return self.topic, self.partition
         return None if self.key is None else (self.topic, self.key)
 
+    def groups(self) -> tuple[tuple[object, int], ...]:
+        """Return its group and its serial number: a bundle has several."""
+        return ((self.group, self.serial),)
+
     @property
     def place(self) -> tuple[Assignment, int]:
         """The assignment and the offset of its record; of the first one, where it is of several."""
@@ -187,9 +191,10 @@ class Output:
         """
         answered = self.answered
         assert answered is not None
-        if error is None and not answered.others and message.offset() is not None:
+        if error is None and answered.is_plain and message.offset() is not None:
             answered.safe.append(self)
         else:
+            answered.is_plain = False
             answered.others.append((self, error, message.offset()))
 
 

@@ -16,8 +16,9 @@ import time
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
+    from ehkafka.outputs.bundle import Bundle
     from ehkafka.outputs.claim import Output
 
 # Keys known to be answered for. Past that all are forgotten, and each waits for one answer more.
@@ -39,7 +40,7 @@ class FirstAnswers:
         self._count = 0
         self._answered_before: dict[str, set[object]] = {}
         # What was on its way at the last look.
-        self._sent_before: frozenset[Output] = frozenset()
+        self._sent_before: frozenset[Output | Bundle] = frozenset()
         # The first output of a key, which is under way, and what waits behind it.
         self._first: dict[object, Output] = {}
         self._waiting: dict[object, list[Output]] = {}
@@ -57,6 +58,10 @@ class FirstAnswers:
         self._waiting.setdefault(group, []).append(output)
         return True
 
+    def unknown(self, topic: str, keys: Iterable[bytes]) -> set[bytes]:
+        """Return which of these keys the producer has had no answer for: their outputs must ask `holds`."""
+        return set(keys).difference(self._answered.get(topic, ()), self._answered_before.get(topic, ()))
+
     def not_taken(self, output: Output) -> None:
         """Note that an output never went: there will be no answer, and the next one is the first."""
         if self._first.get(output.group) is output:
@@ -66,7 +71,7 @@ class FirstAnswers:
         """Tell whether outputs of a key wait."""
         return group in self._waiting
 
-    def acknowledged(self, outputs: Sequence[Output]) -> list[Output]:
+    def acknowledged(self, outputs: Sequence[Output | Bundle]) -> list[Output]:
         """Note answers; return what waited for them, each key's in its order."""
         released: list[Output] = []
         if not self._first:
@@ -85,7 +90,7 @@ class FirstAnswers:
             released += self._waiting.pop(group, ())
         return released
 
-    def forget_old(self, in_flight: Collection[Output]) -> bool:
+    def forget_old(self, in_flight: Collection[Output | Bundle]) -> bool:
         """Let old answers count no more; True: outputs are on their way that were sent on the word of such.
 
         They may meet a broker that has forgotten their producer, so that another one is needed.

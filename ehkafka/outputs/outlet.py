@@ -11,6 +11,7 @@ import threading
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
+from ehkafka.outputs.book import ADDED_MAX, PLAIN_BYTES_MAX
 from ehkafka.outputs.claim import Claim, Output, SingleOutput
 from ehkafka.outputs.encoding import FRAME_BYTES
 from ehkafka.outputs.in_vain import InVain
@@ -53,7 +54,8 @@ class Outlet:
     ) -> None:
         self.book = book
         self.maker = OutputMaker(handler, topics, bytes_max)
-        self._topic = str.__str__(topics[0])
+        # Where what is returned as a plain value goes.
+        self.topic = str.__str__(topics[0])
         self.before_next = before_next
         self._is_async = is_async
         self._report = report
@@ -63,7 +65,8 @@ class Outlet:
         self._shared = kinds.shared & frozenset(topics) if kinds else frozenset()
         self._noted: set[tuple[str, str]] = set()
         # Up to here a value and its key need no second look; -1: each is to be noted.
-        self._own_bytes_max = -1 if self._shared else bytes_max - FRAME_BYTES
+        self._own_bytes_max = -1 if self._shared else min(bytes_max - FRAME_BYTES, PLAIN_BYTES_MAX)
+        self.post_plain = self._short_way()
         # By the message's `id`, which the claim keeps from being another's. A call's worker adds and takes
         # out.
         self.open_calls: dict[int, Claim] = {}
@@ -97,18 +100,36 @@ class Outlet:
             self.open_calls[id(message)] = claim
         return claim
 
-    def post_plain(self, assignment: Assignment, message: Message, value: object) -> None:
-        """Send the one value of a call that has sent nothing else. May wait for room."""
-        key = message.key()
-        # In short what `plain` does, which has the rest: other types, no key, a shared topic, too many bytes.
-        if type(value) is bytes and key is not None and len(value) + len(key) <= self._own_bytes_max:
-            size = len(value) + len(key)
-            output = SingleOutput(self, assignment, message, self._topic, value, key, None, size)
+    def _short_way(self) -> Callable[[Assignment, Message, object], None]:
+        """Return what sends the one value of a call that has sent nothing else. May wait for room."""
+        book, added, bytes_max, other_way = self.book, self.book.added, self._own_bytes_max, self._post_other
+
+        def post_plain(assignment: Assignment, message: Message, value: object) -> None:
+            # In short what `plain` and `add_plain` do, which have the rest: other types, no key, a shared
+            # topic, too many bytes, no room, the end of an epoch.
+            key = message.key()
+            if (
+                type(value) is bytes
+                and key
+                and len(value) + len(key) <= bytes_max
+                and not (book.is_full or assignment.ended)
+                and len(added) < ADDED_MAX
+            ):
+                added.append((self, assignment, message, key, value, None))
+                if book.sleeps:
+                    book.wake()
+            else:
+                other_way(assignment, message, value)
+
+        return post_plain
+
+    def _post_other(self, assignment: Assignment, message: Message, given: object) -> None:
+        note = self._note_kind if self._shared else None
+        topic, value, key, headers, _, size = self.maker.plain(message, given, note)
+        if key and value is not None and size <= PLAIN_BYTES_MAX:
+            self.book.add_plain((self, assignment, message, key, value, headers))
         else:
-            note = self._note_kind if self._shared else None
-            topic, text, key, headers, _, size = self.maker.plain(message, value, note)
-            output = SingleOutput(self, assignment, message, topic, text, key, headers, size)
-        self.book.add_single(output)
+            self.book.add_single(SingleOutput(self, assignment, message, topic, value, key, headers, size))
 
     def post_result(self, message: Message, result: object) -> None:
         """Send what a call for a record, or a batch, has returned. May wait for room."""

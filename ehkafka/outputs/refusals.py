@@ -54,6 +54,11 @@ class Refusals:
             refusal.waiting.append(output)
         return True
 
+    def keys(self, topic: str) -> set[object]:
+        """Return the keys of a topic whose later outputs must wait."""
+        blocked = (refusal.head for refusal in self._blocked.values())
+        return {head.key for head in blocked if head.topic == topic and head.group is not None}
+
     def add(self, output: Output, error: str, due_s: float) -> None:
         """Note a refused output; behind an earlier one of its group that is refused, it waits."""
         if self.blocks(output):

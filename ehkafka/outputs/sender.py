@@ -10,38 +10,31 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from confluent_kafka import KafkaError, KafkaException
 
 from ehkafka.endpoint.client import describe_error
 from ehkafka.errors import EhkafkaError, describe
-from ehkafka.events import OutputProblem, OutputThrottled
+from ehkafka.events import OutputProblem
 from ehkafka.outputs.answered import Answered
-from ehkafka.outputs.answers import CONSEQUENCES, TAKEN_BACK, OutputRefusedError, again_s, busy_codes
+from ehkafka.outputs.answers import CONSEQUENCES, TAKEN_BACK, busy_codes
+from ehkafka.outputs.bundle import Bundle
 from ehkafka.outputs.first_answers import FirstAnswers
-from ehkafka.outputs.refusals import Refusals
+from ehkafka.outputs.refused import BUSY_POLL_S, RefusedOutputs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from ehkafka.events import Event
     from ehkafka.lanes.assignment import Assignment
     from ehkafka.outputs.book import OutputBook
+    from ehkafka.outputs.bundle import Apart
     from ehkafka.outputs.claim import Output
     from ehkafka.outputs.one_producer import OneProducer
-    from ehkafka.outputs.refusals import Refusal
+    from ehkafka.outputs.refused import Judge
 
-    # Given a refused output, why, and which attempt that was. Returns at once, and calls the last argument
-    # later, on any thread: with the seconds until the next try, or None where it is not needed any more.
-    Judge = Callable[[Output, OutputRefusedError, int, Callable[[float | None], None]], None]
-
-# While outputs are on their way: how long a new one may wait for the producer's next turn.
-BUSY_POLL_S: Final = 2e-3
 IDLE_WAIT_S: Final = 0.5
-# What a transient failure of the second producer waits for.
-AGAIN_S: Final = 0.5
 # What a producer that is given up gets for answers that are on their way.
 LAST_ANSWERS_S: Final = 2.0
 
@@ -67,10 +60,7 @@ class OutputSender:
         """
         self._book = book
         self._busy = busy
-        self._clock = clock
         self._producer = producer
-        self._make_second = make_second
-        self._judge_of = judge_of
         self._emit = emit
         self._on_death = on_death
         self._wake = threading.Event()
@@ -80,14 +70,24 @@ class OutputSender:
         # Epochs that have ended: each is set once nothing of theirs is with a producer. Appended by the poll
         # thread.
         self._purges: deque[threading.Event] = deque()
-        # The judges' answers: when to try again; None where it is over. Appended by any thread.
-        self._decided: deque[tuple[Refusal, float | None]] = deque()
         # The sender's thread only.
-        self._queue: deque[Output] = deque()
-        self._in_flight: set[Output] = set()
+        self._queue: deque[Output | Bundle] = deque()
+        self._in_flight: set[Output | Bundle] = set()
         self._answered = Answered()
-        self._refusals = Refusals()
         self._first_answers = FirstAnswers()
+        self._refused = RefusedOutputs(
+            book,
+            make_second,
+            queue=self._queue,
+            in_flight=self._in_flight,
+            first_answers=self._first_answers,
+            judge_of=judge_of,
+            emit=emit,
+            wake=self._wake.set,
+            clock=clock,
+            busy=busy,
+        )
+        self._refusals = self._refused.refusals
         # An output of the main producer was refused, which ends it: no fault of its own.
         self._has_refused = False
         # An answer did not say where its output is: librdkafka concludes from a later one that it is safe.
@@ -95,7 +95,6 @@ class OutputSender:
         self._is_in_doubt = False
         # The broker throttles by refusals: the next producer, with all of it, waits.
         self._is_throttled = False
-        self._second: OneProducer | None = None
         self._thread = threading.Thread(target=self._main, name="ehkafka-outputs", daemon=True)
         book.wake = self._wake.set
 
@@ -160,13 +159,13 @@ class OutputSender:
         finally:
             if not (self._keeps_producer and is_spotless):
                 self._producer.give_up(0.0, 0.1)
-            if self._second is not None:
-                self._second.give_up(0.0, 0.1)
+            self._refused.close()
             while self._purges:
                 self._purges.popleft().set()
 
     def _turn(self) -> None:
         producer = self._producer
+        self._queue.extend(self._book.take_new())
         if self._purges:
             self._purge()
         if producer.is_lost or self._is_throttled:
@@ -175,13 +174,12 @@ class OutputSender:
             self._renew(is_fault=False)
         if producer.client is None:
             self._open_next()
-        self._queue.extend(self._book.take_new())
         if producer.client is not None:
             self._send()
         producer.serve(BUSY_POLL_S if self._in_flight else 0.0)
         self._take_answers()
         if self._refusals:
-            self._go_on_with_refused()
+            self._refused.go_on()
         if not self._in_flight and not producer.is_lost:
             self._book.sleeps = True
             if not self._book.has_new():
@@ -190,7 +188,7 @@ class OutputSender:
             self._wake.clear()
 
     def _patience_s(self) -> float:
-        if self._purges or self._decided or self._ends_s is not None:
+        if self._purges or self._refused.has_decisions or self._ends_s is not None:
             return BUSY_POLL_S
         if self._producer.client is None:
             return min(IDLE_WAIT_S, self._producer.due_s())
@@ -198,12 +196,9 @@ class OutputSender:
 
     def _purge(self) -> None:
         done = [self._purges.popleft() for _ in range(len(self._purges))]
-        second = self._second
-        if any(refusal.is_under_way and refusal.head.is_dropped for refusal in self._refusals):
-            assert second is not None
-            second.renew(is_fault=False)
-            for refusal in self._refusals:
-                refusal.is_under_way = False
+        self._refused.purge()
+        for bundle in [one for one in self._queue if isinstance(one, Bundle) and one.is_dropped]:
+            self._take_apart(bundle)
         if any(output.is_dropped for output in self._in_flight):
             self._renew(is_fault=False)
         for one in done:
@@ -221,7 +216,8 @@ class OutputSender:
         self._refusals.forget_waiting()
         self._first_answers.forget()
         # The book is the truth: all of it again, in the order of its making.
-        self._queue = deque(self._book.take_all())
+        self._queue.clear()
+        self._queue.extend(self._book.take_all())
 
     def _open_next(self) -> None:
         try:
@@ -235,6 +231,10 @@ class OutputSender:
         note_sent = self._in_flight.add
         while queue:
             output = queue[0]
+            if isinstance(output, Bundle):
+                if not self._send_bundle(output):
+                    return
+                continue
             if output.is_suspect and not output.is_dropped:
                 refusals.add(output, _SUSPECT, 0.0)
             elif not (output.is_dropped or (refusals and refusals.blocks(output)) or holds(output)):
@@ -263,6 +263,48 @@ class OutputSender:
                     note_sent(output)
             queue.popleft()
 
+    def _send_bundle(self, bundle: Bundle) -> bool:
+        """Send the first in the queue, or put what it is made of in its place; False: there is no room."""
+        topic = bundle.topic
+        if bundle.is_dropped:
+            self._take_apart(bundle)
+            return True
+        if not bundle.sent and (
+            special := self._first_answers.unknown(topic, bundle.keys)
+            | self._refusals.keys(topic).intersection(bundle.keys)
+        ):
+            self._replace(bundle, self._book.split(bundle, special))
+            return True
+        try:
+            bundle.send(self._producer.client.produce, self._answered)
+        except BufferError:
+            return False
+        except Exception:  # whatever it is: it comes again for the one output that it is about
+            self._take_apart(bundle)
+        else:
+            self._queue.popleft()
+        finally:
+            if bundle.sent and not bundle.is_apart:
+                self._in_flight.add(bundle)
+        return True
+
+    def _take_apart(self, bundle: Bundle) -> None:
+        self._note_apart(self._book.take_apart(bundle))
+
+    def _note_apart(self, apart: Apart) -> None:
+        self._in_flight.discard(apart.bundle)
+        self._in_flight.update(apart.sent)
+        self._replace(apart.bundle, apart.rest)
+
+    def _replace(self, bundle: Bundle, by: Sequence[Output | Bundle]) -> None:
+        queue = self._queue
+        if bundle in queue:
+            place = queue.index(bundle)
+            queue.rotate(-place)
+            queue.popleft()
+            queue.extendleft(reversed(by))
+            queue.rotate(place)
+
     def _not_taken(self, output: Output, error: KafkaError) -> None:
         if error.code() in CONSEQUENCES:
             self._producer.failed(error)  # lost: what is in the book is sent again
@@ -276,29 +318,20 @@ class OutputSender:
     def _take_answers(self, *, is_over: bool = False) -> None:
         if not self._answered:
             return
+        for apart in self._answered.take_apart():
+            self._note_apart(apart)
         safe = self._answered.take_safe()
         self._in_flight.difference_update(safe)
         if self._is_in_doubt:
             safe = []
         for output, error, offset in self._answered.take_others():
             self._in_flight.discard(output)
-            if error is None:
-                self._is_in_doubt |= offset is None
-                if not self._is_in_doubt:
-                    safe.append(output)
-            elif error.code() in CONSEQUENCES:
-                if not (is_over or error.code() in TAKEN_BACK):
-                    self._producer.failed(error)
-            elif error.code() in self._busy:
-                # Of the message it says nothing, so the whole request goes out again: one by one would be
-                # more requests for a broker that wants fewer.
-                self._is_throttled = True
-                self._producer.failed(error)
-            else:
-                # Of a dropped one, too: its producer has ended all the same.
-                self._has_refused = output.is_suspect = True
-                if not output.is_dropped:
-                    self._refusals.add(output, describe_error(error), 0.0)
+            if error is not None:
+                self._take_error(output, error, is_over=is_over)
+                continue
+            self._is_in_doubt |= offset is None
+            if not self._is_in_doubt:
+                safe.append(output)
         if safe:
             self._producer.acknowledged()
             self._book.settle(safe)
@@ -306,142 +339,20 @@ class OutputSender:
         if self._is_in_doubt and not is_over:
             self._producer.failed(KafkaError(KafkaError._FATAL, _IN_DOUBT))  # noqa: SLF001
 
-    # --- what was refused --------------------------------------------------------------------------
-
-    def _go_on_with_refused(self) -> None:
-        self._take_decisions()
-        if self._second is None:
-            self._second = self._make_second()
-        second, now_s = self._second, self._clock()
-        if second.is_lost:
-            second.renew()
-            for refusal in self._refusals:
-                refusal.is_under_way = False
-        try:
-            second.open_when_due()
-        except EhkafkaError as failed:
-            self._emit(OutputProblem(str(failed), second.due_s()))
-        due: list[Refusal] = []
-        for refusal in self._refusals:
-            if refusal.head.is_dropped and not refusal.is_under_way:
-                self._end(refusal, acknowledged=False)
-            elif not (refusal.is_under_way or refusal.is_with_judge) and refusal.due_s <= now_s:
-                due.append(refusal)
-        if due:
-            self._try_alone(due)
-        second.serve(0.0 if self._in_flight else BUSY_POLL_S)
-
-    def _try_alone(self, due: list[Refusal]) -> None:
-        assert self._second is not None
-        # What is not handed over yet may be earlier, where its producer was given up.
-        if self._second.client is None or self._queue:
-            return
-        earliest = self._earliest_in_flight()
-        for refusal in due:
-            head = refusal.head
-            is_first = head.group is None or earliest.get(head.group, head.serial) >= head.serial
-            if is_first and not self._first_answers.has_waiting(head.group):
-                self._send_alone(refusal)
-
-    def _earliest_in_flight(self) -> dict[object, int]:
-        """Return the serial number of each group's earliest output that is still with the main producer."""
-        earliest: dict[object, int] = {}
-        for output in self._in_flight:
-            earliest[output.group] = min(output.serial, earliest.get(output.group, output.serial))
-        return earliest
-
-    def _send_alone(self, refusal: Refusal) -> None:
-        assert self._second is not None
-        head = refusal.head
-        try:
-            self._second.client.produce(
-                head.topic,
-                head.value,
-                head.key,
-                head.partition,
-                partial(self._answered_alone, refusal),
-                headers=head.headers,
-            )
-        except BufferError:
-            return
-        except KafkaException as failed:
-            self._answered_alone(refusal, failed.args[0], None)
-        except Exception as failed:  # headers may hold anything
-            self._refused_alone(refusal, describe(failed))
-        else:
-            refusal.is_under_way = True
-
-    def _answered_alone(self, refusal: Refusal, error: KafkaError | None, _message: Any) -> None:
-        assert self._second is not None
-        refusal.is_under_way = False
-        if error is not None and error.code() not in TAKEN_BACK:
-            self._second.reported()
-        if error is None:
-            self._second.acknowledged()
-            self._end(refusal, acknowledged=True)
-        elif error.code() in CONSEQUENCES:
-            if error.code() not in TAKEN_BACK:
-                self._second.failed(error)
-            refusal.due_s = self._clock() + AGAIN_S
+    def _take_error(self, output: Output, error: KafkaError, *, is_over: bool) -> None:
+        if error.code() in CONSEQUENCES:
+            if not (is_over or error.code() in TAKEN_BACK):
+                self._producer.failed(error)
         elif error.code() in self._busy:
-            refusal.throttled += 1
-            wait_s = again_s(refusal.throttled)
-            refusal.due_s = self._clock() + wait_s
-            self._emit(OutputThrottled(refusal.head.topic, describe_error(error), wait_s))
+            # Of the message it says nothing, so the whole request goes out again: one by one would be
+            # more requests for a broker that wants fewer.
+            self._is_throttled = True
+            self._producer.failed(error)
         else:
-            self._refused_alone(refusal, describe_error(error))
-
-    def _refused_alone(self, refusal: Refusal, error: str) -> None:
-        """Let its handler's rules decide: another try, or what becomes of it."""
-        refusal.error = error
-        head = refusal.head
-        refused = OutputRefusedError(f"its output to {head.topic!r} is refused: {error}")
-        if head.claim.is_before_next:
-            self._refused_before_next(refusal, refused)
-            return
-        refusal.tries += 1
-        refusal.is_with_judge = True
-        self._judge_of(head)(head, refused, refusal.tries, partial(self._decide, refusal))
-
-    def _refused_before_next(self, refusal: Refusal, refused: OutputRefusedError) -> None:
-        """Let the attempt as a whole fail, since its key waits; a retry sends all of it again."""
-        head, claim = refusal.head, refusal.head.claim
-        on_refused = claim.on_refused
-        if on_refused is None and not claim.has_failed:
-            # Its call has not returned: then nobody can decide yet.
-            refusal.due_s = self._clock() + AGAIN_S
-            return
-        claim.on_settled = None
-        # Else what the attempt sent behind it would pass it.
-        behind = [
-            output
-            for output in (*refusal.waiting, *self._queue)
-            if output.claim is claim and output.group == head.group and output is not head
-        ]
-        for output in behind:
-            output.is_dropped = True
-        self._book.settle(behind, acknowledged=False)
-        self._end(refusal, acknowledged=False)
-        if on_refused is not None:
-            on_refused(refused)
-
-    def _decide(self, refusal: Refusal, delay_s: float | None) -> None:
-        self._decided.append((refusal, delay_s))
-        self._wake.set()
-
-    def _take_decisions(self) -> None:
-        while self._decided:
-            refusal, delay_s = self._decided.popleft()
-            if delay_s is None:
-                self._end(refusal, acknowledged=False)
-            else:
-                refusal.is_with_judge = False
-                refusal.due_s = self._clock() + delay_s
-
-    def _end(self, refusal: Refusal, *, acknowledged: bool) -> None:
-        self._queue.extendleft(reversed(self._refusals.end(refusal)))
-        if not refusal.head.is_dropped:
-            self._book.settle([refusal.head], acknowledged=acknowledged)
+            # Of a dropped one, too: its producer has ended all the same.
+            self._has_refused = output.is_suspect = True
+            if not output.is_dropped:
+                self._refusals.add(output, describe_error(error), 0.0)
 
 
 _SUSPECT = "its batch was refused"

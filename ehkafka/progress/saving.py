@@ -16,7 +16,7 @@ from ehkafka.progress.ledger import Position
 from ehkafka.progress.metadata import LogFacts, encode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
 
     from ehkafka.events import Event
@@ -97,8 +97,8 @@ class ProgressSaver:
         self._known: dict[tuple[TopicPartition, int], Known] = {}
         # Somebody else keeps the ranges, whatever fits into the commit.
         self.is_mirrored = False
-        # Which finished offsets of an assignment wait for their outputs; set once, where handlers have any.
-        self.waiting: Callable[[Assignment], Collection[int]] = lambda _assignment: ()
+        # The lowest offset of an assignment that waits for its outputs; set once, where handlers have any.
+        self.lowest_waiting: Callable[[Assignment], int | None] = lambda _assignment: None
         # Up to where each epoch had received at the last look; whether detail was dropped then.
         self._seen: dict[tuple[TopicPartition, int], int] = {}
         self._truncated: set[tuple[TopicPartition, int]] = set()
@@ -178,11 +178,11 @@ class ProgressSaver:
             return None
         # In this order: an output is in the book before its record ends, so of what has ended by now, all
         # that does not wait here is acknowledged.
-        if waiting := self.waiting(assignment):
-            lowest = min(waiting)
+        lowest = self.lowest_waiting(assignment)
+        if lowest is not None:
             next_offset = min(next_offset, lowest)
             extent = extent and extent.below(lowest)
-        if waiting or assignment.has_chunks or (extent is None and assignment.is_extent_due):
+        if lowest is not None or assignment.has_chunks or (extent is None and assignment.is_extent_due):
             # Never say that a record is finished where an earlier one of its key is not said to be: after a
             # crash that one alone would be handled again, behind what came after it. It may be among what
             # waits, what chunks have ended or what was left out before, so all of these wait for a look.

@@ -234,7 +234,7 @@ class Assembly:
         bytes_max = metadata_bytes_max(settings, is_event_hubs=is_event_hubs)
         saver = ProgressSaver(bytes_max, bus.emit, now_s)
         if outputs is not None:
-            saver.waiting = outputs.book.waiting
+            saver.lowest_waiting = outputs.book.lowest_waiting
         owned = OwnedPartitions(saver)
         log_watch = logs.watch(owned, time.monotonic)
         committer = Committer(

@@ -94,7 +94,7 @@ def test_without_a_mutant_nothing_is_wrong(out: Any, wait_for: Any) -> None:
 
 def test_mutant_the_watermark_does_not_wait(out: Any, wait_for: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Records are committed whose outputs are nowhere."""
-    monkeypatch.setattr(OutputBook, "waiting", lambda _self, _assignment: frozenset())
+    monkeypatch.setattr(OutputBook, "lowest_waiting", lambda _self, _assignment: None)
     assert any("are missing" in one for one in crash_before_any_answer(out, wait_for))
 
 

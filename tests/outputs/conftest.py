@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.outputs.sender_bench import Bench
+from tests.outputs.sender_bench import WAYS, Bench
 
 
-@pytest.fixture(params=[False, True], ids=["claims", "singles"])
+@pytest.fixture(params=WAYS)
 def bench(request: pytest.FixtureRequest) -> Bench:
-    """Return a bench whose outputs come with claims, and one whose outputs have none yet."""
-    return Bench(singles=request.param)
+    """Return a bench for each way in which outputs come."""
+    return Bench(way=request.param)

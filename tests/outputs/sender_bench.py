@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 from confluent_kafka import KafkaError
@@ -19,6 +20,8 @@ GAPLESS = KafkaError._GAPLESS_GUARANTEE
 
 
 nobody: Any = None
+# How outputs come: with claims, with none yet, and together with others.
+WAYS = ("claims", "singles", "bundles")
 
 
 def single(assignment: Assignment, offset: int, value: bytes, key: bytes) -> SingleOutput:
@@ -30,8 +33,16 @@ def single(assignment: Assignment, offset: int, value: bytes, key: bytes) -> Sin
 class Report:
     """What comes with an answer."""
 
-    def __init__(self, offset: int | None = 0) -> None:
-        self._offset = offset
+    def __init__(self, key: bytes, value: bytes, offset: int | None = 0) -> None:
+        self._key, self._value, self._offset = key, value, offset
+
+    def key(self) -> bytes:
+        """Return the message's key."""
+        return self._key
+
+    def value(self) -> bytes:
+        """Return what it says."""
+        return self._value
 
     def offset(self) -> int | None:
         """Return where the message is; None: not said."""
@@ -42,24 +53,24 @@ class Client:
     """Keeps what it was given, until the test answers it."""
 
     def __init__(self) -> None:
-        self.sent: list[tuple[bytes, Any]] = []
+        self.sent: list[tuple[bytes, bytes, Any]] = []
 
     def produce(
-        self, _topic: str, value: bytes, _key: Any, _partition: int, on_delivery: Any, *, headers: Any = None
+        self, _topic: str, value: bytes, key: Any, _partition: int, on_delivery: Any, *, headers: Any = None
     ) -> None:
         """Take a message."""
         assert headers is None
-        self.sent.append((value, on_delivery))
+        self.sent.append((value, key, on_delivery))
 
     def values(self) -> str:
         """Return what it has, not answered."""
-        return b" ".join(value for value, _ in self.sent).decode()
+        return b" ".join(value for value, *_ in self.sent).decode()
 
     def answer(self, count: int = 1, code: int | None = None) -> None:
         """Answer the oldest ones."""
         for _ in range(count):
-            _, on_delivery = self.sent.pop(0)
-            on_delivery(None if code is None else KafkaError(code), Report())
+            value, key, on_delivery = self.sent.pop(0)
+            on_delivery(None if code is None else KafkaError(code), Report(key, value))
 
 
 class Producer:
@@ -111,10 +122,12 @@ class Producer:
 class Bench:
     """A book, its sender driven step by step, and one partition."""
 
-    def __init__(self, *, at_once: bool = True, singles: bool = False) -> None:
+    def __init__(self, *, at_once: bool = True, way: str = WAYS[0]) -> None:
         """`at_once`: each producer has had an answer for every key already."""
-        self.singles = singles
-        self.book = OutputBook()
+        self.way = way
+        outlet: Any = SimpleNamespace(topic="out")
+        self.book = outlet.book = OutputBook()
+        self.outlet = outlet
         self.main, self.second = Producer(), Producer()
         self.judged: list[tuple[bytes | None, int, Any]] = []
         self.delays_s: list[float | None] = []
@@ -129,6 +142,7 @@ class Bench:
         )
         if at_once:
             self.sender._first_answers.holds = lambda _output: False  # type: ignore[method-assign]
+            self.sender._first_answers.unknown = lambda _topic, _keys: set()  # type: ignore[method-assign]
         self.assignment = self.assign()
         self.offset = 0
 
@@ -148,7 +162,10 @@ class Bench:
             value, key = word.encode(), word[:1].encode()
             place = assignment or self.assignment, self.offset
             self.offset += 1
-            if self.singles:
+            if self.way == "bundles":
+                message = SimulatedMessage("t", place[0].partition.partition, place[1], key)
+                self.book.add_plain((self.outlet, place[0], message, key, value, None))
+            elif self.way == "singles":
                 self.book.add_single(single(*place, value, key))
             else:
                 claim = Claim(nobody, (place,), None, 1)

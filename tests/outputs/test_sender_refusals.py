@@ -8,7 +8,7 @@ from confluent_kafka import KafkaError
 from ehkafka.outputs.answers import busy_codes
 from ehkafka.outputs.claim import Claim, Output
 from ehkafka.outputs.refusals import Refusals
-from ehkafka.outputs.sender import OutputSender
+from ehkafka.outputs.refused import RefusedOutputs
 from tests.outputs.sender_bench import GAPLESS, REFUSED, Bench, Report
 
 
@@ -121,8 +121,8 @@ def refuse_behind_one_on_its_way(bench: Bench) -> str:
     bench.add("a0 a1")
     bench.turn()
     # The client itself refuses the second one.
-    (_, refused) = bench.main.client.sent.pop()
-    refused(KafkaError(REFUSED), Report())
+    (value, key, refused) = bench.main.client.sent.pop()
+    refused(KafkaError(REFUSED), Report(key, value))
     bench.turn(2)
     return bench.second.client.values()
 
@@ -137,7 +137,7 @@ def test_what_is_refused_goes_alone_only_behind_the_earlier_ones_of_its_key(benc
 
 def test_mutant_it_goes_alone_at_once(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """It would pass the earlier one."""
-    monkeypatch.setattr(OutputSender, "_earliest_in_flight", lambda _self: {})
+    monkeypatch.setattr(RefusedOutputs, "_earliest_in_flight", lambda _self: {})
     assert refuse_behind_one_on_its_way(bench) == "a1"
 
 
@@ -171,7 +171,7 @@ def test_before_next_what_an_attempt_sent_behind_its_refused_output_is_not_sent(
 def test_before_next_an_output_refused_during_the_call_waits_for_its_end(bench: Bench) -> None:
     """Nobody can let an attempt fail that still runs, and the policy is not asked instead."""
     now_s = 0.0
-    bench.sender._clock = lambda: now_s
+    bench.sender._refused._clock = lambda: now_s
     claim, failures = refuse_before_next(bench), []
     bench.second.client.answer(1, REFUSED)
     bench.turn(2)
@@ -197,8 +197,8 @@ def lose_one_before_a_refused_one(bench: Bench) -> tuple[str, str]:
     """Refuse a1 while a0 is not answered, and lose their producer; return what the next two have."""
     bench.add("a0 a1 a2")
     bench.turn()
-    _, refused = bench.main.client.sent.pop(1)
-    refused(KafkaError(REFUSED), Report())
+    value, key, refused = bench.main.client.sent.pop(1)
+    refused(KafkaError(REFUSED), Report(key, value))
     bench.main.is_lost = True
     bench.turn(3)
     return bench.main.client.values(), bench.second.client.values()
@@ -252,7 +252,7 @@ def test_a_policy_violation_elsewhere_than_on_event_hubs_is_a_refusal(bench: Ben
 def test_a_refused_output_that_is_throttled_waits_longer_each_time_and_counts_no_try(bench: Bench) -> None:
     """Its handler is asked when it is refused for what it is."""
     now_s = 0.0
-    bench.sender._clock = lambda: now_s
+    bench.sender._refused._clock = lambda: now_s
     refuse_one(bench)
     for due_s in (0.5, 1.5):
         bench.second.client.answer(1, KafkaError.POLICY_VIOLATION)

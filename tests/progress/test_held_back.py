@@ -40,7 +40,7 @@ def test_a_commit_says_nothing_of_what_waits_and_takes_nothing_back(
     bench.receive(assignment, " ".join(f"{chr(97 + number)}{number}" for number in range(RECORDS)))
     waiting: set[int] = set()
     saver = ProgressSaver(4000, clock=lambda: 0.0)
-    saver.waiting = lambda _assignment: frozenset(waiting)
+    saver.lowest_waiting = lambda _assignment: min(waiting, default=None)
     saver.begin(assignment, None)
     lanes = bench.begin(RECORDS)
     ended: set[int] = set()
@@ -73,7 +73,7 @@ def test_what_is_finished_above_a_waiting_record_is_not_saved_yet() -> None:
     bench.receive(assignment, "a0 b1 c2 b3")
     waiting = {2}
     saver = ProgressSaver(4000, clock=lambda: 0.0)
-    saver.waiting = lambda _assignment: frozenset(waiting)
+    saver.lowest_waiting = lambda _assignment: min(waiting, default=None)
     saver.begin(assignment, None)
     bench.begin_key("a")
     for key in "cb":
@@ -94,8 +94,8 @@ def commit_while_a_record_ends(kind: type[ProgressSaver]) -> int:
     (lane,) = bench.begin()
     waiting: set[int] = set()
 
-    def book(_assignment: Any) -> frozenset[int]:
-        found = frozenset(waiting)
+    def book(_assignment: Any) -> int | None:
+        found = min(waiting, default=None)
         if not waiting:
             # A worker, meanwhile: its output is in the book before its record ends.
             waiting.add(0)
@@ -103,7 +103,7 @@ def commit_while_a_record_ends(kind: type[ProgressSaver]) -> int:
         return found
 
     saver = kind(4000, clock=lambda: 0.0)
-    saver.waiting = book
+    saver.lowest_waiting = book
     saver.begin(assignment, None)
     return in_commit(saver, assignment, Detail.ALL)[0]
 
@@ -118,12 +118,12 @@ def test_mutant_what_waits_is_taken_first() -> None:
 
     class BookFirst(ProgressSaver):
         def sample(self, assignment: Any, detail: Detail = Detail.ALL) -> Any:
-            book, found = self.waiting, self.waiting(assignment)
-            self.waiting = lambda _assignment: found
+            book, found = self.lowest_waiting, self.lowest_waiting(assignment)
+            self.lowest_waiting = lambda _assignment: found
             try:
                 return super().sample(assignment, detail)
             finally:
-                self.waiting = book
+                self.lowest_waiting = book
 
     assert commit_while_a_record_ends(BookFirst) == 1
 
@@ -136,7 +136,7 @@ def test_a_record_is_not_saved_where_an_earlier_one_of_its_key_is_not() -> None:
     bench.receive(assignment, "z0 a1 a2")
     waiting: set[int] = {1}
     saver = ProgressSaver(4000, clock=lambda: 0.0)
-    saver.waiting = lambda _assignment: frozenset(waiting)
+    saver.lowest_waiting = lambda _assignment: min(waiting, default=None)
     saver.begin(assignment, None)
     _, lane = bench.begin(2)
     bench.finish(lane, records=1)

@@ -154,7 +154,7 @@ def test_no_crash_at_any_moment_leaves_a_gap_within_a_key(seed: int, express: bo
     bench, dispatcher = run.bench, run.bench.dispatcher
     run.assignment.ended_lately = type(run.assignment.ended_lately)(maxlen=ENDED_LATELY_MAX)
     waiting: set[int] = set()
-    run.saver.waiting = lambda _assignment: frozenset(waiting)
+    run.saver.lowest_waiting = lambda _assignment: min(waiting, default=None)
     held: list[Any] = []
     for _ in range(150):
         what = chance.random()
