@@ -12,8 +12,10 @@ import random
 import traceback
 from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from unittest import mock
 
+from ehkafka.lanes import chunk
 from ehkafka.lanes.decision import AwaitHead
 from ehkafka.records import Outcome
 from ehkafka.testing.checker.checker import Checker
@@ -114,11 +116,21 @@ class Simulation:
         self._produce()
         chaos = Chaos(self)
         try:
-            while not self._problems and not chaos.over:
-                self._step()
+            # A stream's worker takes no lock: it may run what is put at its stream's end before anybody looks
+            # whether it has seen the end.
+            with mock.patch.object(chunk, "is_at_end", self._after_a_seam(chunk.is_at_end)):
+                while not self._problems and not chaos.over:
+                    self._step()
         except Exception:  # the core's own failure is what is looked for
             self.problem(traceback.format_exc())
         return self._judge()
+
+    def _after_a_seam(self, function: Callable[[Any], bool]) -> Callable[[Any], bool]:
+        def after_a_seam(argument: Any) -> bool:
+            self._seam()
+            return function(argument)
+
+        return after_a_seam
 
     def _step(self) -> None:
         due_s = self.clock.next_timer_s()
