@@ -123,13 +123,19 @@ def keep_classes() -> None:
     subprocess.run(command, cwd=ROOT, env={**os.environ, **COMPILED}, check=False)
 
 
-def pytest(*arguments: str, each_core: int = 2, dist: str = "worksteal", **environment: str) -> int:
+def pytest(
+    *arguments: str,
+    each_core: int = 2,
+    processes_max: int = PROCESSES_MAX,
+    dist: str = "worksteal",
+    **environment: str,
+) -> int:
     """Run the tests, in so many processes for each core (`-n 0`: in one); return pytest's code.
 
     They mostly wait: for brokers, for limits of time, for programs that they have started. `dist` says how
     they are handed out: "loadfile" starts the fewest servers (`tests/kit/schedule.py`).
     """
-    processes = str(min(each_core * (os.cpu_count() or 1), PROCESSES_MAX))
+    processes = str(min(each_core * (os.cpu_count() or 1), processes_max))
     return run("pytest", "-n", processes, "--dist", dist, *arguments, **COMPILED, **environment)
 
 
@@ -138,8 +144,8 @@ def quick_rooms() -> tuple[list[str], str]:
     rooms = {path.relative_to(ROOT / "tests").parts[0] for path in (ROOT / "tests").rglob("test_*.py")}
     left_out = sorted(rooms - QUICK)
     return [f"tests/{room}" for room in sorted(rooms & QUICK)], (
-        f"left out: {', '.join(left_out)}, two of three seeds of the simulator, and elsewhere what is "
-        "slow or needs an Apache Kafka, Azurite or Spark; scripts/test runs everything"
+        f"left out: {', '.join(left_out)}, and elsewhere two of three seeds of the simulator and "
+        "what is slow or needs an Apache Kafka, Azurite or Spark; scripts/test runs everything"
     )
 
 

@@ -279,7 +279,7 @@ class OutputSender:
             bundle.send(self._producer.client.produce, self._answered)
         except BufferError:
             return False
-        except Exception:  # whatever it is: it comes again for the one output that it is about
+        except Exception:  # whatever it is: the one output that it is about raises it once more
             self._take_apart(bundle)
         else:
             self._queue.popleft()

@@ -115,6 +115,7 @@ OWNERS = {
         "redrive",
         "outputs.answers",
         "outputs.message_sender",
+        "outputs.refused",
         "outputs.sender",
         "run",
         "intake",
