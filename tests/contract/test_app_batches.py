@@ -248,6 +248,7 @@ def test_a_revoke_while_a_batch_fills_starts_nothing_of_it(lab: Any, store_app: 
     assert [lab.committed(partition, topic="t4") for partition in range(4)] == [3] * 4
 
 
+@pytest.mark.slow
 def test_revokes_of_busy_members_repeat_nothing(lab: Any, store_app: Any, wait_for: Any, events: Any) -> None:
     """What lies below the highest started record of a running batch is finished within the revoke."""
     first, second = (Store(lambda _batch: time.sleep(0.05)) for _ in range(2))

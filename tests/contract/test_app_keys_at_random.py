@@ -61,6 +61,7 @@ def _always_streams(streams: Streams, _mean_s: float) -> None:
     streams.records_max = 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "after"),
     [

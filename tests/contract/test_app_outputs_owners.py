@@ -67,6 +67,7 @@ def out(lab: Any) -> Any:
     return lab
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", WORKERS)
 def test_outputs_keep_their_order_while_members_come_and_go(out: Any, workers: str, wait_for: Any) -> None:
     """Two members share the load for a while: each key's outputs are in order over both."""
