@@ -64,6 +64,8 @@ class OutputBook:
         self._outputs: dict[Output, None] = {}
         self._ledger = OffsetLedger()
         self._serial = 0
+        # Something of a bundle was dropped before `end` came to it: a producer may have it.
+        self._has_dropped = False
         # Of these, what the sender has not taken yet.
         self._new: list[Output | Bundle] = []
         # Of all that was taken out of `_added`; bytes also of what is not plain there. Read without the lock.
@@ -198,7 +200,9 @@ class OutputBook:
 
     def has_new(self) -> bool:
         """Tell whether anything was added since it was taken. Any thread."""
-        return bool(self.added or self._new)
+        # Under the lock: while somebody sorts in, what is taken out of one does not stand in the other.
+        with self._lock:
+            return bool(self.added or self._new)
 
     def take_new(self) -> list[Output | Bundle]:
         """Return what was added since. Sender only."""
@@ -251,7 +255,7 @@ class OutputBook:
         for output in outputs:
             # Set before `end` takes the lock: whatever is registered here is dropped there.
             if output.assignment.ended:
-                output.is_dropped = True
+                output.is_dropped = self._has_dropped = True
                 self._let_go([output])
             else:
                 self._singles.setdefault(output.assignment, {})[output] = None
@@ -349,7 +353,8 @@ class OutputBook:
 
     def count(self) -> int:
         """Return how many outputs are not acknowledged. Any thread."""
-        return self._count + len(self.added)
+        # In this order: `_sort_in` counts what it takes out before it does.
+        return len(self.added) + self._count
 
     def end(self, assignments: Iterable[Assignment]) -> bool:
         """Drop what is left of epochs that have ended; True: a producer, or a bundle, may have some.
@@ -371,9 +376,10 @@ class OutputBook:
                 dropped += singles
             for output in dropped:
                 output.is_dropped = True
-            has_bundles = any(bundles for one, bundles in self._bundles.items() if one.ended)
+            others = self._has_dropped or any(one.ended for one in self._bundles)
+            self._has_dropped = False
         self.settle(dropped, acknowledged=False)
-        return bool(dropped) or has_bundles
+        return bool(dropped) or others
 
     def close(self) -> None:
         """Take nothing any more; who waits for room is let go."""

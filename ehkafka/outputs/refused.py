@@ -108,7 +108,9 @@ class RefusedOutputs:
         due: list[Refusal] = []
         for refusal in self.refusals:
             if refusal.head.is_dropped and not refusal.is_under_way:
-                self._end(refusal, acknowledged=False)
+                # What waits behind it may pass nothing that is earlier and has not gone yet.
+                if not self._queue and not self._first_answers.has_waiting(refusal.head.group):
+                    self._end(refusal, acknowledged=False)
             elif not (refusal.is_under_way or refusal.is_with_judge) and refusal.due_s <= now_s:
                 due.append(refusal)
         if due:
@@ -227,3 +229,5 @@ class RefusedOutputs:
         self._queue.extendleft(reversed(self.refusals.end(refusal)))
         if not refusal.head.is_dropped:
             self._book.settle([refusal.head], acknowledged=acknowledged)
+            # It may be in the queue once more, where the first producer was given up.
+            refusal.head.is_dropped = True

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from ehkafka.outputs.refused import Judge
 
 IDLE_WAIT_S: Final = 0.5
+# An answer of which a bundle has waited for so long may not come soon.
+SLOW_S: Final = 0.5
 # What a producer that is given up gets for answers that are on their way.
 LAST_ANSWERS_S: Final = 2.0
 
@@ -61,6 +63,8 @@ class OutputSender:
         self._book = book
         self._busy = busy
         self._producer = producer
+        # Time that passes, whatever clock the handlers run by.
+        self._clock = time.monotonic
         self._emit = emit
         self._on_death = on_death
         self._wake = threading.Event()
@@ -73,6 +77,8 @@ class OutputSender:
         # The sender's thread only.
         self._queue: deque[Output | Bundle] = deque()
         self._in_flight: set[Output | Bundle] = set()
+        # Bundles that were sent, each with the time; some are answered by now.
+        self._bundles: deque[tuple[float, Bundle]] = deque()
         self._answered = Answered()
         self._first_answers = FirstAnswers()
         self._refused = RefusedOutputs(
@@ -178,6 +184,7 @@ class OutputSender:
             self._send()
         producer.serve(BUSY_POLL_S if self._in_flight else 0.0)
         self._take_answers()
+        self._take_slow_apart()
         if self._refusals:
             self._refused.go_on()
         if not self._in_flight and not producer.is_lost:
@@ -212,6 +219,7 @@ class OutputSender:
         self._producer.renew(is_fault=is_fault and not self._has_refused, waits=self._is_throttled)
         self._has_refused = self._is_throttled = self._is_in_doubt = False
         self._in_flight.clear()
+        self._bundles.clear()
         self._answered = Answered()
         self._refusals.forget_waiting()
         self._first_answers.forget()
@@ -269,10 +277,12 @@ class OutputSender:
         if bundle.is_dropped:
             self._take_apart(bundle)
             return True
-        if not bundle.sent and (
-            special := self._first_answers.unknown(topic, bundle.keys)
-            | self._refusals.keys(topic).intersection(bundle.keys)
-        ):
+        special = self._first_answers.unknown(topic, bundle.keys)
+        special |= self._refusals.keys(topic).intersection(bundle.keys)
+        if special and bundle.sent:
+            self._take_apart(bundle)
+            return True
+        if special:
             self._replace(bundle, self._book.split(bundle, special))
             return True
         try:
@@ -284,12 +294,20 @@ class OutputSender:
         else:
             self._queue.popleft()
         finally:
-            if bundle.sent and not bundle.is_apart:
+            if bundle.sent and not bundle.is_apart and bundle not in self._in_flight:
                 self._in_flight.add(bundle)
+                self._bundles.append((self._clock(), bundle))
         return True
 
     def _take_apart(self, bundle: Bundle) -> None:
         self._note_apart(self._book.take_apart(bundle))
+
+    def _take_slow_apart(self) -> None:
+        """Let what is answered of a bundle wait no longer for the rest: its partition may be stuck."""
+        while self._bundles and self._bundles[0][0] + SLOW_S < self._clock():
+            _, bundle = self._bundles.popleft()
+            if bundle in self._in_flight:
+                self._take_apart(bundle)
 
     def _note_apart(self, apart: Apart) -> None:
         self._in_flight.discard(apart.bundle)

@@ -14,6 +14,7 @@ from ehkafka.outputs.bundle import Bundle
 from ehkafka.outputs.first_answers import FirstAnswers
 from ehkafka.outputs.outlet import Outlet
 from ehkafka.outputs.refusals import Refusals
+from ehkafka.outputs.sender import SLOW_S
 from tests.kit.simulated.message import SimulatedMessage
 from tests.outputs.sender_bench import REFUSED, Bench, Report
 
@@ -172,6 +173,72 @@ def test_what_is_added_as_its_epoch_ends_is_dropped(bundled: Bench) -> None:
         bundled.add("a1")
 
 
+@pytest.mark.parametrize("is_new", [False, True], ids=["taken apart", "as it is"])
+def test_what_is_dropped_before_the_end_is_asked_for_is_taken_back_all_the_same(
+    bundled: Bench, *, is_new: bool
+) -> None:
+    """An epoch ends, the sender goes round, and only then somebody asks and waits for it."""
+    other = bundled.assign(1)
+    full_after(bundled, 2)
+    bundled.add("a0 a1 a2", other)
+    bundled.turn()
+    other.ended = True
+    bundled.turn(0 if is_new else 1)
+    assert bundled.book.end([other])
+    bundled.sender._purges.append(threading.Event())
+    del bundled.main.client.produce
+    bundled.turn()
+    assert (bundled.main.client.values(), bundled.book.count()) == ("", 0)
+
+
+def test_what_is_answered_waits_no_longer_than_a_moment_for_the_rest_of_its_bundle(bundled: Bench) -> None:
+    """One output's partition may be stuck; neither commits nor room wait for it then."""
+    now_s = 0.0
+    bundled.sender._clock = lambda: now_s
+    bundled.add("a0 b1 c2")
+    bundled.turn()
+    answer_for(bundled, "a0")
+    answer_for(bundled, "b1")
+    now_s = SLOW_S
+    bundled.turn()
+    assert bundled.book.count() == 3
+    now_s += 0.001
+    bundled.turn()
+    assert (bundled.waiting, bundled.book.count()) == ({2}, 1)
+    answer_for(bundled, "c2")
+    bundled.turn()
+    assert (bundled.waiting, bundled.sender._in_flight) == (set(), set())
+
+
+def test_what_is_left_of_a_half_sent_bundle_waits_for_a_refused_output(bundled: Bench) -> None:
+    """Refused meanwhile, by a broker that goes on with its producer."""
+    bundled.add("a0")
+    bundled.turn()
+    full_after(bundled, 1)
+    bundled.add("c1 a2")
+    bundled.turn()
+    answer_for(bundled, "a0", KafkaError._UNKNOWN_TOPIC)
+    full_after(bundled, 0)
+    bundled.turn()
+    del bundled.main.client.produce
+    bundled.turn(2)
+    assert bundled.main.client.values() == "c1"
+
+
+def test_the_sender_does_not_sleep_while_somebody_sorts_in(bundled: Bench) -> None:
+    """What was added stands nowhere for a moment: not where workers put it, and not where it is taken."""
+    bundled.add("a0")
+    with bundled.book._lock:
+        entry = bundled.book.added.popleft()
+        asked = threading.Thread(target=lambda: found.append(bundled.book.has_new()))
+        found: list[bool] = []
+        asked.start()
+        asked.join(0.05)
+        bundled.book.added.append(entry)
+    asked.join()
+    assert found == [True]
+
+
 def refuse_the_first(bench: Bench) -> str:
     """Let the first output of a producer be refused; return what of its key went with it, and of others."""
     bench.add("a0 b1 a2 b3")
@@ -269,42 +336,76 @@ def test_workers_wait_where_many_outputs_are_not_looked_at() -> None:
     assert book.is_full
 
 
-@pytest.mark.parametrize("seed", range(60))
-def test_at_random_no_output_is_lost_and_none_passes_another(seed: int) -> None:
-    """Full clients, lost producers, answers of several keys in any order: each key's in its order, once."""
-    rng = random.Random(seed)
-    bench = Bench(way="bundles", at_once=rng.random() < 0.5)
-    written: dict[str, list[int]] = {}
-    number = lost = 0
-    for _ in range(200):
-        for _ in range(rng.randrange(4)):
-            bench.add(f"{rng.choice('abc')}{number}")
-            number += 1
-        if rng.random() < 0.1:
-            full_after(bench, rng.randrange(3))
-        bench.turn()
-        bench.main.client.__dict__.pop("produce", None)
-        client = bench.main.client
-        for _ in range(rng.randrange(5)):
-            keys = sorted({value[:1] for value, *_ in client.sent})
-            if not keys:
+class Chance:
+    """A broker behind both producers that answers, inside of `poll`, what a seed says."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(seed)
+        self.bench = Bench(way="bundles", at_once=self.rng.random() < 0.5)
+        # By key, in the order in which it was written; how many were sent, lost producers and refusals.
+        self.written: dict[str, list[int]] = {}
+        self.number = self.lost = self.refused = 0
+        self.calm = False
+        self.bench.main.serve = self.answer_some  # type: ignore[method-assign]
+        self.bench.second.serve = self.answer_alone  # type: ignore[method-assign]
+
+    def write(self, value: bytes) -> None:
+        """Note what is in the output topic now."""
+        self.written.setdefault(value.decode()[0], []).append(int(value[1:]))
+
+    def answer_some(self, _timeout_s: float) -> None:
+        """Answer some or all: a key's in the order in which it was sent, those of several in any."""
+        client = self.bench.main.client
+        for _ in range(len(client.sent) if self.calm else self.rng.randrange(5)):
+            if not client.sent or self.bench.main.is_lost:
                 break
-            # A key's answers come in the order in which it was sent; those of several in any.
-            key = rng.choice(keys)
-            value = next(value for value, *_ in client.sent if value[:1] == key).decode()
-            written.setdefault(value[0], []).append(int(value[1:]))
-            answer_for(bench, value)
-        if rng.random() < 0.05:
-            lost += 1
-            bench.main.is_lost = True
-    for _ in range(number + 5):
-        bench.turn()
-        for value, *_ in list(bench.main.client.sent):
-            written.setdefault(value.decode()[0], []).append(int(value[1:]))
-            answer_for(bench, value.decode())
-    assert lost
-    assert bench.book.count() == 0
-    assert bench.waiting == set()
-    everything = sorted(one for numbers in written.values() for one in numbers)
-    assert everything == list(range(number))
-    assert all(numbers == sorted(numbers) for numbers in written.values())
+            key = self.rng.choice(sorted({value[:1] for value, *_ in client.sent}))
+            value = next(value for value, *_ in client.sent if value[:1] == key)
+            if not self.calm and self.rng.random() < 0.03:
+                self.refused += 1
+                self.bench.main.is_lost = True
+                answer_for(self.bench, value.decode(), REFUSED)
+            else:
+                self.write(value)
+                answer_for(self.bench, value.decode())
+        if not self.calm and self.rng.random() < 0.05:
+            self.lost += 1
+            self.bench.main.is_lost = True
+
+    def answer_alone(self, _timeout_s: float) -> None:
+        """Take what was refused before."""
+        client = self.bench.second.client
+        if client.sent and (self.calm or self.rng.random() < 0.3):
+            self.write(client.sent[0][0])
+            client.answer()
+
+    def turn(self) -> None:
+        """Add some, and let the sender go round, perhaps with a client that is full."""
+        for _ in range(0 if self.calm else self.rng.randrange(4)):
+            self.bench.add(f"{self.rng.choice('abc')}{self.number}")
+            self.number += 1
+        client = self.bench.main.client
+        if not self.calm and self.rng.random() < 0.1:
+            full_after(self.bench, self.rng.randrange(3))
+        self.bench.turn()
+        client.__dict__.pop("produce", None)
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_at_random_no_output_is_lost_and_none_passes_another(seed: int) -> None:
+    """Full clients, lost producers, refused outputs: each key's outputs are written once, in their order."""
+    chance = Chance(seed)
+    for _ in range(200):
+        chance.turn()
+    chance.calm = True
+    for _ in range(3 * chance.number):
+        chance.turn()
+    assert chance.lost
+    assert chance.refused
+    assert chance.bench.book.count() == chance.bench.book._bytes == 0
+    assert chance.bench.waiting == set()
+    assert not chance.bench.book._bundles
+    assert not chance.bench.book.is_full
+    everything = sorted(one for numbers in chance.written.values() for one in numbers)
+    assert everything == list(range(chance.number))
+    assert all(numbers == sorted(numbers) for numbers in chance.written.values())

@@ -9,7 +9,7 @@ from ehkafka.outputs.answers import busy_codes
 from ehkafka.outputs.claim import Claim, Output
 from ehkafka.outputs.refusals import Refusals
 from ehkafka.outputs.refused import RefusedOutputs
-from tests.outputs.sender_bench import GAPLESS, REFUSED, Bench, Report
+from tests.outputs.sender_bench import GAPLESS, REFUSED, WAYS, Bench, Report
 
 
 def refuse_one(bench: Bench) -> tuple[str, str]:
@@ -224,6 +224,49 @@ def test_mutant_an_earlier_one_waits_behind_the_refused_one(
     """The later one would be written first."""
     monkeypatch.setattr(Refusals, "is_earlier", lambda *_: False)
     assert lose_one_before_a_refused_one(bench) == ("", "a1")
+
+
+def test_what_went_alone_meanwhile_is_not_sent_again(bench: Bench) -> None:
+    """The first producer is given up and its successor takes nothing yet; all stands in the queue again."""
+    bench.add("b0 a1")
+    bench.turn()
+    value, key, refused = bench.main.client.sent.pop()
+    refused(KafkaError(REFUSED), Report(key, value))
+    bench.turn()
+    bench.main.client.answer()
+    bench.add("b2")
+    bench.turn(2)
+    assert bench.second.client.values() == "a1"
+    bench.main.renew()
+    bench.sender._queue.extend(output for output in bench.book.take_all())
+    bench.second.client.answer()
+    bench.turn(2)
+    assert (bench.second.client.values(), bench.waiting) == ("", {2})
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_waits_behind_a_refused_output_of_an_ended_epoch_passes_nothing(way: str) -> None:
+    """One key may come of two partitions; an earlier output has just been let go by its first answer."""
+    bench = Bench(at_once=False, way=way)
+    other = bench.assign(1)
+    bench.add("a0")
+    bench.turn()
+    bench.main.client.answer()
+    bench.turn()
+    bench.add("a1 a2")
+    bench.add("a3", other)
+    bench.turn()
+    value, key, refused = bench.main.client.sent.pop()
+    refused(KafkaError(REFUSED), Report(key, value))
+    bench.main.is_lost = True
+    bench.add("a4")
+    bench.turn(2)
+    assert bench.main.client.values() == "a1"
+    other.ended = True
+    bench.book.end([other])
+    bench.main.client.answer()
+    bench.turn(3)
+    assert bench.main.client.values() == "a2 a4"
 
 
 @pytest.mark.parametrize("code", [KafkaError.THROTTLING_QUOTA_EXCEEDED, KafkaError.POLICY_VIOLATION])
