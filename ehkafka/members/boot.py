@@ -43,6 +43,8 @@ class Boot:
     registered: tuple[str, ...]
     run: Mapping[str, Any]
     logs: Logs | None
+    # A core for each member; empty: they share all.
+    cores: tuple[int, ...] = ()
     # Whether it notes what happens, for who asks the supervisor.
     keeps_journal: bool = False
     # Where the logs ended at the start, for members that end once they have caught up.
@@ -53,7 +55,8 @@ class Boot:
         whole = {name: getattr(self, name) for name in self.__slots__}
         instance_id = None if self.instance_id is None else f"{self.instance_id}-{number}"
         registered = self.registered if is_first else None
-        own = {"number": number, "instance_id": instance_id, "registered": registered}
+        core = self.cores[number - 1] if self.cores else None
+        own = {"number": number, "instance_id": instance_id, "registered": registered, "core": core}
         return pickle.dumps(whole | own)
 
 

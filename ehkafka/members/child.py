@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ehkafka.endpoint import Endpoint
 from ehkafka.endpoint.recipe import Recipe
 from ehkafka.errors import ActionRefusedError, ConfigurationError, EhkafkaError, EngineError, describe
+from ehkafka.members.cores import keep_to
 from ehkafka.members.logs import writes_json
 from ehkafka.members.orders import INTERRUPTED, Orders
 from ehkafka.members.reference import MAIN, explained, imported
@@ -68,6 +69,8 @@ def _ended_with(packed: bytes, serving: Serving) -> int:
     """Run the app and return the exit code, having said what ended it."""
     try:
         boot = pickle.loads(packed)  # noqa: S301 - the supervisor wrote it
+        if boot["core"] is not None:
+            keep_to(boot["core"])
         app = _app(boot)
         _serve(app, serving, keeps_journal=boot["keeps_journal"])
         try:

@@ -6,12 +6,13 @@ cannot work are exceptions here, once, and not in each member.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ehkafka.events import MembersAdvice
 from ehkafka.members.boot import boot_of
-from ehkafka.members.cores import usable_cores
+from ehkafka.members.cores import one_each, usable_cores
 from ehkafka.members.count import members_to_start, usable_members
 from ehkafka.members.plan import Plan, advice
 from ehkafka.recovery.policy import DeadLetter
@@ -20,6 +21,7 @@ from ehkafka.run.assembly import start_of
 from ehkafka.run.known_ends import ends_of
 from ehkafka.run.reach import Reach
 from ehkafka.run.resetting import reset_group
+from ehkafka.workers.processes.option import Processes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -32,6 +34,9 @@ if TYPE_CHECKING:
     from ehkafka.records import TopicPartition
     from ehkafka.run.health_file import HealthFile
     from ehkafka.run.options import AppOptions
+
+# "0" lets members share all cores.
+PIN: Final = "EHKAFKA_PIN_MEMBERS"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,12 +91,18 @@ def plan_of(app: AppOptions, wanted: Wanted, emit: Callable[[Event], None]) -> P
         count=count,
         settings=settings,
         endpoint_name=app.endpoint.name,
-        boot=replace(boot, loan=loan, ends=ends),
+        boot=replace(boot, loan=loan, ends=ends, cores=_cores(app, count)),
         has_end=has_end,
         hung_s=wanted.hung_s,
         health_file=wanted.health_file,
         members_min=wanted.members_min,
     )
+
+
+def _cores(app: AppOptions, count: int) -> tuple[int, ...]:
+    """Return a core for each member, or none: worker processes need cores beside their member's."""
+    has_processes = any(isinstance(spec.workers, Processes) for spec in app.specs)
+    return () if has_processes or os.environ.get(PIN) == "0" else one_each(count)
 
 
 def _asked(

@@ -277,8 +277,8 @@ class OutputSender:
         if bundle.is_dropped:
             self._take_apart(bundle)
             return True
-        special = self._first_answers.unknown(topic, bundle.keys)
-        special |= self._refusals.keys(topic).intersection(bundle.keys)
+        unknown = self._first_answers.unknown(topic, bundle.keys)
+        special = self._refusals.keys(topic).intersection(bundle.keys) | unknown
         if special and bundle.sent:
             self._take_apart(bundle)
             return True

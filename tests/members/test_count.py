@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ehkafka.errors import ConfigurationError
-from ehkafka.members.cores import usable_cores
+from ehkafka.members.cores import one_each, usable_cores
 from ehkafka.members.count import (
     MEMBERS_MAX,
     checked_count,
@@ -115,6 +115,23 @@ def test_cores_are_bounded_by_the_control_groups_quota(
 ) -> None:
     """Of both versions; what cannot be read, or says nothing, is no bound."""
     assert usable_cores(write(tmp_path, files), affinity=8) == cores
+
+
+@pytest.mark.parametrize(
+    ("members", "quota", "cores"),
+    [(3, "max", (0, 2, 5)), (2, "max", ()), (4, "max", ()), (3, "250000", ()), (3, "300000", (0, 2, 5))],
+)
+def test_each_member_has_a_core_where_there_are_as_many(
+    tmp_path: Path, members: int, quota: str, cores: tuple[int, ...]
+) -> None:
+    """And no quota that lets them use fewer."""
+    files = {"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/cpu.max": f"{quota} 100000\n"}
+    assert one_each(members, write(tmp_path, files), affinity=[0, 2, 5]) == cores
+
+
+def test_one_member_has_all_cores(tmp_path: Path) -> None:
+    """Its client and its libraries compute beside it."""
+    assert one_each(1, tmp_path, affinity=[3]) == ()
 
 
 def test_this_machine_has_a_core() -> None:

@@ -64,6 +64,40 @@ def test_members_share_the_work_and_stop_together(start: Callable) -> None:
     wait_until_gone(*members.values())
 
 
+ON_TWO_CORES = """
+    if __name__ == "__main__":
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])
+"""
+WITH_PROCESSES = SHOP.replace("workers=4", "workers=ehkafka.Processes(1)")
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
+@pytest.mark.parametrize(
+    ("shop", "pin", "is_pinned"),
+    [(SHOP, None, True), (SHOP, "0", False), (WITH_PROCESSES, None, False)],
+    ids=["as many as cores", "not wanted", "worker processes"],
+)
+def test_two_members_on_two_cores_keep_to_one_each(
+    start: Callable, monkeypatch: pytest.MonkeyPatch, shop: str, pin: str | None, is_pinned: bool
+) -> None:
+    """So that the system does not put both on one for a moment; a member that comes again has the same."""
+    if pin is not None:
+        monkeypatch.setenv("EHKAFKA_PIN_MEMBERS", pin)
+    program = start(parts=(shop, ON_TWO_CORES, MAIN))
+    members = program.wait_until_ready()
+    both = set(sorted(os.sched_getaffinity(0))[:2])
+    cores = {number: os.sched_getaffinity(pid) for number, pid in members.items()}
+    if not is_pinned:
+        assert list(cores.values()) == [both, both]
+        return
+    assert [len(its) for its in cores.values()] == [1, 1]
+    assert set.union(*cores.values()) == both
+    os.kill(members[2], signal.SIGKILL)
+    again = program.wait_until_ready(3)
+    assert again[2] != members[2]
+    assert os.sched_getaffinity(again[2]) == cores[2]
+
+
 def test_a_killed_member_is_started_again_and_the_other_goes_on(start: Callable) -> None:
     """Under its number, with a line that says how it ended."""
     program = start()

@@ -45,6 +45,7 @@ _OTHERS = {
         "NO_BROWSER",
         "OLDER_PYSPARK",
         "PICTURES",
+        "PIN_MEMBERS",
         "PROCESS_KILLS",
         "REQUIRE_BROKER",
         "RERUNS",
