@@ -91,6 +91,11 @@ class Bundle:
         """Tell whether it was taken apart: then it only hands answers on."""
         return self._parts is not None
 
+    @property
+    def answers(self) -> int:
+        """How many of it are safe."""
+        return len(self._acked)
+
     def groups(self) -> Iterator[tuple[object, int]]:
         """Yield each output's group, whose order it keeps, and its serial number."""
         for key, serial in zip(self.keys, self.serials, strict=True):

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ehkafka.outputs.refused import Judge
 
 IDLE_WAIT_S: Final = 0.5
-# An answer of which a bundle has waited for so long may not come soon.
+# A bundle that has had some of its answers and none for so long may not have the rest soon.
 SLOW_S: Final = 0.5
 # What a producer that is given up gets for answers that are on their way.
 LAST_ANSWERS_S: Final = 2.0
@@ -77,8 +77,8 @@ class OutputSender:
         # The sender's thread only.
         self._queue: deque[Output | Bundle] = deque()
         self._in_flight: set[Output | Bundle] = set()
-        # Bundles that were sent, each with the time; some are answered by now.
-        self._bundles: deque[tuple[float, Bundle]] = deque()
+        # Bundles that were sent, each with when somebody looked last, and how much was answered by then.
+        self._bundles: deque[tuple[float, int, Bundle]] = deque()
         self._answered = Answered()
         self._first_answers = FirstAnswers()
         self._refused = RefusedOutputs(
@@ -296,7 +296,7 @@ class OutputSender:
         finally:
             if bundle.sent and not bundle.is_apart and bundle not in self._in_flight:
                 self._in_flight.add(bundle)
-                self._bundles.append((self._clock(), bundle))
+                self._bundles.append((self._clock(), 0, bundle))
         return True
 
     def _take_apart(self, bundle: Bundle) -> None:
@@ -304,10 +304,14 @@ class OutputSender:
 
     def _take_slow_apart(self) -> None:
         """Let what is answered of a bundle wait no longer for the rest: its partition may be stuck."""
-        while self._bundles and self._bundles[0][0] + SLOW_S < self._clock():
-            _, bundle = self._bundles.popleft()
-            if bundle in self._in_flight:
+        while self._bundles and self._bundles[0][0] + SLOW_S < (now_s := self._clock()):
+            _, answered, bundle = self._bundles.popleft()
+            if bundle not in self._in_flight:
+                continue
+            if answered and answered == bundle.answers:
                 self._take_apart(bundle)
+            else:
+                self._bundles.append((now_s, bundle.answers, bundle))
 
     def _note_apart(self, apart: Apart) -> None:
         self._in_flight.discard(apart.bundle)
