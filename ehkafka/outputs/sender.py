@@ -77,8 +77,8 @@ class OutputSender:
         # The sender's thread only.
         self._queue: deque[Output | Bundle] = deque()
         self._in_flight: set[Output | Bundle] = set()
-        # Bundles that were sent, each with when somebody looked last, and how much was answered by then.
-        self._bundles: deque[tuple[float, int, Bundle]] = deque()
+        # Of these the bundles, each with when somebody looked last, and how much was answered by then.
+        self._bundles: dict[Bundle, tuple[float, int]] = {}
         self._answered = Answered()
         self._first_answers = FirstAnswers()
         self._refused = RefusedOutputs(
@@ -296,7 +296,7 @@ class OutputSender:
         finally:
             if bundle.sent and not bundle.is_apart and bundle not in self._in_flight:
                 self._in_flight.add(bundle)
-                self._bundles.append((self._clock(), 0, bundle))
+                self._bundles[bundle] = self._clock(), 0
         return True
 
     def _take_apart(self, bundle: Bundle) -> None:
@@ -304,17 +304,20 @@ class OutputSender:
 
     def _take_slow_apart(self) -> None:
         """Let what is answered of a bundle wait no longer for the rest: its partition may be stuck."""
-        while self._bundles and self._bundles[0][0] + SLOW_S < (now_s := self._clock()):
-            _, answered, bundle = self._bundles.popleft()
-            if bundle not in self._in_flight:
-                continue
-            if answered and answered == bundle.answers:
+        now_s = self._clock()
+        while self._bundles:
+            bundle, (seen_s, answers) = next(iter(self._bundles.items()))
+            if now_s - seen_s <= SLOW_S:
+                break
+            del self._bundles[bundle]
+            if answers and answers == bundle.answers:
                 self._take_apart(bundle)
             else:
-                self._bundles.append((now_s, bundle.answers, bundle))
+                self._bundles[bundle] = now_s, bundle.answers
 
     def _note_apart(self, apart: Apart) -> None:
         self._in_flight.discard(apart.bundle)
+        self._bundles.pop(apart.bundle, None)
         self._in_flight.update(apart.sent)
         self._replace(apart.bundle, apart.rest)
 
@@ -344,6 +347,8 @@ class OutputSender:
             self._note_apart(apart)
         safe = self._answered.take_safe()
         self._in_flight.difference_update(safe)
+        for bundle in self._bundles.keys() & safe:  # held no longer than needed: much would live with it
+            del self._bundles[bundle]
         if self._is_in_doubt:
             safe = []
         for output, error, offset in self._answered.take_others():
