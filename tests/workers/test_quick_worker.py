@@ -98,16 +98,18 @@ def test_all_but_one_blocked_still_leaves_one_to_work(bench: Bench) -> None:
 
 
 def test_quick_handlers_are_run_by_few_workers() -> None:
-    """While nothing blocks, few of many workers do nearly all: the others would only fight for the GIL."""
+    """While nothing blocks, few of many workers do all: the others would only fight for the GIL."""
     bench = Bench(32)
     bench.exchange.note_cost(1e-6)
     for number in range(50):
         bench.receive(*(b"k%d-%d" % (number, n) for n in range(100)))
-        bench.watch_until(100 * (number + 1))
+        # Nobody watches: one that is off the CPU for a moment on a busy machine would count as held up.
+        done = 100 * (number + 1)
+        wait_until(lambda done=done: len(bench.done) >= done, lambda: f"{done} are done")  # noqa: B023
     by_worker = Counter(name for _, name in bench.done)
-    # One is enough; who is off the CPU for a moment is replaced, so on a busy machine a few more have a turn.
-    # Where all may take work, nine have had about as much each.
-    assert sum(records for _, records in by_worker.most_common(3)) > len(bench.done) // 2
+    # One is enough; a call that the machine holds up makes handlers look slow, and then others join in. Where
+    # all may take work, eight or nine do, and three of them have half of it.
+    assert sum(records for _, records in by_worker.most_common(3)) > len(bench.done) * 3 // 4
     bench.close()
 
 
