@@ -10,6 +10,7 @@ import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from ehkafka.errors import ConfigurationError
 from ehkafka.events import MembersAdvice
 from ehkafka.members.boot import boot_of
 from ehkafka.members.cores import one_each, usable_cores
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from ehkafka.run.health_file import HealthFile
     from ehkafka.run.options import AppOptions
 
-# "0" lets members share all cores.
+# "0" lets members share all cores, "1" is what it does anyway.
 PIN: Final = "EHKAFKA_PIN_MEMBERS"
 
 
@@ -101,8 +102,11 @@ def plan_of(app: AppOptions, wanted: Wanted, emit: Callable[[Event], None]) -> P
 
 def _cores(app: AppOptions, count: int) -> tuple[int, ...]:
     """Return a core for each member, or none: worker processes need cores beside their member's."""
+    wanted = os.environ.get(PIN, "1")
+    if wanted not in {"0", "1"}:
+        raise ConfigurationError(f"{PIN}={wanted!r:.40}: give 0 to let members share all cores, or 1.")
     has_processes = any(isinstance(spec.workers, Processes) for spec in app.specs)
-    return () if has_processes or os.environ.get(PIN) == "0" else one_each(count)
+    return one_each(count) if wanted == "1" and not has_processes else ()
 
 
 def _asked(

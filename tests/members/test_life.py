@@ -98,6 +98,17 @@ def test_two_members_on_two_cores_keep_to_one_each(
     assert os.sched_getaffinity(again[2]) == cores[2]
 
 
+def test_whether_members_keep_to_cores_is_said_by_a_digit(
+    start: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Anything else is refused before a member is started: it would be taken for yes."""
+    monkeypatch.setenv("EHKAFKA_PIN_MEMBERS", "off")
+    program = start(parts=(SHOP, MAIN))
+    assert program.end(LIMIT_S) != 0
+    assert "EHKAFKA_PIN_MEMBERS='off': give 0 to let members share all cores, or 1." in program.stderr
+    assert not program.members()
+
+
 def test_a_killed_member_is_started_again_and_the_other_goes_on(start: Callable) -> None:
     """Under its number, with a line that says how it ended."""
     program = start()
