@@ -8,30 +8,31 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from itertools import chain, compress, groupby
-from operator import attrgetter, itemgetter
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from itertools import chain, groupby
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from ehkafka.outputs.bundle import Apart, Bundle
+from ehkafka.outputs.batch import OutputBatch
+from ehkafka.outputs.bundle import Apart, Bundle, Columns
 from ehkafka.outputs.claim import SingleOutput
 from ehkafka.outputs.ledger import OffsetLedger
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-    from collections.abc import Set as AbstractSet
 
     from ehkafka.lanes.assignment import Assignment
     from ehkafka.outputs.claim import Claim, Output
     from ehkafka.outputs.outlet import Outlet
 
-    # Of the one small output of a call, with a key: outlet, epoch, message, key, value and headers. Of any
-    # other: None and the output.
+    # The one small output of a call, with a key: outlet, epoch, message, key, value and headers.
     Plain: TypeAlias = tuple[Outlet, Assignment, Any, bytes, bytes, Any]
-    Entry: TypeAlias = Plain | tuple[None, Output]
 
 # What is on its way beside the backlog. Then workers wait for room, and so does the intake behind them.
 OUTPUTS_MAX: Final = 50_000
 OUTPUT_BYTES_MAX: Final = 64 * 1_048_576
+# How many things are added for each output; for one that is not plain: None, the output, and nothing else.
+PARTS: Final = 6
+_NOTHING: Final = (None,) * (PARTS - 2)
 # So many plain outputs may wait for the sender to look: their bytes count only then.
 ADDED_MAX: Final = 4_096
 PLAIN_BYTES_MAX: Final = 16 * 1024
@@ -53,9 +54,10 @@ class OutputBook:
         self._bytes_max = bytes_max
         self._lock = threading.Lock()
         self._room = threading.Condition(self._lock)
-        # What workers have added since somebody last looked, in the order of its making: `append` is atomic,
-        # and of a key only one worker appends at a time. Taken out by `_sort_in`, under the lock.
-        self.added: deque[Entry] = deque()
+        # What workers have added since somebody last looked, in the order of its making: `PARTS` for each
+        # output, and no tuple of them, which Python's garbage collector would follow. `extend` by a tuple or
+        # a list is atomic, and of a key only one worker adds at a time. Taken out by `_sort_in`, under the lock.
+        self.added: deque[Any] = deque()
         # All under the lock. Those of one record alone by its assignment, in bundles and by themselves; the
         # rest beside them with what the ledger has of their records. Serial numbers say in which order they
         # were made.
@@ -102,7 +104,7 @@ class OutputBook:
             claim.unsettled += len(outputs)
             claim.posted += len(outputs)
             self._bytes += sum([output.size for output in outputs])
-            self.added.extend([(None, output) for output in outputs])
+            self.added.extend([part for output in outputs for part in (None, output, *_NOTHING)])
         if self.sleeps:
             self.wake()
 
@@ -113,13 +115,13 @@ class OutputBook:
         lock: if its epoch ends at that moment, the output is dropped.
         """
         _, assignment, message, *_ = plain
-        if self.is_full or assignment.ended or len(self.added) >= ADDED_MAX:
+        if self.is_full or assignment.ended or len(self.added) >= ADDED_MAX * PARTS:
             with self._lock:
                 self._sort_in()
                 self._wait_for_room(lambda: assignment.ended)
                 if self.is_closed or assignment.ended:
                     raise self._not_sent(f"{assignment.partition}@{message.offset()}")
-        self.added.append(plain)
+        self.added.extend(plain)
         if self.sleeps:
             self.wake()
 
@@ -132,7 +134,7 @@ class OutputBook:
             if self.is_closed or output.assignment.ended:
                 raise self._not_sent(output.where)
             self._bytes += output.size
-            self.added.append((None, output))
+            self.added.extend((None, output, *_NOTHING))
         if self.sleeps:
             self.wake()
 
@@ -148,18 +150,22 @@ class OutputBook:
     def _sort_in(self) -> None:
         """Put what was added where it is known by its records. Caller has the lock."""
         added = self.added
-        count = len(added)
+        count = len(added) // PARTS
         if not count:
             return
         # First: whoever reads the sum of both without the lock must never find too few.
         self._count += count
-        taken = [added.popleft() for _ in range(count)]
-        for outlet, entries in groupby(taken, itemgetter(0)):
+        taken = [added.popleft() for _ in range(count * PARTS)]
+        start = 0
+        for outlet, same in groupby(taken[::PARTS]):
+            stop = start + len(list(same)) * PARTS
+            _, *columns = (taken[start + part : stop : PARTS] for part in range(PARTS))
             if outlet is None:
-                for entry in entries:
-                    self._sort_in_output(cast("Output", entry[1]))
+                for output in columns[0]:
+                    self._sort_in_output(output)
             else:
-                self._sort_in_bundle(outlet, list(entries))
+                self._sort_in_bundle(outlet, columns)
+            start = stop
         self._note_room()
 
     def _note_room(self) -> None:
@@ -174,23 +180,22 @@ class OutputBook:
             self._outputs[output] = None
         self._new.append(output)
 
-    def _sort_in_bundle(self, outlet: Outlet, entries: list[Entry]) -> None:
+    def _sort_in_bundle(self, outlet: Outlet, columns: list[Any]) -> None:
         first = self._serial + 1
-        self._serial += len(entries)
-        _, *columns = zip(*entries, strict=True)
-        bundle = Bundle(outlet, columns, range(first, self._serial + 1))
+        self._serial += len(columns[0])
+        bundle = Bundle(outlet, Columns(*columns, range(first, self._serial + 1)))
         self._bytes += bundle.size
         self._register(bundle)
         self._new.append(bundle)
 
     def _register(self, bundle: Bundle) -> None:
-        for assignment in set(bundle.assignments):
+        for assignment in bundle.epochs:
             self._bundles.setdefault(assignment, {})[bundle] = None
 
     def _unregister(self, bundle: Bundle) -> bool:
         """Forget a bundle; tell whether it was known."""
         was_known = False
-        for assignment in set(bundle.assignments):
+        for assignment in bundle.epochs:
             bundles = self._bundles.get(assignment, {})
             if bundles.pop(bundle, bundle) is None:
                 was_known = True
@@ -233,23 +238,30 @@ class OutputBook:
         self._room.notify_all()
         return Apart(bundle, sent, rest)
 
-    def split(self, bundle: Bundle, keys: AbstractSet[object]) -> list[Output | Bundle]:
-        """Make single outputs of a bundle's outputs with these keys; return them and what is left of it.
+    def divide(self, bundle: Bundle, partitions: Sequence[int | None]) -> list[Output | Bundle]:
+        """Make a batch of what goes to each partition, and single outputs of what has None; return them.
 
         Sender only, before anything of it is sent. No key is in both.
         """
         with self._lock:
+            parts, singles = bundle.divided(partitions)
+            batches = [OutputBatch(bundle.outlet, columns, partition) for partition, columns in parts]
             self._unregister(bundle)
-            picked = [key in keys for key in bundle.keys]
-            singles = list(compress(bundle.apart()[2], picked))
+            for batch in batches:
+                self._register(batch)
             self._register_singles(singles)
-            others = [not one for one in picked]
-            if not any(others):
-                return list(singles)
-            *columns, serials = (tuple(compress(one, others)) for one in (*bundle.columns, bundle.serials))
-            left = Bundle(bundle.outlet, columns, serials)
-            self._register(left)
-            return [*singles, left]
+        return [*batches, *singles]
+
+    def cut(self, batch: OutputBatch) -> OutputBatch | None:
+        """Leave what was sent in a batch and return the rest; None: nothing was sent. Sender only."""
+        with self._lock:
+            self._unregister(batch)
+            columns = batch.cut()
+            rest = None if columns is None else OutputBatch(batch.outlet, columns, batch.partition)
+            self._register(batch)
+            if rest is not None:
+                self._register(rest)
+        return rest
 
     def _register_singles(self, outputs: Iterable[SingleOutput]) -> None:
         for output in outputs:
@@ -354,7 +366,7 @@ class OutputBook:
     def count(self) -> int:
         """Return how many outputs are not acknowledged. Any thread."""
         # In this order: `_sort_in` counts what it takes out before it does.
-        return len(self.added) + self._count
+        return len(self.added) // PARTS + self._count
 
     def end(self, assignments: Iterable[Assignment]) -> bool:
         """Drop what is left of epochs that have ended; True: a producer, or a bundle, may have some.

@@ -127,6 +127,7 @@ class Output:
         "headers",
         "home",
         "is_dropped",
+        "is_first",
         "is_suspect",
         "key",
         "partition",
@@ -134,6 +135,7 @@ class Output:
         "size",
         "topic",
         "value",
+        "written_to",
     )
 
     def __init__(
@@ -160,6 +162,9 @@ class Output:
         self.is_dropped = False
         # It was in a batch that the broker has refused: it goes alone, or it could have others refused again.
         self.is_suspect = False
+        # It is the first one of its key that a producer has; and the partition that it was written to then.
+        self.is_first = False
+        self.written_to = ANY_PARTITION
         # Where the producer's answer goes; see `delivered`. Set by the sender as it hands the output over.
         self.answered: Answered | None = None
 
@@ -191,6 +196,8 @@ class Output:
         """
         answered = self.answered
         assert answered is not None
+        if error is None and self.is_first:
+            self.written_to = message.partition()
         if error is None and answered.is_plain and message.offset() is not None:
             answered.safe.append(self)
         else:
@@ -217,6 +224,8 @@ class SingleOutput(Output):
         key: bytes | None,
         headers: Any,
         size: int,
+        *,
+        serial: int = -1,
     ) -> None:
         self.outlet = outlet
         self.assignment = assignment
@@ -226,8 +235,9 @@ class SingleOutput(Output):
         self.key = key
         self.headers = headers
         self.size = size
-        self.partition = ANY_PARTITION
-        self.is_dropped = self.is_suspect = False
+        self.partition = self.written_to = ANY_PARTITION
+        self.serial = serial
+        self.is_dropped = self.is_suspect = self.is_first = False
         self._made: Claim | None = None
 
     @property

@@ -8,6 +8,9 @@ the first one is acknowledged; from then on all go at once.
 A broker that has had nothing of a producer in a partition for long forgets it there (Kafka's
 `producer.id.expiration.ms`, a day if nobody sets it), and takes any number as the first one again. So answers
 count for some minutes only.
+
+An answer also says to which partition a key goes, so that later outputs of it can be sent together with others
+to the same one. They go there for as long as the answer counts, also where the topic is given more partitions.
 """
 
 from __future__ import annotations
@@ -15,10 +18,11 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
+from ehkafka.outputs.bundle import Bundle
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
-    from ehkafka.outputs.bundle import Bundle
     from ehkafka.outputs.claim import Output
 
 # Keys known to be answered for. Past that all are forgotten, and each waits for one answer more.
@@ -34,11 +38,11 @@ class FirstAnswers:
         """`wall_s` is a clock that goes on while the machine sleeps, as the broker's does."""
         self._wall_s = wall_s
         self._looked_s = wall_s()
-        # By topic: keys, and partitions that were chosen by number, since the last look; how many of both;
-        # and those between that look and the one before.
-        self._answered: dict[str, set[object]] = {}
+        # By topic: to which partition each key went, and partitions that were chosen by number, since the last
+        # look; how many of both; and those between that look and the one before.
+        self._answered: dict[str, dict[object, int]] = {}
         self._count = 0
-        self._answered_before: dict[str, set[object]] = {}
+        self._answered_before: dict[str, dict[object, int]] = {}
         # What was on its way at the last look.
         self._sent_before: frozenset[Output | Bundle] = frozenset()
         # The first output of a key, which is under way, and what waits behind it.
@@ -54,13 +58,18 @@ class FirstAnswers:
             return False
         group = output.group
         if self._first.setdefault(group, output) is output:
+            output.is_first = True
             return False
         self._waiting.setdefault(group, []).append(output)
         return True
 
-    def unknown(self, topic: str, keys: Iterable[bytes]) -> set[bytes]:
-        """Return which of these keys the producer has had no answer for: their outputs must ask `holds`."""
-        return set(keys).difference(self._answered.get(topic, ()), self._answered_before.get(topic, ()))
+    def partitions(self, topic: str, keys: Iterable[bytes]) -> list[int | None]:
+        """Return where each of these keys goes; None: no answer says it, and its outputs must ask `holds`."""
+        found = list(map(self._answered.get(topic, {}).get, keys))
+        if None in found and (before := self._answered_before.get(topic)):
+            pairs = zip(keys, found, strict=True)
+            return [before.get(key) if place is None else place for key, place in pairs]
+        return found
 
     def not_taken(self, output: Output) -> None:
         """Note that an output never went: there will be no answer, and the next one is the first."""
@@ -84,7 +93,8 @@ class FirstAnswers:
                 self._answered.clear()
                 self._count = 0
             topic, place = group
-            self._answered.setdefault(topic, set()).add(place)
+            assert not isinstance(output, Bundle)
+            self._answered.setdefault(topic, {})[place] = output.written_to
             self._count += 1
             del self._first[group]
             released += self._waiting.pop(group, ())

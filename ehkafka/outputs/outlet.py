@@ -11,7 +11,7 @@ import threading
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from ehkafka.outputs.book import ADDED_MAX, PLAIN_BYTES_MAX
+from ehkafka.outputs.book import ADDED_MAX, PARTS, PLAIN_BYTES_MAX
 from ehkafka.outputs.claim import Claim, Output, SingleOutput
 from ehkafka.outputs.encoding import FRAME_BYTES
 from ehkafka.outputs.in_vain import InVain
@@ -103,6 +103,7 @@ class Outlet:
     def _short_way(self) -> Callable[[Assignment, Message, object], None]:
         """Return what sends the one value of a call that has sent nothing else. May wait for room."""
         book, added, bytes_max, other_way = self.book, self.book.added, self._own_bytes_max, self._post_other
+        added_max = ADDED_MAX * PARTS
 
         def post_plain(assignment: Assignment, message: Message, value: object) -> None:
             # In short what `plain` and `add_plain` do, which have the rest: other types, no key, a shared
@@ -113,9 +114,9 @@ class Outlet:
                 and key
                 and len(value) + len(key) <= bytes_max
                 and not (book.is_full or assignment.ended)
-                and len(added) < ADDED_MAX
+                and len(added) < added_max
             ):
-                added.append((self, assignment, message, key, value, None))
+                added.extend((self, assignment, message, key, value, None))
                 if book.sleeps:
                     book.wake()
             else:

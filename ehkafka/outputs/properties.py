@@ -11,6 +11,8 @@ from ehkafka.endpoint.properties.names import in_one_spelling
 from ehkafka.endpoint.properties.refusals import Owned, whole_number
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ehkafka.endpoint import Endpoint
     from ehkafka.settings import Settings
 
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 KAFKA_OUTPUT_BYTES_MAX = 1_000_000
 # All of a batch that is refused go alone.
 BATCH_OUTPUTS_MAX = 1_000
+# More than the book lets workers make.
+QUEUE_MESSAGES = 100_000
 # Java's default for the same, half of librdkafka's: who waits for an answer has one within two minutes.
 MESSAGE_TIMEOUT_MS = 120_000
 # librdkafka knows no others; the first one is what we set.
@@ -39,6 +43,7 @@ OURS = {
 """What we set unless the app does, and why."""
 
 _TIMEOUT = "message.timeout.ms"
+_QUEUE = "queue.buffering.max.messages"
 _OWNED = (
     Owned(
         "max.in.flight.requests.per.connection",
@@ -65,6 +70,9 @@ _OWNED = (
         reason="the engine owns it: it reads from the statistics whether the broker knows the producer's id",
         fix="Leave it out",
     ),
+)
+_GIVES_UP = frozenset(
+    {"retries", "message.send.max.retries", "queue.buffering.max.kbytes"}
 )
 _TAKEN = {
     "enable.gapless.guarantee": "the engine decides it for each producer: order hangs on it",
@@ -126,6 +134,19 @@ def output_properties(endpoint: Endpoint, settings: Settings, *, gapless: bool =
     }
 
 
+def may_report_at_once(properties: Mapping[str, Any]) -> bool:
+    """Tell whether the last message's report may stand for what was handed over before it to its partition.
+
+    Not with what makes librdkafka give up one message and write the next one, or refuse a part of what it is
+    given at once; nor where a key goes to any partition.
+    """
+    return (
+        not _GIVES_UP.intersection(properties)
+        and int(properties[_QUEUE]) >= QUEUE_MESSAGES
+        and properties["partitioner"] != "random"
+    )
+
+
 def message_properties(endpoint: Endpoint, settings: Settings, *, is_plain: bool = False) -> dict[str, Any]:
     """Return the properties of the producer behind `app.producer`, whose messages may time out.
 
@@ -146,7 +167,7 @@ def _common(endpoint: Endpoint, settings: Settings, *, is_plain: bool = False) -
         # As Java's: keys meet those of its producers.
         "partitioner": PARTITIONERS[0],
         # What is on its way has a bound of ours, so this queue never decides.
-        "queue.buffering.max.messages": 100_000,
+        _QUEUE: QUEUE_MESSAGES,
         **letter_properties(endpoint, settings.consumer, is_plain=is_plain),
         **asked,
         LETTER_BYTES: output_bytes_max(endpoint, settings),

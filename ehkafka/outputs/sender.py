@@ -19,6 +19,7 @@ from ehkafka.errors import EhkafkaError, describe
 from ehkafka.events import OutputProblem
 from ehkafka.outputs.answered import Answered
 from ehkafka.outputs.answers import CONSEQUENCES, TAKEN_BACK, busy_codes
+from ehkafka.outputs.batch import OutputBatch, SomeSentError
 from ehkafka.outputs.bundle import Bundle
 from ehkafka.outputs.first_answers import FirstAnswers
 from ehkafka.outputs.refused import BUSY_POLL_S, RefusedOutputs
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
     from ehkafka.outputs.refused import Judge
 
 IDLE_WAIT_S: Final = 0.5
-# A bundle that has had some of its answers and none for so long may not have the rest soon.
-SLOW_S: Final = 0.5
 # What a producer that is given up gets for answers that are on their way.
 LAST_ANSWERS_S: Final = 2.0
 
@@ -55,16 +54,17 @@ class OutputSender:
         on_death: Callable[[BaseException], None],
         clock: Callable[[], float] = time.monotonic,
         busy: Collection[int] = busy_codes(is_event_hubs=False),
+        at_once: bool = True,
     ) -> None:
         """`clock` is the one by which a refused output waits for its next try.
 
         `busy` are errors by which the broker throttles: the same goes out again later, and nobody is asked.
+        `at_once`: one report may stand for a batch, see `properties.report_at_once`.
         """
+        self._at_once = at_once
         self._book = book
         self._busy = busy
         self._producer = producer
-        # Time that passes, whatever clock the handlers run by.
-        self._clock = time.monotonic
         self._emit = emit
         self._on_death = on_death
         self._wake = threading.Event()
@@ -77,8 +77,6 @@ class OutputSender:
         # The sender's thread only.
         self._queue: deque[Output | Bundle] = deque()
         self._in_flight: set[Output | Bundle] = set()
-        # Of these the bundles, each with when somebody looked last, and how much was answered by then.
-        self._bundles: dict[Bundle, tuple[float, int]] = {}
         self._answered = Answered()
         self._first_answers = FirstAnswers()
         self._refused = RefusedOutputs(
@@ -184,7 +182,6 @@ class OutputSender:
             self._send()
         producer.serve(BUSY_POLL_S if self._in_flight else 0.0)
         self._take_answers()
-        self._take_slow_apart()
         if self._refusals:
             self._refused.go_on()
         if not self._in_flight and not producer.is_lost:
@@ -219,7 +216,6 @@ class OutputSender:
         self._producer.renew(is_fault=is_fault and not self._has_refused, waits=self._is_throttled)
         self._has_refused = self._is_throttled = self._is_in_doubt = False
         self._in_flight.clear()
-        self._bundles.clear()
         self._answered = Answered()
         self._refusals.forget_waiting()
         self._first_answers.forget()
@@ -239,9 +235,12 @@ class OutputSender:
         note_sent = self._in_flight.add
         while queue:
             output = queue[0]
-            if isinstance(output, Bundle):
-                if not self._send_bundle(output):
+            if isinstance(output, OutputBatch):
+                if not self._send_batch(output):
                     return
+                continue
+            if isinstance(output, Bundle):
+                self._divide(output)
                 continue
             if output.is_suspect and not output.is_dropped:
                 refusals.add(output, _SUSPECT, 0.0)
@@ -271,53 +270,49 @@ class OutputSender:
                     note_sent(output)
             queue.popleft()
 
-    def _send_bundle(self, bundle: Bundle) -> bool:
+    def _divide(self, bundle: Bundle) -> None:
+        """Put in the place of the first in the queue what goes together, and what goes alone."""
+        partitions = self._first_answers.partitions(bundle.topic, bundle.keys)
+        if self._refusals and (blocked := self._refusals.keys(bundle.topic)):
+            pairs = zip(bundle.keys, partitions, strict=True)
+            partitions = [None if key in blocked else partition for key, partition in pairs]
+        self._queue.popleft()
+        self._queue.extendleft(reversed(self._book.divide(bundle, partitions)))
+
+    def _send_batch(self, batch: OutputBatch) -> bool:
         """Send the first in the queue, or put what it is made of in its place; False: there is no room."""
-        topic = bundle.topic
-        if bundle.is_dropped:
-            self._take_apart(bundle)
+        blocked = self._refusals.keys(batch.topic) if self._refusals else ()
+        if batch.is_dropped or (blocked and not blocked.isdisjoint(batch.keys)):
+            self._take_apart(batch)
             return True
-        unknown = self._first_answers.unknown(topic, bundle.keys)
-        special = self._refusals.keys(topic).intersection(bundle.keys) | unknown
-        if special and bundle.sent:
-            self._take_apart(bundle)
-            return True
-        if special:
-            self._replace(bundle, self._book.split(bundle, special))
-            return True
+        is_full = False
         try:
-            bundle.send(self._producer.client.produce, self._answered)
-        except BufferError:
+            batch.send(self._producer.client, self._answered, at_once=self._at_once)
+        except SomeSentError:
+            # Nobody would hear what becomes of it: all goes again.
+            self._producer.failed(KafkaError(KafkaError._FATAL, _NO_REPORT))  # noqa: SLF001
             return False
-        except Exception:  # whatever it is: the one output that it is about raises it once more
-            self._take_apart(bundle)
+        except Exception as failed:  # whatever it is: the one output that it is about raises it once more
+            is_full = isinstance(failed, BufferError)
+            rest = self._book.cut(batch)
+            if rest is None:
+                if not is_full:
+                    self._take_apart(batch)
+                return not is_full
+            self._queue.popleft()
+            self._queue.appendleft(rest)
+            if not is_full:
+                self._take_apart(rest)
         else:
             self._queue.popleft()
-        finally:
-            if bundle.sent and not bundle.is_apart and bundle not in self._in_flight:
-                self._in_flight.add(bundle)
-                self._bundles[bundle] = self._clock(), 0
-        return True
+        self._in_flight.add(batch)
+        return not is_full
 
     def _take_apart(self, bundle: Bundle) -> None:
         self._note_apart(self._book.take_apart(bundle))
 
-    def _take_slow_apart(self) -> None:
-        """Let what is answered of a bundle wait no longer for the rest: its partition may be stuck."""
-        now_s = self._clock()
-        while self._bundles:
-            bundle, (seen_s, answers) = next(iter(self._bundles.items()))
-            if now_s - seen_s <= SLOW_S:
-                break
-            del self._bundles[bundle]
-            if answers and answers == bundle.answers:
-                self._take_apart(bundle)
-            else:
-                self._bundles[bundle] = now_s, bundle.answers
-
     def _note_apart(self, apart: Apart) -> None:
         self._in_flight.discard(apart.bundle)
-        self._bundles.pop(apart.bundle, None)
         self._in_flight.update(apart.sent)
         self._replace(apart.bundle, apart.rest)
 
@@ -347,8 +342,6 @@ class OutputSender:
             self._note_apart(apart)
         safe = self._answered.take_safe()
         self._in_flight.difference_update(safe)
-        for bundle in self._bundles.keys() & safe:  # held no longer than needed: much would live with it
-            del self._bundles[bundle]
         if self._is_in_doubt:
             safe = []
         for output, error, offset in self._answered.take_others():
@@ -383,4 +376,5 @@ class OutputSender:
 
 
 _SUSPECT = "its batch was refused"
+_NO_REPORT = "the producer has taken some of a batch only"
 _IN_DOUBT = "an output counts as written because a later one is, and the broker did not say where it is"

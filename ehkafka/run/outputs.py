@@ -14,7 +14,7 @@ from ehkafka.outputs.answers import busy_codes
 from ehkafka.outputs.book import OutputBook
 from ehkafka.outputs.kinds import TopicKinds
 from ehkafka.outputs.outlet import Outlet
-from ehkafka.outputs.properties import output_bytes_max
+from ehkafka.outputs.properties import may_report_at_once, output_bytes_max, output_properties
 from ehkafka.outputs.sender import OutputSender
 from ehkafka.recovery.failures import STOP_WORDS, StopWords
 from ehkafka.recovery.refused_outputs import RefusedOutputs
@@ -74,6 +74,7 @@ class Outputs:
             on_death=self._died,
             clock=app.clock.now_s,
             busy=busy_codes(is_event_hubs=app.endpoint.is_event_hubs),
+            at_once=may_report_at_once(output_properties(app.endpoint, app.settings)),
         )
 
     def outlet(
