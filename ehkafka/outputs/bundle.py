@@ -93,8 +93,14 @@ class Bundle:
 
     def lowest(self, assignment: Assignment) -> int:
         """Return the lowest of them, which is asked for with each commit. Any thread."""
-        if assignment not in self._lowest:
-            self._lowest[assignment] = min(self.offsets(assignment))
+        if not self._lowest:
+            # In one go: a bundle may be of many epochs.
+            lowest: dict[Assignment, int] = {}
+            for epoch, message in zip(self.columns.assignments, self.columns.messages, strict=True):
+                offset = message.offset()
+                if offset <= lowest.setdefault(epoch, offset):
+                    lowest[epoch] = offset
+            self._lowest = lowest
         return self._lowest[assignment]
 
     def divided(self, partitions: Sequence[int | None]) -> tuple[list[tuple[int, Columns]], list[Any]]:

@@ -9,5 +9,5 @@ from tests.outputs.sender_bench import WAYS, Bench
 
 @pytest.fixture(params=WAYS)
 def bench(request: pytest.FixtureRequest) -> Bench:
-    """Return a bench for each way in which outputs come."""
-    return Bench(way=request.param)
+    """Return a bench for each way in which outputs come; each one is reported."""
+    return Bench(way=request.param, reports="each")

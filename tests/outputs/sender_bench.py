@@ -24,6 +24,11 @@ nobody: Any = None
 WAYS = ("claims", "singles", "bundles")
 
 
+def partition_of(key: bytes) -> int:
+    """Return where a key's outputs go: each letter has a partition, and `d` the same as `a`."""
+    return (key[0] - ord("a")) % 3
+
+
 def single(assignment: Assignment, offset: int, value: bytes, key: bytes) -> SingleOutput:
     """Return the one output of a record's call."""
     message = SimulatedMessage(assignment.partition.topic, assignment.partition.partition, offset, key)
@@ -35,6 +40,10 @@ class Report:
 
     def __init__(self, key: bytes, value: bytes, offset: int | None = 0) -> None:
         self._key, self._value, self._offset = key, value, offset
+
+    def partition(self) -> int:
+        """Return where it went."""
+        return partition_of(self._key)
 
     def key(self) -> bytes:
         """Return the message's key."""
@@ -53,6 +62,7 @@ class Client:
     """Keeps what it was given, until the test answers it."""
 
     def __init__(self) -> None:
+        # What somebody waits for the report of has it as its third part.
         self.sent: list[tuple[bytes, bytes, Any]] = []
 
     def produce(
@@ -62,6 +72,13 @@ class Client:
         assert headers is None
         self.sent.append((value, key, on_delivery))
 
+    def produce_batch(self, _topic: str, messages: list[dict[str, Any]], partition: int) -> int:
+        """Take what goes to one partition."""
+        for message in messages:
+            assert partition_of(message["key"]) == partition
+            self.sent.append((message["value"], message["key"], message.get("callback")))
+        return len(messages)
+
     def values(self) -> str:
         """Return what it has, not answered."""
         return b" ".join(value for value, *_ in self.sent).decode()
@@ -70,7 +87,8 @@ class Client:
         """Answer the oldest ones."""
         for _ in range(count):
             value, key, on_delivery = self.sent.pop(0)
-            on_delivery(None if code is None else KafkaError(code), Report(key, value))
+            if on_delivery is not None:
+                on_delivery(None if code is None else KafkaError(code), Report(key, value))
 
 
 class Producer:
@@ -122,8 +140,8 @@ class Producer:
 class Bench:
     """A book, its sender driven step by step, and one partition."""
 
-    def __init__(self, *, at_once: bool = True, way: str = WAYS[0]) -> None:
-        """`at_once`: each producer has had an answer for every key already."""
+    def __init__(self, *, at_once: bool = True, way: str = WAYS[0], reports: str = "the last") -> None:
+        """`at_once`: each producer has had an answer for every key already; `reports`: each one, or the last."""
         self.way = way
         outlet: Any = SimpleNamespace(topic="out")
         self.book = outlet.book = OutputBook()
@@ -139,10 +157,13 @@ class Bench:
             emit=lambda _event: None,
             on_death=lambda _error: None,
             busy=busy_codes(is_event_hubs=True),
+            at_once=reports == "the last",
         )
         if at_once:
             self.sender._first_answers.holds = lambda _output: False  # type: ignore[method-assign]
-            self.sender._first_answers.unknown = lambda _topic, _keys: set()  # type: ignore[method-assign]
+            self.sender._first_answers.partitions = (  # type: ignore[method-assign]
+                lambda _topic, keys: list(map(partition_of, keys))
+            )
         self.assignment = self.assign()
         self.offset = 0
 
