@@ -5,8 +5,8 @@ bytes, `checked` what else it says. `outlet` is one handler's way out, on its wo
 to the records it was made of, `kinds` compares what several handlers send to one topic, `in_vain` counts what
 failed attempts had sent. `book` keeps all that is not acknowledged, in its order, over `ledger` (pure), which
 says whose offsets wait; most of it stands in a `bundle` each time that somebody looks. `sender` hands it to
-`one_producer` after another on `ehkafka-outputs`, with its `properties`; `answered` keeps what that one has
-answered, `first_answers` says which keys it may be given more of, `refusals` keeps what the broker refuses,
+`one_producer` after another on `ehkafka-outputs`, with its `properties`: a bundle as a `batch` for each
+partition. `answered` keeps what that one has answered, `first_answers` says which keys it may be given more of, `refusals` keeps what the broker refuses,
 with what waits behind it, which `refused` sends again one by one; `answers` says what errors mean.
 
 `producer` is `app.producer`, for what belongs to no record: `messages` keeps what it was given, and

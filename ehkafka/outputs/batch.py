@@ -12,11 +12,11 @@ properties by which librdkafka gives a message up (see `properties`).
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaError, KafkaException
 
-from ehkafka.outputs.answers import CONSEQUENCES
 from ehkafka.outputs.bundle import Bundle, Columns
 
 if TYPE_CHECKING:
@@ -37,10 +37,12 @@ class OutputBatch(Bundle):
         self.answered: Answered | None = None
         # One report is for all of it; else there is one for each, in their order.
         self.is_at_once = False
-        # How many reports say that what they are for is written, and how many do where all is.
+        # How many reports say that what they are for is written (in the order of the batch, as long as none
+        # says anything else), and how many do where all is.
         self._answers = self._answers_max = 0
-        # Once it is taken apart: what reports are handed on to.
-        self._apart: list[SingleOutput] | None = None
+        # Once it is taken apart, by key and value: whose reports are still to come. What fails in the
+        # producer may be reported before what was sent before it.
+        self._apart: dict[tuple[bytes, bytes], deque[SingleOutput]] | None = None
 
     def send(self, client: Any, answered: Answered, *, at_once: bool) -> None:
         """Give the producer all of it.
@@ -85,8 +87,8 @@ class OutputBatch(Bundle):
         """Keep what was sent, and return the rest; None: nothing was sent."""
         if not (sent := self._answers_max):
             return None
-        rest = Columns(*[column[sent:] for column in self.columns])
-        super().__init__(self.outlet, Columns(*[column[:sent] for column in self.columns]))
+        rest = Columns.of(column[sent:] for column in self.columns)
+        super().__init__(self.outlet, Columns.of(column[:sent] for column in self.columns))
         return rest
 
     def __call__(self, error: KafkaError | None, message: Any) -> None:
@@ -102,24 +104,24 @@ class OutputBatch(Bundle):
             answered.apart.append(self.outlet.book.take_apart(self))
         assert self._apart is not None
         if self.is_at_once:
-            for single in self._apart:
-                single(error, message)
-        elif error is not None and error.code() in CONSEQUENCES:
-            # Of these alone nobody knows the order, and it makes no difference.
-            self._apart[self._answers](error, message)
+            for singles in self._apart.values():
+                for single in singles:
+                    single(error, message)
         else:
-            self._apart[self._answers](error, message)
-            self._answers += 1
+            self._apart[message.key(), message.value()].popleft()(error, message)
 
     def apart(self) -> tuple[list[SingleOutput], list[SingleOutput], list[SingleOutput]]:
         """Take it apart: return what is safe, what the producer has and has not answered, and the rest."""
         singles = self._singles(self.columns)
         if not self._answers_max:
             return [], [], singles
-        self._apart = singles
-        for single in singles:
+        safe, sent = singles[: self._answers], singles[self._answers :]
+        keys, values = self.keys[self._answers :], self.columns.values[self._answers :]
+        self._apart = {}
+        for single, key, value in zip(sent, keys, values, strict=True):
             single.answered = self.answered
-        return singles[: self._answers], singles[self._answers :], []
+            self._apart.setdefault((key, value), deque()).append(single)
+        return safe, sent, []
 
 
 class SomeSentError(Exception):

@@ -56,7 +56,8 @@ class OutputBook:
         self._room = threading.Condition(self._lock)
         # What workers have added since somebody last looked, in the order of its making: `PARTS` for each
         # output, and no tuple of them, which Python's garbage collector would follow. `extend` by a tuple or
-        # a list is atomic, and of a key only one worker adds at a time. Taken out by `_sort_in`, under the lock.
+        # a list is atomic, and of a key only one worker adds at a time. `_sort_in` takes it out, under the
+        # lock.
         self.added: deque[Any] = deque()
         # All under the lock. Those of one record alone by its assignment, in bundles and by themselves; the
         # rest beside them with what the ledger has of their records. Serial numbers say in which order they
@@ -183,7 +184,7 @@ class OutputBook:
     def _sort_in_bundle(self, outlet: Outlet, columns: list[Any]) -> None:
         first = self._serial + 1
         self._serial += len(columns[0])
-        bundle = Bundle(outlet, Columns(*columns, range(first, self._serial + 1)))
+        bundle = Bundle(outlet, Columns.of((*columns, range(first, self._serial + 1))))
         self._bytes += bundle.size
         self._register(bundle)
         self._new.append(bundle)

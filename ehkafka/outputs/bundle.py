@@ -31,11 +31,16 @@ class Columns(NamedTuple):
     # Where each stands in the order of all outputs.
     serials: Sequence[int]
 
+    @classmethod
+    def of(cls, columns: Iterable[Sequence[Any]]) -> Columns:
+        """Return them as one."""
+        return cls(*columns)
+
     def at(self, places: list[int]) -> Columns:
         """Return some of the outputs."""
         if len(places) == 1:
-            return Columns(*[(column[places[0]],) for column in self])
-        return Columns(*map(itemgetter(*places), self))
+            return self.of((column[places[0]],) for column in self)
+        return self.of(map(itemgetter(*places), self))
 
 
 class Bundle:
@@ -112,7 +117,9 @@ class Bundle:
         for place, partition in enumerate(partitions):
             places[partition].append(place)
         alone = places.pop(None, [])
-        parts = [(partition, self.columns.at(its)) for partition, its in places.items() if partition is not None]
+        parts = [
+            (partition, self.columns.at(its)) for partition, its in places.items() if partition is not None
+        ]
         return parts, self._singles(self.columns.at(alone)) if alone else []
 
     def apart(self) -> tuple[list[SingleOutput], list[SingleOutput], list[SingleOutput]]:

@@ -9,8 +9,9 @@ A broker that has had nothing of a producer in a partition for long forgets it t
 `producer.id.expiration.ms`, a day if nobody sets it), and takes any number as the first one again. So answers
 count for some minutes only.
 
-An answer also says to which partition a key goes, so that later outputs of it can be sent together with others
-to the same one. They go there for as long as the answer counts, also where the topic is given more partitions.
+An answer also says to which partition a key goes, so that later outputs of it can be sent together with
+others to the same one. They go there for as long as the answer counts, also where the topic is given more
+partitions meanwhile.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ class FirstAnswers:
         """`wall_s` is a clock that goes on while the machine sleeps, as the broker's does."""
         self._wall_s = wall_s
         self._looked_s = wall_s()
-        # By topic: to which partition each key went, and partitions that were chosen by number, since the last
-        # look; how many of both; and those between that look and the one before.
+        # By topic: to which partition each key went, and partitions that were chosen by number, since the
+        # last look; how many of both; and those between that look and the one before.
         self._answered: dict[str, dict[object, int]] = {}
         self._count = 0
         self._answered_before: dict[str, dict[object, int]] = {}

@@ -71,9 +71,7 @@ _OWNED = (
         fix="Leave it out",
     ),
 )
-_GIVES_UP = frozenset(
-    {"retries", "message.send.max.retries", "queue.buffering.max.kbytes"}
-)
+_GIVES_UP = frozenset({"retries", "message.send.max.retries", "queue.buffering.max.kbytes"})
 _TAKEN = {
     "enable.gapless.guarantee": "the engine decides it for each producer: order hangs on it",
     "on_delivery": "the engine follows each message through it; app.producer returns a future for each",

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from confluent_kafka import KafkaError, KafkaException
 
@@ -230,9 +230,7 @@ class OutputSender:
             self._emit(OutputProblem(str(failed), self._producer.due_s()))
 
     def _send(self) -> None:
-        queue, produce = self._queue, self._producer.client.produce
-        refusals, holds, answered = self._refusals, self._first_answers.holds, self._answered
-        note_sent = self._in_flight.add
+        queue, refusals, holds = self._queue, self._refusals, self._first_answers.holds
         while queue:
             output = queue[0]
             if isinstance(output, OutputBatch):
@@ -244,31 +242,29 @@ class OutputSender:
                 continue
             if output.is_suspect and not output.is_dropped:
                 refusals.add(output, _SUSPECT, 0.0)
-            elif not (output.is_dropped or (refusals and refusals.blocks(output)) or holds(output)):
-                output.answered = answered
-                try:
-                    if output.headers is None:
-                        produce(output.topic, output.value, output.key, output.partition, output)
-                    else:
-                        produce(
-                            output.topic,
-                            output.value,
-                            output.key,
-                            output.partition,
-                            output,
-                            headers=output.headers,
-                        )
-                except BufferError:
-                    return  # what is on its way makes room; it is asked for again
-                except KafkaException as failed:
-                    self._not_taken(output, failed.args[0])
-                    if self._producer.is_lost:
-                        return
-                except Exception as failed:  # headers may hold anything
-                    self._refuse(output, describe(failed))
-                else:
-                    note_sent(output)
+            elif output.is_dropped or (refusals and refusals.blocks(output)) or holds(output):
+                pass
+            elif not self._send_single(output):
+                return
             queue.popleft()
+
+    def _send_single(self, output: Output) -> bool:
+        """Send it, or have it refused; False: there is no room, or no producer any more."""
+        output.answered = self._answered
+        given: dict[str, Any] = {} if output.headers is None else {"headers": output.headers}
+        place = output.topic, output.value, output.key, output.partition
+        try:
+            self._producer.client.produce(*place, output, **given)
+        except BufferError:
+            return False  # what is on its way makes room; it is asked for again
+        except KafkaException as failed:
+            self._not_taken(output, failed.args[0])
+            return not self._producer.is_lost
+        except Exception as failed:  # headers may hold anything
+            self._refuse(output, describe(failed))
+        else:
+            self._in_flight.add(output)
+        return True
 
     def _divide(self, bundle: Bundle) -> None:
         """Put in the place of the first in the queue what goes together, and what goes alone."""

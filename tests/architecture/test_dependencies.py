@@ -114,6 +114,7 @@ OWNERS = {
         "recovery.letters.producer",
         "redrive",
         "outputs.answers",
+        "outputs.batch",
         "outputs.message_sender",
         "outputs.refused",
         "outputs.sender",

@@ -9,6 +9,7 @@ from confluent_kafka import KafkaError
 
 from ehkafka.lanes.assignment import Assignment
 from ehkafka.outputs.answers import busy_codes
+from ehkafka.outputs.batch import OutputBatch
 from ehkafka.outputs.book import OutputBook
 from ehkafka.outputs.claim import Claim, Output, SingleOutput
 from ehkafka.outputs.sender import OutputSender
@@ -22,6 +23,8 @@ GAPLESS = KafkaError._GAPLESS_GUARANTEE
 nobody: Any = None
 # How outputs come: with claims, with none yet, and together with others.
 WAYS = ("claims", "singles", "bundles")
+# Of which outputs of a batch the producer reports what became of them.
+REPORTS = ("each", "the last")
 
 
 def partition_of(key: bytes) -> int:
@@ -141,7 +144,7 @@ class Bench:
     """A book, its sender driven step by step, and one partition."""
 
     def __init__(self, *, at_once: bool = True, way: str = WAYS[0], reports: str = "the last") -> None:
-        """`at_once`: each producer has had an answer for every key already; `reports`: each one, or the last."""
+        """`at_once`: each producer has had an answer for every key already; `reports`: see `REPORTS`."""
         self.way = way
         outlet: Any = SimpleNamespace(topic="out")
         self.book = outlet.book = OutputBook()
@@ -202,3 +205,47 @@ class Bench:
     def waiting(self) -> set[int]:
         """Offsets that must not be committed."""
         return set(self.book.waiting(self.assignment))
+
+
+def batches_of(bench: Bench) -> int:
+    """Return how many batches are on their way."""
+    return sum(isinstance(one, OutputBatch) for one in bench.sender._in_flight)
+
+
+def answer_for(bench: Bench, value: str, code: int | None = None) -> None:
+    """Answer one output, wherever it stands, if anybody waits for its report."""
+    sent = bench.main.client.sent
+    (place,) = [place for place, (one, *_) in enumerate(sent) if one == value.encode()]
+    one, key, on_delivery = sent.pop(place)
+    if on_delivery is not None:
+        on_delivery(None if code is None else KafkaError(code), Report(key, one))
+
+
+def full_after(bench: Bench, room: int) -> None:
+    """Let the client take so many outputs more."""
+    client, produce, produce_batch = (
+        bench.main.client,
+        bench.main.client.produce,
+        bench.main.client.produce_batch,
+    )
+    room += len(client.sent)
+
+    def produce_while_there_is_room(*arguments: Any, **headers: Any) -> None:
+        if len(client.sent) >= room:
+            raise BufferError
+        produce(*arguments, **headers)
+
+    def batch_while_there_is_room(topic: str, messages: list[dict[str, Any]], partition: int) -> int:
+        left = max(0, room - len(client.sent))
+        for message in messages[left:]:
+            message["_error"] = KafkaError(KafkaError._QUEUE_FULL)
+        return produce_batch(topic, messages[:left], partition)
+
+    client.produce = produce_while_there_is_room  # type: ignore[method-assign]
+    client.produce_batch = batch_while_there_is_room  # type: ignore[method-assign]
+
+
+def has_room_again(bench: Bench) -> None:
+    """Let it take all once more."""
+    for name in ("produce", "produce_batch"):
+        bench.main.client.__dict__.pop(name, None)

@@ -16,13 +16,13 @@ from tests.outputs.sender_bench import REFUSED, Bench, Client, Producer, Report
 
 
 def test_an_input_waits_until_its_output_is_safe(bench: Bench) -> None:
-    """From being made to the acknowledgement, and no longer; a bundle until all of it is."""
+    """From being made to the acknowledgement, and no longer."""
     bench.add("a0 b1")
     assert bench.waiting == {0, 1}
     bench.turn()
     bench.main.client.answer()
     bench.turn()
-    assert bench.waiting == ({0, 1} if bench.way == "bundles" else {1})
+    assert bench.waiting == {1}
     bench.main.client.answer()
     bench.turn()
     assert bench.waiting == set()

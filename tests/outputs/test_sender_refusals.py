@@ -247,7 +247,7 @@ def test_what_went_alone_meanwhile_is_not_sent_again(bench: Bench) -> None:
 @pytest.mark.parametrize("way", WAYS)
 def test_what_waits_behind_a_refused_output_of_an_ended_epoch_passes_nothing(way: str) -> None:
     """One key may come of two partitions; an earlier output has just been let go by its first answer."""
-    bench = Bench(at_once=False, way=way)
+    bench = Bench(at_once=False, way=way, reports="each")
     other = bench.assign(1)
     bench.add("a0")
     bench.turn()

@@ -301,13 +301,13 @@ class SimulatedMember:
             self.world.clock.call_after(self._until_next_poll_s(), self._poll)
 
     def _until_next_poll_s(self) -> float:
-        # A client waits in `consume` while nothing comes; polls in which nothing happens prove nothing.
+        # A client waits in `consume` while nothing comes, but joins while a round lasts, or none would end.
         counts = self.dispatcher
         now = (counts.finished_records, counts.backlog_records, counts.parked_records, len(self.owned))
         self._idle_polls = self._idle_polls + 1 if now == self._seen_at_poll else 0
         self._seen_at_poll = now
-        wait_s = self.world.poll_s()
-        return wait_s if self._idle_polls < IDLE_POLLS else max(wait_s, IDLE_POLL_S)
+        wait_s, idle_s = self.world.poll_s(), min(IDLE_POLL_S, self.world.plan.rebalance_s / 4)
+        return wait_s if self._idle_polls < IDLE_POLLS else max(wait_s, idle_s)
 
     def _watch(self) -> None:
         self.give_back()

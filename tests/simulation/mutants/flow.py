@@ -7,7 +7,7 @@ from ehkafka.intake.flow import Amounts, FlowControl, FlowLimits, Stuck
 from ehkafka.intake.pace import Counts, PartitionPaces
 from ehkafka.lanes.assignment import Assignment
 from ehkafka.records import TopicPartition
-from tests.simulation.mutants.mutant import P0, Mutant
+from tests.simulation.mutants.mutant import P0, Mutant, a_late_seed_is_red
 
 
 def _loads(*records: int) -> list[Assignment]:
@@ -253,6 +253,7 @@ MUTANTS = [
         Backpressure.make_room,
         "self._context.flow.room(self.amounts()) == 0",
         "False",
+        a_late_seed_is_red,
     ),
     Mutant(
         "a revoked partition stays paused",

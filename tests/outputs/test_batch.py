@@ -1,0 +1,229 @@
+"""Batches: what goes to a partition at once is reported at once, or each by itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError
+
+import ehkafka
+from ehkafka.outputs.properties import may_report_at_once, output_properties
+from ehkafka.settings import Settings
+from tests.outputs.sender_bench import (
+    REFUSED,
+    REPORTS,
+    Bench,
+    answer_for,
+    batches_of,
+    full_after,
+    has_room_again,
+)
+
+
+@pytest.mark.parametrize("reports", REPORTS)
+def test_what_came_together_for_a_partition_is_let_go_when_all_of_it_is_safe(reports: str) -> None:
+    """Answers of several partitions come in any order."""
+    bench = Bench(way="bundles", reports=reports)
+    bench.add("a0 b1 c2 a3")
+    bench.turn()
+    assert (bench.main.client.values(), batches_of(bench)) == ("a0 a3 b1 c2", 3)
+    answer_for(bench, "c2")
+    answer_for(bench, "a0")
+    bench.turn()
+    assert (bench.waiting, bench.book.count()) == ({0, 1, 3}, 3)
+    answer_for(bench, "b1")
+    answer_for(bench, "a3")
+    bench.turn()
+    assert (bench.waiting, bench.book.count(), batches_of(bench)) == (set(), 0, 0)
+
+
+def test_what_is_safe_does_not_go_again_by_the_next_producer(reported: Bench) -> None:
+    """The others do, in their order."""
+    reported.add("a0 b1 a2 b3")
+    reported.turn()
+    answer_for(reported, "b1")
+    reported.main.is_lost = True
+    reported.turn()
+    assert reported.main.client.values() == "a0 a2 b3"
+    assert reported.waiting == {0, 2, 3}
+
+
+def test_a_batch_whose_last_output_has_no_report_goes_again_as_a_whole(bundled: Bench) -> None:
+    """Nobody knows how much of it is written, and it begins with its first one: a repeat, in order."""
+    bundled.add("a0 b1 a2 b3")
+    bundled.turn()
+    answer_for(bundled, "b1")
+    answer_for(bundled, "a0")
+    answer_for(bundled, "a2")
+    bundled.main.is_lost = True
+    bundled.turn()
+    assert bundled.main.client.values() == "b1 b3"
+    assert bundled.waiting == {1, 3}
+
+
+def test_a_refused_output_goes_alone_and_the_others_are_known_by_their_answers(reported: Bench) -> None:
+    """Answers come in the order of the partition."""
+    reported.add("a0 b1 a2 c3")
+    reported.turn()
+    answer_for(reported, "a0")
+    answer_for(reported, "b1", REFUSED)
+    answer_for(reported, "a2", KafkaError._PURGE_INFLIGHT)
+    reported.main.is_lost = True
+    reported.turn()
+    assert reported.waiting == {1, 2, 3}
+    assert reported.main.client.values() == "a2 c3"
+    reported.main.client.answer(2)
+    reported.turn(2)
+    assert reported.second.client.values() == "b1"
+    assert reported.waiting == {1}
+
+
+def test_of_a_refused_batch_each_goes_alone(bundled: Bench) -> None:
+    """Whichever the broker meant: in its order, and later ones of the key wait."""
+    bundled.add("a0 d1 a2")
+    bundled.turn()
+    answer_for(bundled, "a0")
+    answer_for(bundled, "d1")
+    answer_for(bundled, "a2", REFUSED)
+    bundled.main.is_lost = True
+    bundled.add("a3 d4 b5")
+    bundled.turn(2)
+    assert bundled.main.client.values() == "b5"
+    for alone in ("a0 d1", "d1 a2", "a2"):
+        assert bundled.second.client.values() == alone
+        bundled.second.client.answer()
+        bundled.turn(2)
+    assert bundled.main.client.values() == "b5 d4 a3"
+    assert bundled.waiting == {3, 4, 5}
+
+
+def test_what_fails_in_the_producer_may_be_answered_before_what_is_on_its_way(reported: Bench) -> None:
+    """A topic that is missing, say: each answer is for the output with its key and its value."""
+    reported.add("a0 a1 a2")
+    reported.turn()
+    answer_for(reported, "a1", KafkaError._UNKNOWN_TOPIC)
+    answer_for(reported, "a2", KafkaError._PURGE_QUEUE)
+    answer_for(reported, "a0")
+    reported.turn(2)
+    assert reported.waiting == {1, 2}
+    assert reported.second.client.values() == "a1"
+
+
+def test_equal_outputs_of_one_key_are_answered_in_their_order(reported: Bench) -> None:
+    """Nothing tells them apart but their order."""
+    reported.add("a0 a0 a0")
+    reported.turn()
+    reported.main.client.answer(1)
+    reported.main.client.answer(1, KafkaError._PURGE_INFLIGHT)
+    reported.turn()
+    assert reported.waiting == {1, 2}
+
+
+def test_a_full_client_is_given_the_rest_later(reported: Bench) -> None:
+    """From where it stopped, before what was made later."""
+    full_after(reported, 2)
+    reported.add("a0 a1 a2")
+    reported.turn()
+    reported.add("a3")
+    assert reported.main.client.values() == "a0 a1"
+    has_room_again(reported)
+    reported.turn()
+    assert reported.main.client.values() == "a0 a1 a2 a3"
+    reported.main.client.answer(4)
+    reported.turn()
+    assert reported.book.count() == 0
+
+
+def test_a_full_client_is_given_a_batch_later(bundled: Bench) -> None:
+    """All of it, before what was made later."""
+    full_after(bundled, 0)
+    bundled.add("a0 a1")
+    bundled.turn()
+    bundled.add("a2")
+    assert bundled.main.client.values() == ""
+    has_room_again(bundled)
+    bundled.turn()
+    assert bundled.main.client.values() == "a0 a1 a2"
+
+
+def test_a_batch_of_which_some_was_taken_goes_again_by_another_producer(bundled: Bench) -> None:
+    """There would be no report of it: the last one, which has it, was not taken."""
+    full_after(bundled, 2)
+    bundled.add("a0 a1 a2")
+    bundled.turn(2)
+    assert len(bundled.main.clients) == 2
+    assert bundled.main.client.values() == "a0 a1 a2"
+    bundled.main.client.answer(3)
+    bundled.turn()
+    assert bundled.book.count() == 0
+
+
+def test_a_batch_half_sent_is_taken_apart_where_it_stands(reported: Bench) -> None:
+    """The first half is with its producer, the other one goes as it would have gone."""
+    full_after(reported, 2)
+    reported.add("a0 b1 b2 c3")
+    reported.turn()
+    assert reported.main.client.values() == "a0 b1"
+    answer_for(reported, "b1", REFUSED)
+    reported.main.is_lost = True
+    reported.turn()
+    assert reported.main.client.values() == "a0 c3"
+
+
+@pytest.mark.parametrize(
+    ("asked", "at_once"),
+    [
+        ({}, True),
+        ({"linger.ms": 5}, True),
+        ({"message.send.max.retries": 3}, False),
+        ({"retries": 3}, False),
+        ({"queue.buffering.max.messages": 1_000}, False),
+        ({"queue.buffering.max.kbytes": 1_000}, False),
+        ({"partitioner": "random"}, False),
+        ({"partitioner": "consistent_random"}, True),
+    ],
+    ids=repr,
+)
+def test_one_report_stands_for_others_only_where_the_client_gives_nothing_up(
+    asked: dict[str, Any], *, at_once: bool
+) -> None:
+    """Where it does, a later message can be written without an earlier one; or a batch is taken in part."""
+    settings = Settings(group="g", start="earliest", producer=asked)
+    properties = output_properties(ehkafka.Endpoint.kafka("localhost:9092"), settings)
+    assert may_report_at_once(properties) is at_once
+
+
+def test_an_output_that_the_client_does_not_take_is_alone_at_fault(reported: Bench) -> None:
+    """Headers that are none, say: it is refused, and the others go."""
+    produce = reported.main.client.produce
+
+    def takes_no_b(topic: str, value: bytes, *rest: Any, **headers: Any) -> None:
+        if value.startswith(b"b"):
+            raise ValueError("no")
+        produce(topic, value, *rest, **headers)
+
+    reported.main.client.produce = takes_no_b  # type: ignore[method-assign]
+    reported.add("a0 b1 a2 b3 e4")
+    reported.turn()
+    assert reported.main.client.values() == "a0 a2 e4"
+    reported.main.client.answer(3)
+    reported.turn(2)
+    assert reported.second.client.values() == "b1"
+    assert reported.waiting == {1, 3}
+
+
+def test_a_batch_that_the_client_does_not_take_is_tried_one_by_one(bundled: Bench) -> None:
+    """Its error says nothing of the one that is at fault, nor that only one is."""
+    client = bundled.main.client
+
+    def takes_none(_topic: str, messages: list[dict[str, Any]], _partition: int) -> int:
+        for message in messages:
+            message["_error"] = KafkaError(KafkaError._UNKNOWN_PARTITION)
+        return 0
+
+    client.produce_batch = takes_none  # type: ignore[method-assign]
+    bundled.add("a0 d1")
+    bundled.turn()
+    assert client.values() == "a0 d1"
+    assert None not in [on_delivery for *_, on_delivery in client.sent]
