@@ -257,7 +257,8 @@ def make_invoke_async(
 def _for_function_async(
     spec: HandlerSpec, middleware: Sequence[Any], make_record: type[Record], outlet: Outlet | None
 ) -> InvokeAsync:
-    function = taking_async(spec.of_record(spec.function), outlet)
+    ends_the_call = not middleware and spec.deadline_s is None
+    function = taking_async(spec.of_record(spec.function), outlet, ends_the_call=ends_the_call)
     handler: Any = _with_middleware(_really_run_async(function) if middleware else function, middleware)
 
     # No coroutine of its own: whoever awaits the handler's looks at its result, too.
@@ -274,10 +275,12 @@ def _for_function_async(
 def _for_class_async(
     spec: HandlerSpec, middleware: Sequence[Any], make_record: type[Record], outlet: Outlet | None
 ) -> InvokeAsync:
+    ends_the_call = not middleware and spec.deadline_s is None
+
     def process(lane: Lane) -> Awaitable[object]:
         record = _given(lane, make_record, raw=spec.raw)
         process = spec.of_record(lane.assignment.context.process)  # type: ignore[attr-defined]
-        function = taking_async(process, outlet)
+        function = taking_async(process, outlet, ends_the_call=ends_the_call)
         handler: Any = _with_middleware(_really_run_async(function) if middleware else function, middleware)
         return handler(record)  # type: ignore[no-any-return]
 

@@ -42,8 +42,8 @@ def taking(function: Callable[[Any], object], outlet: Taker | None) -> Callable[
     return call
 
 
-def taking_async(function: Any, outlet: Outlet | None) -> Any:
-    """Return the same for a coroutine function."""
+def taking_async(function: Any, outlet: Outlet | None, *, ends_the_call: bool = False) -> Any:
+    """Return the same for a coroutine function; `ends_the_call`: nothing that may fail comes after it."""
     if outlet is None:
         return function
 
@@ -51,7 +51,7 @@ def taking_async(function: Any, outlet: Outlet | None) -> Any:
         if (result := await function(record)) is not None:
             if type(result) not in PLAIN:
                 must_not_be_a_coroutine(result)
-            await outlet.take_async(record, result)
+            await outlet.take_async(record, result, ends_the_call=ends_the_call)
 
     return call
 

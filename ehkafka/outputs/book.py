@@ -109,27 +109,28 @@ class OutputBook:
         if self.sleeps:
             self.wake()
 
-    def add_plain(self, plain: Plain) -> None:
+    def add_plain(self, plain: Plain, *, waits: bool = True) -> None:
         """Take the one output of a call; from here on its record waits. On its worker.
 
-        Waits for room. Raises `NotSentError` as `add` does. `Outlet` has the short way in itself. It takes no
-        lock: if its epoch ends at that moment, the output is dropped.
+        Waits for room if it may. Raises `NotSentError` as `add` does. `Outlet` has the short way in itself.
+        It takes no lock: if its epoch ends at that moment, the output is dropped.
         """
         _, assignment, message, *_ = plain
         if self.is_full or assignment.ended or len(self.added) >= ADDED_MAX * PARTS:
             with self._lock:
                 self._sort_in()
-                self._wait_for_room(lambda: assignment.ended)
+                if waits:
+                    self._wait_for_room(lambda: assignment.ended)
                 if self.is_closed or assignment.ended:
                     raise self._not_sent(f"{assignment.partition}@{message.offset()}")
         self.added.extend(plain)
         if self.sleeps:
             self.wake()
 
-    def add_single(self, output: SingleOutput) -> None:
+    def add_single(self, output: SingleOutput, *, waits: bool = True) -> None:
         """Do the same for an output that is not plain."""
         with self._lock:
-            if not self.has_room():
+            if waits and not self.has_room():
                 self._wait_for_room(lambda: output.has_ended)
             # See `add`.
             if self.is_closed or output.assignment.ended:

@@ -128,9 +128,10 @@ class Outlet:
         note = self._note_kind if self._shared else None
         topic, value, key, headers, _, size = self.maker.plain(message, given, note)
         if key and value is not None and size <= PLAIN_BYTES_MAX:
-            self.book.add_plain((self, assignment, message, key, value, headers))
+            self.book.add_plain((self, assignment, message, key, value, headers), waits=not self._is_async)
         else:
-            self.book.add_single(SingleOutput(self, assignment, message, topic, value, key, headers, size))
+            single = SingleOutput(self, assignment, message, topic, value, key, headers, size)
+            self.book.add_single(single, waits=not self._is_async)
 
     def post_result(self, message: Message, result: object) -> None:
         """Send what a call for a record, or a batch, has returned. May wait for room."""
@@ -143,19 +144,25 @@ class Outlet:
         if result is not None:
             self.post_result(engines_own(record), result)
 
-    async def take_async(self, record: Any, result: object) -> None:
-        """Do the same as `take` without holding up the loop."""
+    async def take_async(self, record: Any, result: object, *, ends_the_call: bool = False) -> None:
+        """Do the same as `take` without holding up the loop.
+
+        With `ends_the_call` one value of a call that sent nothing else needs no claim: see `calling`.
+        """
         if result is None:
             return
         message = engines_own(record)
         claim = self.claim_of(message)
-        outputs = self._outputs(claim, message, result)
+        is_plain = ends_the_call and type(result) in PLAIN and not (claim.posted or self.before_next)
+        outputs = () if is_plain else self._outputs(claim, message, result)
         # Any thread makes room, and a loop's event is for its own.
         while not (  # noqa: ASYNC110
             self.book.has_room() or claim.has_ended or self.book.is_closed
         ):
             await asyncio.sleep(ROOM_CHECK_S)
-        if outputs:
+        if is_plain:
+            self.post_plain(claim.inputs[0][0], message, result)
+        elif outputs:
             self.book.add(claim, outputs, waits=False)
 
     def claim_of(self, message: Any) -> Claim:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from types import SimpleNamespace
 from typing import Any
@@ -199,3 +200,33 @@ def test_workers_wait_where_many_outputs_are_not_looked_at() -> None:
     assert not book.is_full
     book.has_waiting(assignment)
     assert book.is_full
+
+
+@pytest.mark.parametrize("ends_the_call", [True, False])
+def test_the_one_value_of_a_coroutine_goes_with_others_unless_its_call_may_still_fail(
+    *, ends_the_call: bool
+) -> None:
+    """Where it may, an attempt that fails reports what it had sent, for which there must be a claim."""
+    book = OutputBook()
+    outlet = Outlet(book, handler="h", topics=("out",), bytes_max=1_000, is_async=True)
+    assignment = Bench().assign()
+    message: Any = SimulatedMessage("t", 0, 0, b"k")
+    claim = outlet.begin(assignment, message, 1)
+    asyncio.run(outlet.take_async(message, b"v", ends_the_call=ends_the_call))
+    assert claim.posted == (not ends_the_call)
+    outlet.returned(claim)
+    (taken,) = book.take_new()
+    assert isinstance(taken, Bundle) == ends_the_call
+    assert book.waiting(assignment) == {0}
+
+
+def test_a_second_output_of_a_coroutine_goes_behind_the_first() -> None:
+    """What was sent before it returned has a claim, and so has the rest."""
+    book = OutputBook()
+    outlet = Outlet(book, handler="h", topics=("out",), bytes_max=1_000, is_async=True)
+    message: Any = SimulatedMessage("t", 0, 0, b"k")
+    claim = outlet.begin(Bench().assign(), message, 1)
+    outlet.send(message, b"first")
+    asyncio.run(outlet.take_async(message, b"second", ends_the_call=True))
+    assert claim.posted == 2
+    assert [one.value for one in book.take_all()] == [b"first", b"second"]
