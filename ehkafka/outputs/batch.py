@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaError, KafkaException
 
+from ehkafka.outputs.answers import CONSEQUENCES
 from ehkafka.outputs.bundle import Bundle, Columns
 
 if TYPE_CHECKING:
@@ -40,9 +41,8 @@ class OutputBatch(Bundle):
         # How many reports say that what they are for is written (in the order of the batch, as long as none
         # says anything else), and how many do where all is.
         self._answers = self._answers_max = 0
-        # Once it is taken apart, by key and value: whose reports are still to come. What fails in the
-        # producer may be reported before what was sent before it.
-        self._apart: dict[tuple[bytes, bytes], deque[SingleOutput]] | None = None
+        # Once it is taken apart: whose reports are still to come, in the order of the batch.
+        self._apart: deque[SingleOutput] | None = None
 
     def send(self, client: Any, answered: Answered, *, at_once: bool) -> None:
         """Give the producer all of it.
@@ -104,11 +104,24 @@ class OutputBatch(Bundle):
             answered.apart.append(self.outlet.book.take_apart(self))
         assert self._apart is not None
         if self.is_at_once:
-            for singles in self._apart.values():
-                for single in singles:
-                    single(error, message)
-        else:
-            self._apart[message.key(), message.value()].popleft()(error, message)
+            for single in self._apart:
+                single(error, message)
+        elif self._apart:
+            self._reported(self._apart, error, message)(error, message)
+
+    def _reported(self, left: deque[SingleOutput], error: KafkaError | None, message: Any) -> SingleOutput:
+        """Return which output a report is for; nothing tells two apart that say the same."""
+        if error is None:
+            # They are written in their order, whatever was reported of later ones before.
+            return left.popleft()
+        if error.code() in CONSEQUENCES:
+            # It says nothing of any output, and what is on its way may be reported after it.
+            return left[-1]
+        # What fails in the producer may be reported before what was sent before it.
+        same = [one for one in left if one.key == message.key() and one.value == message.value()]
+        found = same[-1] if same else left[-1]
+        left.remove(found)
+        return found
 
     def apart(self) -> tuple[list[SingleOutput], list[SingleOutput], list[SingleOutput]]:
         """Take it apart: return what is safe, what the producer has and has not answered, and the rest."""
@@ -116,11 +129,9 @@ class OutputBatch(Bundle):
         if not self._answers_max:
             return [], [], singles
         safe, sent = singles[: self._answers], singles[self._answers :]
-        keys, values = self.keys[self._answers :], self.columns.values[self._answers :]
-        self._apart = {}
-        for single, key, value in zip(sent, keys, values, strict=True):
+        for single in sent:
             single.answered = self.answered
-            self._apart.setdefault((key, value), deque()).append(single)
+        self._apart = deque(sent)
         return safe, sent, []
 
 

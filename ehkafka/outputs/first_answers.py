@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 from ehkafka.outputs.bundle import Bundle
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from ehkafka.outputs.claim import Output
 
@@ -35,9 +35,13 @@ COUNTS_S: Final = 600.0
 class FirstAnswers:
     """Of one producer; `forget` when the next one takes over."""
 
-    def __init__(self, wall_s: Callable[[], float] = time.time) -> None:
-        """`wall_s` is a clock that goes on while the machine sleeps, as the broker's does."""
+    def __init__(self, wall_s: Callable[[], float] = time.time, *, by_key: bool = True) -> None:
+        """`wall_s` is a clock that goes on while the machine sleeps, as the broker's does.
+
+        `by_key`: all of a key goes to one partition, so that an answer says which.
+        """
         self._wall_s = wall_s
+        self._by_key = by_key
         self._looked_s = wall_s()
         # By topic: to which partition each key went, and partitions that were chosen by number, since the
         # last look; how many of both; and those between that look and the one before.
@@ -64,13 +68,27 @@ class FirstAnswers:
         self._waiting.setdefault(group, []).append(output)
         return True
 
-    def partitions(self, topic: str, keys: Iterable[bytes]) -> list[int | None]:
+    def partitions(self, topic: str, keys: Sequence[bytes]) -> list[int | None]:
         """Return where each of these keys goes; None: no answer says it, and its outputs must ask `holds`."""
+        if not self._by_key:
+            return [None] * len(keys)
         found = list(map(self._answered.get(topic, {}).get, keys))
         if None in found and (before := self._answered_before.get(topic)):
             pairs = zip(keys, found, strict=True)
             return [before.get(key) if place is None else place for key, place in pairs]
         return found
+
+    def partition(self, output: Output) -> int:
+        """Return where an output goes: where it says, where its key's batches go, else as the key says."""
+        if output.partition >= 0 or output.key is None:
+            return output.partition
+        (known,) = self.partitions(output.topic, (output.key,))
+        return output.partition if known is None else known
+
+    def forget_partitions(self, topic: str) -> None:
+        """Let no answer of a topic count any more: one of its partitions is gone."""
+        for answered in (self._answered, self._answered_before):
+            answered.pop(topic, None)
 
     def not_taken(self, output: Output) -> None:
         """Note that an output never went: there will be no answer, and the next one is the first."""
@@ -88,7 +106,8 @@ class FirstAnswers:
             return released
         for output in outputs:
             group = output.group
-            if group is None or group not in self._first:
+            # An earlier one, of before its answers were forgotten, says nothing of the first one of now.
+            if group is None or self._first.get(group) is not output:
                 continue
             if self._count >= ANSWERED_MAX:
                 self._answered.clear()

@@ -136,13 +136,16 @@ def may_report_at_once(properties: Mapping[str, Any]) -> bool:
     """Tell whether the last message's report may stand for what was handed over before it to its partition.
 
     Not with what makes librdkafka give up one message and write the next one, or refuse a part of what it is
-    given at once; nor where a key goes to any partition.
+    given at once. Raises `ConfigurationError`.
     """
     return (
-        not _GIVES_UP.intersection(properties)
-        and int(properties[_QUEUE]) >= QUEUE_MESSAGES
-        and properties["partitioner"] != "random"
+        not _GIVES_UP.intersection(properties) and whole_number(_QUEUE, properties[_QUEUE]) >= QUEUE_MESSAGES
     )
+
+
+def goes_by_key(properties: Mapping[str, Any]) -> bool:
+    """Tell whether all messages of a key go to one partition."""
+    return bool(properties["partitioner"] != "random")
 
 
 def message_properties(endpoint: Endpoint, settings: Settings, *, is_plain: bool = False) -> dict[str, Any]:

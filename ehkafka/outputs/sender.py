@@ -55,11 +55,13 @@ class OutputSender:
         clock: Callable[[], float] = time.monotonic,
         busy: Collection[int] = busy_codes(is_event_hubs=False),
         at_once: bool = True,
+        by_key: bool = True,
     ) -> None:
         """`clock` is the one by which a refused output waits for its next try.
 
         `busy` are errors by which the broker throttles: the same goes out again later, and nobody is asked.
-        `at_once`: one report may stand for a batch, see `properties.report_at_once`.
+        `at_once`: one report may stand for a batch, see `properties.may_report_at_once`; `by_key`: all of
+        a key goes to one partition.
         """
         self._at_once = at_once
         self._book = book
@@ -78,7 +80,7 @@ class OutputSender:
         self._queue: deque[Output | Bundle] = deque()
         self._in_flight: set[Output | Bundle] = set()
         self._answered = Answered()
-        self._first_answers = FirstAnswers()
+        self._first_answers = FirstAnswers(by_key=by_key)
         self._refused = RefusedOutputs(
             book,
             make_second,
@@ -203,8 +205,9 @@ class OutputSender:
         self._refused.purge()
         for bundle in [one for one in self._queue if isinstance(one, Bundle) and one.is_dropped]:
             self._take_apart(bundle)
-        if any(output.is_dropped for output in self._in_flight):
-            self._renew(is_fault=False)
+        # One that is lost may hold what is not noted as on its way.
+        if self._producer.is_lost or any(output.is_dropped for output in self._in_flight):
+            self._renew(is_fault=self._producer.is_lost)
         for one in done:
             one.set()
 
@@ -252,12 +255,16 @@ class OutputSender:
         """Send it, or have it refused; False: there is no room, or no producer any more."""
         output.answered = self._answered
         given: dict[str, Any] = {} if output.headers is None else {"headers": output.headers}
-        place = output.topic, output.value, output.key, output.partition
+        partition = self._first_answers.partition(output)
+        place = output.topic, output.value, output.key, partition
         try:
             self._producer.client.produce(*place, output, **given)
         except BufferError:
             return False  # what is on its way makes room; it is asked for again
         except KafkaException as failed:
+            if partition != output.partition and failed.args[0].code() == _UNKNOWN_PARTITION:
+                self._first_answers.forget_partitions(output.topic)
+                return self._first_answers.holds(output) or self._send_single(output)
             self._not_taken(output, failed.args[0])
             return not self._producer.is_lost
         except Exception as failed:  # headers may hold anything
@@ -365,6 +372,8 @@ class OutputSender:
             self._is_throttled = True
             self._producer.failed(error)
         else:
+            if error.code() == _UNKNOWN_PARTITION:
+                self._first_answers.forget_partitions(output.topic)
             # Of a dropped one, too: its producer has ended all the same.
             self._has_refused = output.is_suspect = True
             if not output.is_dropped:
@@ -372,5 +381,6 @@ class OutputSender:
 
 
 _SUSPECT = "its batch was refused"
+_UNKNOWN_PARTITION: Final = KafkaError._UNKNOWN_PARTITION  # noqa: SLF001 - librdkafka's own codes
 _NO_REPORT = "the producer has taken some of a batch only"
 _IN_DOUBT = "an output counts as written because a later one is, and the broker did not say where it is"

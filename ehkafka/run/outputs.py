@@ -14,7 +14,7 @@ from ehkafka.outputs.answers import busy_codes
 from ehkafka.outputs.book import OutputBook
 from ehkafka.outputs.kinds import TopicKinds
 from ehkafka.outputs.outlet import Outlet
-from ehkafka.outputs.properties import may_report_at_once, output_bytes_max, output_properties
+from ehkafka.outputs.properties import goes_by_key, may_report_at_once, output_bytes_max, output_properties
 from ehkafka.outputs.sender import OutputSender
 from ehkafka.recovery.failures import STOP_WORDS, StopWords
 from ehkafka.recovery.refused_outputs import RefusedOutputs
@@ -65,6 +65,7 @@ class Outputs:
         # By handler: what becomes of its refused outputs.
         self._rules: dict[Outlet, RefusedOutputs] = {}
         made = partial(output_producer, app.endpoint, app.settings, emit)
+        properties = output_properties(app.endpoint, app.settings)
         self._sender = OutputSender(
             self.book,
             producer or made(),
@@ -74,7 +75,9 @@ class Outputs:
             on_death=self._died,
             clock=app.clock.now_s,
             busy=busy_codes(is_event_hubs=app.endpoint.is_event_hubs),
-            at_once=may_report_at_once(output_properties(app.endpoint, app.settings)),
+            # The embedded broker does not look at sequence numbers, on which that hangs.
+            at_once=app.endpoint.kind != "embedded" and may_report_at_once(properties),
+            by_key=goes_by_key(properties),
         )
 
     def outlet(

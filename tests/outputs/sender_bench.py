@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
 
 from ehkafka.lanes.assignment import Assignment
 from ehkafka.outputs.answers import busy_codes
@@ -67,12 +67,18 @@ class Client:
     def __init__(self) -> None:
         # What somebody waits for the report of has it as its third part.
         self.sent: list[tuple[bytes, bytes, Any]] = []
+        # To which partition each went, -1: as its key says; and those that there are.
+        self.given: list[int] = []
+        self.partitions = {-1, 0, 1, 2}
 
     def produce(
-        self, _topic: str, value: bytes, key: Any, _partition: int, on_delivery: Any, *, headers: Any = None
+        self, _topic: str, value: bytes, key: Any, partition: int, on_delivery: Any, *, headers: Any = None
     ) -> None:
         """Take a message."""
         assert headers is None
+        if partition not in self.partitions:
+            raise KafkaException(KafkaError(KafkaError._UNKNOWN_PARTITION))
+        self.given.append(partition)
         self.sent.append((value, key, on_delivery))
 
     def produce_batch(self, _topic: str, messages: list[dict[str, Any]], partition: int) -> int:
@@ -143,7 +149,9 @@ class Producer:
 class Bench:
     """A book, its sender driven step by step, and one partition."""
 
-    def __init__(self, *, at_once: bool = True, way: str = WAYS[0], reports: str = "the last") -> None:
+    def __init__(
+        self, *, at_once: bool = True, way: str = WAYS[0], reports: str = "the last", by_key: bool = True
+    ) -> None:
         """`at_once`: each producer has had an answer for every key already; `reports`: see `REPORTS`."""
         self.way = way
         outlet: Any = SimpleNamespace(topic="out")
@@ -161,6 +169,7 @@ class Bench:
             on_death=lambda _error: None,
             busy=busy_codes(is_event_hubs=True),
             at_once=reports == "the last",
+            by_key=by_key,
         )
         if at_once:
             self.sender._first_answers.holds = lambda _output: False  # type: ignore[method-assign]

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError
 
 import ehkafka
-from ehkafka.outputs.properties import may_report_at_once, output_properties
+from ehkafka.errors import ConfigurationError
+from ehkafka.outputs.properties import goes_by_key, may_report_at_once, output_properties
 from ehkafka.settings import Settings
 from tests.outputs.sender_bench import (
     REFUSED,
     REPORTS,
     Bench,
+    Report,
     answer_for,
     batches_of,
     full_after,
@@ -111,13 +114,30 @@ def test_what_fails_in_the_producer_may_be_answered_before_what_is_on_its_way(re
 
 
 def test_equal_outputs_of_one_key_are_answered_in_their_order(reported: Bench) -> None:
-    """Nothing tells them apart but their order."""
-    reported.add("a0 a0 a0")
+    """Nothing tells them apart; what is given back unsent is reported before what is on its way."""
+    reported.add("a0 a1 a0")
     reported.turn()
-    reported.main.client.answer(1)
-    reported.main.client.answer(1, KafkaError._PURGE_INFLIGHT)
+    (first, *rest), reported.main.client.sent = reported.main.client.sent, []
+    for value, key, on_delivery in rest:
+        on_delivery(KafkaError(KafkaError._PURGE_QUEUE), Report(key, value))
+    first[2](None, Report(first[1], first[0]))
     reported.turn()
     assert reported.waiting == {1, 2}
+    reported.main.is_lost = True
+    reported.turn()
+    assert reported.main.client.values() == "a1 a0"
+
+
+def test_of_two_equal_outputs_the_later_one_failed_first(reported: Bench) -> None:
+    """The earlier one was on its way, and is written."""
+    reported.add("a0 a0")
+    reported.turn()
+    (first, second), reported.main.client.sent = reported.main.client.sent, []
+    second[2](KafkaError(KafkaError._UNKNOWN_TOPIC), Report(b"a", b"a0"))
+    first[2](None, Report(b"a", b"a0"))
+    reported.turn(2)
+    assert reported.waiting == {1}
+    assert reported.second.client.values() == "a0"
 
 
 def test_a_full_client_is_given_the_rest_later(reported: Bench) -> None:
@@ -180,7 +200,6 @@ def test_a_batch_half_sent_is_taken_apart_where_it_stands(reported: Bench) -> No
         ({"retries": 3}, False),
         ({"queue.buffering.max.messages": 1_000}, False),
         ({"queue.buffering.max.kbytes": 1_000}, False),
-        ({"partitioner": "random"}, False),
         ({"partitioner": "consistent_random"}, True),
     ],
     ids=repr,
@@ -227,3 +246,90 @@ def test_a_batch_that_the_client_does_not_take_is_tried_one_by_one(bundled: Benc
     bundled.turn()
     assert client.values() == "a0 d1"
     assert None not in [on_delivery for *_, on_delivery in client.sent]
+
+
+def test_a_limit_that_is_no_number_is_refused_by_its_name() -> None:
+    """As any other property is."""
+    settings = Settings(group="g", start="earliest", producer={"queue.buffering.max.messages": "many"})
+    properties = output_properties(ehkafka.Endpoint.kafka("localhost:9092"), settings)
+    with pytest.raises(ConfigurationError, match=r"queue\.buffering\.max\.messages"):
+        may_report_at_once(properties)
+
+
+@pytest.mark.parametrize("partitioner", ["murmur2_random", "random"])
+def test_only_where_a_key_has_one_partition_an_answer_says_which(partitioner: str) -> None:
+    """Else all of a key would go where its first output went."""
+    settings = Settings(group="g", start="earliest", producer={"partitioner": partitioner})
+    by_key = goes_by_key(output_properties(ehkafka.Endpoint.kafka("localhost:9092"), settings))
+    bench = Bench(way="bundles", at_once=False, by_key=by_key)
+    for word in ("a0", "a1 a2"):
+        bench.add(word)
+        bench.turn()
+        bench.main.client.answer(len(bench.main.client.sent))
+        bench.turn()
+    assert bench.main.client.given == ([-1] if by_key else [-1, -1, -1])
+    assert bench.book.count() == 0
+
+
+def test_what_goes_alone_goes_to_its_keys_partition() -> None:
+    """The topic may have more of them by now, and the client would choose another one."""
+    bench = Bench(way="singles", at_once=False)
+    for word in ("b0", "b1"):
+        bench.add(word)
+        bench.turn()
+        bench.main.client.answer()
+        bench.turn()
+    assert bench.main.client.given == [-1, 1]
+
+
+def test_a_partition_that_is_gone_is_forgotten() -> None:
+    """The topic was made anew with fewer."""
+    bench = Bench(way="singles", at_once=False)
+    bench.add("b0")
+    bench.turn()
+    bench.main.client.answer()
+    bench.turn()
+    bench.main.client.partitions = {-1, 0}
+    bench.add("b1 b2")
+    bench.turn()
+    # The second one waits for the first answer, as with a new key.
+    assert (bench.main.client.values(), bench.main.client.given) == ("b1", [-1, -1])
+
+
+def late_answer_of_an_earlier_one(bench: Bench) -> dict[object, int]:
+    """Let the answers be forgotten while a later output of a key is on its way; return what is known then."""
+    answers = bench.sender._first_answers
+    bench.add("b0")
+    bench.turn()
+    bench.add("b1")
+    bench.main.client.answer()
+    bench.turn(2)
+    answers.forget_partitions("out")
+    bench.add("b2")
+    bench.turn()
+    answer_for(bench, "b1")
+    bench.turn()
+    return answers._answered.get("out", {})
+
+
+def test_only_the_first_output_of_a_key_says_where_it_goes() -> None:
+    """An earlier one, of before the answers were forgotten, is no first one."""
+    bench = Bench(way="bundles", at_once=False)
+    assert late_answer_of_an_earlier_one(bench) == {}
+    answer_for(bench, "b2")
+    bench.turn()
+    assert bench.sender._first_answers._answered["out"] == {b"b": 1}
+
+
+def test_the_end_of_an_epoch_waits_for_a_lost_producer(bundled: Bench) -> None:
+    """It may hold outputs of the epoch that nobody notes as on their way."""
+    full_after(bundled, 2)
+    bundled.add("a0 a1 a2")
+    bundled.turn()
+    assert bundled.main.is_lost
+    bundled.assignment.ended = True
+    bundled.book.end([bundled.assignment])
+    bundled.sender._purges.append(done := threading.Event())
+    bundled.sender._purge()
+    assert done.is_set()
+    assert len(bundled.main.clients) == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 from typing import Any
 
 import pytest
@@ -96,7 +97,7 @@ def test_after_the_first_answer_all_outputs_of_a_key_go_and_a_new_producer_begin
 def wall(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Return the time of the wall, in seconds, which a test changes."""
     now_s = [0.0]
-    monkeypatch.setattr("ehkafka.outputs.sender.FirstAnswers", lambda: FirstAnswers(lambda: now_s[0]))
+    monkeypatch.setattr("ehkafka.outputs.sender.FirstAnswers", partial(FirstAnswers, lambda: now_s[0]))
     return now_s
 
 
