@@ -12,7 +12,7 @@ properties by which librdkafka gives a message up (see `properties`).
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaError, KafkaException
@@ -29,7 +29,16 @@ if TYPE_CHECKING:
 class OutputBatch(Bundle):
     """Of one partition. On the sender's thread, unless it says otherwise."""
 
-    __slots__ = ("_answers", "_answers_max", "_apart", "answered", "is_at_once", "partition")
+    __slots__ = (
+        "_answers",
+        "_answers_max",
+        "_apart",
+        "_failed",
+        "_same",
+        "answered",
+        "is_at_once",
+        "partition",
+    )
 
     def __init__(self, outlet: Outlet, columns: Columns, partition: int) -> None:
         super().__init__(outlet, columns)
@@ -43,6 +52,9 @@ class OutputBatch(Bundle):
         self._answers = self._answers_max = 0
         # Once it is taken apart: whose reports are still to come, in the order of the batch.
         self._apart: deque[SingleOutput] | None = None
+        # Of these, by key and value: nothing tells two apart that say the same. And those that have failed.
+        self._same: defaultdict[tuple[Any, Any], deque[SingleOutput]] = defaultdict(deque)
+        self._failed: set[SingleOutput] = set()
 
     def send(self, client: Any, answered: Answered, *, at_once: bool) -> None:
         """Give the producer all of it.
@@ -110,18 +122,21 @@ class OutputBatch(Bundle):
             self._reported(self._apart, error, message)(error, message)
 
     def _reported(self, left: deque[SingleOutput], error: KafkaError | None, message: Any) -> SingleOutput:
-        """Return which output a report is for; nothing tells two apart that say the same."""
+        """Return which output a report is for."""
         if error is None:
             # They are written in their order, whatever was reported of later ones before.
-            return left.popleft()
-        if error.code() in CONSEQUENCES:
+            while (one := left.popleft()) in self._failed:
+                pass
+            self._same[one.key, one.value].popleft()
+            return one
+        same = self._same[message.key(), message.value()]
+        if error.code() in CONSEQUENCES or not same:
             # It says nothing of any output, and what is on its way may be reported after it.
             return left[-1]
         # What fails in the producer may be reported before what was sent before it.
-        same = [one for one in left if one.key == message.key() and one.value == message.value()]
-        found = same[-1] if same else left[-1]
-        left.remove(found)
-        return found
+        one = same.pop()
+        self._failed.add(one)
+        return one
 
     def apart(self) -> tuple[list[SingleOutput], list[SingleOutput], list[SingleOutput]]:
         """Take it apart: return what is safe, what the producer has and has not answered, and the rest."""
@@ -131,6 +146,7 @@ class OutputBatch(Bundle):
         safe, sent = singles[: self._answers], singles[self._answers :]
         for single in sent:
             single.answered = self.answered
+            self._same[single.key, single.value].append(single)
         self._apart = deque(sent)
         return safe, sent, []
 

@@ -382,5 +382,5 @@ class OutputSender:
 
 _SUSPECT = "its batch was refused"
 _UNKNOWN_PARTITION: Final = KafkaError._UNKNOWN_PARTITION  # noqa: SLF001 - librdkafka's own codes
-_NO_REPORT = "the producer has taken some of a batch only"
+_NO_REPORT = "the producer took only some of a batch"
 _IN_DOUBT = "an output counts as written because a later one is, and the broker did not say where it is"
