@@ -14,7 +14,7 @@ from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
 from ehkafka.consumer.arguments import Arguments
 from ehkafka.consumer.commit_requests import CommitRequest
-from ehkafka.progress.committer import as_offset
+from ehkafka.progress.commits import as_offset
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection

@@ -26,6 +26,8 @@ __all__ = [
     "OutputThrottled",
     "OutputsSentInVain",
     "OutputsWait",
+    "TransactionAborted",
+    "TransactionProducerReplaced",
 ]
 
 
@@ -203,4 +205,39 @@ class OutputsWait(Event):
         return (
             f"{counted(self.count, 'output was', 'outputs were')} not acknowledged by the broker for "
             f"{seconds(self.waited_s)}, and their task waits. Look at the broker and what is reported of it."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionAborted(Event):
+    """A transaction was aborted. The next one has all of it again, of partitions that are still ours."""
+
+    level: ClassVar[int] = logging.WARNING
+    partitions: tuple[TopicPartition, ...]
+    outputs: int
+    reason: str
+    took_s: float
+
+    def sentence(self) -> str:
+        return (
+            f"A transaction of {counted(len(self.partitions), 'partition')} with "
+            f"{counted(self.outputs, 'output')} was aborted after {seconds(self.took_s)}: "
+            f"{ending(self.reason)} Nothing of it counts; the next one has it again."
+        )
+
+    def subject(self) -> Hashable:
+        return without_numbers(self.reason)
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionProducerReplaced(Event):
+    """The transactions' producer was given up, and with it its transaction. No output is lost or repeated."""
+
+    level: ClassVar[int] = logging.WARNING
+    reason: str
+
+    def sentence(self) -> str:
+        return (
+            f"The transactions' producer is replaced: {ending(self.reason)} What it had not committed goes "
+            "with the next transaction."
         )

@@ -186,9 +186,31 @@ class BatchCall:
         finally:
             results = dict(results_of(batch))
             _refuse_deferrals(batch, results)
+        ended = results if fitting is None else fitting.results(results)
         if claim is not None and self._outlet is not None:
+            claim.failed_homes = self._given_back(parts, ended)
             self._outlet.returned(claim)
-        return results if fitting is None else fitting.results(results)
+        return ended
+
+    def _given_back(self, parts: Iterable[Part], results: Mapping[int, Result]) -> frozenset[int]:
+        """Return the places of those that are passed again: what failed, and the later ones of its keys."""
+        failed = {place for place, result in results.items() if isinstance(result, Failed)}
+        homes: set[int] = set()
+        begin = 0
+        for part in parts if failed else ():
+            places = range(begin, begin + len(part.messages))
+            begin = places.stop
+            if failed.isdisjoint(places):
+                continue
+            is_share = isinstance(part, Share)
+            keys = [part.lane.key] * len(places) if is_share else self._keys_of(part)  # type: ignore[union-attr, arg-type]
+            unfit: set[Hashable] = set()
+            for place, key in zip(places, keys, strict=True):
+                if place in failed:
+                    unfit.add(key)
+                if key in unfit:
+                    homes.add(place)
+        return frozenset(homes)
 
     def _records(self, parts: Iterable[Part]) -> list[Record]:
         make_record = self._make_record

@@ -63,7 +63,9 @@ class Backpressure:
 
     def wanted(self, consumer: Consumer) -> int:
         """Return how many records to take now; 0: withhold them. Pauses what is stuck where others gain."""
-        flow, amounts = self._context.flow, self.amounts()
+        flow, amounts, outputs = self._context.flow, self.amounts(), self._context.outputs
+        if outputs is not None and outputs.is_over_bound():
+            return 0
         self._paces.sample(map(_counts, self._context.owned.assignments()), self._context.clock())
         if flow.is_half_full(amounts):
             return self._wanted_when_half_full(consumer, amounts)

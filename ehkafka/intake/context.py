@@ -42,7 +42,18 @@ class PartitionHooks:
 
 
 class OutputsUnderWay(Protocol):
-    """What handlers have sent and the broker has not acknowledged."""
+    """What handlers have sent and the broker has not acknowledged.
+
+    `ends_after_commit`: an epoch's last commit takes outputs along, so they are dropped after it.
+    """
+
+    ends_after_commit: bool
+
+    def is_over_bound(self) -> bool:
+        """Tell whether there is so much that nothing more should be received."""
+
+    def lost(self) -> None:
+        """Hear that all partitions are lost, before their epochs end: nothing may be committed for them."""
 
     def waits(self, assignment: Assignment, /) -> bool:
         """Tell whether a record of an assignment waits for its outputs."""

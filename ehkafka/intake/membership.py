@@ -122,13 +122,17 @@ class Membership:
         ends_s = deadline_s if drain_s > 0 else None
         self.cut(ours, ends_s)
         self._wait_until_drained(ours, deadline_s, ends_s)
-        positions, returned = self._end(ours, deadline_s)
-        committer = self._context.committer
+        positions, returned = self._end(ours)
+        committer, outputs = self._context.committer, self._context.outputs
+        if outputs is not None and not outputs.ends_after_commit:
+            self._end_outputs(ours, deadline_s)
         # Inside a callback this thread holds the client, so no helper thread could commit beside it.
         if commit_s is None:
             committer.commit_now(consumer, positions)
         elif commit_s > 0.0:
             committer.commit_within(consumer, positions, commit_s)
+        if outputs is not None and outputs.ends_after_commit:
+            self._end_outputs(ours, deadline_s)
         ledger = self._context.ledger
         released = Released(
             list(ledger.dirty(positions)), {partition: ledger.acknowledged(partition) for partition in ours}
@@ -190,7 +194,7 @@ class Membership:
         return outputs is None or not outputs.waits(assignment)
 
     def _end(
-        self, partitions: Sequence[TopicPartition], deadline_s: float
+        self, partitions: Sequence[TopicPartition]
     ) -> tuple[dict[TopicPartition, Position], dict[TopicPartition, int]]:
         samples: list[Sample | None] = []
         returned: dict[TopicPartition, int] = {}
@@ -204,12 +208,6 @@ class Membership:
             returned |= {one.partition: records for one, records in zip(assignments, left, strict=True)}
             if isinstance(route.workers, Cancelling):
                 route.workers.cancel_ended()
-        if self._context.outputs is not None:
-            # Before anybody else is given these partitions: what an old owner's queue still holds must not
-            # come behind what the new one sends.
-            left_s = max(OUTPUTS_END_S, deadline_s - self._context.clock())
-            assignments = [self.owned[partition].assignment for partition in partitions]
-            self._context.outputs.end(assignments, 0.0 if self._context.exit_now() else left_s)
         positions = {
             sample.assignment.partition: self.owned.saver.position(sample)
             for sample in samples
@@ -217,11 +215,24 @@ class Membership:
         }
         return positions, returned
 
+    def _end_outputs(self, partitions: Sequence[TopicPartition], deadline_s: float) -> None:
+        """Let nothing be sent any more for epochs that have ended."""
+        if self._context.outputs is None:
+            return
+        # Before anybody else is given these partitions: what an old owner's queue still holds must not come
+        # behind what the new one sends.
+        left_s = max(OUTPUTS_END_S, deadline_s - self._context.clock())
+        assignments = [self.owned[partition].assignment for partition in partitions]
+        self._context.outputs.end(assignments, 0.0 if self._context.exit_now() else left_s)
+
     def _end_lost(self, partitions: Iterable[TopicPartition]) -> None:
         ours = [partition for partition in partitions if partition in self.owned]
         # No commit and no drain: another member may have read on already, and a commit of ours would move the
         # group back. Results that still come are of an old epoch, dropped and counted.
-        _, returned = self._end(ours, self._context.clock())
+        if self._context.outputs is not None:
+            self._context.outputs.lost()
+        _, returned = self._end(ours)
+        self._end_outputs(ours, self._context.clock())
         for partition in ours:
             route, assignment = self.owned.pop(partition)
             self._forget(partition, assignment.epoch, "lost")
@@ -293,7 +304,8 @@ class Membership:
         partition = begin.partition
         # Facts of the group go on, those of the old log do not.
         facts = self.owned.saver.carried(partition).of_no_log()
-        _, returned = self._end([partition], self._context.clock())
+        _, returned = self._end([partition])
+        self._end_outputs([partition], self._context.clock())
         route, assignment = self.owned.pop(partition)
         committed = self._context.ledger.acknowledged(partition)
         self._forget(partition, assignment.epoch, "revoked")

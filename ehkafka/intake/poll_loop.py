@@ -312,6 +312,7 @@ class PollLoop:
 
     def _commit_if_due(self, consumer: Consumer) -> None:
         context = self._context
+        context.committer.take_answers()
         finished = sum(route.dispatcher.outcomes for route in self._distinct)
         if context.owned and context.ledger.due(context.clock(), finished):
             context.committer.tick(consumer, context.owned.locked(), finished)

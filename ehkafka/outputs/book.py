@@ -105,9 +105,14 @@ class OutputBook:
             claim.unsettled += len(outputs)
             claim.posted += len(outputs)
             self._bytes += sum([output.size for output in outputs])
-            self.added.extend([part for output in outputs for part in (None, output, *_NOTHING)])
+            self.added.extend([part for output in outputs for part in self._parts(output)])
         if self.sleeps:
             self.wake()
+
+    @staticmethod
+    def _parts(output: Any) -> tuple[Any, ...]:
+        """Return what is added for an output that is not plain."""
+        return (None, output, *_NOTHING)
 
     def add_plain(self, plain: Plain, *, waits: bool = True) -> None:
         """Take the one output of a call; from here on its record waits. On its worker.
@@ -136,7 +141,7 @@ class OutputBook:
             if self.is_closed or output.assignment.ended:
                 raise self._not_sent(output.where)
             self._bytes += output.size
-            self.added.extend((None, output, *_NOTHING))
+            self.added.extend(self._parts(output))
         if self.sleeps:
             self.wake()
 

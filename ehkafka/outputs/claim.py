@@ -36,6 +36,7 @@ class Claim:
         "acknowledged",
         "attempt",
         "batch",
+        "failed_homes",
         "has_failed",
         "is_before_next",
         "is_over",
@@ -68,6 +69,8 @@ class Claim:
         self.is_over = False
         # The call has raised; and whether the key's next record waits for the outputs.
         self.has_failed = False
+        # Which of several records have failed though the call has not.
+        self.failed_homes: frozenset[int] = frozenset()
         self.is_before_next = False
         self.token: Deferred | None = None
         # Whoever waits for the outputs, where the key's next record does.

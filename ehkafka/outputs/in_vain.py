@@ -24,9 +24,13 @@ class InVain:
     `open_calls` are the outlet's; `report` is called for a deferred call that failed after it had sent.
     """
 
-    def __init__(self, open_calls: Mapping[int, Claim], report: Callable[[Claim], None]) -> None:
+    def __init__(
+        self, open_calls: Mapping[int, Claim], report: Callable[[Claim], None], *, is_void: bool = False
+    ) -> None:
         self._open_calls = open_calls
         self._report = report
+        # What failed calls had sent goes nowhere: then nothing is ever sent in vain.
+        self._is_void = is_void
         # By assignment and offset. Each entry is changed by the worker that has the record alone.
         self.claims: dict[tuple[Assignment, int], tuple[Claim, ...]] = {}
         self._records_max = RECORDS_MIN
@@ -36,7 +40,7 @@ class InVain:
 
     def note(self, claim: Claim) -> None:
         """Keep a call of one record that has failed. Of a batch nobody knows whose outputs they were."""
-        if len(claim.inputs) > 1:
+        if len(claim.inputs) > 1 or self._is_void:
             return
         (place,) = claim.inputs
         self.claims[place] = (*self.claims.get(place, ()), claim)
@@ -56,14 +60,16 @@ class InVain:
         """Return how many outputs a record's failed attempts had sent, and how many are acknowledged."""
         claims = {*self.claims.get((assignment, message.offset()), ())}
         # One that was deferred and then failed is known as long as it may send.
-        if (deferred := self._open_calls.get(id(message))) is not None and len(deferred.inputs) == 1:
+        if not self._is_void and (deferred := self._open_calls.get(id(message))) is not None and len(deferred.inputs) == 1:
             claims.add(deferred)
         return sum(claim.posted for claim in claims), sum(claim.acknowledged for claim in claims)
 
     def decided(self, assignment: Assignment, message: Any, *, again: bool) -> None:
         """Hear what becomes of a record that failed: another attempt, or no more."""
         deferred = self._open_calls.get(id(message))
-        if deferred is not None and deferred.posted:
+        if deferred is not None:
+            deferred.has_failed = True
+        if deferred is not None and deferred.posted and not self._is_void:
             self._report(deferred)
             self.note(deferred)
         if not again:

@@ -51,7 +51,9 @@ class Outlet:
         report: Callable[[Claim], Event] | None = None,
         emit: Callable[[Event], None] = lambda _event: None,
         kinds: TopicKinds | None = None,
+        voids_failed: bool = False,
     ) -> None:
+        """`voids_failed`: what a failed call had sent goes nowhere."""
         self.book = book
         self.maker = OutputMaker(handler, topics, bytes_max)
         # Where what is returned as a plain value goes.
@@ -75,7 +77,7 @@ class Outlet:
         self.begun: dict[int, Assignment] = {}
         # Held while a claim is made of one: a handler may send from several threads.
         self._claiming = threading.Lock()
-        self.in_vain = InVain(self.open_calls, self._say_in_vain)
+        self.in_vain = InVain(self.open_calls, self._say_in_vain, is_void=voids_failed)
         # Calls whose records were deferred: they may send until they are answered. Workers append; one at a
         # time looks for those that were, each time that there are twice as many.
         self._deferred: deque[Claim] = deque()
@@ -225,7 +227,7 @@ class Outlet:
             self.in_vain.end(claim)
 
     def failed(self, claim: Claim) -> None:
-        """Note that a call has raised: what it sent is sent, and a retry sends it again."""
+        """Note that a call has raised: what it sent is sent and a retry sends it again, unless it is void."""
         claim.has_failed = True
         self._close(claim)
         if claim.posted:

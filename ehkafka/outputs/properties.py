@@ -35,6 +35,9 @@ PARTITIONERS = (
     "random",
 )
 ORIGIN = "App(producer=…)"
+TRANSACTION_TIMEOUT_MS = "transaction.timeout.ms"
+# How long a broker lets a transaction be open: after a kill the next owner's start waits for it.
+TRANSACTION_TIMEOUT_DEFAULT_MS = 10_000
 OURS = {
     "partitioner": "keys go where Java's producers send them",
     "message.timeout.ms": "how long app.producer tries; outputs have no such limit",
@@ -129,6 +132,32 @@ def output_properties(endpoint: Endpoint, settings: Settings, *, gapless: bool =
         # fault, too.
         **({"enable.gapless.guarantee": True} if gapless else {}),
         "batch.num.messages": BATCH_OUTPUTS_MAX if gapless else 1,
+    }
+
+
+def transactional_properties(
+    endpoint: Endpoint, settings: Settings, transactional_id: str, *, careful: bool = False
+) -> dict[str, Any]:
+    """Return the properties of a producer of transactions.
+
+    Its commit stands for all that was sent, so nothing but errors is reported. A `careful` one sends each
+    message by itself: of those that are refused none takes others with it. Raises `ConfigurationError`.
+    """
+    common = _common(endpoint, settings)
+    timeout_ms = whole_number(
+        TRANSACTION_TIMEOUT_MS, common.get(TRANSACTION_TIMEOUT_MS, TRANSACTION_TIMEOUT_DEFAULT_MS)
+    )
+    return {
+        **common,
+        "transactional.id": transactional_id,
+        TRANSACTION_TIMEOUT_MS: timeout_ms,
+        # librdkafka takes no longer one.
+        _TIMEOUT: timeout_ms,
+        "delivery.report.only.error": True,
+        "statistics.interval.ms": 0,
+        # What passes a refused one is aborted with it.
+        "max.in.flight.requests.per.connection": 5,
+        **({"batch.num.messages": 1} if careful else {}),
     }
 
 

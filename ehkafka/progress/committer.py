@@ -7,15 +7,15 @@ given explicitly: a bare `commit()` takes what was last handed out, finished or 
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
 from ehkafka.endpoint.client import describe_error
 from ehkafka.errors import EhkafkaError, EndpointError, EngineError, FencedError
 from ehkafka.events import CommitAcknowledged, CommitFailed
 from ehkafka.progress.commit_errors import CommitError, classify
+from ehkafka.progress.commits import CONSUMER_COMMITS
 from ehkafka.records import TopicPartition
 from ehkafka.wording import seconds
 
@@ -23,22 +23,23 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from confluent_kafka import Consumer
+    from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
     from ehkafka.events import Event
     from ehkafka.events.history import History
+    from ehkafka.progress.commits import Answer, Commits
     from ehkafka.progress.ledger import CommitLedger, Position
     from ehkafka.progress.position import Progress
     from ehkafka.progress.saving import Locked, ProgressSaver
 
-    # The error of the whole request, and the partitions, each with its own error.
-    _Answer = tuple[KafkaError | None, Sequence[KafkaPartition]]
     OnAcknowledged = Callable[[Mapping[TopicPartition, tuple[int, Progress]]], None]
 
 
 class Committer:
     """Commits positions of one consumer. `fatal` is called with what waiting does not fix.
 
-    `saver` is who made the positions' metadata: it hears when the broker finds that too long.
+    `saver` is who made the positions' metadata: it hears when the broker finds that too long. `commits` carries
+    commits out.
     """
 
     def __init__(
@@ -50,8 +51,10 @@ class Committer:
         fatal: Callable[[EhkafkaError], None],
         history: History | None = None,
         saver: ProgressSaver | None = None,
+        commits: Commits = CONSUMER_COMMITS,
     ) -> None:
         self._ledger = ledger
+        self._commits = commits
         self._clock = clock
         self._emit = emit
         self._fatal = fatal
@@ -97,9 +100,7 @@ class Committer:
             return None
         self._note_request(dirty)
         try:
-            # Offsets are always named: a bare `commit()` takes what `consume()` handed out last, which no
-            # handler may have seen yet.
-            consumer.commit(offsets=_as_offsets(dirty), asynchronous=True)
+            self._commits.begin(consumer, dirty)
         except KafkaException as error:
             self._refused(self._ledger.landed(), error.args[0])
             return error.args[0]  # type: ignore[no-any-return]
@@ -125,6 +126,11 @@ class Committer:
         # comes late never lowers what was acknowledged since, and of an epoch that ended it says nothing.
         self._answered(self._ledger.landed(), error, partitions)
 
+    def take_answers(self) -> None:
+        """Take the answers that do not come inside of `consume()`."""
+        for error, partitions in self._commits.answers():
+            self.on_commit(error, partitions)
+
     def commit_now(self, consumer: Consumer, positions: Mapping[TopicPartition, Position]) -> None:
         """Commit what is dirty and wait for the answer. For rebalance callbacks.
 
@@ -136,7 +142,7 @@ class Committer:
             dirty = self._begin_now(positions)
             if not dirty:
                 return
-            answer = _commit_and_wait(consumer, dirty)
+            answer = self._commits.now(consumer, dirty)
             self._answered(dirty, *answer)
             if not names_metadata(*answer):
                 return
@@ -149,7 +155,7 @@ class Committer:
         On any thread, one at a time, and never beside another call of this committer.
         """
         dirty = self._begin_now(positions)
-        answer = _commit_and_wait(consumer, dirty)
+        answer = self._commits.now(consumer, dirty)
         self._answered(dirty, *answer)
         return answer
 
@@ -178,9 +184,9 @@ class Committer:
         self, consumer: Consumer, dirty: dict[TopicPartition, Position], timeout_s: float
     ) -> bool:
         """Commit and wait for so long; True: some were refused for their metadata and may go without."""
-        answer: list[_Answer] = []
+        answer: list[Answer] = []
         waiter = threading.Thread(
-            target=lambda: answer.append(_commit_and_wait(consumer, dirty)),
+            target=lambda: answer.append(self._commits.now(consumer, dirty)),
             name="ehkafka-final-commit",
             daemon=True,
         )
@@ -289,16 +295,6 @@ def names_metadata(error: KafkaError | None, partitions: Sequence[KafkaPartition
     return any(one is not None and classify(one) is CommitError.METADATA for one in errors)
 
 
-def _commit_and_wait(consumer: Consumer, positions: Mapping[TopicPartition, Position]) -> _Answer:
-    try:
-        stored = consumer.commit(offsets=_as_offsets(positions), asynchronous=False)
-    except KafkaException as refused:
-        return refused.args[0], ()
-    except Exception as broken:  # e.g. closed meanwhile: reported as a refused commit
-        return KafkaError(KafkaError._STATE, repr(broken)), ()  # noqa: SLF001
-    return None, stored or ()
-
-
 def _late(waited_s: float) -> KafkaError:
     return KafkaError(KafkaError._TIMED_OUT, f"no answer within {seconds(waited_s)}")  # noqa: SLF001
 
@@ -306,17 +302,3 @@ def _late(waited_s: float) -> KafkaError:
 # A synchronous commit is retried for metadata that was too long: once without it.
 _TRIES_NOW = 2
 _TRANSIENT = {CommitError.RETRY, CommitError.REJOIN, CommitError.METADATA}
-
-
-def _as_offsets(positions: Mapping[TopicPartition, Position]) -> list[KafkaPartition]:
-    return [as_offset(partition, position) for partition, position in positions.items()]
-
-
-def as_offset(partition: TopicPartition, position: Position) -> KafkaPartition:
-    """Return a position as confluent-kafka takes and returns it."""
-    optional: dict[str, Any] = {}  # the C constructor takes no None
-    if position.metadata is not None:
-        optional["metadata"] = position.metadata
-    if position.leader_epoch is not None:
-        optional["leader_epoch"] = position.leader_epoch
-    return KafkaPartition(partition.topic, partition.partition, position.next_offset, **optional)

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from ehkafka.settings import Settings
 
 COMMIT_INTERVAL_S = 1.0
+# Outputs are seen once their transaction is committed; one costs the broker some ten milliseconds.
+TRANSACTION_INTERVAL_S = 0.1
 # While an app catches up, a kill repeats what ended since the last commit. Apache Kafka takes a commit in a
 # millisecond or two; twenty a second are nothing to it.
 CATCHING_UP_RECORDS = 100
@@ -29,6 +31,8 @@ def commit_pacing(settings: Settings, *, is_event_hubs: bool) -> CommitPacing:
     position is sent again after `COMMIT_IDLE_S` unless the settings say when.
     """
     interval_s, every_records = settings.commit_interval_s, settings.commit_every_records
+    if interval_s is None and settings.exactly_once and not is_event_hubs:
+        interval_s = TRANSACTION_INTERVAL_S
     if interval_s is None:
         if every_records is None and not is_event_hubs:
             return CommitPacing(

@@ -17,6 +17,7 @@ from ehkafka.handlers.chunk_call import may_make_lanes_late
 from ehkafka.handlers.spec import is_batch
 from ehkafka.intake.contact import Contact
 from ehkafka.intake.context import IntakeContext
+from ehkafka.intake.epochs import Epochs
 from ehkafka.intake.flow import FlowControl, FlowLimits
 from ehkafka.intake.hook_threads import HookThreads
 from ehkafka.intake.max_age import AgeLimits
@@ -29,6 +30,7 @@ from ehkafka.positions.finder import Lookups, PositionFinder
 from ehkafka.positions.restore import Restore
 from ehkafka.positions.start import check_start_topics
 from ehkafka.progress.committer import Committer
+from ehkafka.progress.commits import CONSUMER_COMMITS
 from ehkafka.progress.ledger import CommitLedger
 from ehkafka.progress.pacing import commit_pacing
 from ehkafka.progress.saving import ProgressSaver, metadata_bytes_max
@@ -62,6 +64,7 @@ if TYPE_CHECKING:
     from ehkafka.run.mirroring import Mirroring
     from ehkafka.run.options import AppOptions
     from ehkafka.run.outputs import Outputs
+    from ehkafka.run.transactions import Transactions
     from ehkafka.run.until import Until
     from ehkafka.settings import Drain, Settings
     from ehkafka.telemetry.bus import EventBus
@@ -83,10 +86,24 @@ class Assembly:
     # Whether a record may be left without an outcome until the next start.
     may_hold: bool = True
 
-    def letters(self) -> Letters:
+    def transactions(self) -> Transactions | None:
+        """Return what sends and commits exactly once, not started; None where the app does not ask for it.
+
+        Raises `ConfigurationError`.
+        """
+        if not self.app.settings.exactly_once:
+            return None
+        from ehkafka.handlers.output_types import check_output_types  # noqa: PLC0415 - as the app starts
+        from ehkafka.run.transactions import Transactions  # noqa: PLC0415 - few apps have them
+
+        check_output_types(self.app.specs)
+        return Transactions(self.app, emit=self.bus.emit, fatal=self.fail, on_death=self.worker_died)
+
+    def letters(self, transactions: Transactions | None = None) -> Letters:
         """Return the ways to the dead letters, none of them used yet. Raises `ConfigurationError`."""
         check_recovery(self.app.specs, self.app.settings.on_parked_full)
-        return Letters(self._topics, emit=self.bus.emit, history=self.app.history, clock=self.app.clock)
+        make_topics = self._topics if transactions is None else lambda: transactions.letters
+        return Letters(make_topics, emit=self.bus.emit, history=self.app.history, clock=self.app.clock)
 
     def _topics(self) -> TopicLetters:
         # Few apps have dead letters that go to a topic.
@@ -141,7 +158,9 @@ class Assembly:
         """Return what sends for `app.producer`, not opened. Raises `ConfigurationError`."""
         return OwnProducer(self.app, emit=self.bus.emit, on_death=self.worker_died)
 
-    def route(self, spec: HandlerSpec, letters: Letters, outputs: Outputs | None = None) -> Route:
+    def route(
+        self, spec: HandlerSpec, letters: Letters, outputs: Outputs | Transactions | None = None
+    ) -> Route:
         """Return a handler with its lanes and workers."""
         pace = self._pace(spec)
         dispatcher = Dispatcher(spec.scope) if pace is None else PacedDispatcher(spec.scope, pace)
@@ -225,7 +244,7 @@ class Assembly:
         logs: LogIdentity,
         mirroring: Mirroring,
         beyond: Callable[[IsDisproved], IsDisproved] | None = None,
-        outputs: Outputs | None = None,
+        outputs: Outputs | Transactions | None = None,
     ) -> IntakeContext:
         """Return the poll thread's collaborators. `beyond` may disprove more than the watch over the logs."""
         app, settings, bus, now_s = self.app, self.app.settings, self.bus, self.app.clock.now_s
@@ -234,11 +253,18 @@ class Assembly:
         bytes_max = metadata_bytes_max(settings, is_event_hubs=is_event_hubs)
         saver = ProgressSaver(bytes_max, bus.emit, now_s)
         if outputs is not None:
-            saver.lowest_waiting = outputs.book.lowest_waiting
+            saver.lowest_waiting = outputs.lowest_waiting
+        epochs = Epochs()
         owned = OwnedPartitions(saver)
         log_watch = logs.watch(owned, time.monotonic)
         committer = Committer(
-            ledger, clock=now_s, emit=bus.emit, fatal=self.fail, history=app.history, saver=saver
+            ledger,
+            clock=now_s,
+            emit=bus.emit,
+            fatal=self.fail,
+            history=app.history,
+            saver=saver,
+            commits=CONSUMER_COMMITS if outputs is None else outputs.commits(ledger, epochs.current),
         )
         mirror = mirroring.join(logs, committer)
         return IntakeContext(
@@ -282,6 +308,7 @@ class Assembly:
             on_epoch_end=mirror.on_epoch_end,
             owned=owned,
             outputs=outputs,
+            epochs=epochs,
         )
 
     def _age_limits(self) -> AgeLimits | None:

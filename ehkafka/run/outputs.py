@@ -8,28 +8,27 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ehkafka.events import OutputsSentInVain
-from ehkafka.handlers.spec import is_batch
 from ehkafka.outputs.answers import busy_codes
 from ehkafka.outputs.book import OutputBook
-from ehkafka.outputs.kinds import TopicKinds
-from ehkafka.outputs.outlet import Outlet
-from ehkafka.outputs.properties import goes_by_key, may_report_at_once, output_bytes_max, output_properties
+from ehkafka.outputs.properties import goes_by_key, may_report_at_once, output_properties
 from ehkafka.outputs.sender import OutputSender
+from ehkafka.progress.commits import CONSUMER_COMMITS
 from ehkafka.recovery.failures import STOP_WORDS, StopWords
-from ehkafka.recovery.refused_outputs import RefusedOutputs
+from ehkafka.run.outlets import Outlets
 from ehkafka.run.output_producer import output_producer
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from ehkafka.errors import EhkafkaError
     from ehkafka.events import Event
     from ehkafka.handlers.spec import HandlerSpec
     from ehkafka.lanes.assignment import Assignment
-    from ehkafka.outputs.claim import Claim
-    from ehkafka.records import Record
+    from ehkafka.outputs.outlet import Outlet
+    from ehkafka.progress.commits import Commits
+    from ehkafka.progress.ledger import CommitLedger
+    from ehkafka.records import Record, TopicPartition
     from ehkafka.recovery.letters.letters import Letters
     from ehkafka.recovery.letters.producer import LetterProducer
     from ehkafka.run.options import AppOptions
@@ -52,25 +51,16 @@ class Outputs:
 
         Not `may_hold`: nothing may wait for the next start, see `RefusedOutputs`.
         """
-        self._app = app
-        self._emit = emit
         self._on_death = on_death
-        self._words = words
-        self._may_hold = may_hold
         self.book = OutputBook()
-        self._kinds = TopicKinds((spec.to for spec in app.specs), emit)
-        # The app stops because of an output or of its sender: nobody waits for acknowledgements. Set once, by
-        # the thread that decides on it.
-        self._has_failed = False
-        # By handler: what becomes of its refused outputs.
-        self._rules: dict[Outlet, RefusedOutputs] = {}
+        self._outlets = Outlets(app, self.book, emit=emit, words=words, may_hold=may_hold)
         made = partial(output_producer, app.endpoint, app.settings, emit)
         properties = output_properties(app.endpoint, app.settings)
         self._sender = OutputSender(
             self.book,
             producer or made(),
             partial(made, gapless=False),
-            judge_of=lambda output: self._rules[output.claim.outlet],
+            judge_of=lambda output: self._outlets.rules[output.claim.outlet],
             emit=emit,
             on_death=self._died,
             clock=app.clock.now_s,
@@ -88,36 +78,7 @@ class Outputs:
         fatal: Callable[[EhkafkaError], None],
     ) -> Outlet:
         """Return a handler's way out."""
-
-        def give_up(error: EhkafkaError) -> None:
-            self._has_failed = True
-            fatal(error)
-
-        outlet = Outlet(
-            self.book,
-            handler=spec.name,
-            topics=spec.to,
-            bytes_max=output_bytes_max(self._app.endpoint, self._app.settings),
-            before_next=spec.acknowledged == "before_next",
-            is_async=spec.is_async and not is_batch(spec),
-            report=_sent_in_vain,
-            emit=self._emit,
-            kinds=self._kinds,
-        )
-        self._rules[outlet] = RefusedOutputs(
-            handler=spec.name,
-            policy=spec.on_failure,
-            retry=spec.retry,
-            emit=self._emit,
-            fatal=give_up,
-            make_record=make_record,
-            raw=spec.raw,
-            group=self._app.settings.group,
-            letters=letters,
-            words=self._words,
-            may_hold=self._may_hold,
-        )
-        return outlet
+        return self._outlets.outlet(spec, letters, make_record, fatal)
 
     def start(self) -> None:
         """Open the producer and start sending. Raises `ConfigurationError` or `EndpointError`."""
@@ -143,7 +104,25 @@ class Outputs:
 
     def waits(self, assignment: Assignment) -> bool:
         """Tell whether a record of an assignment waits for its outputs, and it is of use to wait."""
-        return not self._has_failed and self.book.has_waiting(assignment)
+        return not self._outlets.has_failed and self.book.has_waiting(assignment)
+
+    # An epoch's are dropped before its last commit, which does not pass them.
+    ends_after_commit = False
+
+    def is_over_bound(self) -> bool:
+        """Tell whether nothing more should be received: never, because workers wait for room themselves."""
+        return False
+
+    def lost(self) -> None:
+        """Do nothing: a commit is not hurried by outputs."""
+
+    def commits(self, _ledger: CommitLedger, _epochs: Mapping[TopicPartition, int]) -> Commits:
+        """Return what carries the run's commits out: the consumer."""
+        return CONSUMER_COMMITS
+
+    def lowest_waiting(self, assignment: Assignment) -> int | None:
+        """Return the lowest offset of an assignment whose outputs are not acknowledged."""
+        return self.book.lowest_waiting(assignment)
 
     def waiting(self, assignment: Assignment) -> frozenset[int]:
         """Return the offsets of an assignment whose outputs are not acknowledged."""
@@ -163,10 +142,5 @@ class Outputs:
 
     def _died(self, error: BaseException) -> None:
         # First: whoever stops because of it must not wait for acknowledgements.
-        self._has_failed = True
+        self._outlets.has_failed = True
         self._on_death(error)
-
-
-def _sent_in_vain(claim: Claim) -> Event:
-    assignment, offset = claim.inputs[0]
-    return OutputsSentInVain(assignment.partition, offset, claim.attempt, claim.posted, claim.acknowledged)

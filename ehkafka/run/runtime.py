@@ -82,7 +82,8 @@ class Runtime:
             exit_now=self._exit_now.is_set,
             stop_from_child=self._stop_from_child,
         )
-        letters, outputs = assembly.letters(), assembly.outputs()
+        transactions = assembly.transactions()
+        letters, outputs = assembly.letters(transactions), transactions or assembly.outputs()
         self.ways_out = WaysOut(letters, outputs, assembly.messages())
         self._routes = [assembly.route(spec, letters, outputs) for spec in app.specs]
         self._logs = LogIdentity(app, self.bus, on_death=self._worker_died)

@@ -84,7 +84,7 @@ class Shutdown:
             self._loop.membership.cut(context.owned, None)
         may_commit = self._commit_while_time(consumer, request)
         left = still_unfinished(list(context.owned.values()))
-        if context.outputs is not None:
+        if context.outputs is not None and not context.outputs.ends_after_commit:
             left = left._replace(outputs=context.outputs.count())
         # Hooks and tear-downs may need as long as the stop itself; after its deadline nobody waits for them.
         ends_s = (

@@ -11,12 +11,15 @@ if TYPE_CHECKING:
     from ehkafka.recovery.letters.letters import Letters
     from ehkafka.run.outputs import Outputs
     from ehkafka.run.own_producer import OwnProducer
+    from ehkafka.run.transactions import Transactions
 
 
 class WaysOut:
     """Letters, outputs where handlers have any, and messages, which the app itself opens and closes."""
 
-    def __init__(self, letters: Letters, outputs: Outputs | None, messages: OwnProducer) -> None:
+    def __init__(
+        self, letters: Letters, outputs: Outputs | Transactions | None, messages: OwnProducer
+    ) -> None:
         self._letters = letters
         self._outputs = outputs
         self.messages = messages

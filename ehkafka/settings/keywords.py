@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from ehkafka.settings.settings import (
         Assignor,
+    ExactlyOnce,
         Drain,
         OnForeignMetadata,
         OnNoGroupOffsets,
@@ -79,6 +80,13 @@ class AppSettings(TypedDict, total=False):
     on_foreign_metadata: OnForeignMetadata
     """Default `"ignore"`: what to do with commit metadata that another program wrote, or that is damaged:
     `"ignore"` it with a warning, or `"fail"` the app.
+    """
+
+    exactly_once: ExactlyOnce
+    """Default `False`: commit outputs and dead letters in one transaction with the offsets of their records,
+    so that each record's are seen once by readers with `isolation.level=read_committed`, every 0.1 s unless
+    `commit_interval_s` says otherwise. `"preview"` tries it on Event Hubs, too (`docs/exactly-once.md` has
+    what is promised).
     """
 
     backlog_records_max: int

@@ -19,6 +19,7 @@ Assignor = Literal["default", "cooperative-sticky"]
 OutOfRange = Literal["stop", "earliest", "latest"]
 OnParkedFull = Literal["pause_partition", "dead_letter", "stop"]
 OnForeignMetadata = Literal["ignore", "fail"]
+ExactlyOnce = bool | Literal["preview"]
 OnNoGroupOffsets = Literal["mirror", "start", "fail"]
 Drain = Literal["started", "all", "running"]
 
@@ -70,6 +71,11 @@ class Settings:
       limit (1024 on Event Hubs, 4096 elsewhere).
     - `on_foreign_metadata` (default `"ignore"`): what to do with commit metadata that another program wrote,
       or that is damaged: `"ignore"` it with a warning, or `"fail"` the app.
+
+    - `exactly_once` (default `False`): commit outputs and dead letters in one transaction with the offsets of
+      their records, so that each record's are seen once by readers with `isolation.level=read_committed`,
+      every 0.1 s unless `commit_interval_s` says otherwise. `"preview"` tries it on Event Hubs, too
+      (`docs/exactly-once.md` has what is promised).
 
     Limits
 
@@ -125,6 +131,7 @@ class Settings:
     commit_idle_s: float | None = None
     commit_metadata_bytes_max: int | None = None
     on_foreign_metadata: OnForeignMetadata = "ignore"
+    exactly_once: ExactlyOnce = False
     backlog_records_max: int = 50_000
     backlog_bytes_max: int = 128 * 1024 * 1024
     consume_records_max: int = 1_000
@@ -163,6 +170,10 @@ class Settings:
         if self.on_foreign_metadata not in get_args(OnForeignMetadata):
             raise ConfigurationError(
                 f"on_foreign_metadata={self.on_foreign_metadata!r} is unknown; use 'ignore' or 'fail'."
+            )
+        if self.exactly_once not in (True, False, "preview"):
+            raise ConfigurationError(
+                f"exactly_once={self.exactly_once!r} is unknown; use True, False or 'preview'."
             )
         check_reset(self.reset)
         if self.assignor not in ("default", "cooperative-sticky"):
@@ -212,6 +223,7 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
         "commit_idle_s": "sends an unchanged position again before it expires; on Event Hubs 6 h if not set",
         "commit_metadata_bytes_max": "room in a commit for what is finished above it; 0 keeps it out",
         "on_foreign_metadata": "what to do with commit metadata of another program",
+        "exactly_once": "outputs and offsets in one transaction; preview tries it on Event Hubs, too",
         "backlog_records_max": "received records without an outcome; from half on, stuck partitions pause",
         "backlog_bytes_max": "the same in bytes of their values, keys and headers",
         "consume_records_max": "records taken from the client library at a time",

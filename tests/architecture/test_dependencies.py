@@ -37,6 +37,7 @@ ROOMS = (
     "outputs",
     "progress",
     "recovery",
+    "transactions",
     "checkpoints",
     "workers",
     "positions",

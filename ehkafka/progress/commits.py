@@ -1,0 +1,72 @@
+"""How positions reach the broker: by the consumer, or what else carries commits out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.cimpl import TopicPartition as KafkaPartition
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer
+
+    from ehkafka.progress.ledger import Position
+    from ehkafka.records import TopicPartition
+
+    # The error of the whole request, and the partitions, each with its own error.
+    Answer = tuple[KafkaError | None, Sequence[KafkaPartition]]
+
+
+class Commits(Protocol):
+    """Carries commits out, one at a time."""
+
+    def begin(self, consumer: Consumer, positions: Mapping[TopicPartition, Position], /) -> None:
+        """Start one. Raises `KafkaException` where that is refused at once."""
+
+    def now(self, consumer: Consumer, positions: Mapping[TopicPartition, Position], /) -> Answer:
+        """Carry one out, and return its answer. Any thread."""
+
+    def answers(self) -> Sequence[Answer]:
+        """Return the answers to those that were started, unless they come by the consumer's `on_commit`."""
+
+
+class ConsumerCommits:
+    """By the consumer itself."""
+
+    def begin(self, consumer: Consumer, positions: Mapping[TopicPartition, Position]) -> None:
+        """Start an asynchronous commit, which the consumer's `on_commit` hears of."""
+        # Offsets are always named: a bare `commit()` takes what `consume()` handed out last, which no handler
+        # may have seen yet.
+        consumer.commit(offsets=_as_offsets(positions), asynchronous=True)
+
+    def now(self, consumer: Consumer, positions: Mapping[TopicPartition, Position]) -> Answer:
+        """Commit and wait; librdkafka's call knows no time-out."""
+        try:
+            stored = consumer.commit(offsets=_as_offsets(positions), asynchronous=False)
+        except KafkaException as refused:
+            return refused.args[0], ()
+        except Exception as broken:  # e.g. closed meanwhile: reported as a refused commit
+            return KafkaError(KafkaError._STATE, repr(broken)), ()  # noqa: SLF001 - librdkafka's own code
+        return None, stored or ()
+
+    def answers(self) -> Sequence[Answer]:
+        """Return none: `on_commit` hears them."""
+        return ()
+
+
+CONSUMER_COMMITS = ConsumerCommits()
+
+
+def _as_offsets(positions: Mapping[TopicPartition, Position]) -> list[KafkaPartition]:
+    return [as_offset(partition, position) for partition, position in positions.items()]
+
+
+def as_offset(partition: TopicPartition, position: Position) -> KafkaPartition:
+    """Return a position as confluent-kafka takes and returns it."""
+    optional: dict[str, Any] = {}  # the C constructor takes no None
+    if position.metadata is not None:
+        optional["metadata"] = position.metadata
+    if position.leader_epoch is not None:
+        optional["leader_epoch"] = position.leader_epoch
+    return KafkaPartition(partition.topic, partition.partition, position.next_offset, **optional)

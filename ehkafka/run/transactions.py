@@ -1,0 +1,263 @@
+"""Exactly once in one run: what is refused, the producer's properties, and how the parts are joined.
+
+Made before any thread of the run exists; started and stopped by the runtime, asked by the poll thread.
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka.cimpl import TopicPartition as KafkaPartition
+
+from ehkafka.endpoint.client import open_consumer, open_producer
+from ehkafka.endpoint.client_log import ClientLog
+from ehkafka.endpoint.keys.watch import CredentialWatch
+from ehkafka.endpoint.properties.names import in_one_spelling
+from ehkafka.errors import ConfigurationError, HandlerFailedError
+from ehkafka.outputs.answers import busy_codes
+from ehkafka.outputs.properties import TRANSACTION_TIMEOUT_MS, transactional_properties
+from ehkafka.recovery.policy import DeadLetter
+from ehkafka.run.outlets import Outlets
+from ehkafka.transactions.book import TransactionBook
+from ehkafka.transactions.committing import TransactionalCommits
+from ehkafka.transactions.letters import LetterOutput, TransactionLetters
+from ehkafka.transactions.producer import TransactionalProducer
+from ehkafka.transactions.refusals import Refusals
+from ehkafka.transactions.runner import TransactionRunner
+from ehkafka.wording import ended
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from confluent_kafka import Producer
+
+    from ehkafka.errors import EhkafkaError
+    from ehkafka.events import Event
+    from ehkafka.handlers.spec import HandlerSpec
+    from ehkafka.lanes.assignment import Assignment
+    from ehkafka.outputs.outlet import Outlet
+    from ehkafka.progress.ledger import CommitLedger, Position
+    from ehkafka.records import Record, TopicPartition
+    from ehkafka.recovery.letters.letters import Letters
+    from ehkafka.run.options import AppOptions
+
+# A commit that somebody waits for gets so much longer than the broker lets a transaction be open.
+SLACK_S = 2.0
+LOST_S = 0.5
+READ_BACK_S = 5.0
+
+
+class Transactions:
+    """What handlers send, and the group's commits, in an app that sends exactly once."""
+
+    # Its commits take outputs along, so an epoch's are dropped after its last commit.
+    ends_after_commit = True
+
+    def __init__(
+        self,
+        app: AppOptions,
+        *,
+        emit: Callable[[Event], None],
+        fatal: Callable[[EhkafkaError], None],
+        on_death: Callable[[BaseException], None],
+    ) -> None:
+        """Raise `ConfigurationError` for what cannot be sent exactly once."""
+        check_exactly_once(app)
+        self._app = app
+        self._emit = emit
+        self._fatal = fatal
+        self.book = TransactionBook()
+        self._outlets = Outlets(app, self.book, emit=emit, voids_failed=True)
+        self.letters = TransactionLetters(self.book, emit=emit, history=app.history)
+        self._refusals = Refusals(
+            self._outlets.rules, clock=app.clock.now_s, refuse_letter=self._letter_refused
+        )
+        # Known once the run's context is made.
+        self._epochs: Mapping[TopicPartition, int] = {}
+        self._id = transactional_id(app)
+        self._runner = TransactionRunner(
+            self.book,
+            TransactionalProducer(
+                self._open_producer,
+                emit=emit,
+                make_watch=lambda: CredentialWatch(app.endpoint.credential, emit),
+            ),
+            self._refusals,
+            emit=emit,
+            fatal=fatal,
+            on_death=on_death,
+            was_committed=self._was_committed,
+            is_id_shared=app.settings.instance_id is not None,
+            busy=busy_codes(is_event_hubs=app.endpoint.is_event_hubs),
+        )
+        timeout_ms = transactional_properties(app.endpoint, app.settings, self._id)[TRANSACTION_TIMEOUT_MS]
+        self._wait_s = timeout_ms / 1000 + SLACK_S
+        self._commits: TransactionalCommits | None = None
+
+    def commits(self, ledger: CommitLedger, epochs: Mapping[TopicPartition, int]) -> TransactionalCommits:
+        """Return what carries the run's commits out. `epochs` are those that are ours now."""
+        self._epochs = epochs
+        self._commits = TransactionalCommits(self._runner, ledger.acknowledged, wait_s=self._wait_s)
+        return self._commits
+
+    def outlet(
+        self,
+        spec: HandlerSpec,
+        letters: Letters,
+        make_record: type[Record],
+        fatal: Callable[[EhkafkaError], None],
+    ) -> Outlet:
+        """Return a handler's way out."""
+        return self._outlets.outlet(spec, letters, make_record, fatal)
+
+    def start(self) -> None:
+        """Open the producer and start the thread. Raises `ConfigurationError` or `EndpointError`."""
+        self._runner.start()
+
+    def stop(self, timeout_s: float) -> int:
+        """Stop; return how many outputs are in no transaction: those of records that are handled again."""
+        self.book.close()
+        self._runner.stop(timeout_s)
+        return self.book.count()
+
+    @property
+    def is_running(self) -> bool:
+        """Tell whether its thread still runs."""
+        return self._runner.is_running
+
+    def owns(self, thread: threading.Thread) -> bool:
+        """Tell whether a thread is the one that sends."""
+        return self._runner.owns(thread)
+
+    @property
+    def problem(self) -> str | None:
+        """What is wrong, while a transaction waits for it."""
+        return self._runner.problem
+
+    def waits(self, _assignment: Assignment) -> bool:
+        """Tell that no record waits for its outputs: their commit takes them along."""
+        return False
+
+    def waiting(self, _assignment: Assignment) -> frozenset[int]:
+        """Return no offsets, likewise."""
+        return frozenset()
+
+    def key_of(self, _assignment: Assignment, _offset: int) -> bytes | None:
+        """Return no key, likewise."""
+        return None
+
+    def count(self) -> int:
+        """Return how many outputs are in no committed transaction."""
+        return self.book.count()
+
+    def is_over_bound(self) -> bool:
+        """Tell whether nothing more should be received before something is committed."""
+        return self.book.is_over_bound()
+
+    def lowest_waiting(self, assignment: Assignment) -> int | None:
+        """Return below which offset an epoch's commits stay: a refused output waits for a decision."""
+        return self._refusals.lowest(assignment)
+
+    def end(self, assignments: Sequence[Assignment], _timeout_s: float) -> None:
+        """Drop what is left of epochs that have ended. Poll thread."""
+        self._refusals.end(set(assignments))
+        self.book.end(assignments)
+
+    def lost(self) -> None:
+        """Have a transaction aborted that is not being committed: its partitions are another's. Poll thread."""
+        if self._commits is not None:
+            self._commits.abandon_all(LOST_S)
+
+    def _open_producer(self, callbacks: dict[str, object], is_careful: bool) -> Producer:
+        properties = transactional_properties(
+            self._app.endpoint, self._app.settings, self._id, careful=is_careful
+        )
+        return open_producer(properties, **callbacks)
+
+    def _was_committed(self, positions: Mapping[TopicPartition, Position]) -> bool:
+        """Ask the group whether it has these positions, of partitions that were ours all the time."""
+        asked = [KafkaPartition(*partition) for partition in positions]
+        if not asked:
+            return False
+        properties = {**self._app.consumer_properties(), "log_level": 0, "enable.auto.commit": False}
+        consumer = open_consumer(properties, logger=ClientLog(lambda _event: None))
+        try:
+            # Waits for the end of a transaction that is being committed.
+            answers = consumer.committed(asked, timeout=READ_BACK_S)
+        finally:
+            consumer.close()
+        for answer, (partition, position) in zip(answers, positions.items(), strict=True):
+            is_same = (answer.offset, answer.metadata or None) == (position.next_offset, position.metadata)
+            # Looked at second: another owner may commit the same.
+            if is_same and self._epochs.get(partition) == position.epoch:
+                return True
+        return False
+
+    def _letter_refused(self, letter: LetterOutput, error: str) -> None:
+        self._fatal(
+            HandlerFailedError(
+                f"The dead letter of {letter.where} is refused by {letter.topic!r}: {ended(error)} It is of one "
+                "transaction with its record, so nothing at or above this offset is committed. Fix the topic."
+            )
+        )
+
+
+def transactional_id(app: AppOptions) -> str:
+    """Return the producer's: the same at each start for a static member, else this run's alone."""
+    instance_id = app.settings.instance_id
+    return f"ehkafka-{app.settings.group}-{instance_id or secrets.token_hex(8)}"
+
+
+def check_exactly_once(app: AppOptions) -> None:
+    """Refuse what cannot be sent exactly once. Raises `ConfigurationError` that names it and the fix."""
+    for reason in (*_app_reasons(app), *(each for spec in app.specs for each in _spec_reasons(spec))):
+        raise ConfigurationError(f"exactly_once: {reason}")
+
+
+def _app_reasons(app: AppOptions) -> Iterator[str]:
+    endpoint, settings = app.endpoint, app.settings
+    if endpoint.kind == "embedded":
+        yield (
+            "the embedded broker keeps no offsets of transactions. Use a Kafka broker; ehkafka.testing.run "
+            "runs such an app without transactions."
+        )
+    if endpoint.is_event_hubs and settings.exactly_once != "preview":
+        yield (
+            "Microsoft documents transactions of Event Hubs both as a preview, in the Premium and Dedicated "
+            "tiers, and as unsupported. exactly_once='preview' tries one transaction at the start and goes on "
+            "if that works; else leave it out: then outputs are sent at least once."
+        )
+    if app.mirror is not None:
+        yield (
+            "a mirror may know more records to be finished than a transaction has the outputs of, and who "
+            "resumes from it would lose these. Leave mirror= out."
+        )
+    asked: Mapping[str, Any] = in_one_spelling(settings.consumer, "App(consumer=…)")
+    level = asked.get("isolation.level", endpoint.chosen("isolation.level") or "read_committed")
+    if str(level).lower() != "read_committed":
+        yield (
+            f"isolation.level={level!r} would read commits and records of transactions that are aborted "
+            "later. Leave it out."
+        )
+
+
+def _spec_reasons(spec: HandlerSpec) -> Iterator[str]:
+    where = f"handler {spec.name!r}"
+    policy = spec.on_failure
+    if isinstance(policy, DeadLetter) and not isinstance(policy.to, str):
+        yield (
+            f"{where} has DeadLetter(…) to a function, which is in no transaction. Name a topic, or use Hold(), "
+            "Skip() or Stop()."
+        )
+    if spec.acknowledged == "before_next":
+        yield (
+            f"{where} has acknowledged='before_next', which would be one transaction for each record of a key. "
+            "Leave it out: outputs of a key keep their order anyway."
+        )
+    if spec.scope == "handler":
+        yield (
+            f"{where} has scope='handler', but a transaction keeps the order of a key's outputs within one "
+            "partition alone. Leave scope= out."
+        )

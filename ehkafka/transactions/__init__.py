@@ -1,0 +1,12 @@
+"""Exactly once: outputs, dead letters and the group's offsets in one transaction at each commit tick.
+
+`coverage` (pure) says which records a commit covers, `generation` (pure) whether this process may commit at
+all. `book` keeps outputs until their records are covered. `runner` carries out one transaction after another
+on `ehkafka-transactions`, over the `producer` of the moment and its `sending`; `refusals` keeps what the
+broker refuses until its handler's rules have decided. `letters` are dead letters as outputs. `committing` is
+what the committer gives its positions to.
+
+What was produced cannot leave a transaction, so outputs wait in memory: a tick fixes positions and ranges
+first, then what they cover is produced, in the order of its making, and committed with them. A transaction
+that is aborted leaves no trace but in the book, and the next one has all of it again.
+"""

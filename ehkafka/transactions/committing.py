@@ -1,0 +1,104 @@
+"""What the committer gives its positions to in an app that sends exactly once: each becomes a transaction.
+
+On the poll thread, but for the last commit of a run. A partition's offsets go with the group's metadata of
+the moment in which they were fixed: the broker refuses them once the group has gone on without this member.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from confluent_kafka import KafkaError, KafkaException
+
+from ehkafka.transactions.generation import generation_of
+from ehkafka.transactions.runner import Request
+from ehkafka.wording import seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from confluent_kafka import Consumer
+    from confluent_kafka.cimpl import TopicPartition as KafkaPartition
+
+    from ehkafka.progress.ledger import Position
+    from ehkafka.records import TopicPartition
+    from ehkafka.transactions.runner import TransactionRunner
+
+    Answer = tuple[KafkaError | None, Sequence[KafkaPartition]]
+
+# What an abandoned transaction gets to be aborted.
+ABANDONED_S = 2.0
+
+
+class TransactionalCommits:
+    """Carries out commits as transactions."""
+
+    def __init__(
+        self,
+        runner: TransactionRunner,
+        acknowledged: Callable[[TopicPartition], Position | None],
+        *,
+        wait_s: float,
+    ) -> None:
+        """`acknowledged` is what the group has of a partition; a commit is waited for `wait_s` at most."""
+        self._runner = runner
+        self._acknowledged = acknowledged
+        self._wait_s = wait_s
+        # Submitted, and not waited for. Poll thread.
+        self._under_way: deque[Request] = deque()
+
+    def begin(self, consumer: Consumer, positions: Mapping[TopicPartition, Position]) -> None:
+        """Start a transaction. Raises `KafkaException` where this process is no member of the group."""
+        request = self._request(consumer, positions)
+        self._under_way.append(request)
+        self._runner.submit(request)
+
+    def now(self, consumer: Consumer, positions: Mapping[TopicPartition, Position]) -> Answer:
+        """Carry a transaction out and return its outcome; one that takes too long is abandoned."""
+        try:
+            request = self._request(consumer, positions)
+        except KafkaException as refused:
+            return refused.args[0], ()
+        self._runner.submit(request)
+        if not request.done.wait(self._wait_s):
+            self.abandon(request)
+            if not request.done.is_set():
+                text = f"the transaction is not over after {seconds(self._wait_s)}"
+                return KafkaError(KafkaError._TIMED_OUT, text), ()  # noqa: SLF001 - librdkafka's own code
+        return request.error, ()
+
+    def answers(self) -> list[Answer]:
+        """Return the outcomes of transactions that are over, each once."""
+        found: list[Answer] = []
+        while self._under_way and self._under_way[0].done.is_set():
+            found.append((self._under_way.popleft().error, ()))
+        return found
+
+    def abandon_all(self, timeout_s: float) -> None:
+        """Let transactions be aborted that are not being committed: their partitions are lost."""
+        for request in self._under_way:
+            request.is_abandoned = True
+        for request in self._under_way:
+            request.done.wait(timeout_s)
+
+    @staticmethod
+    def abandon(request: Request) -> None:
+        """Have one aborted, unless it is being committed, and wait for that."""
+        request.is_abandoned = True
+        request.done.wait(ABANDONED_S)
+
+    def _request(self, consumer: Consumer, positions: Mapping[TopicPartition, Position]) -> Request:
+        metadata = consumer.consumer_group_metadata()
+        # The broker takes a transaction's offsets from whoever says to be no member, whoever owns the
+        # partitions: such a one is refused here.
+        if not generation_of(metadata).is_member:
+            raise KafkaException(
+                KafkaError(KafkaError.UNKNOWN_MEMBER_ID, "the group has dropped this member, for now")
+            )
+        changed = {}
+        for partition, position in positions.items():
+            known = self._acknowledged(partition)
+            if known is None or (known.next_offset, known.metadata) != (position.next_offset, position.metadata):
+                changed[partition] = position
+        return Request(positions, metadata, changed)

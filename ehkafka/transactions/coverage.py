@@ -1,0 +1,58 @@
+"""Which records a commit covers: those below its next_offset, and those in the ranges that its text says.
+
+Pure. What did not fit into the text is not covered, though it is finished: after a crash it is handled again.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import TYPE_CHECKING
+
+from ehkafka.progress.metadata import Unusable, decode
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ehkafka.lanes.assignment import Assignment
+    from ehkafka.progress.ledger import Position
+    from ehkafka.records import TopicPartition
+
+
+class Cover:
+    """What one partition's commit covers."""
+
+    __slots__ = ("_ends", "_starts", "next_offset")
+
+    def __init__(self, next_offset: int, ranges: tuple[tuple[int, int], ...] = ()) -> None:
+        """`ranges` are pairs of a first offset and the one behind the last, in order."""
+        self.next_offset = next_offset
+        self._starts = [start for start, _ in ranges]
+        self._ends = [end for _, end in ranges]
+
+    def has(self, offset: int) -> bool:
+        """Tell whether a record is covered."""
+        if offset < self.next_offset:
+            return True
+        place = bisect_right(self._starts, offset) - 1
+        return place >= 0 and offset < self._ends[place]
+
+
+class Coverage:
+    """What a commit of several partitions covers, each in one epoch."""
+
+    def __init__(self, positions: Mapping[TopicPartition, Position]) -> None:
+        self._covers = {
+            (partition, position.epoch): cover_of(position) for partition, position in positions.items()
+        }
+
+    def of(self, assignment: Assignment) -> Cover | None:
+        """Return what is covered in an epoch; None where the commit says nothing of it."""
+        return self._covers.get((assignment.partition, assignment.epoch))
+
+
+def cover_of(position: Position) -> Cover:
+    """Return what a position covers: what its text says, not what is known."""
+    said = decode(position.metadata or "", position.next_offset)
+    if isinstance(said, Unusable):
+        return Cover(position.next_offset)
+    return Cover(position.next_offset, said.ranges.finished)

@@ -1,0 +1,137 @@
+"""One transactional producer at a time, and its successors, all with one id.
+
+The next one with the same id makes the broker end what the one before has left open: aborted, unless its
+commit had begun. One thread's, but for `start`.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final, Protocol
+
+from confluent_kafka import KafkaError, KafkaException
+
+from ehkafka.endpoint.client import describe_error
+from ehkafka.endpoint.client_log import ClientLog
+from ehkafka.errors import EndpointError
+from ehkafka.events import ConnectionProblem, Throttled
+from ehkafka.wording import ended
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from confluent_kafka import Producer, ThrottleEvent
+
+    from ehkafka.endpoint.keys.watch import CredentialWatch
+    from ehkafka.events import Event
+
+    # Given what the client calls, and whether each message is to be refused by itself.
+    OpenClient = Callable[["dict[str, object]", bool], Producer]
+
+# What the start waits for the coordinator, which may not be there yet on a broker that has just started.
+INIT_S: Final = 10.0
+# How long a client that is given up is polled for what it still has to say.
+PURGE_S: Final = 0.5
+
+
+class Transactional(Protocol):
+    """What carries out transactions: librdkafka's producer, or a double."""
+
+    def begin_transaction(self) -> None:
+        """Begin one."""
+
+    def send_offsets_to_transaction(self, positions: object, group_metadata: object, timeout: float) -> None:
+        """Add the group's offsets."""
+
+    def commit_transaction(self, timeout: float) -> None:
+        """Deliver what was produced, and commit."""
+
+    def abort_transaction(self, timeout: float) -> None:
+        """Take all back."""
+
+
+class TransactionalProducer:
+    """Owns the client. `client` is None between two of them."""
+
+    def __init__(
+        self,
+        open_client: OpenClient,
+        *,
+        emit: Callable[[Event], None],
+        make_watch: Callable[[], CredentialWatch],
+    ) -> None:
+        self._open_client = open_client
+        self._emit = emit
+        self._make_watch = make_watch
+        self._watch: CredentialWatch | None = None
+        self.client: Producer | None = None
+        # Each message is in a request of its own: of those that are refused none takes others with it.
+        self.is_careful = False
+
+    def start(self, *, careful: bool = False, timeout_s: float = INIT_S) -> None:
+        """Open a client and have the broker end what an earlier one with this id has left open.
+
+        Raises `ConfigurationError` for what the client library refuses, `KafkaException` for what the broker
+        does, or where it does not answer in time.
+        """
+        self.give_up()
+        watch = self._make_watch()
+        callbacks = {
+            "error_cb": self._on_error,
+            "throttle_cb": self._on_throttle,
+            "logger": ClientLog(self._emit),
+        }
+        client = self._open_client(callbacks, careful)
+        watch.start(client)
+        self._watch, self.client, self.is_careful = watch, client, careful
+        try:
+            client.init_transactions(timeout_s)
+        except BaseException:
+            self.give_up()
+            raise
+
+    def start_app(self) -> None:
+        """Open the first one, as an app starts. Raises `ConfigurationError` or `EndpointError`."""
+        try:
+            self.start()
+        except KafkaException as failed:
+            error = failed.args[0]
+            raise EndpointError(
+                "exactly_once: the broker gives no transactions to this app: "
+                f"{ended(describe_error(error))} Transactions need Apache Kafka 2.5 or later, and rights to "
+                "write and describe the transactional id (its name begins with 'ehkafka-' and the group). "
+                "Else leave exactly_once out: then outputs are sent at least once."
+            ) from None
+
+    def serve(self, timeout_s: float = 0.0) -> None:
+        """Let callbacks through, and follow a rotating credential."""
+        if self._watch is not None:
+            self._watch.apply()
+        if self.client is not None:
+            self.client.poll(timeout_s)
+
+    def give_up(self) -> None:
+        """Close the client; what it has is taken back."""
+        watch, self._watch = self._watch, None
+        if watch is not None:
+            watch.stop()
+        client, self.client = self.client, None
+        if client is None:
+            return
+        client.purge()
+        ends_s = time.monotonic() + PURGE_S
+        while len(client) and time.monotonic() < ends_s:
+            try:
+                client.poll(0.05)
+            except KafkaException:
+                continue  # it has ended; what it says is known
+
+    def _on_error(self, error: KafkaError) -> None:
+        if self._watch is not None and error.name() == "_AUTHENTICATION":
+            self._watch.check_now()
+        text = f"transactions: {describe_error(error)}"
+        self._emit(ConnectionProblem(error.name(), text, fatal=False))
+
+    def _on_throttle(self, event: ThrottleEvent) -> None:
+        if event.throttle_time > 0:
+            self._emit(Throttled(event.broker_name, event.throttle_time))

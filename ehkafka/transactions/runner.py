@@ -1,0 +1,354 @@
+"""Carries out one transaction after another, on `ehkafka-transactions`.
+
+The poll thread submits what is to be committed, with the group's metadata of that moment, and takes the
+outcome later; only in a rebalance callback and at the end does somebody wait for it. Neither that thread, nor
+heartbeats, nor handlers wait for a commit.
+"""
+
+from __future__ import annotations
+
+import enum
+import threading
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any, Final
+
+from confluent_kafka import KafkaError, KafkaException
+
+from ehkafka.endpoint.client import describe_error
+from ehkafka.errors import EhkafkaError, FencedError
+from ehkafka.events import TransactionAborted, TransactionProducerReplaced
+from ehkafka.outputs.bundle import Bundle
+from ehkafka.progress.commits import as_offset
+from ehkafka.transactions.coverage import Coverage
+from ehkafka.transactions.sending import CarefullyAgainError, Sending, settle_reports
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+
+    from ehkafka.events import Event
+    from ehkafka.progress.ledger import Position
+    from ehkafka.records import TopicPartition
+    from ehkafka.transactions.book import Held, TransactionBook
+    from ehkafka.transactions.producer import TransactionalProducer
+    from ehkafka.transactions.refusals import Refusals
+    from ehkafka.transactions.sending import Sent
+
+# One call of the client at most; then it is looked whether anybody still wants the transaction.
+CALL_S: Final = 1.0
+AGAIN_S: Final = 0.05
+REPORTS_S: Final = 2.0
+# What the broker gets for the next producer's id: it ends what the last one has left open meanwhile.
+OPEN_S: Final = 10.0
+IDLE_S: Final = 0.5
+# From here on a transaction under way is a problem.
+PROBLEM_S: Final = 5.0
+_STATE: Final = KafkaError._STATE  # noqa: SLF001 - librdkafka's own codes start with an underscore
+# The producer's id is another's now, or its transaction took longer than the broker waits.
+_FENCED: Final = frozenset({KafkaError._FENCED, 47, 90})  # noqa: SLF001
+
+
+class Stage(enum.Enum):
+    """How far a transaction has come. Beyond `COMMITTING` only the broker knows its outcome."""
+
+    SUBMITTED = "submitted"
+    OPEN = "open"
+    COMMITTING = "committing"
+    OVER = "over"
+
+
+class Request:
+    """What one transaction commits. `error` counts once `done` is set; None: it is committed."""
+
+    def __init__(
+        self,
+        positions: Mapping[TopicPartition, Position],
+        metadata: bytes,
+        changed: Mapping[TopicPartition, Position],
+    ) -> None:
+        """`metadata` are the group's; `changed` is what of the positions differs from what the group has."""
+        self.positions = positions
+        self.metadata = metadata
+        self.changed = changed
+        self.stage = Stage.SUBMITTED
+        self.error: KafkaError | None = None
+        self.done = threading.Event()
+        # Nobody wants it any more: abort it unless it is being committed. Set by the poll thread.
+        self.is_abandoned = False
+
+
+class _AbortError(Exception):
+    """The transaction is aborted. `by` says why, and `refused` which outputs the broker does not take."""
+
+    def __init__(self, by: KafkaError, refused: Sequence[tuple[Sent, str]] = ()) -> None:
+        super().__init__(by)
+        self.by = by
+        self.refused = refused
+
+
+class _LostError(_AbortError):
+    """Its producer is of no use any more."""
+
+
+class TransactionRunner:
+    """Owns the producer from `start` on. `submit` and `stop` from other threads."""
+
+    def __init__(
+        self,
+        book: TransactionBook,
+        producer: TransactionalProducer,
+        refusals: Refusals,
+        *,
+        emit: Callable[[Event], None],
+        fatal: Callable[[EhkafkaError], None],
+        on_death: Callable[[BaseException], None],
+        was_committed: Callable[[Mapping[TopicPartition, Position]], bool],
+        is_id_shared: bool,
+        busy: Collection[int],
+    ) -> None:
+        """`was_committed` asks the broker, where a producer was lost while it committed.
+
+        `is_id_shared`: another process may have been started with the same id.
+        """
+        self._book = book
+        self._producer = producer
+        self._refusals = refusals
+        self._emit = emit
+        self._fatal = fatal
+        self._on_death = on_death
+        self._was_committed = was_committed
+        self._is_id_shared = is_id_shared
+        self._busy = busy
+        # Appended by the poll thread, or by who commits at the end.
+        self._requests: deque[Request] = deque()
+        self._wake = threading.Event()
+        self._is_stopping = False
+        # Since when the transaction under way is, and what it waits for. Read by any thread.
+        self._since_s: float | None = None
+        self._waits_for: str | None = None
+        # An output is refused, and only a careful producer tells which.
+        self._needs_care = False
+        self._thread = threading.Thread(target=self._main, name="ehkafka-transactions", daemon=True)
+
+    def start(self) -> None:
+        """Open the producer and start the thread. Raises `ConfigurationError` or `EndpointError`."""
+        self._producer.start_app()
+        self._thread.start()
+
+    @property
+    def is_running(self) -> bool:
+        """Tell whether its thread still runs. From any thread."""
+        return self._thread.is_alive()
+
+    def owns(self, thread: threading.Thread) -> bool:
+        """Tell whether a thread is this one."""
+        return thread is self._thread
+
+    @property
+    def problem(self) -> str | None:
+        """What a transaction waits for, once it has waited for long. From any thread."""
+        since_s, why = self._since_s, self._waits_for
+        if since_s is None or (waited_s := time.monotonic() - since_s) < PROBLEM_S:
+            return None
+        return f"a transaction is not committed after {waited_s:.0f} s: {why or 'the broker does not answer'}"
+
+    def submit(self, request: Request) -> None:
+        """Take what is to be committed; `request.done` is set once it is, or was aborted."""
+        self._requests.append(request)
+        self._wake.set()
+
+    def stop(self, timeout_s: float) -> None:
+        """End the thread; a transaction under way is aborted unless it is being committed."""
+        self._is_stopping = True
+        for request in tuple(self._requests):
+            request.is_abandoned = True
+        self._wake.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout_s)
+
+    def _main(self) -> None:
+        try:
+            while not (self._is_stopping and not self._requests):
+                if not self._requests:
+                    self._wake.wait(IDLE_S)
+                    self._wake.clear()
+                    self._serve()
+                    continue
+                # It stays in the queue until it is over: whoever stops this thread finds it there.
+                self._carry_out(self._requests[0])
+                self._requests.popleft().done.set()
+        except BaseException as error:  # nothing would be committed, and nobody would know
+            self._on_death(error)
+        finally:
+            while self._requests:
+                request = self._requests.popleft()
+                request.error = request.error or KafkaError(_STATE, "the transactions have ended")
+                request.done.set()
+            self._producer.give_up()
+
+    def _serve(self) -> None:
+        try:
+            self._producer.serve()
+        except KafkaException as failed:  # lost while idle: the next transaction finds it so, and replaces it
+            self._waits_for = describe_error(failed.args[0])
+
+    def _carry_out(self, request: Request) -> None:
+        began_s = self._since_s = time.monotonic()
+        self._refusals.take_decisions()
+        # What is to be committed was fixed before: of what is finished by then, all outputs are in the book.
+        outputs = self._book.take(Coverage(request.positions))
+        self._needs_care |= any(map(self._refusals.was_refused, outputs))
+        if self._needs_care:
+            outputs = _apart(outputs)
+        try:
+            self._run(request, outputs)
+        except _AbortError as aborted:
+            request.error = aborted.by
+            self._book.aborted(outputs)
+            # Before `done`: the next positions must be below them.
+            for output, error in aborted.refused:
+                self._refusals.add(output, error)
+            count = sum(len(one) if isinstance(one, Bundle) else 1 for one in outputs)
+            took_s = time.monotonic() - began_s
+            self._emit(TransactionAborted(tuple(request.positions), count, describe_error(aborted.by), took_s))
+        else:
+            self._book.committed()
+            for output in outputs if self._refusals.has_any else ():
+                self._refusals.sent(output)
+            self._needs_care = False
+        finally:
+            request.stage = Stage.OVER
+            self._since_s = self._waits_for = None
+
+    def _run(self, request: Request, outputs: Sequence[Held]) -> None:
+        """Carry one out. Raises `_AbortError` where none of it counts."""
+        client = self._client(request)
+        sending = Sending(
+            client,
+            careful=self._producer.is_careful,
+            busy=self._busy,
+            is_over=lambda: request.is_abandoned or self._is_stopping,
+        )
+        try:
+            self._send_and_commit(request, client, sending, outputs)
+        except _LostError as lost:
+            was_committing = request.stage is Stage.COMMITTING
+            self._replace(lost)
+            if not (was_committing and self._resolve(request)):
+                raise
+        except _AbortError as aborted:
+            self._abort(client)
+            self._needs_care |= sending.needs_care
+            raise _AbortError(aborted.by, sending.refused) from None
+
+    def _send_and_commit(
+        self, request: Request, client: Any, sending: Sending, outputs: Sequence[Held]
+    ) -> None:
+        offsets = [as_offset(partition, position) for partition, position in request.positions.items()]
+        self._insist(request, client.begin_transaction)
+        request.stage = Stage.OPEN
+        try:
+            sending.send(outputs)
+        except CarefullyAgainError:
+            raise _AbortError(KafkaError(_STATE, "an output is refused")) from None
+        except KafkaException as failed:
+            error = failed.args[0]
+            raise (_LostError if error.fatal() else _AbortError)(error) from None
+        self._insist(
+            request, lambda: client.send_offsets_to_transaction(offsets, request.metadata, CALL_S)
+        )
+        # From here on it is aborted by the broker's word alone.
+        request.stage = Stage.COMMITTING
+        self._insist(request, lambda: client.commit_transaction(CALL_S))
+
+    def _insist(self, request: Request, call: Callable[[], object]) -> None:
+        """Call until it is done. A call that timed out goes on where it was; it is neither done nor over."""
+        while True:
+            if request.is_abandoned and request.stage is not Stage.COMMITTING:
+                raise _AbortError(KafkaError(_STATE, "its partitions are taken away, or the app stops"))
+            try:
+                call()
+            except KafkaException as failed:
+                error = failed.args[0]
+                if error.fatal():
+                    raise _LostError(error) from None
+                if error.txn_requires_abort() or not error.retriable():
+                    raise _AbortError(error) from None
+                self._wait(error)
+            else:
+                return
+
+    def _wait(self, error: KafkaError) -> None:
+        self._waits_for = describe_error(error)
+        time.sleep(AGAIN_S)
+
+    def _abort(self, client: Any) -> None:
+        """Take a transaction back; a producer that cannot is replaced, which does it, too."""
+        while True:
+            try:
+                client.abort_transaction(CALL_S)
+            except KafkaException as failed:
+                error = failed.args[0]
+                if error.fatal() or not error.retriable():
+                    self._replace(_LostError(error))
+                    return
+                # Once in any case: what is left open holds up the next owner until its time is over.
+                if self._is_stopping:
+                    return
+                self._wait(error)
+            else:
+                settle_reports(client, REPORTS_S)
+                return
+
+    def _client(self, request: Request) -> Any:
+        """Return the producer, a new one where there is none or it is of the other kind."""
+        producer = self._producer
+        if producer.client is None or producer.is_careful is not self._needs_care:
+            try:
+                producer.start(careful=self._needs_care, timeout_s=OPEN_S)
+            except KafkaException as failed:
+                self._check_fenced(failed.args[0])
+                raise _AbortError(failed.args[0]) from None
+            except EhkafkaError as failed:
+                raise _AbortError(KafkaError(_STATE, str(failed))) from None
+        self._serve()
+        if request.is_abandoned:
+            raise _AbortError(KafkaError(_STATE, "its partitions are taken away, or the app stops"))
+        return producer.client
+
+    def _replace(self, lost: _LostError) -> None:
+        self._check_fenced(lost.by)
+        self._producer.give_up()
+        self._emit(TransactionProducerReplaced(describe_error(lost.by)))
+
+    def _check_fenced(self, error: KafkaError) -> None:
+        # An id of this process alone is fenced by the broker itself, for a transaction that took too long.
+        if error.code() in _FENCED and self._is_id_shared:
+            self._fatal(
+                FencedError(
+                    "exactly_once: another process has this app's transactional id, which is made of the "
+                    f"group and instance_id=: {describe_error(error)}"
+                )
+            )
+
+    def _resolve(self, request: Request) -> bool:
+        """Find out whether a transaction was committed whose producer was lost meanwhile."""
+        # The next one with the same id first: that waits for the end of what the last one began.
+        while not self._is_stopping:
+            try:
+                if self._producer.client is None:
+                    self._producer.start(careful=self._needs_care, timeout_s=OPEN_S)
+                return self._was_committed(request.changed)
+            except KafkaException as failed:
+                self._wait(failed.args[0])
+            except EhkafkaError as failed:
+                self._wait(KafkaError(_STATE, str(failed)))
+        return False
+
+
+def _apart(outputs: Sequence[Held]) -> list[Held]:
+    """Return the same as single outputs."""
+    singles: list[Held] = []
+    for one in outputs:
+        singles += one.apart()[2] if isinstance(one, Bundle) else [one]
+    return singles
