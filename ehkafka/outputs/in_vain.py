@@ -60,7 +60,8 @@ class InVain:
         """Return how many outputs a record's failed attempts had sent, and how many are acknowledged."""
         claims = {*self.claims.get((assignment, message.offset()), ())}
         # One that was deferred and then failed is known as long as it may send.
-        if not self._is_void and (deferred := self._open_calls.get(id(message))) is not None and len(deferred.inputs) == 1:
+        deferred = None if self._is_void else self._open_calls.get(id(message))
+        if deferred is not None and len(deferred.inputs) == 1:
             claims.add(deferred)
         return sum(claim.posted for claim in claims), sum(claim.acknowledged for claim in claims)
 

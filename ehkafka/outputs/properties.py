@@ -141,7 +141,7 @@ def transactional_properties(
     """Return the properties of a producer of transactions.
 
     Its commit stands for all that was sent, so nothing but errors is reported. A `careful` one sends each
-    message by itself: of those that are refused none takes others with it. Raises `ConfigurationError`.
+    message by itself and reports each, for a trial of what was refused. Raises `ConfigurationError`.
     """
     common = _common(endpoint, settings)
     timeout_ms = whole_number(
@@ -153,10 +153,8 @@ def transactional_properties(
         TRANSACTION_TIMEOUT_MS: timeout_ms,
         # librdkafka takes no longer one.
         _TIMEOUT: timeout_ms,
-        "delivery.report.only.error": True,
+        "delivery.report.only.error": not careful,
         "statistics.interval.ms": 0,
-        # What passes a refused one is aborted with it.
-        "max.in.flight.requests.per.connection": 5,
         **({"batch.num.messages": 1} if careful else {}),
     }
 

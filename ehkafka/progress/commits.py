@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from confluent_kafka import Consumer
 
     from ehkafka.progress.ledger import Position

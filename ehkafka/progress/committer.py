@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 class Committer:
     """Commits positions of one consumer. `fatal` is called with what waiting does not fix.
 
-    `saver` is who made the positions' metadata: it hears when the broker finds that too long. `commits` carries
-    commits out.
+    `saver` is who made the positions' metadata: it hears when the broker finds that too long. `commits` is
+    what carries commits out.
     """
 
     def __init__(

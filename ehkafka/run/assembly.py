@@ -29,8 +29,8 @@ from ehkafka.lanes.order import KeyReader
 from ehkafka.positions.finder import Lookups, PositionFinder
 from ehkafka.positions.restore import Restore
 from ehkafka.positions.start import check_start_topics
-from ehkafka.progress.committer import Committer
 from ehkafka.progress.commits import CONSUMER_COMMITS
+from ehkafka.progress.committer import Committer
 from ehkafka.progress.ledger import CommitLedger
 from ehkafka.progress.pacing import commit_pacing
 from ehkafka.progress.saving import ProgressSaver, metadata_bytes_max
@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from ehkafka.positions.finder import IsDisproved
     from ehkafka.positions.start import Start
     from ehkafka.records import Record
+    from ehkafka.recovery.letters.letters import LettersToTopics
     from ehkafka.recovery.letters.producer import ClientCallbacks, LetterProducer
     from ehkafka.recovery.letters.topics import TopicLetters
     from ehkafka.run.log_identity import LogIdentity
@@ -102,7 +103,9 @@ class Assembly:
     def letters(self, transactions: Transactions | None = None) -> Letters:
         """Return the ways to the dead letters, none of them used yet. Raises `ConfigurationError`."""
         check_recovery(self.app.specs, self.app.settings.on_parked_full)
-        make_topics = self._topics if transactions is None else lambda: transactions.letters
+        make_topics: Callable[[], LettersToTopics] = self._topics
+        if transactions is not None:
+            make_topics = transactions.letters_to_topics
         return Letters(make_topics, emit=self.bus.emit, history=self.app.history, clock=self.app.clock)
 
     def _topics(self) -> TopicLetters:

@@ -70,7 +70,7 @@ class Transactions:
         self._fatal = fatal
         self.book = TransactionBook()
         self._outlets = Outlets(app, self.book, emit=emit, voids_failed=True)
-        self.letters = TransactionLetters(self.book, emit=emit, history=app.history)
+        self._letters = TransactionLetters(self.book, emit=emit, history=app.history)
         self._refusals = Refusals(
             self._outlets.rules, clock=app.clock.now_s, refuse_letter=self._letter_refused
         )
@@ -79,11 +79,8 @@ class Transactions:
         self._id = transactional_id(app)
         self._runner = TransactionRunner(
             self.book,
-            TransactionalProducer(
-                self._open_producer,
-                emit=emit,
-                make_watch=lambda: CredentialWatch(app.endpoint.credential, emit),
-            ),
+            self._producer(),
+            self._producer(careful=True),
             self._refusals,
             emit=emit,
             fatal=fatal,
@@ -101,6 +98,10 @@ class Transactions:
         self._epochs = epochs
         self._commits = TransactionalCommits(self._runner, ledger.acknowledged, wait_s=self._wait_s)
         return self._commits
+
+    def letters_to_topics(self) -> TransactionLetters:
+        """Return what dead letters go by."""
+        return self._letters
 
     def outlet(
         self,
@@ -166,15 +167,22 @@ class Transactions:
         self.book.end(assignments)
 
     def lost(self) -> None:
-        """Have a transaction aborted that is not being committed: its partitions are another's. Poll thread."""
+        """Have a transaction aborted that is not being committed. Poll thread."""
         if self._commits is not None:
             self._commits.abandon_all(LOST_S)
 
-    def _open_producer(self, callbacks: dict[str, object], is_careful: bool) -> Producer:
-        properties = transactional_properties(
-            self._app.endpoint, self._app.settings, self._id, careful=is_careful
+    def _producer(self, *, careful: bool = False) -> TransactionalProducer:
+        app, emit = self._app, self._emit
+        its_id = f"{self._id}-trial" if careful else self._id
+
+        # Anew for each producer: the key may have changed since.
+        def open_client(callbacks: dict[str, object]) -> Producer:
+            properties = transactional_properties(app.endpoint, app.settings, its_id, careful=careful)
+            return open_producer(properties, **callbacks)
+
+        return TransactionalProducer(
+            open_client, emit=emit, make_watch=lambda: CredentialWatch(app.endpoint.credential, emit)
         )
-        return open_producer(properties, **callbacks)
 
     def _was_committed(self, positions: Mapping[TopicPartition, Position]) -> bool:
         """Ask the group whether it has these positions, of partitions that were ours all the time."""
@@ -198,8 +206,9 @@ class Transactions:
     def _letter_refused(self, letter: LetterOutput, error: str) -> None:
         self._fatal(
             HandlerFailedError(
-                f"The dead letter of {letter.where} is refused by {letter.topic!r}: {ended(error)} It is of one "
-                "transaction with its record, so nothing at or above this offset is committed. Fix the topic."
+                f"The dead letter of {letter.where} is refused by {letter.topic!r}: {ended(error)} It goes "
+                "in one transaction with its record, so nothing from this offset on is committed. Fix the "
+                "topic."
             )
         )
 
@@ -226,8 +235,8 @@ def _app_reasons(app: AppOptions) -> Iterator[str]:
     if endpoint.is_event_hubs and settings.exactly_once != "preview":
         yield (
             "Microsoft documents transactions of Event Hubs both as a preview, in the Premium and Dedicated "
-            "tiers, and as unsupported. exactly_once='preview' tries one transaction at the start and goes on "
-            "if that works; else leave it out: then outputs are sent at least once."
+            "tiers, and as unsupported. exactly_once='preview' tries one transaction at the start, and goes "
+            "on if that works; else leave it out: then outputs are sent at least once."
         )
     if app.mirror is not None:
         yield (
@@ -248,13 +257,13 @@ def _spec_reasons(spec: HandlerSpec) -> Iterator[str]:
     policy = spec.on_failure
     if isinstance(policy, DeadLetter) and not isinstance(policy.to, str):
         yield (
-            f"{where} has DeadLetter(…) to a function, which is in no transaction. Name a topic, or use Hold(), "
-            "Skip() or Stop()."
+            f"{where} has DeadLetter(…) to a function, which is in no transaction. Name a topic, or use "
+            "Hold(), Skip() or Stop()."
         )
     if spec.acknowledged == "before_next":
         yield (
-            f"{where} has acknowledged='before_next', which would be one transaction for each record of a key. "
-            "Leave it out: outputs of a key keep their order anyway."
+            f"{where} has acknowledged='before_next', which would be one transaction for each record of a "
+            "key. Leave it out: outputs of a key keep their order anyway."
         )
     if spec.scope == "handler":
         yield (

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from ehkafka.settings.settings import (
         Assignor,
-    ExactlyOnce,
         Drain,
+        ExactlyOnce,
         OnForeignMetadata,
         OnNoGroupOffsets,
         OnParkedFull,

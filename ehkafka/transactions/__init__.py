@@ -2,9 +2,9 @@
 
 `coverage` (pure) says which records a commit covers, `generation` (pure) whether this process may commit at
 all. `book` keeps outputs until their records are covered. `runner` carries out one transaction after another
-on `ehkafka-transactions`, over the `producer` of the moment and its `sending`; `refusals` keeps what the
-broker refuses until its handler's rules have decided. `letters` are dead letters as outputs. `committing` is
-what the committer gives its positions to.
+on `ehkafka-transactions`, over the `producer` of the moment: `sending` hands outputs over, and a `trial`
+finds out which of them the broker refuses; `refusals` keeps these until their handler's rules have decided.
+`letters` are dead letters as outputs. `committing` is what the committer gives its positions to.
 
 What was produced cannot leave a transaction, so outputs wait in memory: a tick fixes positions and ranges
 first, then what they cover is produced, in the order of its making, and committed with them. A transaction

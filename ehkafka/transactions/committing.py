@@ -98,7 +98,7 @@ class TransactionalCommits:
             )
         changed = {}
         for partition, position in positions.items():
-            known = self._acknowledged(partition)
-            if known is None or (known.next_offset, known.metadata) != (position.next_offset, position.metadata):
+            known, now = self._acknowledged(partition), (position.next_offset, position.metadata)
+            if known is None or (known.next_offset, known.metadata) != now:
                 changed[partition] = position
         return Request(positions, metadata, changed)

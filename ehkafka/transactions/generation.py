@@ -1,7 +1,7 @@
 """Whether a group's metadata are those of a member: the broker believes whoever has none.
 
-Pure. confluent-kafka gives them as librdkafka writes them: `CGMDv2:`, the generation in the machine's order of
-bytes, then the group, the member, and the instance, each ended by a zero byte. A member that the group has
+Pure. confluent-kafka gives them as librdkafka writes them: `CGMDv2:`, the generation in the machine's order
+of bytes, then the group, the member, and the instance, each ended by a zero byte. A member that the group has
 dropped has generation -1 and no member id, and a broker takes a transaction's offsets from such a one without
 a look at who owns the partitions (librdkafka, rdkafka_cgrp.c; Kafka, KIP-447).
 """

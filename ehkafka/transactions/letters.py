@@ -52,8 +52,6 @@ class LetterOutput:
 class TransactionLetters:
     """All letters to topics of a run. `post` from any thread."""
 
-    problem = "their transaction is not committed"
-
     def __init__(
         self, book: TransactionBook, *, emit: Callable[[Event], None], history: History | None
     ) -> None:
@@ -61,12 +59,17 @@ class TransactionLetters:
         self._emit = emit
         self._history = history
 
+    @property
+    def problem(self) -> str:
+        """Why letters wait, if any did."""
+        return "their transaction is not committed"
+
     def sender(self, to: str, complete: Complete, *, in_history: bool = True) -> TransactionLetterSender:
         """Return where one handler posts its letters for a topic; `complete` is its exchange's."""
         history = self._history if in_history else None
         return TransactionLetterSender(self._book, to, complete, self._emit, history)
 
-    def start(self, id_s: float = 0.0) -> None:
+    def start(self, _id_s: float) -> None:
         """Do nothing: the transactions have the producer."""
 
     def wake(self) -> None:
@@ -105,6 +108,4 @@ class TransactionLetterSender:
             return
         # First: a commit that finds the record finished must find its letter.
         self._book.add_letter(LetterOutput(self._to, letter, ticket.assignment))
-        answer_safe(
-            ticket, letter, self._to, complete=self._complete, emit=self._emit, history=self._history
-        )
+        answer_safe(ticket, letter, self._to, complete=self._complete, emit=self._emit, history=self._history)

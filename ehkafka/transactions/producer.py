@@ -7,7 +7,7 @@ commit had begun. One thread's, but for `start`.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from confluent_kafka import KafkaError, KafkaException
 
@@ -25,29 +25,13 @@ if TYPE_CHECKING:
     from ehkafka.endpoint.keys.watch import CredentialWatch
     from ehkafka.events import Event
 
-    # Given what the client calls, and whether each message is to be refused by itself.
-    OpenClient = Callable[["dict[str, object]", bool], Producer]
+    # Given what the client calls.
+    OpenClient = Callable[["dict[str, object]"], Producer]
 
 # What the start waits for the coordinator, which may not be there yet on a broker that has just started.
 INIT_S: Final = 10.0
 # How long a client that is given up is polled for what it still has to say.
 PURGE_S: Final = 0.5
-
-
-class Transactional(Protocol):
-    """What carries out transactions: librdkafka's producer, or a double."""
-
-    def begin_transaction(self) -> None:
-        """Begin one."""
-
-    def send_offsets_to_transaction(self, positions: object, group_metadata: object, timeout: float) -> None:
-        """Add the group's offsets."""
-
-    def commit_transaction(self, timeout: float) -> None:
-        """Deliver what was produced, and commit."""
-
-    def abort_transaction(self, timeout: float) -> None:
-        """Take all back."""
 
 
 class TransactionalProducer:
@@ -65,10 +49,8 @@ class TransactionalProducer:
         self._make_watch = make_watch
         self._watch: CredentialWatch | None = None
         self.client: Producer | None = None
-        # Each message is in a request of its own: of those that are refused none takes others with it.
-        self.is_careful = False
 
-    def start(self, *, careful: bool = False, timeout_s: float = INIT_S) -> None:
+    def start(self, *, timeout_s: float = INIT_S) -> None:
         """Open a client and have the broker end what an earlier one with this id has left open.
 
         Raises `ConfigurationError` for what the client library refuses, `KafkaException` for what the broker
@@ -81,9 +63,9 @@ class TransactionalProducer:
             "throttle_cb": self._on_throttle,
             "logger": ClientLog(self._emit),
         }
-        client = self._open_client(callbacks, careful)
+        client = self._open_client(callbacks)
         watch.start(client)
-        self._watch, self.client, self.is_careful = watch, client, careful
+        self._watch, self.client = watch, client
         try:
             client.init_transactions(timeout_s)
         except BaseException:

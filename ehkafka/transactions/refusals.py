@@ -60,20 +60,16 @@ class Refusals:
     def add(self, output: Output | LetterOutput, error: str) -> None:
         """Take an output that was refused, and ask its judge."""
         if output.claim is None:
-            self._refuse_letter(output, error)  # type: ignore[arg-type]
+            self._refuse_letter(output, error)
             return
         with self._lock:
-            refusal = self._refusals.setdefault(output, Refusal(output))  # type: ignore[arg-type]
+            refusal = self._refusals.setdefault(output, Refusal(output))
             refusal.tries += 1
             refusal.due_s = None
             self.has_any = True
         refused = OutputRefusedError(f"its output to {output.topic!r} is refused: {error}")
         judge = self._judges[refusal.output.claim.outlet]
         judge(refusal.output, refused, refusal.tries, partial(self._decide, refusal))
-
-    def was_refused(self, output: object) -> bool:
-        """Tell whether an output was refused before: it may be again."""
-        return self.has_any and output in self._refusals
 
     def sent(self, output: object) -> None:
         """Let go of one that was taken after all."""

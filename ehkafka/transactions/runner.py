@@ -21,7 +21,8 @@ from ehkafka.events import TransactionAborted, TransactionProducerReplaced
 from ehkafka.outputs.bundle import Bundle
 from ehkafka.progress.commits import as_offset
 from ehkafka.transactions.coverage import Coverage
-from ehkafka.transactions.sending import CarefullyAgainError, Sending, settle_reports
+from ehkafka.transactions.sending import Sending, SomeRefusedError, mark_of, settle_reports
+from ehkafka.transactions.trial import Trial
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -78,12 +79,21 @@ class Request:
 
 
 class _AbortError(Exception):
-    """The transaction is aborted. `by` says why, and `refused` which outputs the broker does not take."""
+    """The transaction is aborted. `by` says why, and `refused` which outputs the broker does not take.
 
-    def __init__(self, by: KafkaError, refused: Sequence[tuple[Sent, str]] = ()) -> None:
+    Then `apart` has all of its outputs, as those by which they were tried.
+    """
+
+    def __init__(
+        self,
+        by: KafkaError,
+        refused: Sequence[tuple[Sent, str]] = (),
+        apart: Sequence[Held] | None = None,
+    ) -> None:
         super().__init__(by)
         self.by = by
         self.refused = refused
+        self.apart = apart
 
 
 class _LostError(_AbortError):
@@ -97,6 +107,7 @@ class TransactionRunner:
         self,
         book: TransactionBook,
         producer: TransactionalProducer,
+        trial_producer: TransactionalProducer,
         refusals: Refusals,
         *,
         emit: Callable[[Event], None],
@@ -112,6 +123,8 @@ class TransactionRunner:
         """
         self._book = book
         self._producer = producer
+        # Opened for the first refusal; it has an id of its own, and commits nothing.
+        self._trial_producer = trial_producer
         self._refusals = refusals
         self._emit = emit
         self._fatal = fatal
@@ -126,8 +139,6 @@ class TransactionRunner:
         # Since when the transaction under way is, and what it waits for. Read by any thread.
         self._since_s: float | None = None
         self._waits_for: str | None = None
-        # An output is refused, and only a careful producer tells which.
-        self._needs_care = False
         self._thread = threading.Thread(target=self._main, name="ehkafka-transactions", daemon=True)
 
     def start(self) -> None:
@@ -185,10 +196,12 @@ class TransactionRunner:
                 request.error = request.error or KafkaError(_STATE, "the transactions have ended")
                 request.done.set()
             self._producer.give_up()
+            self._trial_producer.give_up()
 
     def _serve(self) -> None:
         try:
             self._producer.serve()
+            self._trial_producer.serve()
         except KafkaException as failed:  # lost while idle: the next transaction finds it so, and replaces it
             self._waits_for = describe_error(failed.args[0])
 
@@ -197,25 +210,21 @@ class TransactionRunner:
         self._refusals.take_decisions()
         # What is to be committed was fixed before: of what is finished by then, all outputs are in the book.
         outputs = self._book.take(Coverage(request.positions))
-        self._needs_care |= any(map(self._refusals.was_refused, outputs))
-        if self._needs_care:
-            outputs = _apart(outputs)
         try:
             self._run(request, outputs)
         except _AbortError as aborted:
             request.error = aborted.by
-            self._book.aborted(outputs)
+            self._book.aborted(aborted.apart)
             # Before `done`: the next positions must be below them.
             for output, error in aborted.refused:
                 self._refusals.add(output, error)
             count = sum(len(one) if isinstance(one, Bundle) else 1 for one in outputs)
-            took_s = time.monotonic() - began_s
-            self._emit(TransactionAborted(tuple(request.positions), count, describe_error(aborted.by), took_s))
+            reason, took_s = describe_error(aborted.by), time.monotonic() - began_s
+            self._emit(TransactionAborted(tuple(request.positions), count, reason, took_s))
         else:
             self._book.committed()
-            for output in outputs if self._refusals.has_any else ():
-                self._refusals.sent(output)
-            self._needs_care = False
+            for sent in outputs if self._refusals.has_any else ():
+                self._refusals.sent(sent)
         finally:
             request.stage = Stage.OVER
             self._since_s = self._waits_for = None
@@ -225,7 +234,6 @@ class TransactionRunner:
         client = self._client(request)
         sending = Sending(
             client,
-            careful=self._producer.is_careful,
             busy=self._busy,
             is_over=lambda: request.is_abandoned or self._is_stopping,
         )
@@ -238,8 +246,25 @@ class TransactionRunner:
                 raise
         except _AbortError as aborted:
             self._abort(client)
-            self._needs_care |= sending.needs_care
-            raise _AbortError(aborted.by, sending.refused) from None
+            if not sending.suspects:
+                raise
+            apart = _apart(outputs)
+            suspects = [one for one in apart if mark_of(one) in sending.suspects]
+            raise _AbortError(aborted.by, self._refused(suspects), apart) from None
+
+    def _refused(self, suspects: Sequence[Sent]) -> list[tuple[Sent, str]]:
+        """Return which of these outputs the broker refuses. Where it does not tell, none: they go again."""
+        producer = self._trial_producer
+        try:
+            if producer.client is None:
+                producer.start(timeout_s=OPEN_S)
+            trial = Trial(producer.client, busy=self._busy, is_over=lambda: self._is_stopping)
+            return trial.refused(suspects)
+        except (KafkaException, EhkafkaError) as failed:
+            producer.give_up()
+            error = failed.args[0] if isinstance(failed, KafkaException) else None
+            self._emit(TransactionProducerReplaced(str(failed) if error is None else describe_error(error)))
+            return []
 
     def _send_and_commit(
         self, request: Request, client: Any, sending: Sending, outputs: Sequence[Held]
@@ -249,14 +274,12 @@ class TransactionRunner:
         request.stage = Stage.OPEN
         try:
             sending.send(outputs)
-        except CarefullyAgainError:
+        except SomeRefusedError:
             raise _AbortError(KafkaError(_STATE, "an output is refused")) from None
         except KafkaException as failed:
             error = failed.args[0]
             raise (_LostError if error.fatal() else _AbortError)(error) from None
-        self._insist(
-            request, lambda: client.send_offsets_to_transaction(offsets, request.metadata, CALL_S)
-        )
+        self._insist(request, lambda: client.send_offsets_to_transaction(offsets, request.metadata, CALL_S))
         # From here on it is aborted by the broker's word alone.
         request.stage = Stage.COMMITTING
         self._insist(request, lambda: client.commit_transaction(CALL_S))
@@ -301,11 +324,11 @@ class TransactionRunner:
                 return
 
     def _client(self, request: Request) -> Any:
-        """Return the producer, a new one where there is none or it is of the other kind."""
+        """Return the producer, a new one where there is none."""
         producer = self._producer
-        if producer.client is None or producer.is_careful is not self._needs_care:
+        if producer.client is None:
             try:
-                producer.start(careful=self._needs_care, timeout_s=OPEN_S)
+                producer.start(timeout_s=OPEN_S)
             except KafkaException as failed:
                 self._check_fenced(failed.args[0])
                 raise _AbortError(failed.args[0]) from None
@@ -337,7 +360,7 @@ class TransactionRunner:
         while not self._is_stopping:
             try:
                 if self._producer.client is None:
-                    self._producer.start(careful=self._needs_care, timeout_s=OPEN_S)
+                    self._producer.start(timeout_s=OPEN_S)
                 return self._was_committed(request.changed)
             except KafkaException as failed:
                 self._wait(failed.args[0])
@@ -346,9 +369,9 @@ class TransactionRunner:
         return False
 
 
-def _apart(outputs: Sequence[Held]) -> list[Held]:
+def _apart(outputs: Sequence[Held]) -> list[Sent]:
     """Return the same as single outputs."""
-    singles: list[Held] = []
+    singles: list[Sent] = []
     for one in outputs:
         singles += one.apart()[2] if isinstance(one, Bundle) else [one]
     return singles

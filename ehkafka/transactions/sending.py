@@ -1,19 +1,15 @@
-"""Hands a transaction's outputs to its producer, and hears which of them are refused.
+"""Hands a transaction's outputs to its producer, and hears which of them were in a batch that is refused.
 
-On the transactions' thread. In the usual way no output has a report of its own: the commit stands for all. A
-*careful* producer sends each by itself, and tells which one the broker refuses.
+On the transactions' thread. Only errors are reported: the commit stands for all that is not.
 """
 
 from __future__ import annotations
 
 import time
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from confluent_kafka import KafkaError, KafkaException
 
-from ehkafka.endpoint.client import describe_error
-from ehkafka.errors import describe
 from ehkafka.outputs.answers import CONSEQUENCES
 from ehkafka.outputs.bundle import Bundle
 
@@ -31,7 +27,7 @@ BATCH_OUTPUTS: Final = 500
 IN_CLIENT_MAX: Final = 50_000
 ROOM_POLL_S: Final = 0.01
 # A message that ends so says nothing of itself: the transaction failed, or the broker is away or busy.
-_NO_REFUSALS: Final = CONSEQUENCES | {
+NO_REFUSALS: Final = CONSEQUENCES | {
     KafkaError._MSG_TIMED_OUT,  # noqa: SLF001 - librdkafka's own codes start with an underscore
     KafkaError._STATE,  # noqa: SLF001
     KafkaError._TRANSPORT,  # noqa: SLF001
@@ -39,42 +35,31 @@ _NO_REFUSALS: Final = CONSEQUENCES | {
 }
 
 
-class CarefullyAgainError(Exception):
-    """Something was refused, and nobody knows which output: the same again by a careful producer."""
+class SomeRefusedError(Exception):
+    """The broker, or the client, refuses some of what is sent: the transaction is to be aborted."""
 
 
 class Sending:
     """What one transaction sends, by one producer."""
 
-    def __init__(
-        self, client: Any, *, careful: bool, busy: Collection[int], is_over: Callable[[], bool]
-    ) -> None:
+    def __init__(self, client: Any, *, busy: Collection[int], is_over: Callable[[], bool]) -> None:
         """`busy` are errors by which the broker throttles. `is_over`: nobody needs it any more."""
         self._client = client
-        self._careful = careful
-        self._no_refusals = _NO_REFUSALS | set(busy)
+        self._no_refusals = NO_REFUSALS | set(busy)
         self._is_over = is_over
-        # By `send` and inside of the client's calls, all on one thread: what is refused, and whether anything
-        # is, of which nobody knows which.
-        self.refused: list[tuple[Sent, str]] = []
-        self.needs_care = False
+        # Brokers refuse whole batches: who was in one, as topic, key and value. By `send` and inside of the
+        # client's calls, all on one thread.
+        self.suspects: set[tuple[str, Any, Any]] = set()
 
     def send(self, outputs: Iterable[Held]) -> None:
-        """Hand them over in their order. Raises `KafkaException`, `CarefullyAgainError`.
-
-        A careful one takes single outputs alone.
-        """
+        """Hand them over in their order. Raises `KafkaException`, `SomeRefusedError`."""
         for one in outputs:
             if isinstance(one, Bundle):
                 self._send_bundle(one)
             else:
                 self._send_one(one)
-            self.check()
-
-    def check(self) -> None:
-        """Raise `CarefullyAgainError` once something is refused: the transaction is aborted in any case."""
-        if self.needs_care or self.refused:
-            raise CarefullyAgainError
+            if self.suspects:
+                raise SomeRefusedError
 
     def _send_bundle(self, bundle: Bundle) -> None:
         columns = bundle.columns
@@ -84,36 +69,35 @@ class Sending:
                 self._send_batch(bundle.topic, columns.keys[start:end], columns.values[start:end])
             return
         for key, value, headers in zip(columns.keys, columns.values, columns.headers, strict=True):
-            self._produce(bundle.topic, value, key, -1, headers, self._reported)
+            self._produce(bundle.topic, value, key, -1, headers)
 
     def _send_batch(self, topic: str, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
         self._wait_for_room()
-        messages = [{"key": key, "value": value} for key, value in zip(keys, values, strict=True)]
+        pairs = zip(keys, values, strict=True)
+        messages: list[dict[str, Any]] = [{"key": key, "value": value} for key, value in pairs]
         taken = self._client.produce_batch(topic, messages, on_delivery=self._reported)
         if taken != len(messages):
-            # The next ones of its key may have been taken. The transaction is aborted in any case.
-            self.needs_care = True
+            # The next ones of its key may have been taken.
+            for error, message in [(each["_error"], each) for each in messages if "_error" in each]:
+                if error.code() in self._no_refusals:
+                    raise KafkaException(error)
+                self.suspects.add((topic, message["key"], message["value"]))
         self._client.poll(0)
 
     def _send_one(self, output: Sent) -> None:
-        reported = partial(self._reported_one, output) if self._careful else self._reported
         try:
-            self._produce(output.topic, output.value, output.key, output.partition, output.headers, reported)
-        except KafkaException as failed:
-            if failed.args[0].code() in self._no_refusals:
+            self._produce(output.topic, output.value, output.key, output.partition, output.headers)
+        except (KafkaException, TypeError, ValueError) as failed:  # headers may hold anything
+            if isinstance(failed, KafkaException) and failed.args[0].code() in self._no_refusals:
                 raise
-            self._refuse(output, describe_error(failed.args[0]))
-        except (TypeError, ValueError, UnicodeError) as failed:  # headers may hold anything
-            self._refuse(output, describe(failed))
+            self.suspects.add(mark_of(output))
 
-    def _produce(
-        self, topic: str, value: Any, key: Any, partition: int, headers: Any, reported: Callable[..., None]
-    ) -> None:
+    def _produce(self, topic: str, value: Any, key: Any, partition: int, headers: Any) -> None:
         given = {} if headers is None else {"headers": headers}
         while True:
             self._wait_for_room()
             try:
-                self._client.produce(topic, value, key, partition, reported, **given)
+                self._client.produce(topic, value, key, partition, self._reported, **given)
             except BufferError:
                 self._client.poll(ROOM_POLL_S)
                 if self._is_over():
@@ -125,17 +109,15 @@ class Sending:
         while len(self._client) > IN_CLIENT_MAX and not self._is_over():
             self._client.poll(ROOM_POLL_S)
 
-    def _refuse(self, output: Sent, error: str) -> None:
-        self.refused.append((output, error))
-
-    def _reported(self, error: KafkaError | None, _message: Any) -> None:
+    def _reported(self, error: KafkaError | None, message: Any) -> None:
         """Take the report for one of many. Called for errors alone: see the producer's properties."""
         if error is not None and error.code() not in self._no_refusals:
-            self.needs_care = True
+            self.suspects.add((message.topic(), message.key(), message.value()))
 
-    def _reported_one(self, output: Sent, error: KafkaError | None, _message: Any) -> None:
-        if error is not None and error.code() not in self._no_refusals:
-            self._refuse(output, describe_error(error))
+
+def mark_of(output: Sent) -> tuple[str, Any, Any]:
+    """Return what a report tells of an output."""
+    return output.topic, output.key, output.value
 
 
 def settle_reports(client: Any, timeout_s: float) -> None:

@@ -7,7 +7,7 @@ Made before any thread of the run exists; started and stopped by the runtime, on
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ehkafka.recovery.letters.function import FunctionSender
 from ehkafka.recovery.letters.producer import ID_S
@@ -24,9 +24,33 @@ if TYPE_CHECKING:
     from ehkafka.lanes.decision import Answer, Ticket
     from ehkafka.recovery.failures import LetterSender
     from ehkafka.recovery.letters.letter import Letter
-    from ehkafka.recovery.letters.topics import TopicLetters
     from ehkafka.recovery.policy import FailurePolicy
     from ehkafka.settings.clock import Clock
+
+
+class LettersToTopics(Protocol):
+    """What writes letters to topics: a producer of its own, or the transactions of an app."""
+
+    @property
+    def problem(self) -> str:
+        """Why letters wait."""
+
+    def sender(
+        self, to: str, complete: Callable[[Ticket, Answer], None], *, in_history: bool = True
+    ) -> LetterSender:
+        """Return where one handler posts its letters for a topic."""
+
+    def start(self, id_s: float, /) -> None:
+        """Open what is needed."""
+
+    def wake(self) -> None:
+        """See whether a letter is due."""
+
+    def owns(self, thread: threading.Thread, /) -> bool:
+        """Tell whether a thread is its own."""
+
+    def stop(self, timeout_s: float, /) -> int:
+        """Stop, and return how many letters are not safe."""
 
 
 class Letters:
@@ -34,7 +58,7 @@ class Letters:
 
     def __init__(
         self,
-        make_topics: Callable[[], TopicLetters],
+        make_topics: Callable[[], LettersToTopics],
         *,
         emit: Callable[[Event], None],
         history: History | None,
@@ -45,7 +69,7 @@ class Letters:
         self._emit = emit
         self._history = history
         self._clock = clock
-        self._topics: TopicLetters | None = None
+        self._topics: LettersToTopics | None = None
         self._functions: list[FunctionSender] = []
         # One for each sender.
         self._unanswered: list[Unanswered] = []
@@ -82,7 +106,7 @@ class Letters:
         unanswered.why = lambda: function.problem
         return _WatchedSender(function, unanswered)
 
-    def _topics_to(self, topic: str) -> TopicLetters:
+    def _topics_to(self, topic: str) -> LettersToTopics:
         if self._topics is None:
             self._topics = self._make_topics()
         self.topics.add(topic)
