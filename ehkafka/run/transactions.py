@@ -22,6 +22,7 @@ from ehkafka.run.outlets import Outlets
 from ehkafka.transactions.book import TransactionBook
 from ehkafka.transactions.committing import TransactionalCommits
 from ehkafka.transactions.letters import LetterOutput, TransactionLetters
+from ehkafka.transactions.probe import probe
 from ehkafka.transactions.producer import TransactionalProducer
 from ehkafka.transactions.refusals import Refusals
 from ehkafka.transactions.runner import TransactionRunner
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from confluent_kafka import Producer
+    from confluent_kafka import Consumer, Producer
 
     from ehkafka.errors import EhkafkaError
     from ehkafka.events import Event
@@ -115,7 +116,11 @@ class Transactions:
 
     def start(self) -> None:
         """Open the producer and start the thread. Raises `ConfigurationError` or `EndpointError`."""
-        self._runner.start()
+        settings, topic = self._app.settings, self._app.topics[0]
+        is_preview = settings.exactly_once == "preview"
+        self._runner.start(
+            (lambda client: probe(client, self._open_consumer, settings.group, topic)) if is_preview else None
+        )
 
     def stop(self, timeout_s: float) -> int:
         """Stop; return how many outputs are in no transaction: those of records that are handled again."""
@@ -184,13 +189,18 @@ class Transactions:
             open_client, emit=emit, make_watch=lambda: CredentialWatch(app.endpoint.credential, emit)
         )
 
+    def _open_consumer(self, group: str) -> Consumer:
+        """Return a consumer that joins no group, but may ask for what one has committed."""
+        properties = {**self._app.consumer_properties(), "group.id": group, "log_level": 0}
+        properties.pop("group.instance.id", None)
+        return open_consumer(properties, logger=ClientLog(lambda _event: None))
+
     def _was_committed(self, positions: Mapping[TopicPartition, Position]) -> bool:
         """Ask the group whether it has these positions, of partitions that were ours all the time."""
         asked = [KafkaPartition(*partition) for partition in positions]
         if not asked:
             return False
-        properties = {**self._app.consumer_properties(), "log_level": 0, "enable.auto.commit": False}
-        consumer = open_consumer(properties, logger=ClientLog(lambda _event: None))
+        consumer = self._open_consumer(self._app.settings.group)
         try:
             # Waits for the end of a transaction that is being committed.
             answers = consumer.committed(asked, timeout=READ_BACK_S)

@@ -30,6 +30,11 @@ class Generation(NamedTuple):
 NO_MEMBER = Generation(-1, "")
 
 
+def metadata_of_nobody(group: str) -> bytes:
+    """Return the metadata of a group by somebody who is no member of it."""
+    return b"".join((_MAGIC, _GENERATION.pack(NO_MEMBER.number), group.encode(), b"\0\0\1"))
+
+
 def generation_of(metadata: bytes | None) -> Generation:
     """Return the membership that a consumer's group metadata say; `NO_MEMBER` where they cannot be read."""
     if not metadata or not metadata.startswith(_MAGIC):

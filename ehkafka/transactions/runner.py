@@ -141,9 +141,14 @@ class TransactionRunner:
         self._waits_for: str | None = None
         self._thread = threading.Thread(target=self._main, name="ehkafka-transactions", daemon=True)
 
-    def start(self) -> None:
-        """Open the producer and start the thread. Raises `ConfigurationError` or `EndpointError`."""
+    def start(self, probe: Callable[[Any], None] | None = None) -> None:
+        """Open the producer and start the thread. Raises `ConfigurationError` or `EndpointError`.
+
+        `probe` is called with the producer's client before.
+        """
         self._producer.start_app()
+        if probe is not None:
+            probe(self._producer.client)
         self._thread.start()
 
     @property

@@ -139,6 +139,11 @@ def _setting_reasons(settings: Settings) -> Iterator[str]:
             f"on_parked_full={settings.on_parked_full!r} does not apply: retries end within their batch, and "
             "reading waits for them. Use 'pause_partition'."
         )
+    if settings.exactly_once:
+        yield (
+            "exactly_once is not possible: a batch's tasks send from several processes, and Spark keeps the "
+            "offsets. Leave it out, and write to a sink that names what it writes by batch and partition."
+        )
     if settings.reset is True:
         yield (
             "reset=True would begin anew at every start of the query. Give the reset a name, reset='june', "

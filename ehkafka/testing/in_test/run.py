@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -34,7 +35,13 @@ _SETTINGS: dict[str, Any] = {
     "reset": False,
     "instance_id": None,
     "commit_interval_s": 0.02,
+    # The embedded broker keeps no offsets of transactions.
+    "exactly_once": False,
 }
+WITHOUT_TRANSACTIONS = (
+    "The app asks for exactly_once, but the test's broker keeps no offsets of transactions: in this test it "
+    "sends at least once."
+)
 _CONSUMER = {"session.timeout.ms": 1_500, "heartbeat.interval.ms": 100, "fetch.wait.max.ms": 20}
 
 
@@ -51,7 +58,8 @@ def run(
 
     The app is not changed: it may have an endpoint in its code or not, and afterwards it is as before. Its
     topics, and those for its dead letters, are made; all partitions begin at their first record, whatever
-    `start` says; commits follow within 50 ms; its mirror is left out. What ends the app is raised here, at
+    `start` says; commits follow within 50 ms; its mirror is left out, and so are transactions
+    (`exactly_once`), with a warning. What ends the app is raised here, at
     the latest at the end of the block, with the handler's own error as its cause.
 
     - `app` (required): what `ehkafka.App(…)` returned.
@@ -134,6 +142,8 @@ def _on_a_broker(
             f"run: a {type(app).__name__} is no app: give what ehkafka.App(…) returned, and not a function "
             "that makes it."
         )
+    if app.settings.exactly_once:
+        logging.getLogger("ehkafka").warning(WITHOUT_TRANSACTIONS)
     endpoint = Endpoint.embedded(topics, partitions=partitions)
     clock = MovedClock()
     heard: list[NotedHistory] = []

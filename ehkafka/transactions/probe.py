@@ -1,0 +1,55 @@
+"""Tries one transaction at the start, where nobody has stated that a broker has them.
+
+With an offset and its metadata, for a group of its own that nobody reads: what a transaction promises hangs
+on both. Blocks; called by who starts the app.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from confluent_kafka import KafkaException
+from confluent_kafka.cimpl import TopicPartition as KafkaPartition
+
+from ehkafka.endpoint.client import describe_error
+from ehkafka.errors import EndpointError
+from ehkafka.transactions.generation import metadata_of_nobody
+from ehkafka.wording import ended
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from confluent_kafka import Consumer
+
+PROBE_S: Final = 10.0
+SUFFIX: Final = "-transactions-probe"
+_METADATA: Final = "ehkafka probe"
+_INSTEAD: Final = "Leave exactly_once out: then outputs are sent at least once."
+
+
+def probe(client: Any, open_consumer: Callable[[str], Consumer], group: str, topic: str) -> None:
+    """Commit an offset in a transaction, and read it back. Raises `EndpointError` where that does not work.
+
+    `open_consumer` gives one of a group.
+    """
+    name = f"{group}{SUFFIX}"
+    wanted = KafkaPartition(topic, 0, 0, _METADATA)
+    try:
+        client.begin_transaction()
+        client.send_offsets_to_transaction([wanted], metadata_of_nobody(name), PROBE_S)
+        client.commit_transaction(PROBE_S)
+        consumer = open_consumer(name)
+        try:
+            [found] = consumer.committed([KafkaPartition(topic, 0)], timeout=PROBE_S)
+        finally:
+            consumer.close()
+    except KafkaException as failed:
+        raise EndpointError(
+            f"exactly_once='preview': a transaction does not work on this broker: "
+            f"{ended(describe_error(failed.args[0]))} {_INSTEAD}"
+        ) from None
+    if (found.offset, found.metadata) != (wanted.offset, _METADATA):
+        raise EndpointError(
+            "exactly_once='preview': the broker committed a transaction, but does not return the offset and "
+            f"the metadata that were in it (it returns {found.offset} and {found.metadata!r:.60}). {_INSTEAD}"
+        )

@@ -1,0 +1,412 @@
+"""Apps that send exactly once, on a broker: what readers see, for all kinds of workers."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+import ehkafka
+from ehkafka import DeadLetter, Retry, Skip
+from ehkafka.errors import ConfigurationError, EndpointError, FencedError, HandlerFailedError
+from ehkafka.events import RecordDeadLettered, TransactionAborted
+from ehkafka.testing.in_test.run import WITHOUT_TRANSACTIONS
+from tests.kit.events import Events
+from tests.kit.waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+pytestmark = pytest.mark.broker
+TIMEOUT_S = 60.0
+
+
+def read(bootstrap: str, topic: str, *, committed: bool = True) -> list[Any]:
+    """Return what readers see in a topic now, each partition's in order."""
+    level = "read_committed" if committed else "read_uncommitted"
+    properties = {"group.id": "reads", "enable.auto.commit": False, "enable.partition.eof": True}
+    reader = Consumer({"bootstrap.servers": bootstrap, "isolation.level": level, **properties})
+    try:
+        numbers = sorted(reader.list_topics(topic, timeout=10.0).topics[topic].partitions)
+        reader.assign([TopicPartition(topic, number, 0) for number in numbers])
+        found: list[Any] = []
+        ends: set[int] = set()
+
+        def has_all() -> bool:
+            for message in reader.consume(500, 0.05):
+                if message.error() is None:
+                    found.append(message)
+                else:
+                    ends.add(message.partition())
+            return len(ends) == len(numbers)
+
+        wait_until(has_all, timeout_s=TIMEOUT_S)
+        return found
+    finally:
+        reader.close()
+
+
+def values(messages: list[Any]) -> list[str]:
+    """Return what they say."""
+    return [message.value().decode() for message in messages]
+
+
+class Sent:
+    """One stage with topics for outputs and letters, and what they hold in the end."""
+
+    def __init__(self, stage: Any) -> None:
+        self.stage = stage
+        self.out, self.dead = f"{stage.topic}-out", f"{stage.topic}-dead"
+        stage.broker.create_topic(self.out, 2, {"max.message.bytes": "100000"})
+        stage.broker.create_topic(self.dead, 1)
+        self.load = stage.load(keys=[b"key-%d" % number for number in range(20)])
+
+    def app(self, handler: Any, **options: Any) -> ehkafka.App:
+        """Return an app that sends exactly once."""
+        options = {"to": self.out, "exactly_once": True, **options}
+        app: ehkafka.App = self.stage.app(handler, **options)
+        return app
+
+    def batch_app(self, handler: Any, **options: Any) -> ehkafka.App:
+        """Return one whose handler takes batches."""
+        app = ehkafka.App(
+            group=self.stage.group,
+            start="earliest",
+            endpoint=ehkafka.Endpoint.kafka(self.stage.broker.bootstrap),
+            exactly_once=True,
+        )
+        app.batch_handler(self.stage.topic, to=self.out, wait_s_max=0.05, **options)(handler)
+        self.stage.apps.append(app)
+        return app
+
+    def run(self, app: ehkafka.App, count: int = 300) -> None:
+        """Produce so many, handle and commit all, and stop."""
+        self.load.produce(count)
+        app.start()
+        self.stage.wait_until_committed(self.load.ends, TIMEOUT_S)
+        app.stop()
+
+    def places(self) -> list[str]:
+        """Return the place of each record that was produced."""
+        return [f"{number}:{offset}" for number, end in self.load.ends.items() for offset in range(end)]
+
+    def outputs(self, *, committed: bool = True) -> list[str]:
+        """Return what readers see."""
+        return values(read(self.stage.broker.bootstrap, self.out, committed=committed))
+
+    def letters(self) -> list[int]:
+        """Return the offsets of the dead letters."""
+        found = read(self.stage.broker.bootstrap, self.dead)
+        return [int(dict(one.headers())["ehkafka-origin-offset"]) for one in found]
+
+    def check(self, without: tuple[str, ...] = ()) -> None:
+        """See that each record's output is there once, and each key's in order."""
+        found = read(self.stage.broker.bootstrap, self.out)
+        assert sorted(values(found)) == sorted(set(self.places()) - set(without))
+        last: dict[tuple[bytes, str], int] = {}
+        for message in found:
+            number, offset = message.value().decode().split(":")
+            key = message.key(), number
+            assert last.get(key, -1) < int(offset)
+            last[key] = int(offset)
+
+
+@pytest.fixture
+def sent(stage: Any) -> Sent:
+    """Return a stage with topics to send to."""
+    return Sent(stage)
+
+
+def place_of(record: Any) -> str:
+    """Return what a record's output says."""
+    return f"{record.partition()}:{record.offset()}"
+
+
+def plain(record: Any) -> str:
+    """Send one."""
+    return place_of(record)
+
+
+def failing(record: Any) -> None:
+    """Send, and fail the first time."""
+    record.send(place_of(record) if record.attempt > 1 else "void")
+    if record.attempt == 1 and record.offset() % 5 == 0:
+        raise ValueError("once more")
+    if record.attempt == 1:
+        raise ehkafka.RetryLater(0.0)
+
+
+async def failing_async(record: Any) -> None:
+    """Do it in a task."""
+    await asyncio.sleep(0)
+    failing(record)
+
+
+def failing_batch(batch: Any) -> None:
+    """Give some records back though they have sent."""
+    for record in batch:
+        is_first = record.attempt == 1 and record.offset() % 7 == 0
+        record.send("void" if is_first else place_of(record))
+        if is_first:
+            batch.fail(record, ValueError("once more"))
+
+
+KINDS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
+    "threads": (plain, {"workers": 8}),
+    "lanes": (plain, {"workers": 8, "express": False}),
+    "failing threads": (failing, {"workers": 8, "retry": Retry(attempts=3, first_s=0.01)}),
+    "failing tasks": (failing_async, {"workers": 50, "retry": Retry(attempts=3, first_s=0.01)}),
+    "processes": (plain, {"workers": ehkafka.Processes(2)}),
+    "failing processes": (
+        failing,
+        {"workers": ehkafka.Processes(2), "retry": Retry(attempts=3, first_s=0.01)},
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_output_is_seen_once_and_in_order(sent: Sent, kind: str) -> None:
+    """What attempts had sent that failed is never seen."""
+    handler, options = KINDS[kind]
+    sent.run(sent.app(handler, **options))
+    sent.check()
+
+
+def test_batches_send_by_their_records(sent: Sent) -> None:
+    """Those that are given back have sent nothing, nor have the later ones of their keys."""
+    retry = Retry(attempts=5, first_s=0.01)
+    sent.run(sent.batch_app(failing_batch, retry=retry, batch_records_max=50))
+    found = sent.outputs()
+    assert "void" not in found
+    sent.check()
+
+
+def test_what_a_batch_returns_as_a_whole_ends_the_app(sent: Sent) -> None:
+    """With the way out in its error."""
+
+    def whole(batch: Any) -> Any:
+        return ehkafka.Send("all", key=b"k")
+
+    sent.load.produce(5)
+    app = sent.batch_app(whole, batch_records_max=5)
+    app.start()
+    app.wait(TIMEOUT_S)
+    with pytest.raises(HandlerFailedError, match=r"send what belongs to a record by record\.send"):
+        app.stop()
+    assert sent.outputs() == []
+
+
+def test_a_deferred_record_sends_when_it_is_finished(sent: Sent) -> None:
+    """And what one had sent that is failed by its token is not seen."""
+
+    def deferring(record: Any) -> None:
+        token = record.defer(deadline_s=30.0)
+        if record.attempt == 1 and record.offset() % 3 == 0:
+            record.send("void")
+            token.fail(ValueError("no"))
+        else:
+            record.send(place_of(record))
+            token.finish()
+
+    sent.run(sent.app(deferring, workers=4, retry=Retry(attempts=3, first_s=0.01)), 100)
+    assert "void" not in sent.outputs()
+    sent.check()
+
+
+def test_outputs_above_a_slow_record_are_seen_before_it_ends(sent: Sent) -> None:
+    """They are saved in the same transaction, so a restart does not send them again."""
+    sent.load.put_all(b"slow")
+    (slow,) = sent.load.ends
+    sent.load.put_all(*[b"key-%d" % number for number in range(50)])
+    waits = True
+
+    def handler(record: Any) -> str:
+        while record.key() == b"slow" and waits:
+            time.sleep(0.01)
+        return place_of(record)
+
+    app = sent.app(handler, workers=8)
+    app.start()
+    wait_until(lambda: len(sent.outputs()) == 50, timeout_s=TIMEOUT_S)
+    assert sent.stage.committed()[slow] == 0
+    waits = False
+    sent.stage.wait_until_committed(sent.load.ends)
+    app.stop()
+    sent.check()
+
+
+def test_dead_letters_are_committed_with_their_records(sent: Sent) -> None:
+    """Each is there once, and its record's output is not."""
+
+    def bad(record: Any) -> str:
+        record.send("void")
+        if record.offset() % 10 == 3:
+            raise ValueError("bad")
+        raise ehkafka.SkipRecord("unwanted")
+
+    heard = Events()
+    app = sent.app(bad, workers=8, on_failure=DeadLetter(sent.dead))
+    app.add_hook(heard)
+    sent.run(app)
+    assert sent.outputs() == []
+    wanted = [offset for end in sent.load.ends.values() for offset in range(end) if offset % 10 == 3]
+    assert sorted(sent.letters()) == sorted(wanted)
+    assert len(heard.of(RecordDeadLettered)) == len(wanted)
+
+
+@pytest.mark.parametrize("policy", ["skip", "letter", "retry"])
+def test_a_refused_output_goes_the_way_of_its_handlers_rules(sent: Sent, policy: str) -> None:
+    """The others of its transaction are seen once, in order."""
+    large = os.urandom(150_000)
+    at = {"0:1", "1:2", "2:0"}
+
+    def handler(record: Any) -> Any:
+        place = place_of(record)
+        return place.encode() + large if place in at else place
+
+    options: dict[str, Any] = {
+        "skip": {"on_failure": Skip()},
+        "letter": {"on_failure": DeadLetter(sent.dead)},
+        "retry": {"on_failure": Skip(), "retry": Retry(attempts=2, first_s=0.1)},
+    }[policy]
+    heard = Events()
+    app = sent.app(handler, workers=8, **options)
+    app.add_hook(heard)
+    sent.run(app)
+    sent.check(tuple(at))
+    assert heard.of(TransactionAborted)
+    assert sorted(sent.letters()) == ([0, 1, 2] if policy == "letter" else [])
+
+
+def test_what_is_aborted_is_never_seen_and_nothing_is_lost_by_a_stop(sent: Sent) -> None:
+    """A stop with records that run leaves their outputs to the next start."""
+
+    def slow(record: Any) -> str:
+        time.sleep(0.05)
+        return place_of(record)
+
+    sent.load.produce(200)
+    for _ in range(4):
+        app = sent.app(slow, workers=4)
+        app.start()
+        time.sleep(1.5)
+        app.stop(drain="running")
+    app = sent.app(plain, workers=4)
+    app.start()
+    sent.stage.wait_until_committed(sent.load.ends)
+    app.stop()
+    sent.check()
+
+
+def test_ranges_that_do_not_fit_wait_in_memory(sent: Sent) -> None:
+    """Readers see them later, and each once."""
+
+    def handler(record: Any) -> str:
+        if record.offset() % 5 == 0:
+            time.sleep(0.02)
+        return place_of(record)
+
+    sent.run(sent.app(handler, workers=16, commit_metadata_bytes_max=70), 600)
+    sent.check()
+
+
+def test_a_member_that_leaves_and_comes_back_sends_nothing_twice(sent: Sent) -> None:
+    """Two members, one of which comes and goes while records come."""
+
+    def handler(record: Any) -> str:
+        time.sleep(0.01 if record.offset() % 5 == 0 else 0.0)
+        return place_of(record)
+
+    load = sent.load = sent.stage.load(300.0)
+    load.start()
+    first = sent.app(handler, workers=8)
+    first.start()
+    for assignor in ("default", "default"):
+        guest = sent.app(handler, workers=8, assignor=assignor)
+        guest.start()
+        time.sleep(3.0)
+        guest.stop()
+    load.stop()
+    sent.stage.wait_until_committed(load.ends)
+    first.stop()
+    sent.check()
+
+
+def test_a_preview_is_tried_and_goes_on(sent: Sent) -> None:
+    """As on a broker of which nobody has stated that it has transactions."""
+    sent.run(sent.app(plain, exactly_once="preview"), 50)
+    sent.check()
+    probed = sent.stage.broker.committed(f"{sent.stage.group}-transactions-probe", sent.stage.topic)
+    assert probed[0] == 0
+
+
+def test_a_shared_instance_id_ends_the_older_process(sent: Sent) -> None:
+    """The newer one has its transactional id, and goes on."""
+    sent.load.produce(20)
+    older = sent.app(plain, instance_id="one")
+    older.start()
+    sent.stage.wait_until_committed(sent.load.ends)
+    newer = sent.app(plain, instance_id="one")
+    newer.start()
+    sent.load.produce(20)
+    wait_until(lambda: older.state == "stopped", timeout_s=TIMEOUT_S)
+    with pytest.raises(FencedError):
+        older.stop()
+    sent.stage.wait_until_committed(sent.load.ends)
+    newer.stop()
+    sent.check()
+
+
+def test_what_cannot_be_sent_exactly_once_is_refused_at_the_start(sent: Sent) -> None:
+    """Each with the reason and the fix."""
+    wrong: dict[str, dict[str, Any]] = {
+        "to a function": {"on_failure": DeadLetter(lambda _letter: None)},
+        "before_next": {"acknowledged": "before_next"},
+        "scope='handler'": {"scope": "handler"},
+        "isolation.level='read_uncommitted'": {"consumer": {"isolation.level": "read_uncommitted"}},
+    }
+    for words, options in wrong.items():
+        with pytest.raises(ConfigurationError, match=f"exactly_once: .*{words}"):
+            sent.app(plain, **options).start()
+    with pytest.raises(ConfigurationError, match="use True, False or 'preview'"):
+        sent.app(plain, exactly_once="yes")
+
+
+def test_other_endpoints_are_refused() -> None:
+    """The embedded broker, and Event Hubs unless it is tried."""
+    hub = (
+        "Endpoint=sb://ns.servicebus.windows.net/;SharedAccessKeyName=k;SharedAccessKey=c2VjcmV0;EntityPath=h"
+    )
+    for endpoint, words in (
+        (ehkafka.Endpoint.embedded({"t": 1}), "embedded broker keeps no offsets"),
+        (ehkafka.Endpoint.connection_string(hub), "exactly_once='preview'"),
+    ):
+        app = ehkafka.App(group="g", endpoint=endpoint, start="earliest", exactly_once=True)
+        app.handler("h" if "preview" in words else "t")(lambda _record: None)
+        with pytest.raises(ConfigurationError, match=words):
+            app.start()
+
+
+def test_a_broker_without_an_answer_is_an_error_of_the_start(sent: Sent, monkeypatch: Any) -> None:
+    """A coordinator that gives no id, in words."""
+    monkeypatch.setattr("ehkafka.transactions.producer.INIT_S", 0.001)
+    monkeypatch.setattr(
+        "ehkafka.transactions.producer.TransactionalProducer.start.__kwdefaults__", {"timeout_s": 0.001}
+    )
+    with pytest.raises(EndpointError, match="gives no transactions to this app"):
+        sent.app(plain).start()
+
+
+def test_in_a_test_it_runs_without_transactions(caplog: pytest.LogCaptureFixture) -> None:
+    """And says so."""
+    app = ehkafka.App(group="g", start="earliest", exactly_once=True)
+    app.handler("t", to="out")(plain)
+    with ehkafka.testing.run(app) as test:
+        test.send("t", b"x", key=b"k")
+        test.wait()
+        assert test.outputs("out")
+    assert WITHOUT_TRANSACTIONS in caplog.text

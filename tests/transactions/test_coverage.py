@@ -1,0 +1,73 @@
+"""What a commit covers: what its text says, whatever else is finished."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ehkafka.lanes.assignment import Assignment
+from ehkafka.progress.ledger import Position
+from ehkafka.records import TopicPartition
+from ehkafka.transactions import coverage
+from ehkafka.transactions.coverage import Cover, Coverage, cover_of
+from tests.transactions.runner_bench import position
+
+if TYPE_CHECKING:
+    import pytest
+
+ASSIGNMENT = Assignment(TopicPartition("in", 0), 3)
+RANGES = st.lists(st.integers(1, 400), max_size=60, unique=True).map(
+    lambda steps: tuple((10 + 2 * step, 11 + 2 * step) for step in sorted(steps))
+)
+
+
+@given(RANGES, st.integers(64, 300))
+def test_what_does_not_fit_into_the_text_is_not_covered(
+    ranges: tuple[tuple[int, int], ...], bytes_max: int
+) -> None:
+    """A record is covered where the commit says so: a restart that reads it would not handle it again."""
+    cover = cover_of(position(ASSIGNMENT, 10, ranges, bytes_max))
+    said = {start for start, _ in ranges if cover.has(start)}
+    assert all(cover.has(offset) for offset in range(10))
+    assert not cover.has(10)
+    assert said == {start for start, _ in ranges[: len(said)]}
+    assert len(said) == len(ranges) or bytes_max < 300
+
+
+@given(RANGES)
+def test_offsets_between_ranges_are_not_covered(ranges: tuple[tuple[int, int], ...]) -> None:
+    """Looked up as a set would."""
+    cover = Cover(10, ranges)
+    inside = {offset for start, end in ranges for offset in range(start, end)} | set(range(10))
+    assert [offset for offset in range(900) if cover.has(offset)] == sorted(inside)
+
+
+def test_a_text_of_another_commit_covers_nothing_above_it() -> None:
+    """As nobody who reads it would believe it."""
+    text = position(ASSIGNMENT, 12, [(20, 30)]).metadata
+    assert not cover_of(Position(3, 10, None, text)).has(25)
+    assert not cover_of(Position(3, 10, None, None)).has(10)
+
+
+def test_an_epoch_that_is_not_in_the_commit_is_not_covered() -> None:
+    """Nor is another partition."""
+    covers = Coverage({ASSIGNMENT.partition: position(ASSIGNMENT, 10)})
+    assert covers.of(ASSIGNMENT) is not None
+    assert covers.of(Assignment(ASSIGNMENT.partition, 4)) is None
+    assert covers.of(Assignment(TopicPartition("in", 1), 3)) is None
+
+
+def test_mutant_all_that_is_finished_is_covered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then outputs are sent of records that the next owner handles again."""
+
+    def known(position: Any) -> Cover:
+        return Cover(position.next_offset, position.finished)
+
+    monkeypatch.setattr(coverage, "cover_of", known)
+    ranges = tuple((offset, offset + 1) for offset in range(12, 2_000, 7))
+    covers = coverage.Coverage({ASSIGNMENT.partition: position(ASSIGNMENT, 10, ranges, 64)})
+    of_it = covers.of(ASSIGNMENT)
+    assert of_it is not None
+    assert of_it.has(ranges[-1][0])
