@@ -126,6 +126,10 @@ def stop_now(app: ehkafka.App) -> None:
         app.stop(drain="running")
 
 
+# Settings of the app among the options of a measurement, beside those that end with `_max`.
+SETTINGS = {*PROPERTIES, "exactly_once"}
+
+
 def make_app(
     bootstrap: str,
     topic: str,
@@ -142,7 +146,7 @@ def make_app(
     if event_hubs:  # the same broker, with the precautions of Event Hubs
         endpoint = dataclasses.replace(endpoint, kind="event-hubs")
     settings = {
-        name: options.pop(name) for name in tuple(options) if name.endswith("_max") or name in PROPERTIES
+        name: options.pop(name) for name in tuple(options) if name.endswith("_max") or name in SETTINGS
     }
     app = ehkafka.App(group=group or new_group(), endpoint=endpoint, start=start, **settings)
     app.handler(topic, **options)(handle)

@@ -16,6 +16,7 @@ def typed_rows(*, peers: bool) -> list[Row]:
     """Return W17's rows; `peers` says whether there is a Python that has their packages."""
     rows = [_decoded(*decoder) for decoder in (("orjson", "orjson to dict"), ("msgspec", "msgspec struct"))]
     rows += [_sent(keys) for keys in KEYS]
+    rows += [_sent_exactly_once(keys) for keys in KEYS[::2]]
     return rows + [_peer(*peer) for peer in PEERS.items()] if peers else rows
 
 
@@ -38,6 +39,19 @@ def _sent(keys: int) -> Row:
         Side("bare_sending", f"json{keys}", options),
         goal="≥ 0.5 of a bare consume-produce loop",
         express=True,
+    )
+
+
+def _sent_exactly_once(keys: int) -> Row:
+    options = {"records": SENT_RECORDS, "to": OUTPUTS}
+    topic = f"json{keys}"
+    return Row(
+        f"W17 one output, exactly once, {keys:,} key{'s' * (keys > 1)}",
+        Side("engine_sending", topic, {**options, "exactly_once": True}),
+        Side("bare_sending", topic, options),
+        goal="≥ 0.35 of a bare consume-produce loop without transactions",
+        beside=Side("bare_transactions", topic, options),
+        beside_name="a bare loop with a transaction each 0.1 s",
     )
 
 

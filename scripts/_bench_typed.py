@@ -13,16 +13,18 @@ import orjson
 from _bench_bare import BATCH_RECORDS, bare_consumer
 from _bench_engine import make_app, stop_now, time_until
 from _bench_marks import BEGIN, END, mark
-from confluent_kafka import Producer
+from confluent_kafka import Producer, TopicPartition
 
 import ehkafka
-from ehkafka.outputs.properties import output_properties
+from ehkafka.outputs.properties import output_properties, transactional_properties
 from ehkafka.settings import Settings
+from ehkafka.transactions.generation import metadata_of_nobody
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 # Of librdkafka, for every side: what it gathers before it sends.
+TRANSACTION_S = 0.1
 SENDING = {"linger.ms": 5, "batch.num.messages": 10_000, "batch.size": 1_000_000}
 
 
@@ -85,14 +87,21 @@ def bare_typed(bootstrap: str, topic: str, records: int, *, decoder: str) -> dic
 
 
 def engine_sending(
-    bootstrap: str, topic: str, records: int, *, to: str, express: bool | None = None
+    bootstrap: str,
+    topic: str,
+    records: int,
+    *,
+    to: str,
+    express: bool | None = None,
+    exactly_once: bool = False,
 ) -> dict[str, Any]:
     """The engine with one output for each record: its key and its value."""
 
     def send_on(record: ehkafka.Record) -> bytes | None:
         return record.value()
 
-    app = make_app(bootstrap, topic, send_on, express=express, to=to, producer=SENDING)
+    sending = {"to": to, "producer": SENDING, "exactly_once": exactly_once}
+    app = make_app(bootstrap, topic, send_on, express=express, **sending)
     app.start()
     took_s = time_until(app, records, done=lambda: _safe(app))
     stop_now(app)
@@ -143,4 +152,44 @@ def bare_sending(bootstrap: str, topic: str, records: int, *, to: str) -> dict[s
     mark(END)
     consumer.close()
     producer.flush(10.0)
+    return {"records": records, "records_per_s": records / took_s}
+
+
+def bare_transactions(bootstrap: str, topic: str, records: int, *, to: str) -> dict[str, Any]:
+    """The same loop with a transaction each 0.1 s, in which the offsets of what it has produced are."""
+    consumer = bare_consumer(bootstrap, topic)
+    settings = Settings(group="bare", start="earliest", producer=SENDING)
+    endpoint = ehkafka.Endpoint.kafka(bootstrap)
+    producer = Producer(transactional_properties(endpoint, settings, "bare"))
+    producer.init_transactions(10.0)
+    metadata = metadata_of_nobody("bare")
+    seen, started_s, began_s = 0, 0.0, 0.0
+    offsets: dict[int, int] = {}
+    producer.begin_transaction()
+    while seen < records:
+        batch = consumer.consume(BATCH_RECORDS, 0) or consumer.consume(1, 0.05)
+        if not started_s and batch:
+            mark(BEGIN)
+            started_s = began_s = time.perf_counter()
+        for message in batch:
+            while True:
+                try:
+                    producer.produce(to, message.value(), message.key())
+                except BufferError:
+                    producer.poll(0.01)
+                else:
+                    break
+            offsets[message.partition()] = message.offset() + 1
+        producer.poll(0)
+        seen += len(batch)
+        if time.perf_counter() - began_s >= TRANSACTION_S or seen >= records:
+            places = [TopicPartition(topic, number, offset) for number, offset in offsets.items()]
+            producer.send_offsets_to_transaction(places, metadata, 10.0)
+            producer.commit_transaction(10.0)
+            producer.begin_transaction()
+            began_s = time.perf_counter()
+    took_s = time.perf_counter() - started_s
+    mark(END)
+    producer.abort_transaction(10.0)
+    consumer.close()
     return {"records": records, "records_per_s": records / took_s}

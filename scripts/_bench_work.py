@@ -62,6 +62,7 @@ MEASUREMENTS: dict[str, Callable[..., dict[str, Any]]] = {
         typed.bare_typed,
         typed.engine_sending,
         typed.bare_sending,
+        typed.bare_transactions,
     )
 }
 

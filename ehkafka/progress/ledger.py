@@ -86,6 +86,8 @@ class CommitLedger:
     pacing: CommitPacing
     # Whether changed ranges are worth a commit that looks the same to the broker: somebody else keeps them.
     keeps_ranges: bool = False
+    # Whether what was said once must be said again: a commit without it would have outputs sent again.
+    unsays_nothing: bool = False
     _entries: dict[TopicPartition, _Entry] = field(default_factory=dict)
     in_flight: dict[TopicPartition, Position] | None = None
     _last_sent_s: float = float("-inf")
@@ -193,6 +195,8 @@ class CommitLedger:
             if entry is None or entry.epoch != position.epoch:
                 continue
             offered = _offered(entry, position)
+            if self.unsays_nothing and offered.metadata != position.metadata:
+                continue  # a shorter text comes with the next position
             if self._is_dirty(entry, offered, now_s):
                 dirty[partition] = offered
         return dirty

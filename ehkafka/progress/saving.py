@@ -182,6 +182,7 @@ class ProgressSaver:
         if lowest is not None:
             next_offset = min(next_offset, lowest)
             extent = extent and extent.below(lowest)
+            self._bound_by(assignment, lowest)
         if lowest is not None or assignment.has_chunks or (extent is None and assignment.is_extent_due):
             # Never say that a record is finished where an earlier one of its key is not said to be: after a
             # crash that one alone would be handled again, behind what came after it. It may be among what
@@ -189,7 +190,7 @@ class ProgressSaver:
             ended, assignment.is_extent_due = [], True
         elif extent is not None:
             assignment.is_extent_due = False
-        assignment.trim_marks(next_offset)
+        assignment.trim_marks(self._trims_to(assignment, next_offset))
         mark = assignment.mark_at(next_offset - 1)
         leader_epoch, anchor = mark.leader_epoch if mark else None, assignment.anchor
         newest_epoch = assignment.finished_leader_epoch()
@@ -211,13 +212,7 @@ class ProgressSaver:
             return last
         known = self._known[place] = self._found(place, sample)
         is_complete = not (assignment.is_extent_due or assignment.has_chunks)
-        written = encode(
-            next_offset,
-            facts,
-            *known,
-            self.bytes_max,
-            is_complete=is_complete,
-        )
+        written = self._text(assignment, next_offset, facts, known, is_complete=is_complete)
         self._note_truncated(assignment, written)
         self._last[place] = position = Position(
             assignment.epoch, next_offset, sample.leader_epoch, written.text, *known, facts
@@ -236,6 +231,19 @@ class ProgressSaver:
         known = known.with_ended(ended, sample.newest_epoch)
         # A look tells nothing of what lies above a chunk or an output that waits: it may know less.
         return known if sample.extent is None else known.joined(sample.extent.finished(), sample.newest_epoch)
+
+    def _trims_to(self, _assignment: Assignment, next_offset: int) -> int:
+        """Return up to where no position goes back any more."""
+        return next_offset
+
+    def _bound_by(self, assignment: Assignment, lowest: int) -> None:
+        """Hear below which offset an assignment's positions stay for now."""
+
+    def _text(
+        self, _assignment: Assignment, next_offset: int, facts: LogFacts, known: Known, *, is_complete: bool
+    ) -> MetadataText:
+        """Return what a commit says beside its offset."""
+        return encode(next_offset, facts, *known, self.bytes_max, is_complete=is_complete)
 
     def forget(self, partition: TopicPartition, epoch: int) -> None:
         """Drop what is kept of an epoch that has ended."""

@@ -252,9 +252,10 @@ class Assembly:
         """Return the poll thread's collaborators. `beyond` may disprove more than the watch over the logs."""
         app, settings, bus, now_s = self.app, self.app.settings, self.bus, self.app.clock.now_s
         is_event_hubs = app.endpoint.is_event_hubs
-        ledger = CommitLedger(commit_pacing(settings, is_event_hubs=is_event_hubs))
-        bytes_max = metadata_bytes_max(settings, is_event_hubs=is_event_hubs)
-        saver = ProgressSaver(bytes_max, bus.emit, now_s)
+        ledger = CommitLedger(
+            commit_pacing(settings, is_event_hubs=is_event_hubs), unsays_nothing=bool(settings.exactly_once)
+        )
+        saver = self._saver(ledger)
         if outputs is not None:
             saver.lowest_waiting = outputs.lowest_waiting
         epochs = Epochs()
@@ -313,6 +314,15 @@ class Assembly:
             outputs=outputs,
             epochs=epochs,
         )
+
+    def _saver(self, ledger: CommitLedger) -> ProgressSaver:
+        settings = self.app.settings
+        what = metadata_bytes_max(settings, is_event_hubs=self.app.endpoint.is_event_hubs), self.bus.emit
+        if not settings.exactly_once:
+            return ProgressSaver(*what, self.app.clock.now_s)
+        from ehkafka.transactions.saving import TransactionSaver  # noqa: PLC0415 - as for transactions
+
+        return TransactionSaver(*what, self.app.clock.now_s, ledger.acknowledged)
 
     def _age_limits(self) -> AgeLimits | None:
         limits = {

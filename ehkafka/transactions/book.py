@@ -2,7 +2,7 @@
 
 Workers add as to any book, and never wait for room: one that waited could be the one whose record holds all
 the others back. The intake waits instead (`is_over_bound`). The transactions' thread takes what a commit
-covers, and gives it back where the transaction is aborted; the poll thread ends epochs.
+covers, and returns it where the transaction is aborted; the poll thread ends epochs.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class TransactionBook(OutputBook):
     def take(self, coverage: Coverage) -> list[Held]:
         """Return what a commit covers, in its order; what nobody needs any more is let go of.
 
-        Until it is given back by `committed` or `aborted` nothing else is taken.
+        Until `committed` or `aborted` is called nothing else is taken.
         """
         taken: list[Held] = []
         rest: list[Held] = []

@@ -39,7 +39,7 @@ class Trial:
         self._left: dict[Sent, None] = {}
 
     def refused(self, suspects: Collection[Sent]) -> list[tuple[Sent, str]]:
-        """Return which are refused, each with the reason. Raises `KafkaException` where it cannot be told."""
+        """Return which are refused, each with the reason. Raises `KafkaException` where that stays open."""
         self._left = dict.fromkeys(suspects)
         ends_s = time.monotonic() + TRIAL_S
         while self._left and time.monotonic() < ends_s and not self._is_over():

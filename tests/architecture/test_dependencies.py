@@ -113,6 +113,7 @@ OWNERS = {
         "endpoint.broker_errors",
         "recovery.letters.topics",
         "recovery.letters.producer",
+        "transactions",
         "redrive",
         "outputs.answers",
         "outputs.batch",

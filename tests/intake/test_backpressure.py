@@ -72,6 +72,7 @@ class Bench:
             flow=flow,
             owned=self.owned,
             ledger=SimpleNamespace(in_flight=None),
+            outputs=None,
             clock=lambda: self.now_s,
             emit=self.events.append,
         )

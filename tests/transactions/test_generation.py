@@ -12,7 +12,7 @@ from ehkafka.transactions.generation import NO_MEMBER, generation_of, metadata_o
 from tests.kit.waiting import wait_until
 
 
-def test_a_member_is_told_from_who_is_none() -> None:
+def test_a_member_is_distinguished_from_who_is_none() -> None:
     """What the client library says before it has joined, and after."""
     with EmbeddedBroker({"t": 1}) as broker:
         properties = {"group.id": "grüppe", "auto.offset.reset": "earliest", "log_level": 0}

@@ -1,0 +1,113 @@
+"""What commits say above their offsets where outputs go with them: never less than what is committed.
+
+On the poll thread. At least once, a commit may say less than the one before, and something is handled again;
+here it would be sent again. And a position may have to be taken back: its transaction was aborted, and a
+record in it waits for a decision on an output that is refused.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from typing import TYPE_CHECKING
+
+from ehkafka.progress.known import Known
+from ehkafka.progress.metadata import NOTHING_KNOWN, Unusable, decode, encode
+from ehkafka.progress.saving import ProgressSaver
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ehkafka.events import Event
+    from ehkafka.lanes.assignment import Assignment
+    from ehkafka.progress.ledger import Position
+    from ehkafka.progress.metadata import LogFacts, MetadataText
+    from ehkafka.progress.ranges import Ranges
+    from ehkafka.progress.saving import Sample
+    from ehkafka.records import TopicPartition
+
+
+class TransactionSaver(ProgressSaver):
+    """Turns assignments into positions of transactions."""
+
+    def __init__(
+        self,
+        bytes_max: int,
+        emit: Callable[[Event], None] | None,
+        clock: Callable[[], float],
+        committed: Callable[[TopicPartition], Position | None],
+    ) -> None:
+        """`committed` is what the group has of a partition in its present epoch."""
+        super().__init__(bytes_max, emit, clock)
+        self._committed = committed
+        # Commits whose ranges are of a log that was cut and written again there: they count for nothing.
+        self._refuted: dict[TopicPartition, Position | None] = {}
+
+    def position(self, sample: Sample) -> Position:
+        """Return what is to be committed; what is, where less would have to be said."""
+        partition = sample.assignment.partition
+        committed = self._committed(partition)
+        if sample.assignment.is_refuted:
+            self._refuted[partition] = committed
+        position = super().position(sample)
+        if committed is None or committed.epoch != position.epoch:
+            return position
+        return position if _says(position, self._said(partition, position.next_offset)) else committed
+
+    def forget(self, partition: TopicPartition, epoch: int) -> None:
+        """Drop what is kept of an epoch that has ended."""
+        super().forget(partition, epoch)
+        self._refuted.pop(partition, None)
+
+    def _said(self, partition: TopicPartition, next_offset: int) -> Ranges:
+        """Return the ranges that are committed at or above an offset."""
+        committed = self._committed(partition)
+        if committed is None or committed is self._refuted.get(partition):
+            return ()
+        return said_above(committed, next_offset)
+
+    def _trims_to(self, assignment: Assignment, next_offset: int) -> int:
+        """Return up to where nothing goes back any more: to what is committed."""
+        committed = self._committed(assignment.partition)
+        return min(next_offset, committed.next_offset if committed else 0)
+
+    def _bound_by(self, assignment: Assignment, lowest: int) -> None:
+        """Know nothing above an output that is refused but what is committed: it may be in an aborted one."""
+        place = assignment.partition, assignment.epoch
+        known, said = self._known.get(place, Known()), self._said(assignment.partition, 0)
+        below = tuple((start, min(end, lowest)) for start, end in known.finished if start < lowest)
+        self._known[place] = Known(below, known.leader_epoch).joined(said, known.leader_epoch)
+        self._last.pop(place, None)
+
+    def _text(
+        self, assignment: Assignment, next_offset: int, facts: LogFacts, known: Known, *, is_complete: bool
+    ) -> MetadataText:
+        """Return what is committed above, and of the rest the lowest, as much as fits."""
+        written = super()._text(assignment, next_offset, facts, known, is_complete=is_complete)
+        said = self._said(assignment.partition, next_offset)
+        if not (said and written.dropped_offsets):
+            return written
+        finished, epoch = known
+
+        def fitting(ranges: int, its: LogFacts) -> MetadataText | None:
+            wanted, _ = Known(said, epoch).joined(finished[:ranges], epoch)
+            found = encode(next_offset, its, wanted, epoch, self.bytes_max, is_complete=False)
+            return None if found.dropped_offsets else found
+
+        for its in (facts, NOTHING_KNOWN):
+            if (least := fitting(0, its)) is not None:
+                # How many more there is no room for.
+                beyond = bisect_left(range(1, len(finished) + 1), 1, key=lambda n: fitting(n, its) is None)
+                return fitting(beyond, its) or least
+        return written
+
+
+def said_above(position: Position, next_offset: int) -> Ranges:
+    """Return the ranges that a position's text says, at or above an offset."""
+    said = decode(position.metadata or "", position.next_offset)
+    return () if isinstance(said, Unusable) else Known(said.ranges.finished).above(next_offset).finished
+
+
+def _says(position: Position, ranges: Ranges) -> bool:
+    """Tell whether a position's text says all of these ranges."""
+    said = said_above(position, position.next_offset)
+    return Known(said).joined(ranges, None).finished == said

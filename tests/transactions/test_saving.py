@@ -1,0 +1,130 @@
+"""What commits of transactions say: never less than what is committed, and nothing that is taken back."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ehkafka.lanes.assignment import Assignment
+from ehkafka.progress.known import Known
+from ehkafka.progress.ledger import CommitLedger, Position
+from ehkafka.progress.metadata import encode
+from ehkafka.progress.pacing import commit_pacing
+from ehkafka.progress.saving import ProgressSaver, Sample
+from ehkafka.records import TopicPartition
+from ehkafka.settings import Settings
+from ehkafka.transactions.saving import TransactionSaver, said_above
+
+if TYPE_CHECKING:
+    import pytest
+
+PARTITION = TopicPartition("in", 0)
+# Each step ends some offsets, and moves on to some share of what is done.
+STEPS = st.lists(st.tuples(st.sets(st.integers(0, 300), max_size=40), st.booleans()), max_size=12)
+
+
+class Bench:
+    """One assignment, and what the group has of it."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self.assignment = Assignment(PARTITION, 1)
+        self.committed: Position | None = None
+        self.saver = TransactionSaver(bytes_max, None, lambda: 0.0, lambda _partition: self.committed)
+        self.done: set[int] = set()
+
+    def position(self, *ended: int) -> Position:
+        """Return what would be committed once these offsets have ended, too."""
+        self.done.update(ended)
+        next_offset = next(offset for offset in range(1_000) if offset not in self.done)
+        sample = Sample(self.assignment, next_offset, None, None, None, list(ended), None)
+        return self.saver.position(sample)
+
+    def said(self) -> set[int]:
+        """Return the offsets that the group has as finished."""
+        if self.committed is None:
+            return set()
+        ranges = said_above(self.committed, 0)
+        above = {offset for start, end in ranges for offset in range(start, end)}
+        return above | set(range(self.committed.next_offset))
+
+
+@given(STEPS, st.integers(64, 140))
+def test_what_is_committed_once_stays_so_however_little_fits(steps: Any, bytes_max: int) -> None:
+    """Whatever is aborted in between, and all that is said is finished."""
+    bench = Bench(bytes_max)
+    for ended, is_committed in steps:
+        before = bench.said()
+        position = bench.position(*ended)
+        if is_committed:
+            bench.committed = position
+        assert before <= bench.said() <= bench.done
+
+
+def first_and_next(bytes_max: int) -> tuple[set[int], set[int]]:
+    """Commit what is far above, then what lies below it; return what either commit says."""
+    bench = Bench(bytes_max)
+    dice = random.Random(1)
+    bench.committed = bench.position(*dice.sample(range(400, 500), 50))
+    first = bench.said()
+    bench.committed = bench.position(*dice.sample(range(1, 400), 200))
+    return first, bench.said()
+
+
+def test_the_lowest_that_end_later_do_not_push_out_what_was_said() -> None:
+    """They go into what room is left."""
+    first, then = first_and_next(70)
+    assert first
+    assert first <= then
+    assert len(then) > len(first)
+
+
+def test_mutant_the_lowest_push_out_what_was_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then the next owner would handle it again, and send it again."""
+    monkeypatch.setattr(TransactionSaver, "_text", ProgressSaver._text)
+    monkeypatch.setattr(TransactionSaver, "position", ProgressSaver.position)
+    first, then = first_and_next(70)
+    assert not first <= then
+
+
+def test_where_less_fits_than_is_committed_nothing_is_committed() -> None:
+    """Until the position has passed it; a broker may take less than before."""
+    bench = Bench(200)
+    bench.committed = committed = bench.position(*range(100, 200, 2))
+    bench.saver.bytes_max = 0
+    assert bench.position(*range(50)) is committed
+    assert bench.position(*range(50, 200)).next_offset == 200
+
+
+def test_nothing_above_a_refused_output_is_known_but_what_is_committed() -> None:
+    """It may have been in a transaction that was aborted for it."""
+    bench = Bench(1_000)
+    bench.committed = bench.position(8, 9)
+    bench.position(4, 6, 12)
+    bench.saver._bound_by(bench.assignment, 5)
+    assert bench.saver._known[PARTITION, 1] == Known(((4, 5), (8, 10)))
+
+
+def test_what_is_refuted_is_said_no_more() -> None:
+    """Other records are there by now."""
+    bench = Bench(1_000)
+    bench.committed = bench.position(*range(8, 12))
+    bench.done = set()
+    bench.assignment.is_refuted = True
+    position = bench.position(0)
+    assert said_above(position, 0) == ()
+    bench.committed = position
+    assert said_above(bench.position(20), 0) == ((20, 21),)
+
+
+def test_a_text_that_the_broker_refuses_is_not_left_out() -> None:
+    """A commit without it would say less; a shorter one comes with the next position."""
+    pacing = commit_pacing(Settings(group="g", start="earliest"), is_event_hubs=False)
+    ledger = CommitLedger(pacing, unsays_nothing=True)
+    ledger.assigned(PARTITION, 1, None)
+    text = encode(0, Position(1, 0).facts, ((5, 9),), None, 1_000).text
+    ledger.refuse_metadata({PARTITION: Position(1, 0, None, text)})
+    assert ledger.dirty({PARTITION: Position(1, 0, None, text)}) == {}
+    assert ledger.dirty({PARTITION: Position(1, 0)}) == {PARTITION: Position(1, 0)}
