@@ -51,19 +51,19 @@ class TransactionSaver(ProgressSaver):
         position = super().position(sample)
         if committed is None or committed.epoch != position.epoch:
             return position
-        return position if _says(position, self._said(partition, position.next_offset)) else committed
+        return position if _says(position, self._committed_ranges(partition, position.next_offset)) else committed
 
     def forget(self, partition: TopicPartition, epoch: int) -> None:
         """Drop what is kept of an epoch that has ended."""
         super().forget(partition, epoch)
         self._refuted.pop(partition, None)
 
-    def _said(self, partition: TopicPartition, next_offset: int) -> Ranges:
+    def _committed_ranges(self, partition: TopicPartition, next_offset: int) -> Ranges:
         """Return the ranges that are committed at or above an offset."""
         committed = self._committed(partition)
         if committed is None or committed is self._refuted.get(partition):
             return ()
-        return said_above(committed, next_offset)
+        return ranges_above(committed, next_offset)
 
     def _trims_to(self, assignment: Assignment, next_offset: int) -> int:
         """Return up to where nothing goes back any more: to what is committed."""
@@ -73,9 +73,9 @@ class TransactionSaver(ProgressSaver):
     def _bound_by(self, assignment: Assignment, lowest: int) -> None:
         """Know nothing above an output that is refused but what is committed: it may be in an aborted one."""
         place = assignment.partition, assignment.epoch
-        known, said = self._known.get(place, Known()), self._said(assignment.partition, 0)
+        known, kept = self._known.get(place, Known()), self._committed_ranges(assignment.partition, 0)
         below = tuple((start, min(end, lowest)) for start, end in known.finished if start < lowest)
-        self._known[place] = Known(below, known.leader_epoch).joined(said, known.leader_epoch)
+        self._known[place] = Known(below, known.leader_epoch).joined(kept, known.leader_epoch)
         self._last.pop(place, None)
 
     def _text(
@@ -83,13 +83,13 @@ class TransactionSaver(ProgressSaver):
     ) -> MetadataText:
         """Return what is committed above, and of the rest the lowest, as much as fits."""
         written = super()._text(assignment, next_offset, facts, known, is_complete=is_complete)
-        said = self._said(assignment.partition, next_offset)
-        if not (said and written.dropped_offsets):
+        kept = self._committed_ranges(assignment.partition, next_offset)
+        if not (kept and written.dropped_offsets):
             return written
         finished, epoch = known
 
         def fitting(ranges: int, its: LogFacts) -> MetadataText | None:
-            wanted, _ = Known(said, epoch).joined(finished[:ranges], epoch)
+            wanted, _ = Known(kept, epoch).joined(finished[:ranges], epoch)
             found = encode(next_offset, its, wanted, epoch, self.bytes_max, is_complete=False)
             return None if found.dropped_offsets else found
 
@@ -101,13 +101,13 @@ class TransactionSaver(ProgressSaver):
         return written
 
 
-def said_above(position: Position, next_offset: int) -> Ranges:
+def ranges_above(position: Position, next_offset: int) -> Ranges:
     """Return the ranges that a position's text says, at or above an offset."""
-    said = decode(position.metadata or "", position.next_offset)
-    return () if isinstance(said, Unusable) else Known(said.ranges.finished).above(next_offset).finished
+    kept = decode(position.metadata or "", position.next_offset)
+    return () if isinstance(kept, Unusable) else Known(kept.ranges.finished).above(next_offset).finished
 
 
 def _says(position: Position, ranges: Ranges) -> bool:
     """Tell whether a position's text says all of these ranges."""
-    said = said_above(position, position.next_offset)
-    return Known(said).joined(ranges, None).finished == said
+    kept = ranges_above(position, position.next_offset)
+    return Known(kept).joined(ranges, None).finished == kept

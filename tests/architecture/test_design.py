@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 DESIGN = TESTS.parent / "DESIGN.md"
 TEXT = DESIGN.read_text(encoding="utf-8")
-BYTES_MAX = 20_000
+BYTES_MAX = 21_500
 # None is dropped to keep the page short.
 INVARIANTS_MIN = 52
 GROUPS = (
@@ -28,6 +28,7 @@ GROUPS = (
     "Members",
     "By hand",
     "Payloads, outputs, loops",
+    "Exactly once",
 )
 # Where threads meet: here a line without its reason costs a bug.
 CONCURRENT = (

@@ -16,7 +16,7 @@ from ehkafka.progress.pacing import commit_pacing
 from ehkafka.progress.saving import ProgressSaver, Sample
 from ehkafka.records import TopicPartition
 from ehkafka.settings import Settings
-from ehkafka.transactions.saving import TransactionSaver, said_above
+from ehkafka.transactions.saving import TransactionSaver, ranges_above
 
 if TYPE_CHECKING:
     import pytest
@@ -42,11 +42,11 @@ class Bench:
         sample = Sample(self.assignment, next_offset, None, None, None, list(ended), None)
         return self.saver.position(sample)
 
-    def said(self) -> set[int]:
+    def finished(self) -> set[int]:
         """Return the offsets that the group has as finished."""
         if self.committed is None:
             return set()
-        ranges = said_above(self.committed, 0)
+        ranges = ranges_above(self.committed, 0)
         above = {offset for start, end in ranges for offset in range(start, end)}
         return above | set(range(self.committed.next_offset))
 
@@ -56,11 +56,11 @@ def test_what_is_committed_once_stays_so_however_little_fits(steps: Any, bytes_m
     """Whatever is aborted in between, and all that is said is finished."""
     bench = Bench(bytes_max)
     for ended, is_committed in steps:
-        before = bench.said()
+        before = bench.finished()
         position = bench.position(*ended)
         if is_committed:
             bench.committed = position
-        assert before <= bench.said() <= bench.done
+        assert before <= bench.finished() <= bench.done
 
 
 def first_and_next(bytes_max: int) -> tuple[set[int], set[int]]:
@@ -68,9 +68,9 @@ def first_and_next(bytes_max: int) -> tuple[set[int], set[int]]:
     bench = Bench(bytes_max)
     dice = random.Random(1)
     bench.committed = bench.position(*dice.sample(range(400, 500), 50))
-    first = bench.said()
+    first = bench.finished()
     bench.committed = bench.position(*dice.sample(range(1, 400), 200))
-    return first, bench.said()
+    return first, bench.finished()
 
 
 def test_the_lowest_that_end_later_do_not_push_out_what_was_said() -> None:
@@ -114,9 +114,9 @@ def test_what_is_refuted_is_said_no_more() -> None:
     bench.done = set()
     bench.assignment.is_refuted = True
     position = bench.position(0)
-    assert said_above(position, 0) == ()
+    assert ranges_above(position, 0) == ()
     bench.committed = position
-    assert said_above(bench.position(20), 0) == ((20, 21),)
+    assert ranges_above(bench.position(20), 0) == ((20, 21),)
 
 
 def test_a_text_that_the_broker_refuses_is_not_left_out() -> None:
