@@ -25,6 +25,8 @@ HELP = {
     "streams": "every seed with streams: chunks side by side, whose keys are known",
     "late-lanes": "every seed with chunks whose records get their lanes late",
     "batches": "every seed with batches of chunks",
+    "transactions": "every seed with outputs, sent exactly once",
+    "short-texts": "the same where commits cannot say all that is finished above them",
     "all": "every seed as it is drawn, and in each of these ways",
 }
 _BAR_CHARACTERS = 40

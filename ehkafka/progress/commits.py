@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 class Commits(Protocol):
     """Carries commits out, one at a time."""
 
+    def chosen(self, positions: Mapping[TopicPartition, Position], /) -> Mapping[TopicPartition, Position]:
+        """Return which of these positions the next one may have."""
+
     def begin(self, consumer: Consumer, positions: Mapping[TopicPartition, Position], /) -> None:
         """Start one. Raises `KafkaException` where that is refused at once."""
 
@@ -34,6 +37,10 @@ class Commits(Protocol):
 
 class ConsumerCommits:
     """By the consumer itself."""
+
+    def chosen(self, positions: Mapping[TopicPartition, Position]) -> Mapping[TopicPartition, Position]:
+        """Return all of them."""
+        return positions
 
     def begin(self, consumer: Consumer, positions: Mapping[TopicPartition, Position]) -> None:
         """Start an asynchronous commit, which the consumer's `on_commit` hears of."""

@@ -95,6 +95,7 @@ class Committer:
         """
         self._sent_s = self._clock()
         times = {} if self._saver is None else self._saver.times()
+        positions = self._commits.chosen(positions)
         dirty = self._ledger.plan(positions, self._sent_s, finished_records, **times)
         if not dirty:
             return None

@@ -264,10 +264,13 @@ class CommitLedger:
         self._failures_in_a_row = 0
         self._not_before_s = float("-inf")
         self._again_at_once = True
+        longest_bytes = max((len(position.metadata or "") for position in sent.values()), default=0)
         for partition, position in sent.items():
             entry = self._entries.get(partition)
             if entry is not None and position.metadata:
-                entry.metadata_refused_bytes = min(entry.metadata_refused_bytes, len(position.metadata))
+                # Of one error for all it is the longest text's: a short one is not to be left out for it.
+                size = longest_bytes if self.unsays_nothing else len(position.metadata)
+                entry.metadata_refused_bytes = min(entry.metadata_refused_bytes, size)
 
 
 def _offered(entry: _Entry, position: Position) -> Position:

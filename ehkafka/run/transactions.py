@@ -22,10 +22,10 @@ from ehkafka.run.outlets import Outlets
 from ehkafka.transactions.book import TransactionBook
 from ehkafka.transactions.committing import TransactionalCommits
 from ehkafka.transactions.letters import LetterOutput, TransactionLetters
+from ehkafka.transactions.loop import TransactionLoop
 from ehkafka.transactions.probe import probe
 from ehkafka.transactions.producer import TransactionalProducer
 from ehkafka.transactions.refusals import Refusals
-from ehkafka.transactions.runner import TransactionRunner
 from ehkafka.wording import ended
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class Transactions:
         # Known once the run's context is made.
         self._epochs: Mapping[TopicPartition, int] = {}
         self._id = transactional_id(app)
-        self._runner = TransactionRunner(
+        self._loop = TransactionLoop(
             self.book,
             self._producer(),
             self._producer(careful=True),
@@ -97,7 +97,7 @@ class Transactions:
     def commits(self, ledger: CommitLedger, epochs: Mapping[TopicPartition, int]) -> TransactionalCommits:
         """Return what carries the run's commits out. `epochs` are those that are ours now."""
         self._epochs = epochs
-        self._commits = TransactionalCommits(self._runner, ledger.acknowledged, wait_s=self._wait_s)
+        self._commits = TransactionalCommits(self._loop, ledger.acknowledged, wait_s=self._wait_s)
         return self._commits
 
     def letters_to_topics(self) -> TransactionLetters:
@@ -118,29 +118,29 @@ class Transactions:
         """Open the producer and start the thread. Raises `ConfigurationError` or `EndpointError`."""
         settings, topic = self._app.settings, self._app.topics[0]
         is_preview = settings.exactly_once == "preview"
-        self._runner.start(
+        self._loop.start(
             (lambda client: probe(client, self._open_consumer, settings.group, topic)) if is_preview else None
         )
 
     def stop(self, timeout_s: float) -> int:
         """Stop; return how many outputs are in no transaction: those of records that are handled again."""
         self.book.close()
-        self._runner.stop(timeout_s)
+        self._loop.stop(timeout_s)
         return self.book.count()
 
     @property
     def is_running(self) -> bool:
         """Tell whether its thread still runs."""
-        return self._runner.is_running
+        return self._loop.is_running
 
     def owns(self, thread: threading.Thread) -> bool:
         """Tell whether a thread is the one that sends."""
-        return self._runner.owns(thread)
+        return self._loop.owns(thread)
 
     @property
     def problem(self) -> str | None:
         """What is wrong, while a transaction waits for it."""
-        return self._runner.problem
+        return self._loop.problem
 
     def waits(self, _assignment: Assignment) -> bool:
         """Tell that no record waits for its outputs: their commit takes them along."""
@@ -174,7 +174,7 @@ class Transactions:
     def lost(self) -> None:
         """Have a transaction aborted that is not being committed. Poll thread."""
         if self._commits is not None:
-            self._commits.abandon_all(LOST_S)
+            self._commits.end_unwanted(LOST_S)
 
     def _producer(self, *, careful: bool = False) -> TransactionalProducer:
         app, emit = self._app, self._emit
@@ -206,12 +206,14 @@ class Transactions:
             answers = consumer.committed(asked, timeout=READ_BACK_S)
         finally:
             consumer.close()
-        for answer, (partition, position) in zip(answers, positions.items(), strict=True):
-            is_same = (answer.offset, answer.metadata or None) == (position.next_offset, position.metadata)
-            # Looked at second: another owner may commit the same.
-            if is_same and self._epochs.get(partition) == position.epoch:
-                return True
-        return False
+        # Only now: another owner may have committed the same. A transaction is all or nothing, but the one
+        # before it may have had the same of some partitions.
+        ours = [
+            (answer.offset, answer.metadata or None) == (position.next_offset, position.metadata)
+            for answer, (partition, position) in zip(answers, positions.items(), strict=True)
+            if self._epochs.get(partition) == position.epoch
+        ]
+        return bool(ours) and all(ours)
 
     def _letter_refused(self, letter: LetterOutput, error: str) -> None:
         self._fatal(

@@ -2,7 +2,7 @@
 
 `saving` has commits say never less than before, `coverage` (pure) knows which records a commit covers,
 `generation` (pure) whether this process may commit at all. `book` keeps outputs until their records are
-covered. `runner` carries out one transaction after another on `ehkafka-transactions`, over the `producer` of
+covered. `loop` carries out one transaction after another on `ehkafka-transactions`, over the `producer` of
 the moment: `sending` hands outputs over, and a `trial` finds out which of them the broker refuses; `refusals`
 keeps these until their handler's rules have decided. `letters` are dead letters as outputs. `committing` is
 what the committer gives its positions to. `probe` tries a transaction where nobody has stated that a broker

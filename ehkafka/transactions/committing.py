@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from confluent_kafka import KafkaError, KafkaException
 
 from ehkafka.transactions.generation import generation_of
-from ehkafka.transactions.runner import Request
+from ehkafka.transactions.loop import Request
 from ehkafka.wording import seconds
 
 if TYPE_CHECKING:
@@ -23,12 +23,14 @@ if TYPE_CHECKING:
 
     from ehkafka.progress.ledger import Position
     from ehkafka.records import TopicPartition
-    from ehkafka.transactions.runner import TransactionRunner
+    from ehkafka.transactions.loop import TransactionLoop
 
     Answer = tuple[KafkaError | None, Sequence[KafkaPartition]]
 
-# What an abandoned transaction gets to be aborted.
-ABANDONED_S = 2.0
+# What a transaction that nobody wants gets to be aborted.
+UNWANTED_S = 2.0
+# A transaction that was aborted after this share of the time that somebody would wait for it took too long.
+TOO_LONG_SHARE = 0.5
 
 
 class TransactionalCommits:
@@ -36,33 +38,50 @@ class TransactionalCommits:
 
     def __init__(
         self,
-        runner: TransactionRunner,
+        loop: TransactionLoop,
         acknowledged: Callable[[TopicPartition], Position | None],
         *,
         wait_s: float,
     ) -> None:
         """`acknowledged` is what the group has of a partition; a commit is waited for `wait_s` at most."""
-        self._runner = runner
+        self._loop = loop
         self._acknowledged = acknowledged
         self._wait_s = wait_s
         # Submitted, and not waited for. Poll thread.
         self._under_way: deque[Request] = deque()
+        # How many partitions a transaction has at most, after one that took too long; and where those begin
+        # that the next one has. Poll thread.
+        self._partitions_max: int | None = None
+        self._first = 0
+
+    def chosen(self, positions: Mapping[TopicPartition, Position]) -> Mapping[TopicPartition, Position]:
+        """Return those that the next transaction has: fewer after one that did not fit into its time.
+
+        All of it would be in the next one again, and more: nothing would ever be committed.
+        """
+        most = self._partitions_max
+        if most is None or most >= len(positions):
+            return positions
+        partitions = sorted(positions)
+        first = self._first % len(partitions)
+        self._first = first + most
+        return {partition: positions[partition] for partition in [*partitions, *partitions][first:][:most]}
 
     def begin(self, consumer: Consumer, positions: Mapping[TopicPartition, Position]) -> None:
         """Start a transaction. Raises `KafkaException` where this process is no member of the group."""
         request = self._request(consumer, positions)
         self._under_way.append(request)
-        self._runner.submit(request)
+        self._loop.submit(request)
 
     def now(self, consumer: Consumer, positions: Mapping[TopicPartition, Position]) -> Answer:
-        """Carry a transaction out and return its outcome; one that takes too long is abandoned."""
+        """Carry a transaction out and return its outcome; one that takes too long is to be aborted."""
         try:
             request = self._request(consumer, positions)
         except KafkaException as refused:
             return refused.args[0], ()
-        self._runner.submit(request)
+        self._loop.submit(request)
         if not request.done.wait(self._wait_s):
-            self.abandon(request)
+            self._end(request)
             if not request.done.is_set():
                 text = f"the transaction is not over after {seconds(self._wait_s)}"
                 return KafkaError(KafkaError._TIMED_OUT, text), ()  # noqa: SLF001 - librdkafka's own code
@@ -72,21 +91,32 @@ class TransactionalCommits:
         """Return the outcomes of transactions that are over, each once."""
         found: list[Answer] = []
         while self._under_way and self._under_way[0].done.is_set():
-            found.append((self._under_way.popleft().error, ()))
+            request = self._under_way.popleft()
+            self._note_time(request)
+            found.append((request.error, ()))
         return found
 
-    def abandon_all(self, timeout_s: float) -> None:
+    def _note_time(self, request: Request) -> None:
+        """Halve the next transaction after one that was aborted for its time; double it after a good one."""
+        count = len(request.positions)
+        if request.error is None:
+            is_whole = self._partitions_max is None or count < self._partitions_max
+            self._partitions_max = None if is_whole else 2 * count
+        elif request.took_s >= TOO_LONG_SHARE * self._wait_s:
+            self._partitions_max = max(1, count // 2)
+
+    def end_unwanted(self, timeout_s: float) -> None:
         """Let transactions be aborted that are not being committed: their partitions are lost."""
         for request in self._under_way:
-            request.is_abandoned = True
+            request.is_unwanted = True
         for request in self._under_way:
             request.done.wait(timeout_s)
 
     @staticmethod
-    def abandon(request: Request) -> None:
+    def _end(request: Request) -> None:
         """Have one aborted, unless it is being committed, and wait for that."""
-        request.is_abandoned = True
-        request.done.wait(ABANDONED_S)
+        request.is_unwanted = True
+        request.done.wait(UNWANTED_S)
 
     def _request(self, consumer: Consumer, positions: Mapping[TopicPartition, Position]) -> Request:
         metadata = consumer.consumer_group_metadata()

@@ -51,12 +51,18 @@ class TransactionSaver(ProgressSaver):
         position = super().position(sample)
         if committed is None or committed.epoch != position.epoch:
             return position
-        return position if _says(position, self._committed_ranges(partition, position.next_offset)) else committed
+        kept = self._committed_ranges(partition, position.next_offset)
+        return position if _says(position, kept) else committed
 
     def forget(self, partition: TopicPartition, epoch: int) -> None:
         """Drop what is kept of an epoch that has ended."""
         super().forget(partition, epoch)
         self._refuted.pop(partition, None)
+
+    def refused(self, longest_bytes: int) -> None:
+        """Say less from now on, also where nothing else is new: what was refused is not left out."""
+        super().refused(longest_bytes)
+        self._last.clear()
 
     def _committed_ranges(self, partition: TopicPartition, next_offset: int) -> Ranges:
         """Return the ranges that are committed at or above an offset."""

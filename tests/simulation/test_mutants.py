@@ -19,6 +19,7 @@ from tests.simulation.mutants import (
     progress,
     slices,
     streams,
+    transactions,
 )
 from tests.simulation.mutants.mutant import (
     Mutant,
@@ -29,10 +30,12 @@ from tests.simulation.mutants.mutant import (
     a_saving_seed_with_streams_is_red,
     a_seed_is_red,
     a_stream_seed_is_red,
+    a_transaction_seed_is_red,
+    a_transaction_seed_with_short_texts_is_red,
     an_express_seed_is_red,
 )
 
-ROOMS = (by_hand, chunks, drains, flow, lanes, late, positions, progress, slices, streams)
+ROOMS = (by_hand, chunks, drains, flow, lanes, late, positions, progress, slices, streams, transactions)
 MUTANTS: list[Mutant] = [mutant for room in ROOMS for mutant in room.MUTANTS]
 SEEDS = {
     a_seed_is_red,
@@ -40,12 +43,14 @@ SEEDS = {
     an_express_seed_is_red,
     a_late_seed_is_red,
     a_stream_seed_is_red,
+    a_transaction_seed_is_red,
+    a_transaction_seed_with_short_texts_is_red,
     a_saving_seed_is_red,
     a_saving_seed_with_chunks_is_red,
     a_saving_seed_with_streams_is_red,
 }
 # None is dropped: a guard that moved takes its mutant along.
-MUTANTS_MIN = 192
+MUTANTS_MIN = 220
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=str)

@@ -17,7 +17,7 @@ from ehkafka.lanes.slices import Slices
 from ehkafka.lanes.streams import Streams
 from ehkafka.workers.batches.plan import BatchPlan
 from tests.kit.simulated.plan import SimulationPlan
-from tests.kit.simulated.simulator import SimulationReport, simulate
+from tests.kit.simulated.simulator import Simulation, SimulationReport, simulate
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
@@ -31,6 +31,7 @@ SEEDS_WITH_CHUNKS = int(os.environ.get("EHKAFKA_SIMULATION_SEEDS_WITH_CHUNKS", "
 SEEDS_WITH_BATCHES = int(os.environ.get("EHKAFKA_SIMULATION_SEEDS_WITH_BATCHES", "300"))
 SEEDS_WITH_LATE_LANES = int(os.environ.get("EHKAFKA_SIMULATION_SEEDS_WITH_LATE_LANES", "300"))
 SEEDS_WITH_STREAMS = int(os.environ.get("EHKAFKA_SIMULATION_SEEDS_WITH_STREAMS", "300"))
+SEEDS_WITH_TRANSACTIONS = int(os.environ.get("EHKAFKA_SIMULATION_SEEDS_WITH_TRANSACTIONS", "300"))
 AT_ONCE = 20
 
 
@@ -106,9 +107,55 @@ def test_no_seed_with_streams_breaks_a_promise(first: int) -> None:
         assert report.ok, report.report()
 
 
+@pytest.mark.parametrize("first", range(0, SEEDS_WITH_TRANSACTIONS, AT_ONCE))
+def test_no_seed_with_transactions_breaks_a_promise(first: int) -> None:
+    """Each record's outputs are visible once, in order, and just when its commit is."""
+    for seed in range(first, min(first + AT_ONCE, SEEDS_WITH_TRANSACTIONS)):
+        report = simulate(seed, plan=SimulationPlan.drawn_with_transactions(seed))
+        assert report.ok, report.report()
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS_WITH_TRANSACTIONS // 3, AT_ONCE))
+def test_no_seed_with_short_texts_breaks_a_promise(first: int) -> None:
+    """The same where commits cannot say all that is finished above them."""
+    for seed in range(first, min(first + AT_ONCE, SEEDS_WITH_TRANSACTIONS // 3)):
+        report = simulate(seed, plan=SimulationPlan.drawn_with_short_texts(seed))
+        assert report.ok, report.report()
+
+
+def test_the_seeds_with_transactions_see_what_they_are_meant_to_see() -> None:
+    """Transactions end in every way, by every side, and outputs are refused meanwhile."""
+    seen: Counter[str] = Counter()
+    for seed in range(60):
+        simulation = Simulation(SimulationPlan.drawn_with_transactions(seed))
+        assert simulation.run().ok
+        seen += simulation.transactions.seen
+    often = (
+        "acknowledged",
+        "aborted: asked",
+        "aborted: init",
+        "aborted: timed out",
+        "fenced by the group",
+        "read back",
+        "refused",
+        "waited for stable offsets",
+    )
+    assert min(seen[what] for what in often) > 20, seen
+    assert min(seen[what] for what in ("taken back", "not waited for", "producers on trial")) > 0, seen
+
+
 def test_a_seed_replays_exactly() -> None:
     """The command that a failing seed prints shows the same run."""
     assert _outline(simulate(3, trace=True)) == _outline(simulate(3, trace=True))
+
+
+def test_a_seed_with_transactions_replays_exactly() -> None:
+    """Threads make no difference: one runs at a time."""
+    first, second = (
+        simulate(2, plan=SimulationPlan.drawn_with_transactions(2), trace=True) for _ in range(2)
+    )
+    # Events say how long something has taken; that, too, is of the virtual clock.
+    assert _outline(first) == _outline(second)
 
 
 def test_the_seeds_see_what_they_are_meant_to_see() -> None:

@@ -18,7 +18,7 @@ from ehkafka.recovery.letters.letter import Letter
 from ehkafka.transactions.book import TransactionBook
 from ehkafka.transactions.coverage import Coverage
 from ehkafka.transactions.letters import LetterOutput
-from tests.transactions.runner_bench import Bench, position
+from tests.transactions.loop_bench import Bench, position
 
 
 def values(held: list[Any]) -> str:

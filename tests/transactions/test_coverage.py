@@ -12,7 +12,7 @@ from ehkafka.progress.ledger import Position
 from ehkafka.records import TopicPartition
 from ehkafka.transactions import coverage
 from ehkafka.transactions.coverage import Cover, Coverage, cover_of
-from tests.transactions.runner_bench import position
+from tests.transactions.loop_bench import position
 
 if TYPE_CHECKING:
     import pytest

@@ -128,3 +128,22 @@ def test_a_text_that_the_broker_refuses_is_not_left_out() -> None:
     ledger.refuse_metadata({PARTITION: Position(1, 0, None, text)})
     assert ledger.dirty({PARTITION: Position(1, 0, None, text)}) == {}
     assert ledger.dirty({PARTITION: Position(1, 0)}) == {PARTITION: Position(1, 0)}
+
+
+def test_a_short_text_is_not_refused_along_with_a_long_one() -> None:
+    """A transaction's error names no partition; and what was refused is made anew though nothing is new."""
+    pacing = commit_pacing(Settings(group="g", start="earliest"), is_event_hubs=False)
+    ledger, other = CommitLedger(pacing, unsays_nothing=True), TopicPartition("in", 1)
+    short, long = (encode(0, Position(1, 0).facts, ((5, end),), None, 1_000).text for end in (6, 6_000_000))
+    assert short is not None
+    assert long is not None
+    assert len(short) < len(long)
+    positions = {PARTITION: Position(1, 0, None, short), other: Position(1, 0, None, long)}
+    for partition in positions:
+        ledger.assigned(partition, 1, None)
+    ledger.refuse_metadata(positions)
+    assert list(ledger.dirty(positions)) == [PARTITION]
+    bench = Bench(1_000)
+    first = bench.position(*range(5, 300, 7))
+    bench.saver.refused(len(first.metadata or ""))
+    assert len(bench.position().metadata or "") < len(first.metadata or "")

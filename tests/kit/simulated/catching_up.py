@@ -78,6 +78,7 @@ class CatchingUp:
             flow=self.flow,
             owned=self.owned,
             ledger=SimpleNamespace(in_flight=None),
+            outputs=None,
             clock=lambda: self.now_s,
             emit=self.events.append,
         )

@@ -105,7 +105,8 @@ class Handover:
             assignment.received_next = offset
         member.owned[partition] = assignment
         member.starts[partition] = member.positions[partition] = offset
-        stored = None if committed is None else Position(epoch, offset, None, metadata)
+        facts = member.ranges.carried(partition)
+        stored = None if committed is None else Position(epoch, offset, None, metadata, facts=facts)
         member.ledger.assigned(partition, epoch, stored)
         member.ranges.begin(assignment, stored)
         world.note(member.name, "is assigned", partition, epoch, offset)

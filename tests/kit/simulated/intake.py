@@ -37,6 +37,8 @@ class SimulatedIntake:
 
     name = "simulated"
     waits_for_more = False
+    # What handlers send; None: nothing that anybody waits for.
+    outputs: Any = None
     # Of an exchange, over this object's dispatcher.
     ready_records = Exchange.ready_records
     lanes_at_hand = Exchange.lanes_at_hand

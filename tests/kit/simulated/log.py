@@ -66,6 +66,10 @@ class SimulatedLog:
                 batches.append(batch)
         return batches
 
+    def offsets(self, partition: TopicPartition) -> list[int]:
+        """Return the offsets of all records that a partition has."""
+        return self._offsets[partition]
+
     def leader_epoch_at(self, partition: TopicPartition, offset: int) -> int | None:
         """Return the leader epoch of the record at an offset, `None` where there is a hole."""
         index = bisect_left(self._offsets[partition], offset)

@@ -75,6 +75,10 @@ class SimulationPlan:
     # The number of workers changes.
     resize_s: float = NEVER_S
     metadata_bytes_max: int = 1_000
+    # What handlers send and the commits go in transactions; and how long their metadata are at most.
+    transactions: bool = False
+    transaction_timeout_s: float = 5.0
+    saved_bytes_max: int = 1_000
     # How often, at a look, a drain finds that what lies below the highest started offsets fits.
     fits_share: float = 1.0
     commit_interval_s: float = 0.1
@@ -96,6 +100,11 @@ class SimulationPlan:
     commit_error_share: float = 0.0
     request_lost_share: float = 0.0
     answer_lost_share: float = 0.0
+    # With transactions: outputs that the broker refuses, requests that take as long as a transaction may, and
+    # producers that lose their id while they wait for an answer.
+    refuse_share: float = 0.0
+    slow_request_share: float = 0.0
+    producer_lost_share: float = 0.0
     session_s: float = NEVER_S
     rebalance_s: float = NEVER_S
     churn_s: float = 1.0
@@ -171,6 +180,45 @@ class SimulationPlan:
     def drawn_with_late_lanes(cls, seed: int) -> SimulationPlan:
         """Return the same plan with chunks whose records get their lanes late."""
         return replace(cls.drawn_with_chunks(seed), late_lanes=True, flip_share=0.0)
+
+    @classmethod
+    def drawn_with_transactions(cls, seed: int) -> SimulationPlan:
+        """Return the same plan with outputs, sent exactly once."""
+        rng = random.Random(f"transactions of {seed}")
+        plan = replace(
+            cls.drawn_with_batches(seed) if rng.random() < 0.2 else cls.drawn(seed),
+            transactions=True,
+            scope="partition",
+            transaction_timeout_s=rng.choice([0.3, 1.0, 5.0]),
+        )
+        if plan.graceful:
+            return replace(plan, transaction_timeout_s=5.0)
+        return replace(
+            plan,
+            records=plan.records // 2,
+            saves_ranges=rng.random() < 0.75,
+            metadata_bytes_max=rng.choice([12, 32, 40, 1_000, 1_000]),
+            saved_bytes_max=rng.choice([25, 32, 1_000, 1_000]),
+            refuse_share=rng.choice([0.0, 0.02, 0.1, 0.3]),
+            slow_request_share=rng.choice([0.0, 0.02, 0.1]),
+            producer_lost_share=rng.choice([0.0, 0.05, 0.2]),
+        )
+
+    @classmethod
+    def drawn_with_short_texts(cls, seed: int) -> SimulationPlan:
+        """Return the same plan where commits have room for a few ranges, or for none, and keys wait."""
+        plan = replace(cls.drawn_with_transactions(seed), graceful=False, saves_ranges=True)
+        return replace(
+            plan,
+            saved_bytes_max=28 + seed % 12 if seed % 3 else plan.saved_bytes_max,
+            metadata_bytes_max=plan.metadata_bytes_max if seed % 3 else 32 + seed % 16,
+            keys=40,
+            fail_share=0.2,
+            hold_share=0.5,
+            workers=8,
+            backlog_records_max=200,
+            commit_interval_s=0.02,
+        )
 
     def describe(self) -> str:
         """Return the plan in one line."""
@@ -256,4 +304,6 @@ WAYS: dict[str, Callable[[int], SimulationPlan]] = {
     "streams": SimulationPlan.drawn_with_streams,
     "late-lanes": SimulationPlan.drawn_with_late_lanes,
     "batches": SimulationPlan.drawn_with_batches,
+    "transactions": SimulationPlan.drawn_with_transactions,
+    "short-texts": SimulationPlan.drawn_with_short_texts,
 }

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from tests.kit.simulated.member import SimulatedMember
 
 BYTES_MAX = 1_000
+# In so many all facts have room.
+FACTS_BYTES = 64
 # What every commit carries on.
 FIRST_PARTITIONS = 7
 
@@ -77,11 +79,15 @@ class FinishedOffsets:
                 self._member.world.problem(f"{place} says that {wrong} are finished")
         if len(position.metadata or "") > BYTES_MAX:
             self._member.world.problem(f"{place} has metadata of {len(position.metadata or '')} bytes")
+        if self._member.world.plan.saved_bytes_max >= FACTS_BYTES:
+            self._judge_facts(place, position)
+        return position
+
+    def _judge_facts(self, place: tuple[TopicPartition, int], position: Position) -> None:
         if position.metadata and facts_of(position.next_offset, position.metadata) != position.facts:
             self._member.world.problem(f"{place} does not carry {position.facts} in its metadata")
         if position.facts.first_partitions != FIRST_PARTITIONS:
             self._member.world.problem(f"{place} has lost what its first commits said")
-        return position
 
     def _judge(self, place: tuple[TopicPartition, int], position: Position) -> None:
         """Nothing that has ended and was said is taken back by a later commit."""
@@ -99,6 +105,10 @@ class FinishedOffsets:
         decoded = CommitMetadata(LogFacts(FIRST_PARTITIONS)) if isinstance(decoded, Unusable) else decoded
         self._saver.carry(partition, decoded.facts)
         return FinishedBefore(*decoded.ranges[:2]) if decoded.ranges.finished else None
+
+    def carried(self, partition: TopicPartition) -> LogFacts:
+        """Return the facts that commits of a partition carry on."""
+        return self._saver.carried(partition)
 
     def begin(self, assignment: Assignment, stored: Position | None) -> None:
         """Begin an epoch with what the group has."""

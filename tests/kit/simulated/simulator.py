@@ -11,6 +11,7 @@ from __future__ import annotations
 import random
 import traceback
 from collections import deque
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from unittest import mock
@@ -26,6 +27,8 @@ from tests.kit.simulated.group import CommitRefusal, SimulatedGroup
 from tests.kit.simulated.log import SimulatedLog
 from tests.kit.simulated.member import SimulatedMember
 from tests.kit.simulated.plan import WAYS, SimulationPlan
+from tests.kit.simulated.transactional_member import TransactionalMember, transactions_of
+from tests.kit.simulated.transactions import SimulatedTransactions, TransactionalGroup
 from tests.kit.simulated.worker import draw_decision
 
 if TYPE_CHECKING:
@@ -95,7 +98,9 @@ class Simulation:
         self.clock = VirtualClock()
         self.checker = Checker(lane_scope=self._lane_scope if plan.scope == "handler" else None)
         self.log = SimulatedLog(plan, self.rng, self._seam)
-        self.group = SimulatedGroup(plan, self.rng, self.clock.now_s, self.log.partitions, self._is_alive)
+        make_group = TransactionalGroup if plan.transactions else SimulatedGroup
+        self.group = make_group(plan, self.rng, self.clock.now_s, self.log.partitions, self._is_alive)
+        self.transactions = SimulatedTransactions(self)
         self.members: list[SimulatedMember] = []
         self.left: list[SimulatedMember] = []
         # Who has the bookkeeping lock of its process now; its workers may run in between.
@@ -115,10 +120,11 @@ class Simulation:
             self.add_member()
         self._produce()
         chaos = Chaos(self)
+        over = transactions_of(self) if self.plan.transactions else nullcontext()
         try:
             # A stream's worker takes no lock: it may run what is put at its stream's end before anybody looks
             # whether it has seen the end.
-            with mock.patch.object(chunk, "is_at_end", self._after_a_seam(chunk.is_at_end)):
+            with over, mock.patch.object(chunk, "is_at_end", self._after_a_seam(chunk.is_at_end)):
                 while not self._problems and not chaos.over:
                     self._step()
         except Exception:  # the core's own failure is what is looked for
@@ -146,6 +152,8 @@ class Simulation:
 
     def _judge(self) -> SimulationReport:
         verdict = self.checker.verdict(complete=not self._problems)
+        if not self._problems and self.plan.transactions:
+            self.transactions.judge_end()
         if not self._problems and self._is_broken(verdict):
             self.problem(verdict.summary())
         if not self._problems and self.plan.graceful and verdict.duplicates:
@@ -176,7 +184,8 @@ class Simulation:
         self._members_ever += 1
         name = f"member-{self._members_ever}"
         self.note(name, "is started")
-        self.members.append(SimulatedMember(self, name, self._members_ever))
+        make = TransactionalMember if self.plan.transactions else SimulatedMember
+        self.members.append(make(self, name, self._members_ever))
 
     def member_left(self, member: SimulatedMember) -> None:
         """Note that a process ended by itself."""
@@ -279,6 +288,9 @@ class Simulation:
         on_answer: Callable[[Refusals], None],
     ) -> None:
         """Bring a commit to the broker, in the order of one connection, and its answer back."""
+        if isinstance(member, TransactionalMember):
+            member.carry_commit(positions, on_answer)
+            return
         plan, rng = self.plan, self.rng
         generation = member.generation
         arrives_s = self.clock.now_s() + rng.expovariate(1 / plan.network_s)

@@ -52,6 +52,18 @@ def a_stream_seed_is_red() -> bool:
     return any(not simulate(plan.seed, plan=plan).ok for plan in plans)
 
 
+def a_transaction_seed_is_red() -> bool:
+    """Run seeds with transactions until one notices something."""
+    plans = (SimulationPlan.drawn_with_transactions(seed) for seed in range(2 * SEEDS_MAX))
+    return any(not simulate(plan.seed, plan=plan).ok for plan in plans)
+
+
+def a_transaction_seed_with_short_texts_is_red() -> bool:
+    """The same where commits have no room for all that is finished above them."""
+    plans = (SimulationPlan.drawn_with_short_texts(seed) for seed in range(2 * SEEDS_MAX))
+    return any(not simulate(plan.seed, plan=plan).ok for plan in plans)
+
+
 def a_saving_seed_is_red() -> bool:
     """Run seeds with lanes that save what is finished above the commit."""
     return _is_red_with(express=False, saves_ranges=True)

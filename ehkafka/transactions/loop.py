@@ -73,9 +73,10 @@ class Request:
         self.changed = changed
         self.stage = Stage.SUBMITTED
         self.error: KafkaError | None = None
+        self.took_s = 0.0
         self.done = threading.Event()
         # Nobody wants it any more: abort it unless it is being committed. Set by the poll thread.
-        self.is_abandoned = False
+        self.is_unwanted = False
 
 
 class _AbortError(Exception):
@@ -100,7 +101,7 @@ class _LostError(_AbortError):
     """Its producer is of no use any more."""
 
 
-class TransactionRunner:
+class TransactionLoop:
     """Owns the producer from `start` on. `submit` and `stop` from other threads."""
 
     def __init__(
@@ -177,7 +178,7 @@ class TransactionRunner:
         """End the thread; a transaction under way is aborted unless it is being committed."""
         self._is_stopping = True
         for request in tuple(self._requests):
-            request.is_abandoned = True
+            request.is_unwanted = True
         self._wake.set()
         if self._thread.is_alive():
             self._thread.join(timeout_s)
@@ -231,6 +232,7 @@ class TransactionRunner:
             for sent in outputs if self._refusals.has_any else ():
                 self._refusals.sent(sent)
         finally:
+            request.took_s = time.monotonic() - began_s
             request.stage = Stage.OVER
             self._since_s = self._waits_for = None
 
@@ -240,7 +242,7 @@ class TransactionRunner:
         sending = Sending(
             client,
             busy=self._busy,
-            is_over=lambda: request.is_abandoned or self._is_stopping,
+            is_over=lambda: request.is_unwanted or self._is_stopping,
         )
         try:
             self._send_and_commit(request, client, sending, outputs)
@@ -292,7 +294,7 @@ class TransactionRunner:
     def _insist(self, request: Request, call: Callable[[], object]) -> None:
         """Call until it is done. A call that timed out goes on where it was; it is neither done nor over."""
         while True:
-            if request.is_abandoned and request.stage is not Stage.COMMITTING:
+            if request.is_unwanted and request.stage is not Stage.COMMITTING:
                 raise _AbortError(KafkaError(_STATE, "its partitions are taken away, or the app stops"))
             try:
                 call()
@@ -340,7 +342,7 @@ class TransactionRunner:
             except EhkafkaError as failed:
                 raise _AbortError(KafkaError(_STATE, str(failed))) from None
         self._serve()
-        if request.is_abandoned:
+        if request.is_unwanted:
             raise _AbortError(KafkaError(_STATE, "its partitions are taken away, or the app stops"))
         return producer.client
 

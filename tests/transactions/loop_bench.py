@@ -1,4 +1,4 @@
-"""A bench for transactions: a client that a test scripts, and a runner whose transactions it carries out."""
+"""A bench for transactions: a client that a test scripts, and a loop whose transactions it carries out."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from ehkafka.progress.ledger import Position
 from ehkafka.progress.metadata import NOTHING_KNOWN, encode
 from ehkafka.records import TopicPartition
 from ehkafka.transactions.book import TransactionBook
+from ehkafka.transactions.loop import Request, TransactionLoop
 from ehkafka.transactions.refusals import Refusals
-from ehkafka.transactions.runner import Request, TransactionRunner
 from tests.kit.simulated.message import SimulatedMessage
 
 if TYPE_CHECKING:
@@ -194,7 +194,7 @@ class Producer:
 
 
 class Bench:
-    """A book, a broker, and a runner that is driven step by step."""
+    """A book, a broker, and a loop that is driven step by step."""
 
     def __init__(self, *, is_id_shared: bool = False) -> None:
         self.broker = Broker()
@@ -212,7 +212,7 @@ class Bench:
             refuse_letter=lambda letter, error: self.fatal.append((letter, error)),
         )
         self.producer, self.trial = Producer(self.broker), Producer(self.broker, careful=True)
-        self.runner = TransactionRunner(
+        self.loop = TransactionLoop(
             self.book,
             self.producer,  # type: ignore[arg-type]
             self.trial,  # type: ignore[arg-type]
@@ -262,7 +262,7 @@ class Bench:
     def run(self, next_offset: int, ranges: Sequence[tuple[int, int]] = ()) -> KafkaError | None:
         """Carry a transaction out, and return its error."""
         request = self.request(next_offset, ranges)
-        self.runner._carry_out(request)
+        self.loop._carry_out(request)
         return request.error
 
     @property

@@ -9,14 +9,14 @@ from confluent_kafka import KafkaError
 
 from ehkafka.errors import FencedError
 from ehkafka.events import TransactionAborted, TransactionProducerReplaced
-from ehkafka.transactions import runner as runner_module
+from ehkafka.transactions import loop as loop_module
 from tests.kit.waiting import wait_until
-from tests.transactions.runner_bench import Bench, aborting, fatal, retriable
+from tests.transactions.loop_bench import Bench, aborting, fatal, retriable
 
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runner_module, "AGAIN_S", 0.0)
+    monkeypatch.setattr(loop_module, "AGAIN_S", 0.0)
 
 
 def test_outputs_go_with_the_offsets_of_their_records() -> None:
@@ -102,7 +102,7 @@ def test_the_broker_is_asked_until_it_answers() -> None:
 
 def test_mutant_an_unknown_outcome_counts_as_aborted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Then what was committed is sent once more."""
-    monkeypatch.setattr(runner_module.TransactionRunner, "_resolve", lambda *_: False)
+    monkeypatch.setattr(loop_module.TransactionLoop, "_resolve", lambda *_: False)
     bench = Bench()
     bench.add(0)
     bench.read_back = True
@@ -117,9 +117,9 @@ def test_nobody_wants_it_any_more() -> None:
     bench = Bench()
     bench.add(0)
     request = bench.request(1)
-    bench.broker.on_call = lambda name: setattr(request, "is_abandoned", name == "offsets")
+    bench.broker.on_call = lambda name: setattr(request, "is_unwanted", name == "offsets")
     bench.broker.fails = {"offsets": [retriable()]}
-    bench.runner._carry_out(request)
+    bench.loop._carry_out(request)
     assert request.error is not None
     assert (bench.visible, bench.broker.aborted, bench.book.count()) == ("", 1, 1)
 
@@ -129,9 +129,9 @@ def test_what_is_being_committed_is_not_taken_back() -> None:
     bench = Bench()
     bench.add(0)
     request = bench.request(1)
-    bench.broker.on_call = lambda name: name == "commit" and setattr(request, "is_abandoned", True)
+    bench.broker.on_call = lambda name: name == "commit" and setattr(request, "is_unwanted", True)
     bench.broker.fails = {"commit": [retriable()]}
-    bench.runner._carry_out(request)
+    bench.loop._carry_out(request)
     assert request.error is None
     assert bench.visible == "0"
 
@@ -216,13 +216,13 @@ def test_the_refusals_of_an_epoch_end_with_it() -> None:
 def test_who_stops_it_waits_for_no_transaction_that_nobody_wants() -> None:
     """Its thread ends, and whoever waits for a transaction hears that there is none."""
     bench = Bench()
-    bench.runner.start()
+    bench.loop.start()
     bench.broker.fails = {"offsets": [retriable()] * 100_000}
     request = bench.request(1)
-    bench.runner.submit(request)
+    bench.loop.submit(request)
     wait_until(lambda: "offsets" in bench.broker.calls)
-    bench.runner.stop(5.0)
+    bench.loop.stop(5.0)
     assert request.done.wait(5.0)
     assert request.error is not None
-    assert not bench.runner.is_running
+    assert not bench.loop.is_running
     assert bench.broker.aborted == 1

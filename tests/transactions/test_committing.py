@@ -1,0 +1,122 @@
+"""What the committer gives to transactions, and what it hears of them."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from ehkafka.progress.ledger import Position
+from ehkafka.records import TopicPartition
+from ehkafka.transactions import committing
+from ehkafka.transactions.committing import TransactionalCommits
+from ehkafka.transactions.generation import metadata_of_nobody
+
+if TYPE_CHECKING:
+    from ehkafka.transactions.loop import Request
+
+MEMBER = b"CGMDv2:\1\0\0\0g\0member\0\1"
+PLACES = [TopicPartition("in", number) for number in range(4)]
+
+
+def positions_of(next_offset: int = 1) -> dict[TopicPartition, Position]:
+    """Return a position of each partition."""
+    return {place: Position(1, next_offset) for place in PLACES}
+
+
+class Bench:
+    """Commits over a loop that a test answers for."""
+
+    def __init__(self, metadata: bytes = MEMBER, wait_s: float = 10.0) -> None:
+        self.submitted: list[Request] = []
+        self.known: dict[TopicPartition, Position] = {}
+        loop: Any = SimpleNamespace(submit=self.submitted.append)
+        self.commits = TransactionalCommits(loop, self.known.get, wait_s=wait_s)
+        self.consumer: Any = SimpleNamespace(consumer_group_metadata=lambda: metadata)
+
+    def begin(self, positions: dict[TopicPartition, Position]) -> Request:
+        """Start one of what may go next."""
+        self.commits.begin(self.consumer, self.commits.chosen(positions))
+        return self.submitted[-1]
+
+    def end(self, error: KafkaError | None = None, took_s: float = 0.1) -> Any:
+        """End the last one, and return what is heard of it."""
+        request = self.submitted[-1]
+        request.error, request.took_s = error, took_s
+        request.done.set()
+        return self.commits.answers()
+
+
+def test_an_answer_is_heard_once() -> None:
+    """And only of one that is over."""
+    bench = Bench()
+    bench.begin(positions_of())
+    assert bench.commits.answers() == []
+    assert bench.end() == [(None, ())]
+    assert bench.commits.answers() == []
+
+
+def test_who_is_no_member_commits_nothing() -> None:
+    """The broker would take it, whoever has the partitions."""
+    bench = Bench(metadata_of_nobody("g"))
+    with pytest.raises(KafkaException, match="the group has dropped this member"):
+        bench.begin(positions_of())
+    error, _ = bench.commits.now(bench.consumer, positions_of())
+    assert error is not None
+    assert error.code() == KafkaError.UNKNOWN_MEMBER_ID
+    assert bench.submitted == []
+
+
+def test_mutant_a_non_member_is_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then what another member owns by now could be taken back."""
+    monkeypatch.setattr(committing, "generation_of", lambda _metadata: SimpleNamespace(is_member=True))
+    bench = Bench(metadata_of_nobody("g"))
+    bench.begin(positions_of())
+    assert len(bench.submitted) == 1
+
+
+def test_what_the_group_has_already_is_not_asked_for() -> None:
+    """It would be found whatever became of the transaction."""
+    bench = Bench()
+    bench.known[PLACES[0]] = Position(1, 1)
+    assert list(bench.begin(positions_of()).changed) == PLACES[1:]
+
+
+def test_after_one_that_took_too_long_the_next_ones_are_smaller() -> None:
+    """Each partition has its turn, and good ones grow again."""
+    bench, late = Bench(), KafkaError(KafkaError._TIMED_OUT)
+    assert list(bench.begin(positions_of()).positions) == PLACES
+    bench.end(late, 9.0)
+    assert list(bench.begin(positions_of()).positions) == PLACES[:2]
+    bench.end(late, 9.0)
+    turns = []
+    for _ in PLACES:
+        turns += list(bench.begin(positions_of()).positions)
+        bench.end(late, 9.0)
+    assert sorted(turns) == PLACES
+    for count in (1, 2, 4):
+        assert len(bench.begin(positions_of()).positions) == count
+        bench.end()
+    bench.begin(positions_of())
+    bench.end(KafkaError(KafkaError._STATE), 0.1)  # for another reason
+    assert len(bench.begin(positions_of()).positions) == len(PLACES)
+
+
+def test_one_that_somebody_waits_for_is_given_up_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is aborted, unless it is being committed."""
+    monkeypatch.setattr(committing, "UNWANTED_S", 0.01)
+    bench = Bench(wait_s=0.01)
+    error, _ = bench.commits.now(bench.consumer, positions_of())
+    assert error is not None
+    assert error.code() == KafkaError._TIMED_OUT
+    assert bench.submitted[0].is_unwanted
+
+
+def test_lost_partitions_end_what_is_under_way() -> None:
+    """Their next owner may have begun."""
+    bench = Bench()
+    request = bench.begin(positions_of())
+    bench.commits.end_unwanted(0.0)
+    assert request.is_unwanted
