@@ -78,6 +78,8 @@ class Transactions:
         # Known once the run's context is made.
         self._epochs: Mapping[TopicPartition, int] = {}
         self._id = transactional_id(app)
+        properties = transactional_properties(app.endpoint, app.settings, self._id)
+        timeout_s = properties[TRANSACTION_TIMEOUT_MS] / 1000
         self._loop = TransactionLoop(
             self.book,
             self._producer(),
@@ -89,9 +91,9 @@ class Transactions:
             was_committed=self._was_committed,
             is_id_shared=app.settings.instance_id is not None,
             busy=busy_codes(is_event_hubs=app.endpoint.is_event_hubs),
+            timeout_s=timeout_s,
         )
-        timeout_ms = transactional_properties(app.endpoint, app.settings, self._id)[TRANSACTION_TIMEOUT_MS]
-        self._wait_s = timeout_ms / 1000 + SLACK_S
+        self._wait_s = timeout_s + SLACK_S
         self._commits: TransactionalCommits | None = None
 
     def commits(self, ledger: CommitLedger, epochs: Mapping[TopicPartition, int]) -> TransactionalCommits:

@@ -21,6 +21,7 @@ from ehkafka.events import TransactionAborted, TransactionProducerReplaced
 from ehkafka.outputs.bundle import Bundle
 from ehkafka.progress.commits import as_offset
 from ehkafka.transactions.coverage import Coverage
+from ehkafka.transactions.hanging import HangsError, call_within
 from ehkafka.transactions.sending import Sending, SomeRefusedError, mark_of, settle_reports
 from ehkafka.transactions.trial import Trial
 
@@ -38,12 +39,16 @@ if TYPE_CHECKING:
 # One call of the client at most; then it is looked whether anybody still wants the transaction.
 CALL_S: Final = 1.0
 AGAIN_S: Final = 0.05
+# One that has not returned by then may never do.
+HANGS_S: Final = 10.0
 REPORTS_S: Final = 2.0
 # What the broker gets for the next producer's id: it ends what the last one has left open meanwhile.
 OPEN_S: Final = 10.0
 IDLE_S: Final = 0.5
 # From here on a transaction under way is a problem.
 PROBLEM_S: Final = 5.0
+_HANGS = "the client does not return from a call (librdkafka#5456)"
+_TIMED_OUT: Final = KafkaError._TIMED_OUT  # noqa: SLF001 - librdkafka's own codes start with an underscore
 _STATE: Final = KafkaError._STATE  # noqa: SLF001 - librdkafka's own codes start with an underscore
 # The producer's id is another's now, or its transaction took longer than the broker waits.
 _FENCED: Final = frozenset({KafkaError._FENCED, 47, 90})  # noqa: SLF001
@@ -117,10 +122,12 @@ class TransactionLoop:
         was_committed: Callable[[Mapping[TopicPartition, Position]], bool],
         is_id_shared: bool,
         busy: Collection[int],
+        timeout_s: float,
     ) -> None:
         """`was_committed` asks the broker, where a producer was lost while it committed.
 
-        `is_id_shared`: another process may have been started with the same id.
+        `is_id_shared`: another process may have been started with the same id. `timeout_s` is how long the
+        broker lets a transaction be open.
         """
         self._book = book
         self._producer = producer
@@ -133,6 +140,7 @@ class TransactionLoop:
         self._was_committed = was_committed
         self._is_id_shared = is_id_shared
         self._busy = busy
+        self._timeout_s = timeout_s
         # Appended by the poll thread, or by who commits at the end.
         self._requests: deque[Request] = deque()
         self._wake = threading.Event()
@@ -297,16 +305,29 @@ class TransactionLoop:
             if request.is_unwanted and request.stage is not Stage.COMMITTING:
                 raise _AbortError(KafkaError(_STATE, "its partitions are taken away, or the app stops"))
             try:
-                call()
+                call_within(call, HANGS_S)
+            except HangsError:
+                raise _LostError(KafkaError(_TIMED_OUT, _HANGS)) from None
             except KafkaException as failed:
                 error = failed.args[0]
                 if error.fatal():
                     raise _LostError(error) from None
                 if error.txn_requires_abort() or not error.retriable():
                     raise _AbortError(error) from None
+                self._check_time(error)
                 self._wait(error)
             else:
                 return
+
+    def _check_time(self, error: KafkaError) -> None:
+        """Raise `_LostError` for a transaction that the broker has aborted by now, if it was still open.
+
+        A client can hang in a call whose request went down with its broker; the next producer's id settles
+        what became of it.
+        """
+        assert self._since_s is not None
+        if time.monotonic() - self._since_s > self._timeout_s:
+            raise _LostError(error)
 
     def _wait(self, error: KafkaError) -> None:
         self._waits_for = describe_error(error)
@@ -316,10 +337,14 @@ class TransactionLoop:
         """Take a transaction back; a producer that cannot is replaced, which does it, too."""
         while True:
             try:
-                client.abort_transaction(CALL_S)
+                call_within(lambda: client.abort_transaction(CALL_S), HANGS_S)
+            except HangsError:
+                self._replace(_LostError(KafkaError(_TIMED_OUT, _HANGS)))
+                return
             except KafkaException as failed:
                 error = failed.args[0]
-                if error.fatal() or not error.retriable():
+                is_late = time.monotonic() - (self._since_s or 0.0) > 2 * self._timeout_s
+                if error.fatal() or not error.retriable() or is_late:
                     self._replace(_LostError(error))
                     return
                 # Once in any case: what is left open holds up the next owner until its time is over.
@@ -333,7 +358,7 @@ class TransactionLoop:
     def _client(self, request: Request) -> Any:
         """Return the producer, a new one where there is none."""
         producer = self._producer
-        if producer.client is None:
+        if producer.client is None or producer.has_lost_brokers:
             try:
                 producer.start(timeout_s=OPEN_S)
             except KafkaException as failed:

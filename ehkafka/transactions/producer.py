@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from confluent_kafka import KafkaError, KafkaException
 
+from ehkafka.endpoint.broker_errors import ALL_BROKERS_DOWN
 from ehkafka.endpoint.client import describe_error
 from ehkafka.endpoint.client_log import ClientLog
 from ehkafka.errors import EndpointError
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 INIT_S: Final = 10.0
 # How long a client that is given up is polled for what it still has to say.
 PURGE_S: Final = 0.5
+_BROKER_AWAY: Final = {KafkaError._TRANSPORT, ALL_BROKERS_DOWN}  # noqa: SLF001 - librdkafka's own code
 
 
 class TransactionalProducer:
@@ -49,6 +51,9 @@ class TransactionalProducer:
         self._make_watch = make_watch
         self._watch: CredentialWatch | None = None
         self.client: Producer | None = None
+        # A broker was away. The client may then wait for ever for a coordinator that it remembers
+        # (confluentinc/librdkafka#5511): the next transaction has another one.
+        self.has_lost_brokers = False
 
     def start(self, *, timeout_s: float = INIT_S) -> None:
         """Open a client and have the broker end what an earlier one with this id has left open.
@@ -66,6 +71,7 @@ class TransactionalProducer:
         client = self._open_client(callbacks)
         watch.start(client)
         self._watch, self.client = watch, client
+        self.has_lost_brokers = False
         try:
             client.init_transactions(timeout_s)
         except BaseException:
@@ -111,6 +117,7 @@ class TransactionalProducer:
     def _on_error(self, error: KafkaError) -> None:
         if self._watch is not None and error.name() == "_AUTHENTICATION":
             self._watch.check_now()
+        self.has_lost_brokers |= error.code() in _BROKER_AWAY
         text = f"transactions: {describe_error(error)}"
         self._emit(ConnectionProblem(error.name(), text, fatal=False))
 

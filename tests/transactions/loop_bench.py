@@ -165,6 +165,7 @@ class Producer:
         self._broker = broker
         self._careful = careful
         self._client: Client | None = None
+        self.has_lost_brokers = False
         self.opened = 0
 
     @property
@@ -177,6 +178,7 @@ class Producer:
         """Open one."""
         assert timeout_s >= 0
         self.opened += 1
+        self.has_lost_brokers = False
         client = Client(self._broker)
         client.init_transactions(timeout_s)
         self._client = client
@@ -196,7 +198,7 @@ class Producer:
 class Bench:
     """A book, a broker, and a loop that is driven step by step."""
 
-    def __init__(self, *, is_id_shared: bool = False) -> None:
+    def __init__(self, *, is_id_shared: bool = False, timeout_s: float = 10.0) -> None:
         self.broker = Broker()
         self.book = TransactionBook()
         self.assignment = Assignment(TopicPartition("in", 0), 1)
@@ -223,6 +225,7 @@ class Bench:
             was_committed=self._was_committed,
             is_id_shared=is_id_shared,
             busy=(),
+            timeout_s=timeout_s,
         )
 
     def _was_committed(self, _positions: Any) -> bool:

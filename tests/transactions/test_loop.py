@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
@@ -88,6 +89,57 @@ def test_where_it_ends_while_it_commits_the_broker_is_asked(was_committed: bool)
     assert bench.producer.opened == 2
     assert bench.run(2) is None
     assert bench.visible == ("" if was_committed else "0")
+
+
+@pytest.mark.parametrize(("call", "was_committed"), [("offsets", False), ("commit", True), ("commit", False)])
+def test_a_call_that_hangs_is_given_up_with_its_producer(call: str, was_committed: bool) -> None:
+    """By then the broker has ended the transaction; where it was committing, it is asked."""
+    bench = Bench(timeout_s=0.05)
+    bench.add(0)
+    bench.read_back = was_committed
+    bench.broker.fails = {call: [retriable()] * 1_000_000}
+    assert (bench.run(1) is None) is was_committed
+    assert bench.producer.opened == (2 if call == "commit" else 1)
+    bench.broker.fails = {}
+    assert bench.run(2) is None
+    assert bench.visible == ("" if was_committed else "0")
+
+
+@pytest.mark.parametrize("call", ["offsets", "commit", "abort"])
+def test_a_call_that_never_returns_is_left_behind(call: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With its client: the next one goes on."""
+    monkeypatch.setattr(loop_module, "HANGS_S", 0.05)
+    bench, forever = Bench(), threading.Event()
+    bench.add(0)
+    bench.broker.fails = {"offsets": [aborting()]} if call == "abort" else {}
+    bench.broker.on_call = lambda name: name == call and forever.wait(30.0)
+    error = bench.run(1)
+    assert error is not None
+    bench.broker.on_call = lambda _name: None
+    assert bench.run(1) is None
+    assert bench.visible == "0"
+    assert bench.producer.opened == 2
+    forever.set()
+
+
+def test_a_producer_that_has_lost_brokers_has_no_further_transaction() -> None:
+    """It may wait for ever for a coordinator that it remembers."""
+    bench = Bench()
+    bench.add(0, 1)
+    assert bench.run(1) is None
+    bench.producer.has_lost_brokers = True
+    assert bench.run(2) is None
+    assert (bench.visible, bench.producer.opened) == ("0 1", 2)
+
+
+def test_an_abort_that_hangs_is_given_up_with_its_producer() -> None:
+    """The next one's id has the broker do it."""
+    bench = Bench(timeout_s=0.05)
+    bench.add(0)
+    bench.broker.fails = {"offsets": [aborting()], "abort": [retriable()] * 1_000_000}
+    assert bench.run(1) is not None
+    assert bench.run(1) is None
+    assert (bench.visible, bench.producer.opened) == ("0", 2)
 
 
 def test_the_broker_is_asked_until_it_answers() -> None:

@@ -84,6 +84,7 @@ class MemberTransactions:
             was_committed=lambda positions: Transactions._was_committed(asked, positions),
             is_id_shared=False,
             busy=(),
+            timeout_s=world.plan.transaction_timeout_s,
         )
         self._wait_s = world.plan.transaction_timeout_s + SLACK_S
         self.commits = TransactionalCommits(self._carrier, member.ledger.acknowledged, wait_s=self._wait_s)
@@ -420,6 +421,8 @@ def transactions_of(world: Simulation) -> Iterator[None]:
     with ExitStack() as stack:
         for module in (loop, trial, sending, producer):
             stack.enter_context(mock.patch.object(module, "time", timing))
+        # A thread more would not be one of the simulation's.
+        stack.enter_context(mock.patch.object(loop, "call_within", lambda call, _timeout_s: call()))
         try:
             yield
         finally:
