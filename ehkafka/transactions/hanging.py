@@ -2,7 +2,7 @@
 
 librdkafka waits without an end in `send_offsets_to_transaction`, whatever time-out it is given, where the
 group's coordinator was away and is still remembered (confluentinc/librdkafka#5456, #5511). Each such call has
-a thread of its own, which is left behind with its client: a client is never destroyed while a thread is
+a thread of its own, which is left alone with its client: a client is never destroyed while a thread is
 inside.
 """
 

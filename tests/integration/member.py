@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import importlib
 import json
 import logging
 import os
@@ -18,6 +19,7 @@ import random
 import sys
 import threading
 import time
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,6 +30,8 @@ INTERRUPTED = 130
 KINDS = ("threads", "tasks", "batches", "processes")
 # Above what the tests' output topic takes, below what its producer does.
 LARGE_BYTES = 300_000
+# One key in so many is slow, where slow ones are asked for.
+SLOW_KEYS = 5
 
 
 def main() -> int:
@@ -35,6 +39,9 @@ def main() -> int:
     options = parse()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(threadName)s %(levelname)s %(message)s")
     threading.Thread(target=leave_with_parent, name="parent-watch", daemon=True).start()
+    for hook in options.hook:
+        # A module beside this one, which is no part of a package here.
+        importlib.import_module("exactly_once_hooks").install(*hook.split("=", 1))
     with JsonLinesHistory(options.history) as history:
         app = make_app(options, history)
         try:
@@ -76,7 +83,7 @@ def make_app(options: argparse.Namespace, history: JsonLinesHistory) -> ehkafka.
 
 def register_sender(app: ehkafka.App, options: argparse.Namespace) -> None:
     """Register a handler whose outputs name their records, on the kind of workers that is asked for."""
-    sends = Sends(*options.handler_ms, options.large_every)
+    sends = Sends(*options.handler_ms, options.large_every, options.slow_ms, options.stuck)
     rules = {
         "to": options.to,
         "retry": ehkafka.Retry(attempts=3, first_s=0.05),
@@ -96,30 +103,39 @@ def register_sender(app: ehkafka.App, options: argparse.Namespace) -> None:
 
 @dataclass(frozen=True)
 class Sends:
-    """Handlers whose output names its record; one in so many is too large for its topic."""
+    """Handlers whose output names its record; one in so many is too large for its topic.
+
+    A fifth of the keys takes `slow_ms` longer, and so does a batch whose first record has such a key. The
+    call for the `stuck` offset never returns.
+    """
 
     least_ms: float
     most_ms: float
     large_every: int
+    slow_ms: float = 0.0
+    stuck: int | None = None
 
     def __call__(self, record: ehkafka.Record) -> bytes:
         """Handle a record."""
-        time.sleep(self._duration_s())
+        if record.offset() == self.stuck:
+            threading.Event().wait()
+        time.sleep(self._duration_s(record))
         return self._output(record)
 
     async def of_task(self, record: ehkafka.Record) -> bytes:
         """Handle a record in a task."""
-        await asyncio.sleep(self._duration_s())
+        await asyncio.sleep(self._duration_s(record))
         return self._output(record)
 
     def of_batch(self, batch: ehkafka.Batch) -> None:
         """Handle many records."""
-        time.sleep(self._duration_s())
+        time.sleep(self._duration_s(batch[0]))
         for record in batch:
             record.send(self._output(record))
 
-    def _duration_s(self) -> float:
-        return random.uniform(self.least_ms, self.most_ms) / 1000
+    def _duration_s(self, record: ehkafka.Record) -> float:
+        is_slow = self.slow_ms > 0 and zlib.crc32(record.key() or b"") % SLOW_KEYS == 0
+        return random.uniform(self.least_ms, self.most_ms) / 1000 + is_slow * self.slow_ms / 1000
 
     def _output(self, record: ehkafka.Record) -> bytes:
         offset = record.offset()
@@ -151,6 +167,10 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--to", help="send an output of each record to this topic")
     parser.add_argument("--dead", help="where the records of refused outputs go")
     parser.add_argument("--large-every", type=int, default=0, help="one output in so many is refused")
+    parser.add_argument("--slow-ms", type=float, default=0.0, help="a fifth of the keys takes longer")
+    parser.add_argument(
+        "--hook", action="append", default=[], metavar="NAME=FOLDER", help="changes its engine"
+    )
     parser.add_argument("--workers", type=int, default=16)
     parser.add_argument("--kind", choices=KINDS, default=KINDS[0], help="the sending handler's workers")
     parser.add_argument("--consumer", action="append", default=[], metavar="PROPERTY=VALUE")

@@ -86,6 +86,8 @@ class Killing:
     bootstrap: str | None = None
     # What workers a member of each kind has.
     workers: dict[str, int] = field(default_factory=lambda: WORKERS)
+    # More of the members' command lines; it counts where it says something again.
+    more: Sequence[str] = ()
     # Called before each kill with its number.
     before_kill: Callable[[int], object] = lambda _number: None
 
@@ -104,7 +106,7 @@ class Killing:
         how = ["--kind", kind, "--workers", str(self.workers[kind]), "--handler-ms", "1-8"]
         where = [] if self.bootstrap is None else ["--bootstrap", self.bootstrap]
         session = {"session.timeout.ms": self.session_ms}
-        return self.stage.member(name, *PACE, *to, *how, *where, consumer=session)
+        return self.stage.member(name, *PACE, *to, *how, *where, *self.more, consumer=session)
 
     def start(self) -> None:
         """Start all members but a guest."""
@@ -196,11 +198,13 @@ def read_all(bootstrap: str, topic: str, partitions: int) -> Iterator[Any]:
         reader.close()
 
 
-def inputs_of(stage: Any, large_every: int) -> tuple[dict[bytes, list[bytes]], set[tuple[int, int]]]:
+def inputs_of(
+    stage: Any, large_every: int, partitions: int = INPUT_PARTITIONS
+) -> tuple[dict[bytes, list[bytes]], set[tuple[int, int]]]:
     """Return what each key's outputs are to be, in order, and the records whose outputs are refused."""
     found: dict[bytes, list[bytes]] = defaultdict(list)
     refused = set()
-    for message in read_all(stage.broker.bootstrap, stage.topic, INPUT_PARTITIONS):
+    for message in read_all(stage.broker.bootstrap, stage.topic, partitions):
         partition, offset = message.partition(), message.offset()
         if large_every and offset % large_every == large_every // 2:
             refused.add((partition, offset))

@@ -106,7 +106,7 @@ def test_a_call_that_hangs_is_given_up_with_its_producer(call: str, was_committe
 
 
 @pytest.mark.parametrize("call", ["offsets", "commit", "abort"])
-def test_a_call_that_never_returns_is_left_behind(call: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_call_that_never_returns_is_left_alone(call: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With its client: the next one goes on."""
     monkeypatch.setattr(loop_module, "HANGS_S", 0.05)
     bench, forever = Bench(), threading.Event()

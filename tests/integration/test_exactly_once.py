@@ -1,0 +1,366 @@
+"""Exactly once, as a reader of committed transactions sees it, while members are killed and brokers restart.
+
+A few kills in every run; that many for each kind of workers, with so many records beside those that come
+meanwhile, some minutes for each:
+
+    STRESS_KILLS=20 RECORDS=2000000 scripts/test --no-lint -k test_exactly_once
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import pytest
+
+from ehkafka.errors import EhkafkaError
+from ehkafka.testing.checker import history_event as events
+from ehkafka.testing.kafka.broker import KafkaBroker
+from tests.integration.exactly_once_kills import (
+    BROKER_CHECKS_S,
+    TRANSACTION_MS,
+    ExactlyOnce,
+    Stopwatch,
+    exactly_once,
+    settings,
+    verdict,
+)
+from tests.integration.output_kills import KAFKA_SESSION_MS, OUTPUT_PARTITIONS, PATIENCE_S, WORKERS, Guest
+from tests.kit.waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.broker
+
+KILLS = int(os.environ.get("STRESS_KILLS", "0"))
+RECORDS = int(os.environ.get("RECORDS", "0"))
+ON_DEMAND = pytest.mark.skipif(not KILLS, reason="runs where STRESS_KILLS says how many kills")
+PATIENT = pytest.mark.timeout(1_800 + 180 * KILLS + RECORDS // 100)
+SHORT = pytest.mark.timeout(600)
+RATE = 400.0
+FEW_WORKERS = {**WORKERS, "processes": 1}
+# A frozen member's session is over by then, and so is its transaction, where the broker looks for that.
+FROZEN_S = 5.0
+SLACK_S = 30.0
+# What two members get for a few records.
+PAIR_S = 40.0
+# Longer than any test keeps one open.
+LONG_TRANSACTION_MS = 60_000
+
+
+@SHORT
+def test_a_group_of_all_kinds_of_workers_of_which_each_is_killed_once(stage: Any) -> None:
+    """Each kind takes over what another one has left open, while a guest comes and goes."""
+    killing = ExactlyOnce(stage, [*WORKERS], kills=len(WORKERS), large_every=100, workers=FEW_WORKERS)
+    load = stage.load(RATE / 4)
+    load.start()
+    killing.start()
+    with Guest(killing.member("guest", "threads")) as guest:
+        killing.kill_all_in_turn()
+    load.stop()
+    killing.end(load.ends)
+    assert set(guest.codes) == {0}, stage.logs()
+    killing.judge()
+    assert sum(killing.finished_above) > 0
+
+
+@ON_DEMAND
+@PATIENT
+@pytest.mark.parametrize("kind", WORKERS)
+def test_kills_and_a_guest_under_load(stage: Any, kind: str) -> None:
+    """One output in a thousand is too large for its topic: its record is a letter, once."""
+    killing = ExactlyOnce(stage, [kind] * 2, kills=KILLS, large_every=1_000)
+    load = stage.load(RATE)
+    load.produce(RECORDS)
+    killing.judge_under(load, kind)
+
+
+@SHORT
+@pytest.mark.parametrize("bytes_max", [0, 64, 100])
+def test_what_does_not_fit_into_the_commit_is_sent_when_it_is_covered(stage: Any, bytes_max: int) -> None:
+    """Outputs wait for the commit that covers their records, however little a commit may say."""
+    more = settings(commit_metadata_bytes_max=bytes_max)
+    killing = ExactlyOnce(stage, ["threads", "batches"], kills=2, large_every=100, more=more)
+    load = stage.load(RATE / 4)
+    load.start()
+    killing.start()
+    killing.kill_all_in_turn()
+    load.stop()
+    killing.end(load.ends)
+    killing.judge()
+
+
+@SHORT
+def test_static_members_take_over_their_own_transactions(stage: Any) -> None:
+    """Who comes back under its old name has its transactional id: the broker ends what was left open."""
+    killing = ExactlyOnce(stage, ["threads", "tasks"], kills=4, session_ms=6000)
+    for number, kind in enumerate(killing.kinds):
+        killing.more = [*killing.more, "--instance-id", f"member-{number}"]
+        killing.members[number] = killing.member(f"member-{number}", kind)
+    load = stage.load(RATE / 4)
+    load.start()
+    killing.start()
+    killing.kill_all_in_turn()
+    load.stop()
+    killing.end(load.ends)
+    killing.judge()
+
+
+@pytest.fixture(scope="module")
+def own_broker(without_broker: Callable[[EhkafkaError], NoReturn]) -> Iterator[KafkaBroker]:
+    """Run a broker that a test may kill, and that looks each second for transactions that are too old."""
+    looks = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": 1000}
+    broker = KafkaBroker(properties=looks)
+    try:
+        broker.start()
+    except EhkafkaError as error:
+        without_broker(error)
+    yield broker
+    broker.stop()
+
+
+@SHORT
+def test_members_frozen_for_longer_than_their_transactions(
+    stage_on: Callable[..., Any], own_broker: KafkaBroker
+) -> None:
+    """Another has their partitions when they go on, and the broker has aborted what they had open."""
+    stage = stage_on(own_broker)
+    killing = ExactlyOnce(stage, ["threads", "tasks"], kills=0)
+    load = stage.load(RATE / 4)
+    load.start()
+    killing.start()
+    for member in killing.members * 2:
+        wait_until(member.assigned, stage.logs, PATIENCE_S)
+        time.sleep(1.0)
+        member.suspend()
+        time.sleep(FROZEN_S)
+        member.resume()
+    load.stop()
+    killing.end(load.ends)
+    killing.judge()
+
+
+@SHORT
+@pytest.mark.parametrize("how", ["kill", "restart"])
+def test_a_broker_that_comes_back(stage_on: Callable[..., Any], own_broker: KafkaBroker, how: str) -> None:
+    """Twice it goes in the middle of transactions, as a crash does or in good order, and comes back."""
+    stage = stage_on(own_broker)
+    killing = ExactlyOnce(stage, ["threads", "tasks"], kills=0, session_ms=6000)
+    load = stage.load(RATE / 4, survives=True)
+    load.start()
+    killing.start()
+    for _ in range(2):
+        for member in killing.members:
+            wait_until(member.assigned, stage.logs, PATIENCE_S)
+        time.sleep(1.5)
+        if how == "kill":
+            own_broker.kill()
+            time.sleep(0.5)
+        own_broker.restart()
+    time.sleep(1.0)
+    load.stop()
+    killing.end(load.ends)
+    killing.judge()
+
+
+class Pair:
+    """Two members of a group, the first one with a hook; the test starts them and produces."""
+
+    def __init__(self, stage: Any, folder: Path, partitions: int) -> None:
+        self.stage = stage
+        self.partitions = partitions
+        self._folder = folder
+        stage.broker.create_topic(f"{stage.topic}-out", OUTPUT_PARTITIONS)
+        stage.broker.create_topic(f"{stage.topic}-dead", 1)
+        self.load = stage.load()
+
+    def member(self, name: str, hook: str | None = None, *more: str, transaction_ms: int = 0) -> Any:
+        """Return one of them, not started."""
+        to = ["--to", f"{self.stage.topic}-out", "--dead", f"{self.stage.topic}-dead"]
+        hooks = [] if hook is None else ["--hook", f"{hook}={self._folder}"]
+        pace = exactly_once(transaction_ms or TRANSACTION_MS)
+        session = {"session.timeout.ms": KAFKA_SESSION_MS}
+        return self.stage.member(name, *pace, *to, *hooks, *more, consumer=session)
+
+    def wait_until_reached(self) -> None:
+        """Wait until a transaction of the first one stands still."""
+        wait_until((self._folder / "reached").exists, self.stage.logs, PAIR_S)
+
+    def go(self) -> None:
+        """Let it go on."""
+        (self._folder / "go").touch()
+
+    def let_go(self) -> None:
+        """Let it go on, and wait until it is over."""
+        self.go()
+        wait_until((self._folder / "over").exists, self.stage.logs, PAIR_S)
+
+    def wait_until_finished(self, member: Any, count: int) -> None:
+        """Wait until a member has finished so many records."""
+        wait_until(lambda: finished(member) >= count, self.stage.logs, PAIR_S)
+
+    def verdict(self, *members: Any) -> list[str]:
+        """Wait until all is committed, end the members, and return what is wrong."""
+        self.stage.wait_until_committed(self.load.ends, PAIR_S)
+        for member in members:
+            member.terminate()
+        assert [member.wait(PAIR_S) for member in members] == [0] * len(members), self.stage.logs()
+        return verdict(self.stage, partitions=self.partitions)[0]
+
+
+def epochs_begun(member: Any) -> set[int]:
+    """Return which epochs a member has begun."""
+    return {event.epoch for event in member.events() if isinstance(event, events.Assigned)}
+
+
+def finished(member: Any) -> int:
+    """Return how many records a member has finished."""
+    return sum(isinstance(event, events.Finished) for event in member.events())
+
+
+@SHORT
+@pytest.mark.parametrize("hook", ["before-offsets", "before-commit"])
+def test_a_broker_that_is_gone_in_the_middle_of_a_transaction(
+    stage_on: Callable[..., Any], own_broker: KafkaBroker, tmp_path: Path, hook: str
+) -> None:
+    """It goes on with the same transaction once the broker is back, or finds out what has become of it."""
+    pair = Pair(stage_on(own_broker, 8), tmp_path, 8)
+    pair.load.produce(200)
+    first = pair.member("first", hook, transaction_ms=10_000)
+    first.start()
+    pair.wait_until_reached()
+    own_broker.kill()
+    pair.go()
+    # It asks in vain meanwhile.
+    time.sleep(2.0)
+    own_broker.restart()
+    assert pair.verdict(first) == []
+
+
+@SHORT
+@pytest.mark.parametrize("hook", ["before-offsets", "before-commit"])
+def test_a_member_that_is_frozen_for_longer_than_its_transaction(
+    stage_on: Callable[..., Any], own_broker: KafkaBroker, tmp_path: Path, hook: str
+) -> None:
+    """The broker has aborted it, and nobody else is there: the member sends all of it again."""
+    pair = Pair(stage_on(own_broker, 8), tmp_path, 8)
+    pair.load.produce(200)
+    # Its session goes on.
+    first = pair.member("first", hook, "--consumer", "session.timeout.ms=30000")
+    first.start()
+    pair.wait_until_reached()
+    first.suspend()
+    time.sleep(FROZEN_S)
+    first.resume()
+    pair.let_go()
+    assert pair.verdict(first) == []
+
+
+@SHORT
+@pytest.mark.parametrize(
+    ("hook", "is_right"), [("before-offsets", True), ("no-wait", True), ("rule-c-off", False)]
+)
+def test_a_transaction_ends_before_its_partition_is_anothers(
+    stage_on: Callable[..., Any], kafka: KafkaBroker, tmp_path: Path, hook: str, is_right: bool
+) -> None:
+    """Without that rule the next owner repeats what is committed afterwards."""
+    pair = Pair(stage_on(kafka, 2), tmp_path, 2)
+    first = pair.member("first", hook, *settings(commit_interval_s=60), transaction_ms=LONG_TRANSACTION_MS)
+    first.start()
+    # There is no other commit before the revoke: the next one is due in a minute.
+    wait_until(first.assigned, pair.stage.logs, PAIR_S)
+    time.sleep(1.0)
+    pair.load.produce(200)
+    pair.wait_until_finished(first, 200)
+    second = pair.member("second")
+    second.start()
+    pair.wait_until_reached()
+    if hook == "before-offsets":
+        # Its callback waits for the transaction, so the other one has nothing.
+        time.sleep(2.0)
+        assert not second.assigned()
+    else:
+        wait_until(second.assigned, pair.stage.logs, PAIR_S)
+        (partition,) = second.assigned()
+        pair.wait_until_finished(second, pair.load.ends[partition.partition])
+    pair.let_go()
+    first.terminate()
+    assert first.wait(PAIR_S) == 0, first.log_tail()
+    wrong = pair.verdict(second)
+    assert (not wrong) is is_right, f"FACT: {wrong[:5]}"
+
+
+@SHORT
+@pytest.mark.parametrize(("hook", "is_right"), [("before-offsets", True), ("rule-c-off", False)])
+def test_a_frozen_member_commits_nothing_once_another_has_its_partitions(
+    stage_on: Callable[..., Any], kafka: KafkaBroker, tmp_path: Path, hook: str, is_right: bool
+) -> None:
+    """Its transaction is still open: only that it is no member any more keeps it from being committed."""
+    pair = Pair(stage_on(kafka, 2), tmp_path, 2)
+    first = pair.member("first", hook, transaction_ms=LONG_TRANSACTION_MS)
+    pair.load.produce(200)
+    first.start()
+    pair.wait_until_reached()
+    first.suspend()
+    second = pair.member("second")
+    second.start()
+    pair.wait_until_finished(second, 200)
+    first.resume()
+    # It is a member again, so the broker takes what it says in its new name.
+    wait_until(lambda: epochs_begun(first) == {1, 2}, pair.stage.logs, PAIR_S)
+    pair.let_go()
+    wrong = pair.verdict(first, second)
+    assert (not wrong) is is_right, f"FACT: {wrong[:5]}"
+
+
+@SHORT
+@pytest.mark.parametrize(
+    ("hook", "bytes_max", "is_right"),
+    [(None, 1000, True), (None, 0, True), ("rule-b-off", 1000, True), ("rule-b-off", 0, False)],
+)
+def test_what_is_sent_is_what_the_commit_says(
+    stage_on: Callable[..., Any],
+    kafka: KafkaBroker,
+    tmp_path: Path,
+    hook: str,
+    bytes_max: int,
+    is_right: bool,
+) -> None:
+    """Without that rule, what is finished above a commit that does not say so is sent again after a kill."""
+    pair = Pair(stage_on(kafka, 1), tmp_path, 1)
+    more = ["--stuck", "10", *settings(commit_metadata_bytes_max=bytes_max)]
+    first = pair.member("first", hook, *more)
+    pair.load.produce(200)
+    first.start()
+    pair.wait_until_finished(first, 100)
+    # Some commits more.
+    time.sleep(2.0)
+    first.kill()
+    second = pair.member("second")
+    second.start()
+    wrong = pair.verdict(second)
+    assert (not wrong) is is_right, f"FACT: {wrong[:5]}"
+
+
+@SHORT
+@pytest.mark.parametrize("hook", ["before-offsets", "before-commit"])
+def test_who_takes_over_waits_for_the_transaction_of_who_was_killed(
+    stage_on: Callable[..., Any], kafka: KafkaBroker, tmp_path: Path, record_property: Any, hook: str
+) -> None:
+    """As long as the broker lets it be open, and looks for such, or as the session lasts."""
+    pair = Pair(stage_on(kafka, 8), tmp_path, 8)
+    first, second = pair.member("first", hook), pair.member("second")
+    pair.load.produce(200)
+    first.start()
+    pair.wait_until_reached()
+    watch = Stopwatch(record_property, f"takes over after a kill {hook.replace('-', ' ')}")
+    first.kill()
+    second.start()
+    pair.stage.wait_until_committed(pair.load.ends, PAIR_S)
+    took_s = watch.stop()
+    assert pair.verdict(second) == []
+    open_s = TRANSACTION_MS / 1000 + BROKER_CHECKS_S
+    assert took_s < max(KAFKA_SESSION_MS / 1000, open_s) + 5.0 + SLACK_S, pair.stage.logs()
