@@ -23,7 +23,7 @@ from ehkafka.progress.commits import as_offset
 from ehkafka.transactions.coverage import Coverage
 from ehkafka.transactions.hanging import HangsError, call_within
 from ehkafka.transactions.sending import Sending, SomeRefusedError, mark_of, settle_reports
-from ehkafka.transactions.trial import Trial
+from ehkafka.transactions.trial import Trial, alike
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -145,6 +145,8 @@ class TransactionLoop:
         self._requests: deque[Request] = deque()
         self._wake = threading.Event()
         self._is_stopping = False
+        # Another process has the id: a producer more with it would fence that one in turn.
+        self._fenced_by: KafkaError | None = None
         # Since when the transaction under way is, and what it waits for. Read by any thread.
         self._since_s: float | None = None
         self._waits_for: str | None = None
@@ -260,21 +262,29 @@ class TransactionLoop:
             if not (was_committing and self._resolve(request)):
                 raise
         except _AbortError as aborted:
-            self._abort(client)
+            was_committing = request.stage is Stage.COMMITTING
+            # An abort that the broker has not done says nothing: the commit may have come first.
+            if not self._abort(client) and was_committing and self._resolve(request):
+                return
             if not sending.suspects:
                 raise
             apart = _apart(outputs)
             suspects = [one for one in apart if mark_of(one) in sending.suspects]
-            raise _AbortError(aborted.by, self._refused(suspects), apart) from None
+            raise _AbortError(aborted.by, self._refused(suspects, apart), apart) from None
 
-    def _refused(self, suspects: Sequence[Sent]) -> list[tuple[Sent, str]]:
-        """Return which of these outputs the broker refuses. Where it does not tell, none: they go again."""
+    def _refused(self, suspects: Sequence[Sent], outputs: Sequence[Sent]) -> list[tuple[Sent, str]]:
+        """Return which outputs of a transaction the broker refuses; `suspects` were in a refused batch.
+
+        Where it does not tell, none: they go again.
+        """
         producer = self._trial_producer
         try:
             if producer.client is None:
                 producer.start(timeout_s=OPEN_S)
             trial = Trial(producer.client, busy=self._busy, is_over=lambda: self._is_stopping)
-            return trial.refused(suspects)
+            refused = trial.refused(suspects)
+            # Found now, each of them costs no transaction of its own.
+            return trial.refused(alike([one for one, _ in refused], outputs, suspects))
         except (KafkaException, EhkafkaError) as failed:
             producer.give_up()
             error = failed.args[0] if isinstance(failed, KafkaException) else None
@@ -333,31 +343,36 @@ class TransactionLoop:
         self._waits_for = describe_error(error)
         time.sleep(AGAIN_S)
 
-    def _abort(self, client: Any) -> None:
-        """Take a transaction back; a producer that cannot is replaced, which does it, too."""
+    def _abort(self, client: Any) -> bool:
+        """Take a transaction back; a producer that cannot is replaced, and its successor does it.
+
+        True: the broker has done it.
+        """
         while True:
             try:
                 call_within(lambda: client.abort_transaction(CALL_S), HANGS_S)
             except HangsError:
                 self._replace(_LostError(KafkaError(_TIMED_OUT, _HANGS)))
-                return
+                return False
             except KafkaException as failed:
                 error = failed.args[0]
                 is_late = time.monotonic() - (self._since_s or 0.0) > 2 * self._timeout_s
                 if error.fatal() or not error.retriable() or is_late:
                     self._replace(_LostError(error))
-                    return
+                    return False
                 # Once in any case: what is left open holds up the next owner until its time is over.
                 if self._is_stopping:
-                    return
+                    return False
                 self._wait(error)
             else:
                 settle_reports(client, REPORTS_S)
-                return
+                return True
 
     def _client(self, request: Request) -> Any:
         """Return the producer, a new one where there is none."""
         producer = self._producer
+        if self._fenced_by is not None:
+            raise _AbortError(self._fenced_by)
         if producer.client is None or producer.has_lost_brokers:
             try:
                 producer.start(timeout_s=OPEN_S)
@@ -379,6 +394,7 @@ class TransactionLoop:
     def _check_fenced(self, error: KafkaError) -> None:
         # An id of this process alone is fenced by the broker itself, for a transaction that took too long.
         if error.code() in _FENCED and self._is_id_shared:
+            self._fenced_by = error
             self._fatal(
                 FencedError(
                     "exactly_once: another process has this app's transactional id, which is made of the "
@@ -389,7 +405,7 @@ class TransactionLoop:
     def _resolve(self, request: Request) -> bool:
         """Find out whether a transaction was committed whose producer was lost meanwhile."""
         # The next one with the same id first: that waits for the end of what the last one began.
-        while not self._is_stopping:
+        while not (self._is_stopping or self._fenced_by):
             try:
                 if self._producer.client is None:
                     self._producer.start(timeout_s=OPEN_S)

@@ -92,3 +92,22 @@ class Trial:
         if output in self._left:
             del self._left[output]
             self._refused.append((output, error))
+
+
+def alike(refused: Collection[Sent], outputs: Collection[Sent], known: Collection[Sent]) -> list[Sent]:
+    """Return the outputs that are refused, perhaps, if these are, but for those that are `known` already.
+
+    Brokers refuse what is too large for a topic, and what has no key where it is compacted.
+    """
+    least: dict[str, int] = {}
+    keyless = {one.topic for one in refused if one.key is None}
+    for one in refused:
+        least[one.topic] = min(one.size, least.get(one.topic, one.size))
+    tried = set(known)
+    return [
+        one
+        for one in outputs
+        if one not in tried
+        and one.topic in least
+        and (one.size >= least[one.topic] or (one.key is None and one.topic in keyless))
+    ]

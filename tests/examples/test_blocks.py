@@ -171,6 +171,8 @@ def handle_one_of_each(app: ehkafka.App, endpoint: ehkafka.Endpoint) -> None:
     fill_to_the_start(app, broker)
     seen = Events()
     app.add_hook(seen)
+    # The embedded broker keeps no offsets of transactions; `testing.run` does the same.
+    app.configure(exactly_once=False)
     app.start()
     try:
         wait_until(app, lambda: len(seen.of(PartitionAssigned)) >= 4 * len(app.topics), seen)

@@ -46,7 +46,7 @@ FEW_WORKERS = {**WORKERS, "processes": 1}
 FROZEN_S = 5.0
 SLACK_S = 30.0
 # What two members get for a few records.
-PAIR_S = 40.0
+PAIR_S = 90.0
 # Longer than any test keeps one open.
 LONG_TRANSACTION_MS = 60_000
 

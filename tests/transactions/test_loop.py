@@ -196,6 +196,9 @@ def test_a_shared_id_that_another_process_has_ends_the_app() -> None:
         bench.broker.fails = {"offsets": [fatal()]}
         assert bench.run(1) is not None
     assert isinstance(shared.fatal[0], FencedError)
+    opened = shared.producer.opened
+    assert shared.run(1) is not None
+    assert shared.producer.opened == opened, "one more would fence the other process in turn"
     assert own.fatal == []
     assert isinstance(own.events[0], TransactionProducerReplaced)
 
@@ -252,6 +255,28 @@ def test_several_that_are_refused_are_all_found() -> None:
     assert bench.run(5) is not None
     assert sorted(output.value for output, *_ in bench.judged) == [b"1", b"3"]
     assert bench.visible == ""
+
+
+def test_what_is_like_a_refused_output_is_tried_at_once() -> None:
+    """Of many that are too large each would cost a transaction of its own."""
+    bench = Bench()
+    for offset in range(0, 20, 2):
+        bench.add(offset)
+        bench.add_single(offset + 1, b"too large %d" % offset, headers=[("a", b"b")])
+    bench.broker.refuses = {b"too large %d" % offset for offset in range(0, 20, 2)}
+    assert bench.run(20) is not None
+    assert len(bench.judged) == 10
+
+
+@pytest.mark.parametrize("was_committed", [True, False])
+def test_an_abort_that_is_not_done_after_a_commit_was_asked_for_says_nothing(was_committed: bool) -> None:
+    """The broker is asked: it may have committed."""
+    bench = Bench()
+    bench.add(0)
+    bench.read_back = was_committed
+    bench.broker.fails = {"commit": [aborting()], "abort": [fatal()]}
+    assert (bench.run(1) is None) is was_committed
+    assert bench.book.count() == (0 if was_committed else 1)
 
 
 def test_the_refusals_of_an_epoch_end_with_it() -> None:
