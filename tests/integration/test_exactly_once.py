@@ -51,6 +51,11 @@ PAIR_S = 90.0
 LONG_TRANSACTION_MS = 60_000
 
 
+def on_demand(*values: Any, is_right: bool | None = None) -> Any:
+    """Return a case that runs with the kills only: seeds and other cases see the same, in less time."""
+    return pytest.param(*values, *([] if is_right is None else [is_right]), marks=ON_DEMAND)
+
+
 @SHORT
 def test_a_group_of_all_kinds_of_workers_of_which_each_is_killed_once(stage: Any) -> None:
     """Each kind takes over what another one has left open, while a guest comes and goes."""
@@ -79,7 +84,7 @@ def test_kills_and_a_guest_under_load(stage: Any, kind: str) -> None:
 
 
 @SHORT
-@pytest.mark.parametrize("bytes_max", [0, 64, 100])
+@pytest.mark.parametrize("bytes_max", [64, on_demand(0), on_demand(100)])
 def test_what_does_not_fit_into_the_commit_is_sent_when_it_is_covered(stage: Any, bytes_max: int) -> None:
     """Outputs wait for the commit that covers their records, however little a commit may say."""
     more = settings(commit_metadata_bytes_max=bytes_max)
@@ -122,6 +127,7 @@ def own_broker(without_broker: Callable[[EhkafkaError], NoReturn]) -> Iterator[K
     broker.stop()
 
 
+@ON_DEMAND
 @SHORT
 def test_members_frozen_for_longer_than_their_transactions(
     stage_on: Callable[..., Any], own_broker: KafkaBroker
@@ -144,7 +150,7 @@ def test_members_frozen_for_longer_than_their_transactions(
 
 
 @SHORT
-@pytest.mark.parametrize("how", ["kill", "restart"])
+@pytest.mark.parametrize("how", ["kill", on_demand("restart")])
 def test_a_broker_that_comes_back(stage_on: Callable[..., Any], own_broker: KafkaBroker, how: str) -> None:
     """Twice it goes in the middle of transactions, as a crash does or in good order, and comes back."""
     stage = stage_on(own_broker)
@@ -222,7 +228,7 @@ def finished(member: Any) -> int:
 
 
 @SHORT
-@pytest.mark.parametrize("hook", ["before-offsets", "before-commit"])
+@pytest.mark.parametrize("hook", [on_demand("before-offsets"), "before-commit"])
 def test_a_broker_that_is_gone_in_the_middle_of_a_transaction(
     stage_on: Callable[..., Any], own_broker: KafkaBroker, tmp_path: Path, hook: str
 ) -> None:
@@ -241,7 +247,7 @@ def test_a_broker_that_is_gone_in_the_middle_of_a_transaction(
 
 
 @SHORT
-@pytest.mark.parametrize("hook", ["before-offsets", "before-commit"])
+@pytest.mark.parametrize("hook", [on_demand("before-offsets"), "before-commit"])
 def test_a_member_that_is_frozen_for_longer_than_its_transaction(
     stage_on: Callable[..., Any], own_broker: KafkaBroker, tmp_path: Path, hook: str
 ) -> None:
@@ -261,7 +267,8 @@ def test_a_member_that_is_frozen_for_longer_than_its_transaction(
 
 @SHORT
 @pytest.mark.parametrize(
-    ("hook", "is_right"), [("before-offsets", True), ("no-wait", True), ("rule-c-off", False)]
+    ("hook", "is_right"),
+    [("before-offsets", True), on_demand("no-wait", is_right=True), ("rule-c-off", False)],
 )
 def test_a_transaction_ends_before_its_partition_is_anothers(
     stage_on: Callable[..., Any], kafka: KafkaBroker, tmp_path: Path, hook: str, is_right: bool
@@ -319,7 +326,12 @@ def test_a_frozen_member_commits_nothing_once_another_has_its_partitions(
 @SHORT
 @pytest.mark.parametrize(
     ("hook", "bytes_max", "is_right"),
-    [(None, 1000, True), (None, 0, True), ("rule-b-off", 1000, True), ("rule-b-off", 0, False)],
+    [
+        on_demand(None, 1000, is_right=True),
+        (None, 0, True),
+        on_demand("rule-b-off", 1000, is_right=True),
+        ("rule-b-off", 0, False),
+    ],
 )
 def test_what_is_sent_is_what_the_commit_says(
     stage_on: Callable[..., Any],
@@ -346,7 +358,7 @@ def test_what_is_sent_is_what_the_commit_says(
 
 
 @SHORT
-@pytest.mark.parametrize("hook", ["before-offsets", "before-commit"])
+@pytest.mark.parametrize("hook", [on_demand("before-offsets"), "before-commit"])
 def test_who_takes_over_waits_for_the_transaction_of_who_was_killed(
     stage_on: Callable[..., Any], kafka: KafkaBroker, tmp_path: Path, record_property: Any, hook: str
 ) -> None:
