@@ -171,6 +171,13 @@ def add_keeper(keeper: Keeper) -> None:
         _keepers = (*(one for one in _keepers if one() is not None), weakref.ref(keeper))
 
 
+def drop_keeper(keeper: Keeper) -> None:
+    """Ask `keeper` no more: its run has ended, and what it asks may be slow code of the user's."""
+    global _keepers  # noqa: PLW0603 - see `add_keeper`
+    with _keepers_lock:
+        _keepers = tuple(one for one in _keepers if one() not in (None, keeper))
+
+
 def refuse_to_defer(reason: str) -> None:
     """Let every later `defer` in this process raise `RuntimeError(reason)`."""
     global _refusal  # noqa: PLW0603 - one fact of the whole process

@@ -17,7 +17,7 @@ from ehkafka.lanes.decision import AwaitHead, HoldHead
 from ehkafka.lanes.order import describe_key
 from ehkafka.lanes.user_keys import users_key
 from ehkafka.records import Outcome
-from ehkafka.records.deferral import DEFERRED, add_keeper
+from ehkafka.records.deferral import DEFERRED, add_keeper, drop_keeper
 from ehkafka.wording import seconds
 
 if TYPE_CHECKING:
@@ -57,6 +57,10 @@ class PendingAnswers:
     def __post_init__(self) -> None:
         """Let `defer` ask about this handler's records."""
         add_keeper(self)
+
+    def close(self) -> None:
+        """Be asked no more: the run has ended."""
+        drop_keeper(self)
 
     def is_handling(self, message: Message) -> bool | None:
         """Tell whether a record is with its handler now; None where that is not known. Any thread."""

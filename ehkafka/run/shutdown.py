@@ -114,6 +114,8 @@ class Shutdown:
         for route in self._routes:
             if isinstance(route.workers, Releasing):
                 route.workers.let_go()
+            if route.deferrals is not None:
+                route.deferrals.close()
         if drained and busy:
             context.emit(UserCodeLeft(tuple(busy)))
         report_stale(context, self._routes)

@@ -359,3 +359,23 @@ def test_async_handlers_defer_and_finish_from_their_own_loop(lab: Any, wait_for:
     assert app.snapshot().finished_records == 100
     assert len(calls) == 150
     app.stop()
+
+
+def test_an_app_that_has_ended_is_asked_nothing_any_more(lab: Any, wait_for: Any) -> None:
+    """What it would ask may be slow code of the user's, and it would run for each record of other apps."""
+    asked: list[Any] = []
+
+    def key_of(record: Any) -> Any:
+        asked.append(record)
+        return record.key()
+
+    lab.produce("a")
+    app = lab.app(lab.recorder(), order_by=key_of)
+    app.start()
+    wait_for(lambda: lab.committed() == 1)
+    app.stop()
+    asked.clear()
+    message = SimulatedMessage("t", 0, 0, b"a")
+    ehkafka.defer(message)
+    del DEFERRED[id(message)]
+    assert asked == []
