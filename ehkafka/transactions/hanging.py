@@ -9,10 +9,14 @@ inside.
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+
+HANGS_S: Final = 10.0
+"""A call that has not returned by then may never do."""
 
 
 class HangsError(Exception):

@@ -21,7 +21,7 @@ from ehkafka.events import TransactionAborted, TransactionProducerReplaced
 from ehkafka.outputs.bundle import Bundle
 from ehkafka.progress.commits import as_offset
 from ehkafka.transactions.coverage import Coverage
-from ehkafka.transactions.hanging import HangsError, call_within
+from ehkafka.transactions.hanging import HANGS_S, HangsError, call_within
 from ehkafka.transactions.sending import Sending, SomeRefusedError, mark_of, settle_reports
 from ehkafka.transactions.trial import Trial, alike
 
@@ -36,11 +36,9 @@ if TYPE_CHECKING:
     from ehkafka.transactions.refusals import Refusals
     from ehkafka.transactions.sending import Sent
 
-# One call of the client at most; then it is looked whether anybody still wants the transaction.
+# What one call of the client may take: between two of them a transaction that nobody wants is aborted.
 CALL_S: Final = 1.0
 AGAIN_S: Final = 0.05
-# One that has not returned by then may never do.
-HANGS_S: Final = 10.0
 REPORTS_S: Final = 2.0
 # What the broker gets for the next producer's id: it ends what the last one has left open meanwhile.
 OPEN_S: Final = 10.0
@@ -285,10 +283,11 @@ class TransactionLoop:
             refused = trial.refused(suspects)
             # Found now, each of them costs no transaction of its own.
             return trial.refused(alike([one for one, _ in refused], outputs, suspects))
-        except (KafkaException, EhkafkaError) as failed:
+        except (KafkaException, EhkafkaError, HangsError) as failed:
             producer.give_up()
-            error = failed.args[0] if isinstance(failed, KafkaException) else None
-            self._emit(TransactionProducerReplaced(str(failed) if error is None else describe_error(error)))
+            is_clients = isinstance(failed, KafkaException)
+            reason = describe_error(failed.args[0]) if is_clients else str(failed) or _HANGS
+            self._emit(TransactionProducerReplaced(f"trial of refused outputs: {reason}"))
             return []
 
     def _send_and_commit(
@@ -411,6 +410,7 @@ class TransactionLoop:
                     self._producer.start(timeout_s=OPEN_S)
                 return self._was_committed(request.changed)
             except KafkaException as failed:
+                self._check_fenced(failed.args[0])
                 self._wait(failed.args[0])
             except EhkafkaError as failed:
                 self._wait(KafkaError(_STATE, str(failed)))

@@ -15,6 +15,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from ehkafka.endpoint.client import describe_error
 from ehkafka.errors import describe
+from ehkafka.transactions.hanging import HANGS_S, call_within
 from ehkafka.transactions.sending import NO_REFUSALS, ROOM_POLL_S, settle_reports
 
 if TYPE_CHECKING:
@@ -39,7 +40,10 @@ class Trial:
         self._left: dict[Sent, None] = {}
 
     def refused(self, suspects: Collection[Sent]) -> list[tuple[Sent, str]]:
-        """Return which are refused, each with the reason. Raises `KafkaException` where that stays open."""
+        """Return which are refused, each with the reason.
+
+        Raises `KafkaException` or `HangsError` where that stays open.
+        """
         self._left = dict.fromkeys(suspects)
         ends_s = time.monotonic() + TRIAL_S
         while self._left and time.monotonic() < ends_s and not self._is_over():
@@ -56,7 +60,7 @@ class Trial:
     def _abort(self, ends_s: float) -> None:
         while True:
             try:
-                self._client.abort_transaction(CALL_S)
+                call_within(lambda: self._client.abort_transaction(CALL_S), HANGS_S)
             except KafkaException as failed:
                 if not failed.args[0].retriable() or time.monotonic() >= ends_s or self._is_over():
                     raise

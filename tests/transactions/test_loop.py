@@ -11,6 +11,7 @@ from confluent_kafka import KafkaError
 from ehkafka.errors import FencedError
 from ehkafka.events import TransactionAborted, TransactionProducerReplaced
 from ehkafka.transactions import loop as loop_module
+from ehkafka.transactions import trial as trial_module
 from tests.kit.waiting import wait_until
 from tests.transactions.loop_bench import Bench, aborting, fatal, retriable
 
@@ -120,6 +121,25 @@ def test_a_call_that_never_returns_is_left_alone(call: str, monkeypatch: pytest.
     assert bench.visible == "0"
     assert bench.producer.opened == 2
     forever.set()
+
+
+def test_a_trial_that_never_returns_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is known to be refused then, and the next transaction tries once more."""
+    monkeypatch.setattr(trial_module, "HANGS_S", 0.05)
+    bench, forever = Bench(), threading.Event()
+    bench.add(0)
+    bench.broker.refuses = {b"0"}
+    # The first abort is that of the transaction itself.
+    bench.broker.on_call = lambda name: (
+        name == "abort" and bench.broker.calls.count(name) == 2 and forever.wait(30.0)
+    )
+    assert bench.run(1) is not None
+    assert bench.judged == []
+    assert bench.trial.client is None
+    forever.set()
+    bench.broker.on_call = lambda _name: None
+    assert bench.run(1) is not None
+    assert [output.value for output, *_ in bench.judged] == [b"0"]
 
 
 def test_a_producer_that_has_lost_brokers_has_no_further_transaction() -> None:

@@ -422,7 +422,8 @@ def transactions_of(world: Simulation) -> Iterator[None]:
         for module in (loop, trial, sending, producer):
             stack.enter_context(mock.patch.object(module, "time", timing))
         # A thread more would not be one of the simulation's.
-        stack.enter_context(mock.patch.object(loop, "call_within", lambda call, _timeout_s: call()))
+        for module in (loop, trial):
+            stack.enter_context(mock.patch.object(module, "call_within", lambda call, _timeout_s: call()))
         try:
             yield
         finally:
