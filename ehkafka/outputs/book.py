@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from itertools import chain, groupby
+from itertools import chain, groupby, repeat, starmap
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -162,7 +162,7 @@ class OutputBook:
             return
         # First: whoever reads the sum of both without the lock must never find too few.
         self._count += count
-        taken = [added.popleft() for _ in range(count * PARTS)]
+        taken = list(starmap(added.popleft, repeat((), count * PARTS)))
         start = 0
         for outlet, same in groupby(taken[::PARTS]):
             stop = start + len(list(same)) * PARTS

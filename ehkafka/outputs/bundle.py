@@ -8,6 +8,7 @@ its partition is not known yet or its key waits for a refused output, becomes si
 from __future__ import annotations
 
 from collections import defaultdict
+from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -99,12 +100,17 @@ class Bundle:
     def lowest(self, assignment: Assignment) -> int:
         """Return the lowest of them, which is asked for with each commit. Any thread."""
         if not self._lowest:
-            # In one go: a bundle may be of many epochs.
+            # In one go: a bundle may be of many epochs. Those of one mostly stand together, as a chunk's do.
+            assignments, messages = self.columns.assignments, self.columns.messages
+            kind: Any = type(messages[0])
+            offsets = list(map(kind.offset, messages))
             lowest: dict[Assignment, int] = {}
-            for epoch, message in zip(self.columns.assignments, self.columns.messages, strict=True):
-                offset = message.offset()
-                if offset <= lowest.setdefault(epoch, offset):
-                    lowest[epoch] = offset
+            start = 0
+            for epoch, same in groupby(assignments):
+                stop = start + len(list(same))
+                offset = min(offsets[start:stop])
+                lowest[epoch] = min(offset, lowest.get(epoch, offset))
+                start = stop
             self._lowest = lowest
         return self._lowest[assignment]
 

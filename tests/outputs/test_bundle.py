@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError
 from ehkafka.outputs.answered import Answered
 from ehkafka.outputs.batch import OutputBatch
 from ehkafka.outputs.book import ADDED_MAX, PARTS, NotSentError, OutputBook
-from ehkafka.outputs.bundle import Bundle
+from ehkafka.outputs.bundle import Bundle, Columns
 from ehkafka.outputs.first_answers import FirstAnswers
 from ehkafka.outputs.outlet import Outlet
 from ehkafka.outputs.refusals import Refusals
@@ -102,6 +102,22 @@ def test_what_is_left_of_a_half_sent_batch_waits_for_a_refused_output(reported: 
     has_room_again(reported)
     reported.turn(2)
     assert reported.main.client.values() == "d1"
+
+
+@pytest.mark.parametrize("order", ["5 3 4", "3 9b 5", "7 9b 3 8b 4 1b", "9b 3"])
+def test_the_lowest_of_an_epoch_is_found_wherever_it_stands(order: str) -> None:
+    """Several workers add at once, so neither epochs nor offsets stand in order."""
+    ours, others = object(), object()
+    places = [(others, int(one[:-1])) if one.endswith("b") else (ours, int(one)) for one in order.split()]
+    epochs: Any = [epoch for epoch, _ in places]
+    messages = [SimulatedMessage("t", 0, offset, b"k") for _, offset in places]
+    same: list[bytes] = [b"k"] * len(places)
+    outlet: Any = None
+    epoch: Any
+    columns = Columns(epochs, messages, same, same, [None] * len(places), range(len(places)))
+    bundle = Bundle(outlet, columns)
+    for epoch in {ours, others}.intersection(epochs):
+        assert bundle.lowest(epoch) == min(offset for one, offset in places if one is epoch)
 
 
 def test_the_sender_does_not_sleep_while_somebody_sorts_in(bundled: Bench) -> None:
