@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from ehkafka.lanes.express_mode import ExpressMode
 from ehkafka.lanes.running import is_running
 from ehkafka.lanes.streams import Streams
+from ehkafka.workers.chunk_watch import ChunkWatch
 from ehkafka.workers.stream_watch import StreamWatch
 
 if TYPE_CHECKING:
@@ -45,8 +46,8 @@ QUICK_S = 20e-6
 PATIENCE_S = 3e-3
 # Records over which the mean time of one is taken.
 MEAN_RECORDS = 200
-# A record of a chunk that runs for so long is left to its worker, and the rest of the chunk taken away.
-STEAL_S = 1.5e-3
+# What threads sleep on. Only they leave work to each other: a loop that is woken wakes all of its tasks.
+_THREADS_GATE = type(threading.Lock())
 
 
 class Exchange:
@@ -68,14 +69,13 @@ class Exchange:
         # Gates of sleeping workers: locked locks, or what calls an event loop. A worker appends its own; who
         # pops one must release it.
         self._idle_gates: deque[Gate] = deque()
-        # The gate of the worker that runs quick handlers. A worker sets its own and clears it before it
-        # sleeps; the poll thread clears it when that one is held up. Two at once do no harm for long.
+        # The gate of the worker that runs quick handlers. A worker sets its own, or who wakes it does, and
+        # clears it before it sleeps; the poll thread clears it when that one is held up. Two at once do no
+        # harm for long.
         self._quick_worker: threading.Lock | None = None
-        # Whether the dispatcher's chunks run, and how far the last look found which chunk: the chunk, when it
-        # was first seen and how far, when it was last seen to move and how far. Poll thread only.
+        # Whether the dispatcher's chunks run. Poll thread only, as what follows.
         self._mode = ExpressMode()
-        self._chunk_seen: tuple[Chunk | None, float, int, float, int] = (None, 0.0, 0, 0.0, 0)
-        # Poll thread only.
+        self._chunk_watch = ChunkWatch(QUICK_S)
         self._stream_watch = StreamWatch()
         # Where the last look for progress found the finished records, and when. Poll thread only.
         self._progress_seen = (-1, 0.0)
@@ -296,22 +296,11 @@ class Exchange:
 
     def _watch_chunk(self, chunk: Chunk) -> None:
         """End a chunk early whose records take long: the others must not wait for them."""
-        now_s = self._clock()
-        started = chunk.started()
-        seen, first_s, first, moved_s, last = self._chunk_seen
-        if seen is not chunk or not started:
-            # Before its first record it only waits for its thread to be run.
-            self._chunk_seen = (chunk, now_s, started, now_s, started)
-            return
-        stuck = started == last and now_s - moved_s >= STEAL_S
-        slow = now_s - first_s >= 2 * STEAL_S and now_s - first_s > 2 * QUICK_S * (started - first + 1)
-        if stuck or slow:
-            self.note_chunk(now_s - first_s, started - first + 1)
+        late = self._chunk_watch.late(chunk, self._clock())
+        if late is not None:
+            self.note_chunk(*late)
             self.end_early(chunk)
             self._quick_worker = None
-            self._chunk_seen = (None, 0.0, 0, 0.0, 0)
-        elif started != last:
-            self._chunk_seen = (chunk, first_s, first, now_s, started)
 
     def watch(self) -> bool:
         """See to it that ready lanes are worked on. Poll thread only, often.
@@ -446,5 +435,9 @@ class Exchange:
             gate = self._idle_gates.pop()
         except IndexError:
             return False
+        # At once: until it runs, others would be woken for the same, and each look of theirs costs the two
+        # that work a tenth.
+        if self.cost_s < QUICK_S and self._quick_worker is None and isinstance(gate, _THREADS_GATE):
+            self._quick_worker = gate
         gate.release()
         return True

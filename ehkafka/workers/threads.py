@@ -198,7 +198,7 @@ class ThreadWorkers:
             if lane is not None:
                 turn_lanes = self._turn(lane, turn_lanes)
             elif exchange.closed:
-                return
+                break
             else:
                 # `sleep` publishes the gate first and looks for work second; whoever makes work looks for
                 # gates afterwards. The other way round, work that comes in between would wake nobody.

@@ -12,7 +12,7 @@ import pytest
 
 from ehkafka.lanes.dispatcher import Dispatcher
 from ehkafka.records import TopicPartition
-from ehkafka.workers.exchange import QUICK_S, Exchange
+from ehkafka.workers.exchange import PATIENCE_S, QUICK_S, Exchange
 from tests.kit.simulated.message import SimulatedMessage
 
 if TYPE_CHECKING:
@@ -120,6 +120,42 @@ def test_mutant_a_quick_worker_keeps_its_role_while_it_falls_asleep(mutate: Call
     assert worker.is_alive()
     gate.release()
     worker.join(LIMIT_S)
+
+
+def woken_for_one_record(*, cost_s: float, turns: int, pass_s: float = 0.0) -> int:
+    """Receive a record while three workers sleep; return how many are woken in so many turns."""
+    now = [10.0]
+    dispatcher = Dispatcher()
+    exchange = Exchange(dispatcher, lambda: now[0])
+    exchange.cost_s = cost_s
+    gates = [threading.Lock() for _ in range(3)]
+    for gate in gates:
+        gate.acquire()
+        assert exchange.publish(gate)
+    with exchange.locked():
+        assignment = dispatcher.assign(PARTITION, 1)
+        dispatcher.receive(assignment, [SimulatedMessage("t", 0, 0, b"a")], [b"a"], 0.0)
+    for _ in range(turns):
+        exchange.watch()
+        now[0] += pass_s
+    return sum(not gate.locked() for gate in gates)
+
+
+def test_a_quick_record_wakes_one_worker() -> None:
+    """The one that was woken may not run yet: a second one would find nothing, and take its time."""
+    assert woken_for_one_record(cost_s=QUICK_S / 4, turns=3) == 1
+    # One that does not come is replaced.
+    assert woken_for_one_record(cost_s=QUICK_S / 4, turns=3, pass_s=2 * PATIENCE_S) > 1
+    # Slow ones may each be woken for a record of their own.
+    assert woken_for_one_record(cost_s=2 * QUICK_S, turns=2) == 3
+
+
+def test_mutant_who_is_woken_for_quick_records_is_not_known_before_it_runs(
+    mutate: Callable[..., None],
+) -> None:
+    """Each look wakes one more."""
+    mutate(Exchange, "_wake_one", "self._quick_worker = gate", "pass")
+    assert woken_for_one_record(cost_s=QUICK_S / 4, turns=1) == 2
 
 
 def slept_and_woken(by: str, monkeypatch: pytest.MonkeyPatch) -> tuple[bool, bool]:

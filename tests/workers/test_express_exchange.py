@@ -11,7 +11,8 @@ import pytest
 from ehkafka.lanes.decision import AwaitHead
 from ehkafka.lanes.express_mode import MEMORY_RECORDS, PAUSE_MIN_S, ExpressMode
 from ehkafka.records import Outcome
-from ehkafka.workers.exchange import STEAL_S, Exchange
+from ehkafka.workers.chunk_watch import STEAL_S, ChunkWatch
+from ehkafka.workers.exchange import Exchange
 from tests.kit.waiting import wait_until, words_of
 
 if TYPE_CHECKING:
@@ -285,7 +286,7 @@ def test_mutant_a_chunk_is_ended_before_its_first_record(
     pool: Callable[..., Any], mutate: Callable[..., None]
 ) -> None:
     """A worker that only waits for its turn would lose its chunk again and again."""
-    mutate(Exchange, "_watch_chunk", "if seen is not chunk or not started:", "if seen is not chunk:")
+    mutate(ChunkWatch, "late", "if seen is not chunk or not started:", "if seen is not chunk:")
     assert is_stolen(pool, begun=False) != (False, False)
 
 

@@ -3,7 +3,8 @@
 The collector looks under the lock and, when the batch is to wait, publishes its gate in the same hold of
 the lock. So whatever changes before is in its look, and whoever changes something after finds the gate and
 looks himself: there is nothing between. It is woken only for a batch that may go, or to wait less long than
-it does; nobody looks again and again. Batch workers wait for the lock, twice a batch.
+it does; nobody looks again and again. Batch workers wait for the lock, twice a batch. Whose turn it is:
+`Turn`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 from ehkafka.lanes.express_mode import ExpressMode
 from ehkafka.workers.batches.plan import BatchPlan
 from ehkafka.workers.batches.share import Share
+from ehkafka.workers.batches.turn import Turn
 from ehkafka.workers.exchange import Exchange
 
 if TYPE_CHECKING:
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 # How many times as much as by itself a record may cost in a batch while batches have chunks. Their workers
 # fight for the interpreter's lock, and a batch waits for it as a whole.
 PATIENCE = 3.0
+# A worker whose batches take less for a record collects the next one itself: no other could be quicker.
+QUICK_RECORD_S = 2e-6
 # A timer that is this much too late is not worth waking the collector for.
 TIMER_SLACK_S = 1e-3
 
@@ -38,12 +42,14 @@ class BatchExchange(Exchange):
         self._mode = ExpressMode(PATIENCE)
         # Under the lock, as the dispatcher.
         self.plan = BatchPlan(dispatcher, limits)
-        # Who collects has it: one at a time, so that batches fill.
-        self._turn = threading.Lock()
+        # One at a time collects, so that batches fill.
+        self._turn = Turn()
         # The waiting collector's gate, a locked lock, and until when it waits; under the lock. Who takes
         # the gate away releases it.
         self._waiting: threading.Lock | None = None
         self._waits_until_s = 0.0
+        # Whether the last batch was quick. Any worker writes it; a lost update does no harm.
+        self._is_quick = False
 
     def use_slices(self, reader: KeyReader, records_max: int) -> None:
         """Let batches take chunks while records are cheap. Before the first one."""
@@ -57,7 +63,9 @@ class BatchExchange(Exchange):
         Any worker, with its own locked gate. Waits as long as it takes. `is_surplus` tells whether there are
         too many workers: then it takes nothing, also after it has waited for its turn.
         """
-        with self._turn:
+        self._turn.begin(gate)
+        parts: list[Part] | None = []
+        try:
             with self.locked():
                 # In the same hold as the gate: who makes a worker surplus looks for gates afterwards.
                 parts = [] if (surplus := is_surplus()) else self._take()
@@ -67,11 +75,19 @@ class BatchExchange(Exchange):
             gate.acquire(timeout=timeout_s)
             with self.locked():
                 self._take_back(gate)
-                return [] if is_surplus() else self._take()
+                parts = [] if is_surplus() else self._take()
+                return parts
+        finally:
+            self._turn.end(gate, self._clock() if parts and self._is_quick else None)
+
+    def leave(self, gate: threading.Lock) -> None:
+        """Let others collect: this worker comes back no more."""
+        self._turn.leave(gate)
 
     def note_call(self, parts: Sequence[Part], spent_s: float) -> None:
         """Take into account what the handler took for a batch: whether the next ones have chunks or lanes."""
         records = sum(len(part.messages) for part in parts)
+        self._is_quick = spent_s < QUICK_RECORD_S * records
         self.note_work(spent_s, records)
         if self.dispatcher.express is None:
             return
@@ -116,10 +132,11 @@ class BatchExchange(Exchange):
             self.wake_one()
 
     def watch(self) -> bool:
-        """See to it that a batch that may go is taken. Never True: the collector waits by itself."""
+        """See to it that a batch that may go is taken; True while a batch runs whose worker has the turn."""
         self.settle()
+        is_kept = self._turn.watch(self._clock())
         self.wake_one()
-        return False
+        return is_kept
 
     def wake_one(self) -> None:
         """Wake the collector if its batch may go now, or sooner than it waits for."""
@@ -129,6 +146,7 @@ class BatchExchange(Exchange):
 
     def wake_all(self) -> None:
         """Wake the collector: something other than work has changed for it."""
+        self._turn.take_away()
         with self._lock:
             self._release_waiting()
 

@@ -92,15 +92,18 @@ class BatchWorkers(ThreadWorkers):
     def _work(self, thread: Any) -> None:
         gate = threading.Lock()
         gate.acquire()
-        while not (thread.leaves or (self._surplus and self._lets_go(thread))):
-            parts = self._batches.collect(gate, lambda: self._surplus > 0)
-            if parts is None:
-                return
-            if parts:
-                self._run(parts)
-            # Not kept while it waits: what is freed before more is received is never looked at by Python's
-            # collector, see `intake.young`.
-            del parts
+        try:
+            while not (thread.leaves or (self._surplus and self._lets_go(thread))):
+                parts = self._batches.collect(gate, lambda: self._surplus > 0)
+                if parts is None:
+                    return
+                if parts:
+                    self._run(parts)
+                # Not kept while it waits: what is freed before more is received is never looked at by
+                # Python's collector, see `intake.young`.
+                del parts
+        finally:
+            self._batches.leave(gate)
 
     def _run(self, parts: list[Part]) -> None:
         """See one batch through, whatever its handler does."""

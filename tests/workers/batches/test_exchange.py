@@ -349,16 +349,19 @@ def test_batches_of_chunks_that_run_side_by_side_share_no_key(batches: Callable[
         for first in range(0, 6_000, 10):
             pool.receive(*range(first, first + 10), keys=rng.choice([7, 40]))
             pool.exchange.watch()
+            # Else all is lanes after the first few: what waits behind one gets lanes as well.
+            assert pool.wait_for(first - 60)
             if rng.random() < 0.1:
                 with pool.exchange.locked() as dispatcher:
                     for chunk in list(taken):
                         dispatcher.end_early(chunk)
-        wait_until(lambda: pool.exchange.watch() or pool.records == 6_000)
+        wait_until(lambda: pool.exchange.watch() is not None and pool.records == 6_000)
     finally:
         sys.setswitchinterval(before_s)
     assert not pool.overlaps
     assert sorted(offset for batch in pool.handled for offset in batch) == list(range(6_000))
-    assert pool.dispatcher.chunk_records > 0
+    wait_until(lambda: pool.dispatcher.finished_records == 6_000)
+    assert 1_000 < pool.dispatcher.chunk_records < 6_000
     assert not pool.assignment.lanes
     assert not taken
 
