@@ -391,6 +391,7 @@ class Membership:
         # An exception in a callback of librdkafka makes `consume()` drop the batch that it was about to
         # return, and the position has moved past it.
         self.is_in_callback = True
+        self.note_watch(is_close=False)
         try:
             change()
         except EhkafkaError as error:
@@ -402,7 +403,13 @@ class Membership:
             failure.__cause__ = error
             self._context.fatal(failure)
         finally:
+            self.note_watch(is_close=True)
             self.is_in_callback = False
+
+    def note_watch(self, *, is_close: bool) -> None:
+        """Tell all routes whether this thread looks after them closely, or waits for other things."""
+        for route in self._routes.values():
+            route.exchange.note_watch(is_close=is_close)
 
 
 def fits_until(

@@ -85,6 +85,7 @@ class PollLoop:
 
     def run(self, consumer: Consumer, should_stop: Callable[[], bool]) -> None:
         """Poll until `should_stop` says so or an error is fatal. Subscribed before, closed after."""
+        self.membership.note_watch(is_close=True)
         while not should_stop():
             self.turn(consumer)
 

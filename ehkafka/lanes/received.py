@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ehkafka.headers.taking import take_headers
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -36,9 +34,11 @@ class Received:
 
     @classmethod
     def of(cls, message: Any) -> Received:
-        """Note a message."""
-        headers = take_headers(message)
-        return cls(message, message.topic(), message.key(), message.value(), _kept(headers))
+        """Note a message. Its headers were taken safely when it was received: its size was asked for."""
+        headers = message.headers()
+        return cls(
+            message, message.topic(), message.key(), message.value(), tuple(headers) if headers else None
+        )
 
     def topic(self) -> str:
         """Return the topic's name."""
@@ -90,7 +90,7 @@ class ReceivedChunk:
     __slots__ = ("_headers", "_keys", "_later", "_topic", "_values")
 
     def __init__(self, messages: Sequence[Any]) -> None:
-        # Headers were taken safely when the messages were received: their sizes were asked for.
+        # Their headers were taken safely, too.
         kind: Any = type(messages[0])
         self._topic: str = messages[0].topic()
         self._keys = list(map(kind.key, messages))

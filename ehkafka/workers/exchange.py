@@ -340,6 +340,8 @@ class Exchange:
     def steps_back(self, gate: threading.Lock) -> bool:
         """Tell a worker, by its gate, to leave the work to the quick worker; without one it becomes it."""
         if self.cost_s >= QUICK_S:
+            if self._quick_worker is gate:
+                self._quick_worker = None  # what it takes now may be slow
             return False
         if self._quick_worker is None:
             self._quick_worker = gate
@@ -418,6 +420,9 @@ class Exchange:
 
     def hurry(self) -> None:
         """Hear that nothing more will be received: who collects batches must not wait for more."""
+
+    def note_watch(self, *, is_close: bool) -> None:
+        """Hear whether the poll thread looks each millisecond where it is asked to, or is held up."""
 
     def close(self) -> None:
         """Let every worker leave once nothing is ready."""

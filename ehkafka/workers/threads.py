@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from ehkafka.lanes.chunk import Chunk
 from ehkafka.records.deferral import DEFERRED
 from ehkafka.workers.batches.exchange import BatchExchange
+from ehkafka.workers.batches.turn import Turn
 from ehkafka.workers.exchange import QUICK_S, Exchange
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 SIZE_MAX = 10_000
 # Where workers wait for work.
-IDLE_CODE = frozenset({Exchange.sleep.__code__, BatchExchange.collect.__code__})
+IDLE_CODE = frozenset({Exchange.sleep.__code__, BatchExchange.collect.__code__, Turn.begin.__code__})
 # How long one turn of a lane lasts at most; how many records: `TURN_RECORDS_MAX`.
 TURN_S = 1e-3
 # Lanes that a worker takes between two looks at the clock, while handlers are quick: a quarter more records

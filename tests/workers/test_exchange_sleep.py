@@ -158,6 +158,19 @@ def test_mutant_who_is_woken_for_quick_records_is_not_known_before_it_runs(
     assert woken_for_one_record(cost_s=QUICK_S / 4, turns=1) == 2
 
 
+def test_a_quick_worker_that_takes_slow_records_is_none_any_more() -> None:
+    """Else others leave quick records to it that come meanwhile."""
+    exchange = Exchange(Dispatcher(), time.monotonic)
+    first, second = threading.Lock(), threading.Lock()
+    exchange.cost_s = QUICK_S / 4
+    assert not exchange.steps_back(first)
+    assert exchange.steps_back(second)
+    exchange.cost_s = 2 * QUICK_S
+    assert not exchange.steps_back(first)
+    exchange.cost_s = QUICK_S / 4
+    assert not exchange.steps_back(second)
+
+
 def slept_and_woken(by: str, monkeypatch: pytest.MonkeyPatch) -> tuple[bool, bool]:
     """Hand in a lane with one record more while `by` has the lock; tell whether its worker slept and woke."""
     dispatcher = Dispatcher()

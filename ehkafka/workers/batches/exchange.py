@@ -136,7 +136,12 @@ class BatchExchange(Exchange):
         self.settle()
         is_kept = self._turn.watch(self._clock())
         self.wake_one()
-        return is_kept
+        # Or somebody is about to take a batch, and may keep the turn then.
+        return is_kept or (self._is_quick and self._turn.is_taken and self._waiting is None)
+
+    def note_watch(self, *, is_close: bool) -> None:
+        """Let a turn be kept only while somebody would take it away."""
+        self._turn.allow(keeping=is_close)
 
     def wake_one(self) -> None:
         """Wake the collector if its batch may go now, or sooner than it waits for."""
@@ -168,6 +173,7 @@ class BatchExchange(Exchange):
     def close(self) -> None:
         """Let every worker leave once nothing is ready."""
         self.closed = self.plan.due.is_hurried = True
+        self._turn.close()
         self.wake_all()
 
     def earliest_due_s(self) -> float | None:

@@ -2,8 +2,10 @@
 
 Who has taken a batch passes the turn on before it runs it. Where batches are quick it *keeps* the turn: it is
 back before another one is awake, and both would ask for the interpreter's lock. If it is not, the poll thread
-takes the turn away. The turn goes to whoever came last, so that few workers have all that few can do: in the
-order of their coming, sixteen would each be woken for every sixteenth batch.
+takes the turn away: so it is kept only while that one looks each millisecond.
+
+The turn goes to whoever came last, so that few workers have all that few can do: in the order of their
+coming, sixteen would each be woken for every sixteenth batch.
 """
 
 from __future__ import annotations
@@ -27,6 +29,14 @@ class Turn:
         # Whose worker runs a batch and keeps the turn meanwhile, and since when.
         self._keeper: threading.Lock | None = None
         self._kept_since_s = 0.0
+        # Whether a turn may be kept: somebody would take it away. Once closed it never may again.
+        self._may_keep = False
+        self._is_closed = False
+
+    @property
+    def is_taken(self) -> bool:
+        """Whether a worker collects, or was woken to, or keeps the turn."""
+        return self._is_taken
 
     def begin(self, gate: threading.Lock) -> None:
         """Take the turn; waits as long as it takes."""
@@ -43,7 +53,7 @@ class Turn:
     def end(self, gate: threading.Lock, kept_since_s: float | None = None) -> None:
         """Pass the turn on, or keep it while a batch runs, from that time on."""
         with self._lock:
-            if kept_since_s is None:
+            if kept_since_s is None or not self._may_keep or self._is_closed:
                 self._pass_on()
             else:
                 self._keeper, self._kept_since_s = gate, kept_since_s
@@ -57,6 +67,20 @@ class Turn:
     def take_away(self) -> None:
         """Pass on what somebody keeps. Any thread."""
         with self._lock:
+            if self._keeper is not None:
+                self._pass_on()
+
+    def allow(self, *, keeping: bool) -> None:
+        """Say whether a turn may be kept from here on. Poll thread: while it looks each millisecond."""
+        with self._lock:
+            self._may_keep = keeping
+            if not keeping and self._keeper is not None:
+                self._pass_on()
+
+    def close(self) -> None:
+        """Let nobody keep the turn any more: all others are to leave, whatever runs. Any thread."""
+        with self._lock:
+            self._is_closed = True
             if self._keeper is not None:
                 self._pass_on()
 

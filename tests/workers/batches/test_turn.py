@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ehkafka.lanes.dispatcher import Dispatcher
 from ehkafka.workers.batches.exchange import BatchExchange
+from ehkafka.workers.batches.share import BatchLimits
 from ehkafka.workers.batches.turn import KEPT_S, Turn
 from tests.kit.waiting import wait_until
 from tests.workers.batches.test_exchange import LIMIT_S, Batches
@@ -24,6 +26,13 @@ def gate() -> threading.Lock:
     lock = threading.Lock()
     lock.acquire()
     return lock
+
+
+def keeping() -> Turn:
+    """Return a turn that may be kept."""
+    turn = Turn()
+    turn.allow(keeping=True)
+    return turn
 
 
 def waiters(turn: Turn, count: int) -> list[tuple[threading.Lock, threading.Thread]]:
@@ -53,7 +62,7 @@ def test_the_turn_goes_to_the_last_comer() -> None:
 
 def test_who_keeps_the_turn_has_it_still_and_nobody_is_woken() -> None:
     """It collects again without a word to anybody."""
-    turn, own = Turn(), gate()
+    turn, own = keeping(), gate()
     turn.begin(own)
     ((_, other),) = waiters(turn, 1)
     turn.end(own, kept_since_s=10.0)
@@ -66,7 +75,7 @@ def test_who_keeps_the_turn_has_it_still_and_nobody_is_woken() -> None:
 
 def test_a_turn_that_is_kept_for_too_long_is_passed_on() -> None:
     """Its worker then waits for its turn like any other."""
-    turn, own = Turn(), gate()
+    turn, own = keeping(), gate()
     turn.begin(own)
     ((other_gate, other),) = waiters(turn, 1)
     turn.end(own, kept_since_s=10.0)
@@ -81,19 +90,38 @@ def test_a_turn_that_is_kept_for_too_long_is_passed_on() -> None:
     back.join(LIMIT_S)
 
 
-@pytest.mark.parametrize("how", ["leave", "take_away"])
+@pytest.mark.parametrize("how", ["leave", "take_away", "held up", "close"])
 def test_a_turn_without_anybody_who_waits_is_free_again(how: str) -> None:
     """Its worker leaves while it keeps it, or others are to have it."""
-    turn, own, other = Turn(), gate(), gate()
+    turn, own, other = keeping(), gate(), gate()
     turn.begin(own)
     turn.end(own, kept_since_s=10.0)
+    assert turn._keeper is own
     if how == "leave":
         turn.leave(own)
-    else:
+    elif how == "take_away":
         turn.take_away()
+    elif how == "close":
+        turn.close()
+    else:
+        turn.allow(keeping=False)
     turn.begin(other)  # at once
     turn.leave(own)
     assert turn._is_taken
+
+
+@pytest.mark.parametrize("how", ["nobody watches", "held up", "closed", "closed while held up"])
+def test_a_turn_is_kept_only_while_somebody_would_take_it_away(how: str) -> None:
+    """Else all others would wait for as long as its batch takes."""
+    turn, own, other = Turn() if how == "nobody watches" else keeping(), gate(), gate()
+    turn.begin(own)
+    if "held up" in how:
+        turn.allow(keeping=False)
+    if "closed" in how:
+        turn.close()
+        turn.allow(keeping=True)
+    turn.end(own, kept_since_s=10.0)
+    turn.begin(other)  # at once
 
 
 @pytest.fixture
@@ -104,6 +132,7 @@ def quick() -> Iterator[Callable[[], Batches]]:
     def make() -> Batches:
         pool = Batches(workers=1 + OTHERS, records_max=2, records_min=1)
         made.append(pool)
+        pool.exchange.note_watch(is_close=True)
         pool.exchange._is_quick = True
         pool.gate.clear()
         pool.receive(0, 1)
@@ -125,6 +154,35 @@ def test_others_collect_when_a_quick_batch_takes_long(quick: Callable[[], Batche
     assert not pool.exchange.watch()
 
 
+def test_others_collect_while_the_poll_thread_is_held_up(quick: Callable[[], Batches]) -> None:
+    """In a callback of a rebalance, for example, for a second."""
+    pool = quick()
+    pool.exchange.note_watch(is_close=False)
+    wait_until(lambda: pool.running == 3)
+
+
+def test_the_poll_thread_goes_on_watching_before_a_turn_is_kept() -> None:
+    """It has woken the collector, which has not taken its batch yet, and would wait for 50 ms."""
+    limits = BatchLimits(records_max=2, records_min=2, bytes_max=None, wait_s_max=60.0)
+    exchange, own = BatchExchange(Dispatcher(), time.monotonic, limits), gate()
+    exchange._is_quick = True
+    assert not exchange.watch()
+    exchange._turn.begin(own)
+    assert exchange.watch()
+    exchange._publish(own)
+    assert not exchange.watch()
+    exchange.wake_all()
+    assert exchange.watch()
+
+
+def test_who_waits_for_the_turn_is_idle() -> None:
+    """No report shows its stack."""
+    pool = Batches(workers=1 + OTHERS)
+    wait_until(lambda: len(pool.exchange._turn._waiting) == OTHERS and pool.exchange._waiting is not None)
+    assert pool.workers.stacks() == {}
+    pool.close()
+
+
 def test_mutant_a_turn_is_kept_for_as_long_as_its_batch_takes(
     quick: Callable[[], Batches], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -137,29 +195,35 @@ def test_mutant_a_turn_is_kept_for_as_long_as_its_batch_takes(
     assert pool.running == 1
 
 
-def busy_at_the_stop(monkeypatch: pytest.MonkeyPatch | None = None) -> int:
-    """Return how many workers do not leave while one keeps the turn, in a batch that takes long."""
+def busy_at_the_stop(*, kept_before: bool) -> int:
+    """Return how many workers do not leave while one is in a quick batch that takes long for once."""
     pool = Batches(workers=1 + OTHERS, records_max=2, records_min=1)
+    pool.exchange.note_watch(is_close=True)
     pool.exchange._is_quick = True
     pool.gate.clear()
     pool.receive(0, 1)
-    pool.exchange.wake_one()
-    wait_until(lambda: pool.running == 1)
-    if monkeypatch is not None:
-        monkeypatch.setattr(Turn, "take_away", lambda _self: None)
+    if kept_before:
+        pool.exchange.wake_one()
+        wait_until(lambda: pool.running == 1)
     left = pool.workers.stop(0.5)
     pool.close()
     return len(left)
 
 
-def test_a_stop_lets_the_others_leave_while_one_keeps_the_turn() -> None:
-    """They need not wait for its batch."""
-    assert busy_at_the_stop() == 1
+@pytest.mark.parametrize("kept_before", [True, False])
+def test_a_stop_lets_the_others_leave_while_a_batch_runs(*, kept_before: bool) -> None:
+    """They need not wait for it."""
+    assert busy_at_the_stop(kept_before=kept_before) == 1
 
 
-def test_mutant_a_stop_leaves_the_turn_with_whoever_keeps_it(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("kept_before", [True, False])
+def test_mutant_a_stop_leaves_the_turn_with_whoever_keeps_it(
+    monkeypatch: pytest.MonkeyPatch, *, kept_before: bool
+) -> None:
     """Nobody can leave before that batch has ended."""
-    assert busy_at_the_stop(monkeypatch) == 1 + OTHERS
+    monkeypatch.setattr(Turn, "take_away", lambda _self: None)
+    monkeypatch.setattr(Turn, "close", lambda _self: None)
+    assert busy_at_the_stop(kept_before=kept_before) == 1 + OTHERS
 
 
 def test_fewer_workers_leave_while_one_keeps_the_turn(quick: Callable[[], Batches]) -> None:
@@ -180,6 +244,7 @@ def test_quick_batches_are_run_by_one_worker(monkeypatch: pytest.MonkeyPatch) ->
         return take(self)
 
     pool = Batches(workers=1 + OTHERS, records_max=100, records_min=1)
+    pool.exchange.note_watch(is_close=True)
     monkeypatch.setattr("ehkafka.workers.batches.exchange.QUICK_RECORD_S", 1.0)
     wait_until(lambda: pool.exchange._waiting is not None and len(pool.exchange._turn._waiting) == OTHERS)
     monkeypatch.setattr(BatchExchange, "_take", noted)
