@@ -13,7 +13,9 @@ import pytest
 
 import ehkafka
 from ehkafka.events import CommitAcknowledged, StaleResult, StuckReport
+from ehkafka.intake.membership import Membership
 from ehkafka.testing import ApiKey, CheckingHistory
+from ehkafka.workers.batches.turn import Turn
 from tests.contract.batch_store import Store
 from tests.kit.unstolen import unstolen_s
 
@@ -183,6 +185,59 @@ def test_a_stop_hands_the_waiting_batch_over_at_once(lab: Any, store_app: Any, w
     assert unstolen_s() - began_s < 3.0
     assert lab.committed() == 4
     assert store.sizes == [4]
+
+
+def test_a_batch_that_takes_long_for_once_holds_nobody_up(
+    lab: Any, store_app: Any, wait_for: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Quick batches before it: their worker had kept its turn at collecting, and others take over."""
+    monkeypatch.setattr("ehkafka.workers.batches.exchange.QUICK_RECORD_S", 0.1)
+    go_on, began = threading.Event(), threading.Event()
+
+    def work(batch: Any) -> None:
+        if any(record.value() == b"slow" for record in batch):
+            began.set()
+            assert go_on.wait(30.0)
+
+    store = Store(work)
+    app = store_app(store, batch_records_max=10, batch_records_min=1, workers=4)
+    app.start()
+    wait_for(lambda: app.snapshot().partitions)
+    for number in range(5):
+        lab.produce("a b c d e")
+        wait_for(lambda number=number: store.finished == 5 * (number + 1))
+    lab.produce("s", value=b"slow")
+    assert began.wait(30.0)
+    lab.produce("f g h")
+    wait_for(lambda: store.finished == 28)
+    go_on.set()
+    wait_for(lambda: store.finished == 29)
+    app.stop()
+    assert lab.committed() == 29
+
+
+def test_no_turn_is_kept_while_a_rebalance_holds_the_poll_thread_up(
+    store_app: Any, wait_for: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody would take it away meanwhile."""
+    seen: list[bool] = []
+    allow, assign = Turn.allow, Membership._assign
+
+    def noted(self: Turn, *, keeping: bool) -> None:
+        seen.append(keeping)
+        allow(self, keeping=keeping)
+
+    def assigned(self: Membership, *arguments: Any) -> None:
+        assert seen[-1] is False
+        assign(self, *arguments)
+
+    monkeypatch.setattr(Turn, "allow", noted)
+    monkeypatch.setattr(Membership, "_assign", assigned)
+    app = store_app(Store())
+    app.start()
+    wait_for(lambda: app.snapshot().partitions)
+    wait_for(lambda: seen[-1])
+    app.stop()
 
 
 def test_what_runs_and_what_waits_ends_at_a_stop(lab: Any, store_app: Any, wait_for: Any) -> None:
