@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 # How many times as much as by itself a record may cost in a batch while batches have chunks. Their workers
 # fight for the interpreter's lock, and a batch waits for it as a whole.
-PATIENCE = 3.0
+PATIENCE = 2.0
 # A worker whose batches take less for a record collects the next one itself: no other could be quicker.
 QUICK_RECORD_S = 2e-6
 # A timer that is this much too late is not worth waking the collector for.
