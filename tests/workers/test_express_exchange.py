@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ehkafka.lanes.decision import AwaitHead
-from ehkafka.lanes.express_mode import MEMORY_RECORDS, PAUSE_MIN_S, ExpressMode
+from ehkafka.lanes.express_mode import MEMORY_RECORDS, PAUSE_MIN_S, QUICK_S, SLOW_S, ExpressMode
 from ehkafka.records import Outcome
 from ehkafka.workers.chunk_watch import STEAL_S, ChunkWatch
 from ehkafka.workers.exchange import Exchange
@@ -161,11 +161,13 @@ def test_a_record_that_runs_is_stolen_once_it_takes_long_and_not_before(pool: Ca
 
 
 def test_chunks_end_when_records_become_dear_and_come_back_when_they_are_cheap() -> None:
-    """Above 20 µs in the mean lanes, below 8 µs chunks again, later after each short trial."""
+    """Above one bound in the mean lanes, below a lower one chunks again, later after each short trial."""
     mode = ExpressMode()
-    mode.note_lanes(9e-6, 0.0)
+    mode.note_lanes(1.1 * QUICK_S, 0.0)
     assert not mode.on
-    mode.note_lanes(7e-6, 0.0)
+    mode.note_lanes(0.9 * QUICK_S, 0.0)
+    assert mode.on
+    mode.note_chunk(0.9 * SLOW_S * 1_000, 1_000, 0.05)
     assert mode.on
     mode.note_chunk(10e-6 * 4_000, 4_000, 0.1)
     mode.note_chunk(5e-3, 1, 0.1)  # one slow record among many is no slow handler
@@ -196,8 +198,15 @@ def _busy(seconds: float) -> None:
         pass
 
 
-# Records, and what each costs: below 8 µs, above 20 µs, in between, a millisecond, quick again.
-PHASES = [(6_000, 0.0), (300, 30e-6), (600, 12e-6), (150, 1e-3), (60, 3e-3), (6_000, 0.0)]
+# Records, and what each costs: far below both bounds, above both, in between, a millisecond, quick again.
+PHASES = [
+    (6_000, 0.0),
+    (300, 2 * SLOW_S),
+    (600, (QUICK_S + SLOW_S) / 2),
+    (150, 1e-3),
+    (60, 3e-3),
+    (6_000, 0.0),
+]
 
 
 @pytest.mark.parametrize("express", [False, True])
