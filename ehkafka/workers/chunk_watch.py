@@ -18,7 +18,7 @@ class ChunkWatch:
     """How far the one chunk that is out was at the last look."""
 
     def __init__(self, quick_s: float) -> None:
-        """`quick_s`: what costs less for a record runs in chunks."""
+        """`quick_s`: what a quick record costs at most; a chunk whose records cost twice as much is slow."""
         self._quick_s = quick_s
         # The chunk, when it was first seen and how far, when it was last seen to move and how far.
         self._seen: tuple[Chunk | None, float, int, float, int] = (None, 0.0, 0, 0.0, 0)

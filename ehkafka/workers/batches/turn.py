@@ -67,22 +67,20 @@ class Turn:
     def take_away(self) -> None:
         """Pass on what somebody keeps. Any thread."""
         with self._lock:
-            if self._keeper is not None:
-                self._pass_on()
+            self._take_away()
 
     def allow(self, *, keeping: bool) -> None:
         """Say whether a turn may be kept from here on. Poll thread: while it looks each millisecond."""
         with self._lock:
             self._may_keep = keeping
-            if not keeping and self._keeper is not None:
-                self._pass_on()
+            if not keeping:
+                self._take_away()
 
     def close(self) -> None:
         """Let nobody keep the turn any more: all others are to leave, whatever runs. Any thread."""
         with self._lock:
             self._is_closed = True
-            if self._keeper is not None:
-                self._pass_on()
+            self._take_away()
 
     def watch(self, now_s: float) -> bool:
         """Pass on what was kept for too long; True while it is kept. Poll thread."""
@@ -95,6 +93,10 @@ class Turn:
                 return True
             self._pass_on()
             return False
+
+    def _take_away(self) -> None:
+        if self._keeper is not None:
+            self._pass_on()
 
     def _pass_on(self) -> None:
         self._keeper = None
