@@ -92,6 +92,7 @@ class IntakeContext:
     contact: Contact
     drain_s: float
     idle_s: float
+    stuck_s: float
     cooperative: bool
     on_out_of_range: OutOfRange = "stop"
     on_parked_full: OnParkedFull = "pause_partition"

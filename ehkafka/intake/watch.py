@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 class ProgressWatch:
     """Remembers what it saw last and tells what did not move."""
 
-    def __init__(self, context: IntakeContext, routes: Sequence[Route], stuck_s: float) -> None:
+    def __init__(self, context: IntakeContext, routes: Sequence[Route]) -> None:
         self._context = context
         self._routes = routes
-        self._stuck = StuckWatch(routes, stuck_s, self._owned, context.emit, context.clock())
+        self._stuck = StuckWatch(routes, context.stuck_s, self._owned, context.emit, context.clock())
         # Per partition: what was received at the last look, since when, and whether on_idle was called.
         self._idle: dict[TopicPartition, tuple[int, float, bool]] = {}
 

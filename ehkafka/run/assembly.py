@@ -304,6 +304,7 @@ class Assembly:
             # A drain that outlives the poll interval would make the group drop this member in mid-revoke.
             drain_s=settings.drain_used_s(int(app.consumer_properties()["max.poll.interval.ms"])),
             idle_s=settings.idle_s,
+            stuck_s=settings.stuck_s,
             cooperative=settings.assignor == "cooperative-sticky",
             history=app.history,
             catch_up_ends=None if app.until is None else _catch_up_ends(app.until, bus, now_s),

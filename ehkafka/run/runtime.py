@@ -89,7 +89,7 @@ class Runtime:
         self._logs = LogIdentity(app, self.bus, on_death=self._worker_died)
         self.mirroring = Mirroring(app, self.bus)
         self.context = assembly.context(self._logs, self.mirroring, outputs=outputs)
-        self._watch = ProgressWatch(self.context, self._routes, app.settings.stuck_s)
+        self._watch = ProgressWatch(self.context, self._routes)
         self._reports = HandlerReports(
             self.context, self._routes, app.settings.report_interval_s, self.bus.emit
         )

@@ -6,11 +6,13 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from ehkafka.telemetry.snapshot import Health
+from ehkafka.wording import ended
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from ehkafka.telemetry.snapshot import PartitionSnapshot, Snapshot
+    from ehkafka.records import TopicPartition
+    from ehkafka.telemetry.snapshot import PartitionSnapshot, Snapshot, Unfinished
     from ehkafka.workers.attempt_clock import OverdueAttempt
 
 # A poll loop that has not come round for so long is stuck or starved.
@@ -27,15 +29,20 @@ def health_of(
     commit_problem: str | None,
     problems: Iterable[str] = (),
 ) -> Health:
-    """Return what is wrong, each as a sentence that names where; `problems` are some that others found."""
-    found = [*_reasons(snapshot, stuck_s, poll_silence_s, failure, commit_problem)]
+    """Return what is wrong, each as a sentence that names where; `problems` are some that others found.
+
+    A record is one problem, whatever is wrong with it, and whatever follows from that for its partition.
+    """
+    problems = tuple(problems)
+    found = [*_reasons(snapshot, poll_silence_s, failure, commit_problem)]
+    found += _record_reasons(snapshot, stuck_s, problems)
     if snapshot.state == "running":
         found += _group_reasons(snapshot, unreachable_s)
     return Health((*found, *problems), tuple(_notes(snapshot)))
 
 
 def _reasons(
-    snapshot: Snapshot, stuck_s: float, poll_silence_s: float, failure: str | None, commit_problem: str | None
+    snapshot: Snapshot, poll_silence_s: float, failure: str | None, commit_problem: str | None
 ) -> Iterator[str]:
     if failure is not None:
         yield failure
@@ -45,9 +52,20 @@ def _reasons(
         yield f"The poll loop has not run for {poll_silence_s:.0f} s."
     if commit_problem is not None:
         yield f"The last commit failed: {commit_problem}"
-    yield from map(_overdue_reason, snapshot.overdue)
+
+
+def _record_reasons(snapshot: Snapshot, stuck_s: float, problems: tuple[str, ...]) -> Iterator[str]:
+    calls = {(call.partition, call.offset): call for call in snapshot.overdue}
     for partition in snapshot.partitions:
-        yield from _partition_reasons(partition, stuck_s)
+        oldest, reason = partition.oldest, ""
+        if oldest is not None:
+            call = calls.pop((partition.partition, oldest.offset), None)
+            reason = _oldest_reason(partition.partition, oldest, call, stuck_s, snapshot.group)
+            # Such as that its dead letter is not acknowledged: the same problem, and its cause.
+            if any(f"{partition.partition}@{oldest.offset} " in problem for problem in problems):
+                reason = ""
+        yield from _partition_reasons(partition, reason, stuck_s)
+    yield from map(_overdue_reason, calls.values())
 
 
 def _group_reasons(snapshot: Snapshot, unreachable_s: float) -> Iterator[str]:
@@ -81,36 +99,55 @@ def _clock_time(at_s: float) -> str:
     return datetime.fromtimestamp(at_s, UTC).strftime("%H:%M:%S UTC")
 
 
-def _partition_reasons(partition: PartitionSnapshot, stuck_s: float) -> Iterator[str]:
+def _partition_reasons(partition: PartitionSnapshot, reason: str, stuck_s: float) -> Iterator[str]:
+    """Yield what is wrong with a partition; `reason` is what is wrong with its oldest record."""
     if partition.parked_full_key is not None:
-        yield (
-            f"The share of {partition.partition} in the parked budget is full: {partition.parked_records} "
-            f"records, most of them of key {partition.parked_full_key}."
+        full = (
+            f"{partition.partition} has reached its limit of {partition.parked_records} records waiting "
+            f"behind failed ones, most of them of key {partition.parked_full_key}."
         )
-    if partition.standstill_s >= stuck_s:
+        if reason and partition.oldest is not None and partition.oldest.key == partition.parked_full_key:
+            reason = f"{reason} {full}"
+        else:
+            yield full
+    if reason:
+        yield reason
+    elif partition.standstill_s >= stuck_s:
         yield (
             f"{partition.partition} lags {partition.lag_records} records behind, and nothing of them has "
             f"arrived for {partition.standstill_s:.0f} s (limit stuck_s={stuck_s:g}). See whether its leader "
             "is up, and whether a producer left a transaction open there."
         )
-    oldest = partition.oldest
-    if oldest is None:
-        return
-    # Its handler may take so long: until then it is slow, and not stuck.
-    stuck_s += oldest.deadline_s
-    where = f"{partition.partition}@{oldest.offset}, key {oldest.key}"
+
+
+def _oldest_reason(
+    partition: TopicPartition, oldest: Unfinished, call: OverdueAttempt | None, stuck_s: float, group: str
+) -> str:
+    """Say what is wrong with the record that a partition's commit waits for; empty where nothing is."""
+    where = f"{partition}@{oldest.offset}, key {oldest.key}"
     if oldest.is_on_hold:
-        yield f"{where} is on hold after {oldest.attempts} attempts: {oldest.state}"
-    elif oldest.age_s > stuck_s:
-        failed = (
-            f" Attempts that failed: {oldest.attempts}, the last one of {oldest.last_error}"
-            if oldest.attempts
-            else ""
+        return f"{where} is on hold after {oldest.attempts} attempts: {ended(oldest.state)}"
+    way_past = ""
+    if oldest.is_stuck and oldest.status == "running":
+        place = f"{partition.topic}/{partition.partition}@{oldest.offset}"
+        way_past = (
+            " If its call never returns, stop the group's consumers, and skip the record: "
+            f"ehkafka offsets skip {place} --group {group}"
         )
-        yield (
-            f"{where} has been unfinished for {oldest.age_s:.0f} s ({oldest.state}; limit {stuck_s:.0f} s)."
-            f"{failed}"
-        )
+    if call is not None:
+        return f"{_overdue_reason(call)} No commit passes it.{way_past}"
+    if not oldest.is_stuck:
+        return ""
+    failed = (
+        f" Attempts that failed: {oldest.attempts}, the last one of {ended(oldest.last_error)}"
+        if oldest.attempts
+        else ""
+    )
+    limit_s = stuck_s + oldest.deadline_s
+    return (
+        f"{where} has been unfinished for {oldest.age_s:.0f} s ({oldest.state}; limit {limit_s:.0f} s)."
+        f"{failed}{way_past}"
+    )
 
 
 def _overdue_reason(attempt: OverdueAttempt) -> str:

@@ -146,6 +146,8 @@ def _numbers(
     # Last: what ends meanwhile has its outputs in the book by then.
     outputs = WaitingOutputs(context.outputs, assignment, seen.begun)
     oldest, key = _oldest(route, assignment, seen, outputs, now_s)
+    if oldest is not None:
+        oldest["is_stuck"] = oldest["age_s"] > context.stuck_s + oldest.get("deadline_s", 0.0)
     watermark = _watermark(assignment, seen, outputs)
     numbers = dict(  # noqa: C408 - the fields' names
         partition=partition,

@@ -36,6 +36,8 @@ class Unfinished:
     is_on_hold: bool = False
     # How long its handler may take for it, where it runs and has a deadline.
     deadline_s: float = 0.0
+    # It is older than `stuck_s` and that deadline together: health is red.
+    is_stuck: bool = False
     # `queued`, `running`, `deferred` (it waits for an answer), `waiting` (for its next attempt), `sending`
     # (its dead letter or its outputs are on their way), `held` or `paused`; and its handler's name.
     status: str = "queued"

@@ -99,6 +99,18 @@ def test_an_unfinished_record_older_than_its_limit_turns_health_red(
     app.stop()
 
 
+def test_a_call_within_its_deadline_is_not_stuck(lab: Any, recorder: Any, wait_for: Any, stays: Any) -> None:
+    """Until then its handler is slow, however short `stuck_s` is."""
+    gate = recorder.block(b"slow")
+    lab.produce("slow")
+    app = lab.app(recorder, stuck_s=0.1, deadline_s=30.0)
+    app.start()
+    wait_for(lambda: recorder.started)
+    stays(lambda: app.health().ok, for_s=0.4)
+    gate.set()
+    app.stop()
+
+
 def test_no_progress_is_reported_with_the_workers_stacks(
     lab: Any, events: Any, recorder: Any, wait_for: Any
 ) -> None:

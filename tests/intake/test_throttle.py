@@ -87,10 +87,11 @@ class Stand:
             owned=owned,
             flow=SimpleNamespace(paused=set(), has_withheld=False),
             idle_s=5.0,
+            stuck_s=300.0,
             hooks=SimpleNamespace(on_idle=lambda _partition: self.idle.set()),
             hook_threads=SimpleNamespace(submit=_run_at_once, check=lambda: None),
         )
-        self.watch = ProgressWatch(self.context, [], 300.0)
+        self.watch = ProgressWatch(self.context, [])
 
 
 def test_nothing_is_idle_while_a_broker_throttles(throttle: Throttle, clock: VirtualClock) -> None:

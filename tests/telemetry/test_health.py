@@ -12,6 +12,7 @@ import orjson
 from ehkafka.records import TopicPartition
 from ehkafka.telemetry.health import health_of
 from ehkafka.telemetry.snapshot import Health, PartitionSnapshot, Snapshot, Unfinished
+from ehkafka.workers.attempt_clock import OverdueAttempt
 
 P0 = TopicPartition("t", 0)
 PARTITION = PartitionSnapshot(P0, 1, 7, 1, 100, 0, 0, None, 1, 4, 4, 5, 4, 0, 0, False, None)
@@ -22,9 +23,10 @@ WELL = replace(
 )
 
 
-def health(snapshot: Snapshot) -> Health:
-    """Return its health with the default limits."""
+def health(snapshot: Snapshot, *problems: str) -> Health:
+    """Return its health with the default limits, and with what others found."""
     options: dict[str, Any] = {"poll_silence_s": 0.0, "failure": None, "commit_problem": None}
+    options["problems"] = problems
     return health_of(snapshot, stuck_s=300.0, unreachable_s=15.0, **options)
 
 
@@ -44,12 +46,34 @@ def test_lag_without_progress_is_a_reason() -> None:
     assert reason.startswith("t[0] lags 7 records behind, and nothing of them has arrived for 301 s")
 
 
-def test_a_slow_handler_within_its_own_deadline_is_not_stuck() -> None:
-    """A call may take its `deadline_s`, however short `stuck_s` is."""
-    slow = Unfinished(4, "k", 400.0, 0, "running", deadline_s=600.0)
+def test_one_record_is_one_problem_whatever_is_wrong_with_it() -> None:
+    """A call past its deadline, its age, its key's followers, its partition's silence: one sentence."""
+    stuck = Unfinished(4, "k", 400.0, 0, "running", deadline_s=5.0, is_stuck=True, status="running")
+    call = OverdueAttempt("handle", P0, 4, "k", 1, 399.0, 5.0, "ehkafka-handle-1")
+    other = replace(call, offset=6, key="l")
+    still = replace(PARTITION, oldest=stuck, standstill_s=301.0, parked_full_key="k", parked_records=900)
+    late, one = health(replace(WELL, partitions=(still,), overdue=(call, other))).reasons
+    assert late.startswith("t[0]@4, key k: attempt 1 has run for 399 s in handler 'handle' (deadline_s=5).")
+    assert "ehkafka offsets skip t/0@4 --group g" in late
+    assert "has reached its limit of 900 records" in late
+    assert one.startswith("t[0]@6, key l: attempt 1 has run for 399 s")
+
+
+def test_a_letter_that_is_not_acknowledged_is_its_records_one_problem() -> None:
+    """Another record's letter leaves the oldest its own."""
+    sending = Unfinished(4, "k", 400.0, 1, "sending", is_stuck=True, status="sending")
+    waits = replace(WELL, partitions=(replace(PARTITION, oldest=sending),))
+    assert len(health(waits, "The dead letter of t[0]@4 has not been acknowledged").reasons) == 1
+    assert len(health(waits, "The dead letter of t[0]@44 has not been acknowledged").reasons) == 2
+
+
+def test_an_old_record_is_a_reason_once_it_is_stuck() -> None:
+    """A handler may take its deadline: until then it is slow."""
+    slow = Unfinished(4, "k", 400.0, 2, "queued", "ValueError: no", deadline_s=200.0)
     assert health(replace(WELL, partitions=(replace(PARTITION, oldest=slow),))).ok
-    late = replace(slow, deadline_s=0.0)
-    assert not health(replace(WELL, partitions=(replace(PARTITION, oldest=late),))).ok
+    late = replace(slow, is_stuck=True)
+    (reason,) = health(replace(WELL, partitions=(replace(PARTITION, oldest=late),))).reasons
+    assert reason.endswith("(queued; limit 500 s). Attempts that failed: 2, the last one of ValueError: no.")
 
 
 def test_a_standby_is_healthy_and_says_so() -> None:
