@@ -127,4 +127,5 @@ def describe(error: BaseException) -> str:
         text = str(error)
     except Exception as broken:
         return f"{name} (its text could not be made: {type(broken).__name__})"
-    return f"{name}: {text}" if text else name
+    # Some errors' own text begins with their type.
+    return text if text.startswith(f"{name}: ") else f"{name}: {text}" if text else name

@@ -16,7 +16,7 @@ from ehkafka.checks.inspection import Inspection, Overdue, bounded
 from ehkafka.checks.plan import SETTINGS, Step, blocker, steps_after_settings
 from ehkafka.checks.result import CheckResult, Finding, NotMeasured, Problem, Report, Status
 from ehkafka.endpoint.client import describe_error
-from ehkafka.errors import EngineError
+from ehkafka.errors import EngineError, describe
 from ehkafka.wording import seconds
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def _unforeseen(inspection: Inspection, error: Exception) -> Problem:
         shown, _, cause = describe_error(error.args[0]).partition("): ")
         return Problem(f"{shown})", cause)
     return Problem(
-        f"{type(error).__name__}: {error}",
+        describe(error),
         "Nobody expected this; please report it.",
         exit_code=EngineError.exit_code,
     )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from ehkafka import App, EhkafkaError
 from ehkafka.app import importing
-from ehkafka.errors import ConfigurationError
+from ehkafka.errors import ConfigurationError, describe
 from ehkafka.wording.error_stack import place_of
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def _import(name: str) -> ModuleType:
         ) from error
     except Exception as error:
         raise ConfigurationError(
-            f"{name} cannot be imported: {type(error).__name__}: {error} ({_at(error)}). "
+            f"{name} cannot be imported: {describe(error)} ({_at(error)}). "
             "Run again with --debug for the traceback."
         ) from error
 

@@ -107,7 +107,7 @@ def _shown(record: Record) -> dict[str, Any]:
     where = (
         None if origin is None else f"{origin.partition.topic}/{origin.partition.partition}@{origin.offset}"
     )
-    error = "" if origin is None else f"{origin.error_type}: {origin.error_text}".strip(": ")
+    error = "" if origin is None else origin.error_text or origin.error_type
     return {
         "partition": record.partition(),
         "offset": record.offset(),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from itertools import zip_longest
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from ehkafka.telemetry.snapshot import Health, Snapshot
@@ -49,7 +48,7 @@ def summed(
         taken_at_s=taken_at_s,
         uptime_s=uptime_s,
         partitions=tuple(partitions),
-        counters=MappingProxyType(dict(counts)),
+        counters=dict(counts),
         throttled_s=sum(one.throttled_s for one in there),
         is_throttled=any(one.is_throttled for one in there),
         overdue=tuple(call for one in there for call in one.overdue),

@@ -5,6 +5,8 @@ Exceptions by mechanism, not by meaning: none is an `EhkafkaError`, and none is 
 
 from __future__ import annotations
 
+# Each class says that it is in `ehkafka`, where users import it: so dead letters and tracebacks name it.
+PUBLIC_ROOM = "ehkafka"
 # A retry later than this is a mistake of units: nobody keeps a partition's commit back for a week.
 DELAY_S_MAX = 7 * 24 * 3600.0
 
@@ -19,6 +21,8 @@ class RetryLater(RecordSignal):
     `after_s` is a week at most. The handler's own wish: it is not counted against `Retry(attempts=…)`, though
     `record.attempt` grows.
     """
+
+    __module__ = PUBLIC_ROOM
 
     def __init__(self, after_s: float, reason: str = "the handler asked for it") -> None:
         if isinstance(after_s, bool) or not isinstance(after_s, int | float):
@@ -39,6 +43,8 @@ class RetryLater(RecordSignal):
 class SkipRecord(RecordSignal):
     """Give this record the outcome *skipped*: counted and logged, and the commit may pass it."""
 
+    __module__ = PUBLIC_ROOM
+
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
@@ -46,6 +52,8 @@ class SkipRecord(RecordSignal):
 
 class RejectRecord(RecordSignal):
     """Fail this record for good: no further attempt, straight to `on_failure`."""
+
+    __module__ = PUBLIC_ROOM
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)

@@ -16,7 +16,6 @@ from collections import defaultdict
 from contextlib import suppress
 from functools import partial
 from queue import Empty, SimpleQueue
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from ehkafka.errors import ConfigurationError, EngineError
@@ -106,9 +105,9 @@ class EventBus:
             self._counts[name] += n
 
     def counters_snapshot(self) -> Mapping[str, int]:
-        """Return all counters as of now, those that are zero included; a copy that nobody can change."""
+        """Return all counters as of now, those that are zero included, as a copy."""
         with self._lock:
-            return MappingProxyType(dict(self._counts))
+            return dict(self._counts)
 
     def add_hook(self, hook: Hook) -> None:
         """Hand every event to this hook too, from the next one reported. From any thread."""

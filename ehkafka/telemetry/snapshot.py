@@ -7,13 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
+
+# At run time: web frameworks read the annotations.
+from ehkafka.records import TopicPartition  # noqa: TC001
+from ehkafka.workers.attempt_clock import OverdueAttempt  # noqa: TC001
 
 if TYPE_CHECKING:
     from ehkafka.checkpoints.checkpoint import MirrorState
-    from ehkafka.records import TopicPartition
-    from ehkafka.workers.attempt_clock import OverdueAttempt
+else:
+    MirrorState = Any  # an app without a mirror loads nothing of that room
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,11 +205,6 @@ class Snapshot:
         totals = ("backlog_records", "parked_records", "lanes", "lag_records", "socket_ratio")
         return plain | {name: getattr(self, name) for name in totals}
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        # The counters' view cannot be pickled.
-        values = {name: getattr(self, name) for name in self.__slots__}
-        return _snapshot, (values | {"counters": dict(self.counters)},)
-
     @property
     def backlog_records(self) -> int:
         """Received without an outcome, over all partitions."""
@@ -240,10 +238,6 @@ class Snapshot:
             return None
         lags = [p.lag_records for p in self.partitions]
         return None if None in lags else sum(lag for lag in lags if lag is not None)
-
-
-def _snapshot(values: dict[str, Any]) -> Snapshot:
-    return Snapshot(**values | {"counters": MappingProxyType(values["counters"])})
 
 
 def _plain(value: object) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ehkafka.checkpoints.checkpoint import MirrorState
@@ -30,7 +29,7 @@ def snapshot_from(plain: Mapping[str, Any]) -> Snapshot:
         plain,
         partitions=tuple(map(_partition, plain["partitions"])),
         overdue=tuple(map(_overdue, plain["overdue"])),
-        counters=MappingProxyType(dict(plain["counters"])),
+        counters=dict(plain["counters"]),
         mirror=None if plain["mirror"] is None else _made(MirrorState, plain["mirror"]),
         members=tuple(map(_member, plain["members"])),
         handlers=tuple(map(_handler, plain.get("handlers", ()))),

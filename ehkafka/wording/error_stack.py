@@ -52,8 +52,9 @@ class RemoteTraceback(Exception):  # noqa: N818 - it is shown as the cause of an
 def place_of(error: BaseException) -> str:
     """Return the innermost line of the user's code, as `file:line in function`; empty where none is known.
 
-    The user's code is what we call, and whatever is neither Python's, an installed package's nor ours. Of a
-    group it is the first member's that has one; an error that no such line raised has its cause's.
+    The user's code is what we call, and whatever is neither Python's, an installed package's nor ours. A
+    method that `dataclass` or attrs generated has no source line: its caller is named instead. Of a group it
+    is the first member's that has one; an error that no such line raised has its cause's.
     """
     for one in _with_reasons(error):
         if isinstance(one, RemoteTraceback):
@@ -115,7 +116,7 @@ def _users(trace: TracebackType | None) -> tuple[CodeType, int] | None:
         name = code.co_filename
         if name.startswith(_OWN):
             was_ours = True
-        elif not _is_standard(name):
+        elif not (_is_standard(name) or _is_generated(code)):
             package = _package(name)
             if was_ours and package is not None:
                 called.add(package)
@@ -130,6 +131,11 @@ def _is_standard(name: str) -> bool:
     if name.startswith("<frozen "):
         return True
     return name.startswith(_STANDARD) and not any(mark in name for mark in _INSTALLED)
+
+
+def _is_generated(code: CodeType) -> bool:
+    """Tell whether `dataclass` or attrs wrote a function: its file and its lines exist nowhere."""
+    return code.co_qualname.startswith("__create_fn__.") or code.co_filename.startswith("<attrs generated ")
 
 
 def _package(name: str) -> str | None:
@@ -183,7 +189,8 @@ def _frames(trace: TracebackType | None) -> tuple[list[tuple[FrameType, int]], i
     kept: deque[tuple[FrameType, int]] = deque(maxlen=_FRAMES_MAX)
     number = 0
     while trace is not None:
-        if not trace.tb_frame.f_code.co_filename.startswith(_OWN):
+        code = trace.tb_frame.f_code
+        if not (code.co_filename.startswith(_OWN) or _is_generated(code)):
             kept.append((trace.tb_frame, trace.tb_lineno))
             number += 1
         trace = trace.tb_next

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.lanes.order import describe_key
+from ehkafka.records import TopicPartition  # noqa: TC001 - at run time, see `telemetry.snapshot`
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Hashable, Iterator
 
     from ehkafka.lanes.lane import Lane
-    from ehkafka.records import TopicPartition
 
 
 # What a cancelled coroutine may take for its clean-up before its call counts as overdue.

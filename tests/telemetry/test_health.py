@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import pickle
 from dataclasses import replace
-from types import MappingProxyType
 from typing import Any
 
+import fastapi
 import orjson
+from fastapi.testclient import TestClient
 
+from ehkafka.checkpoints.checkpoint import MirrorState
 from ehkafka.records import TopicPartition
 from ehkafka.telemetry.health import health_of
-from ehkafka.telemetry.snapshot import Health, PartitionSnapshot, Snapshot, Unfinished
+from ehkafka.telemetry.snapshot import (
+    HandlerSnapshot,
+    Health,
+    MemberSnapshot,
+    PartitionSnapshot,
+    Snapshot,
+    Unfinished,
+)
 from ehkafka.workers.attempt_clock import OverdueAttempt
 
 P0 = TopicPartition("t", 0)
@@ -19,7 +28,7 @@ PARTITION = PartitionSnapshot(P0, 1, 7, 1, 100, 0, 0, None, 1, 4, 4, 5, 4, 0, 0,
 WELL = replace(
     Snapshot.empty("g", "broker:9092", "running", 1_700_000_000.0),
     partitions=(PARTITION,),
-    counters=MappingProxyType({"commits": 3}),
+    counters={"commits": 3},
 )
 
 
@@ -91,9 +100,43 @@ def test_lag_is_unknown_without_a_broker_and_after_a_loss() -> None:
 
 
 def test_a_snapshot_can_be_pickled_and_written_as_json() -> None:
-    """Also with its read-only counters; the totals are among the fields."""
+    """The totals are among the fields."""
     assert pickle.loads(pickle.dumps(WELL)) == WELL
     found = orjson.loads(orjson.dumps(WELL.as_dict()))
     assert found["partitions"][0]["partition"] == {"topic": "t", "partition": 0}
     assert (found["lag_records"], found["backlog_records"], found["counters"]) == (7, 1, {"commits": 3})
     assert orjson.loads(orjson.dumps(health(WELL).as_dict())) == {"ok": True, "reasons": [], "notes": []}
+
+
+def test_a_web_framework_returns_snapshot_and_health_as_they_are() -> None:
+    """FastAPI turns each part of them into JSON, whether the route is annotated with the type or not."""
+    part = replace(PARTITION, oldest=Unfinished(4, "k", 400.0, 0, "running"))
+    member = MemberSnapshot(1, 77, "running", 0, True, True, 0.1, "", WELL)
+    whole = replace(
+        WELL,
+        partitions=(part,),
+        overdue=(OverdueAttempt("h", P0, 4, "k", 1, 9.0, 1.0, "w"),),
+        mirror=MirrorState("store", 0, 0.0, None),
+        members=(member,),
+        handlers=(HandlerSnapshot("h", ("t",), 4, {"finished": 4}),),
+    )
+    web = fastapi.FastAPI()
+
+    @web.get("/plain")
+    def plain():  # type: ignore[no-untyped-def]  # noqa: ANN202 - as users write it
+        return whole
+
+    @web.get("/typed")
+    def typed() -> Snapshot:
+        return whole
+
+    @web.get("/health")
+    def healthy() -> Health:
+        return Health(("a reason",))
+
+    client = TestClient(web)
+    for path in ("/plain", "/typed"):
+        found = client.get(path).json()
+        assert found["counters"] == found["members"][0]["snapshot"]["counters"] == {"commits": 3}
+        assert found["handlers"][0]["attempts"] == {"finished": 4}
+    assert client.get("/health").json()["reasons"] == ["a reason"]

@@ -6,10 +6,12 @@ import contextlib
 import json
 import linecache
 import sys
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import ehkafka
 from ehkafka.errors import describe
 from ehkafka.records import Record
 from ehkafka.wording.error_stack import STACK_BYTES_MAX, RemoteTraceback, place_of, stack_of
@@ -54,6 +56,57 @@ def test_what_a_library_or_we_raise_is_named_by_the_line_that_called_it() -> Non
 
     for function in (of_python, of_ours, of_a_package):
         assert place_of(caught(function)) == here(first_line(function) + 1, function.__name__)
+
+
+def a_function(_record: object) -> None:
+    """Be a handler."""
+
+
+# Each is wrong in another way; what refuses it is often a generated `__init__`.
+WRONG: dict[str, Callable[[ehkafka.App], object]] = {
+    "no topic": lambda app: app.handler()(a_function),
+    "empty topic": lambda app: app.handler("")(a_function),
+    "workers": lambda app: app.handler("t", workers=0)(a_function),
+    "processes": lambda app: app.handler("t", workers=ehkafka.Processes(0))(a_function),
+    "auto": lambda app: app.handler("t", workers=ehkafka.Auto(workers_min=4, workers_max=2))(a_function),
+    "retry": lambda app: app.handler("t", retry=3)(a_function),  # type: ignore[arg-type]
+    "attempts": lambda app: app.handler("t", retry=ehkafka.Retry(attempts=0))(a_function),
+    "on_failure": lambda app: app.handler("t", on_failure="skip")(a_function),  # type: ignore[arg-type]
+    "dead letter": lambda app: app.handler("t", on_failure=ehkafka.DeadLetter(""))(a_function),
+    "order_by": lambda app: app.handler("t", order_by="key")(a_function),  # type: ignore[arg-type]
+    "scope": lambda app: app.handler("t", scope="x")(a_function),  # type: ignore[arg-type]
+    "headers": lambda app: app.handler("t", headers="x")(a_function),  # type: ignore[arg-type]
+    "deadline_s": lambda app: app.handler("t", deadline_s=-1)(a_function),
+    "to": lambda app: app.handler("t", to="")(a_function),
+    "no function": lambda app: app.handler("t")(3),  # type: ignore[arg-type]
+    "no argument": lambda app: app.handler("t")(lambda: 1),  # type: ignore[arg-type,misc]
+    "unknown option": lambda app: app.handler("t", wrkers=3)(a_function),  # type: ignore[call-overload]
+    "batch": lambda app: app.batch_handler("t", wait_s_max=-1)(a_function),
+    "app": lambda _: ehkafka.App(group="g", start="earliest", stop_s=-1),
+    "app's drain": lambda _: ehkafka.App(group="g", start="earliest", drain="x"),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG)
+def test_a_wrong_registration_is_placed_at_the_users_line(wrong: Callable[[ehkafka.App], object]) -> None:
+    """Never in the `__init__` of an option, which `dataclass` wrote."""
+    app = ehkafka.App(group="g", endpoint=ehkafka.Endpoint.kafka("localhost:9092"), start="earliest")
+    assert place_of(caught(lambda: wrong(app))) == here(first_line(wrong), "<lambda>")
+
+
+def test_a_users_generated_method_is_passed_over_too() -> None:
+    """What its field's function raises is placed at the line that makes the value; the stack has no gap."""
+
+    @dataclass
+    class Reading:
+        last: int = field(default_factory=list[int]().pop)
+
+    def make() -> None:
+        Reading()
+
+    error = caught(make)
+    assert place_of(error) == here(first_line(make) + 1, "make")
+    assert "<string>" not in stack_of(error)
 
 
 def test_a_users_installed_package_is_the_users_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,3 +241,16 @@ def test_what_a_worker_process_says_of_an_error_is_believed(value: Any) -> None:
     assert place_of(reported) == place_of(error)
     assert place_of(reported).endswith(" in fails")
     assert stack_of(reported) == stack_of(error)
+
+
+def test_an_error_is_described_with_its_type_once() -> None:
+    """Also one whose own text begins with it, here and out of a worker process."""
+
+    class TypedError(Exception):
+        def __str__(self) -> str:
+            return "TypedError: broken"
+
+    for error in (TypedError(), unpack_error(pack_error(TypedError()), 1)):
+        assert describe(error) == "TypedError: broken"
+    assert describe(ValueError("TypedError: broken")) == "ValueError: TypedError: broken"
+    assert describe(KeyError("a")) == "KeyError: 'a'"
