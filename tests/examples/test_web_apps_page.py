@@ -160,7 +160,7 @@ def test_a_failed_call_is_tried_again_and_the_server_goes_on(
     serve: Callable[..., tuple[Served, EmbeddedBroker]], guard: Guard
 ) -> None:
     """The record is handled once the service is back; what the app shows is JSON."""
-    assert IMPATIENT != PROGRAM.text
+    assert PROGRAM.text != IMPATIENT
     served, broker = serve()
     wait_until(lambda: served.get("/handled")[0] == 200, timeout_s=LIMIT_S)
     guard.refuses = True
