@@ -191,7 +191,7 @@ def test_an_idempotent_producer_is_reported_why_its_time_matters() -> None:
     (shown,) = producer_advice(HUBS, producer_properties(HUBS, {"request.timeout.ms": 30_000}))
     assert "forget the producer's id" in shown.advice
     (shown,) = producer_advice(HUBS, producer_properties(HUBS, {"compression.type": "gzip"}))
-    assert "Basic and Standard refuse" in shown.advice
+    assert "in the Premium and Dedicated tiers only" in shown.advice
     assert producer_advice(HUBS, producer_properties(HUBS, {"request.timeout.ms": 60_000})) == []
 
 

@@ -294,7 +294,7 @@ def test_every_spelling_of_all_acknowledgements_is_ours(name: str, acks: Any) ->
         ({"bootstrap.servers": "other"}, "the endpoint decides it", True),
         (
             {"compression.type": "snappy"},
-            "compression.type='snappy' is refused: Event Hubs takes none",
+            "compression.type='snappy' is refused: Event Hubs supports none",
             False,
         ),
         ({"compression.codec": "lz4"}, "compression.type='lz4' is refused", False),

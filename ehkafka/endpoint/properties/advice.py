@@ -96,8 +96,7 @@ def _produce_on_event_hubs(properties: Mapping[str, Any]) -> Iterator[SettingAdv
         yield _advice(
             properties,
             "compression.type",
-            "the Premium and Dedicated tiers alone take gzip; Basic and Standard refuse what is compressed."
-            " Leave it out unless you know the tier",
+            "Event Hubs supports gzip in the Premium and Dedicated tiers only. Leave it out on Standard",
             limits.OVERVIEW_SOURCE,
         )
     if "message.max.bytes" in properties:

@@ -84,7 +84,8 @@ connection on a larger request (`socket.request.max.bytes`). Source: Apache Kafk
 configurations."""
 
 COMPRESSION_TYPES = frozenset({"none", "gzip"})
-"""Compression that the service takes from a producer. Source: client configurations, FAQ."""
+"""Compression that the service takes from a producer. gzip in Premium and Dedicated only.
+Source: client configurations, Apache Kafka overview."""
 
 # --- quotas -------------------------------------------------------------------------------------------
 
@@ -167,7 +168,9 @@ CLIENT_SETTINGS: Mapping[str, ClientSetting] = MappingProxyType(
             f"above {REQUEST_TIMEOUT_MS_ABOVE}",
             "the service itself takes up to 20 s",
         ),
-        "compression.type": ClientSetting("none or gzip", "none or gzip", "the service takes no other"),
+        "compression.type": ClientSetting(
+            "none or gzip", "none or gzip", "only the Premium and Dedicated tiers support gzip, and no tier another one"
+        ),
         "message.max.bytes": ClientSetting(
             None,
             f"below {PRODUCE_REQUEST_BYTES_BELOW}",

@@ -222,8 +222,8 @@ def check_produce(properties: Mapping[str, Any]) -> None:
         raise refusal(
             "compression.type",
             compression,
-            f"Event Hubs takes none and gzip only ({limits.CLIENT_SETTINGS_SOURCE}; FAQ)",
-            "Use gzip, or leave it out",
+            f"Event Hubs supports none, and gzip in the Premium and Dedicated tiers ({limits.OVERVIEW_SOURCE})",
+            "Leave it out, or use gzip in one of these tiers",
         )
     timeout_ms = properties["request.timeout.ms"]
     if timeout_ms <= limits.REQUEST_TIMEOUT_MS_ABOVE:
