@@ -5,8 +5,8 @@
 
 Prefer the file: it is read again every second, so a new key needs no restart. A variable keeps the key that
 it had at the start. To rotate without a gap: write the string with the policy's *other* key into the file,
-wait until each process says "new key", and only then regenerate the old one. Event Hubs keeps connections open
-that were made with the old key: if it has leaked, restart whatever uses it, too.
+wait until each process says "new key", and only then regenerate the old one. Event Hubs keeps connections
+of the old key open: if it has leaked, restart each client, too.
 """
 
 from __future__ import annotations

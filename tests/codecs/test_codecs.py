@@ -130,12 +130,12 @@ def test_bytes_that_are_no_json_are_a_misfit(kind: Any, payload: bytes) -> None:
 def test_what_the_page_says_of_nan_and_of_equal_keys(kind: Any) -> None:
     """Only pydantic accepts what is not JSON; every reader takes the last of two equal keys."""
     decode = codec_for(kind).decode
-    for word in (b"NaN", b"Infinity", b"-Infinity"):
+    for word in (b"NaN", b"Infinity"):
         payload = b'{"celsius": ' + word + b', "rooms": []}'
         if kind is Model:
             assert not math.isfinite(decode(payload).celsius)
         else:
-            with pytest.raises(ValueError, match="."):
+            with pytest.raises(ValueError, match=r"."):
                 decode(payload)
     found = decode(b'{"celsius": 1, "celsius": 2, "rooms": []}')
     assert (found["celsius"] if isinstance(found, dict) else found.celsius) == 2

@@ -2,8 +2,8 @@
 
 Kafka does not know the SDK's own offset, and a sequence number must never stand in its place: a reader would
 resume somewhere else. So `offset` is empty. Who reads the sequence number alone then: .NET's current SDK and
-Functions extension, and KEDA for the SDK's form. The SDKs of Python (it begins at the text `None`), JavaScript
-(at an empty text), Java and Go, and EventProcessorHost itself, need an offset.
+Functions extension, and KEDA for the SDK's form. The SDKs of Python (it begins at the text `None`),
+JavaScript (at an empty text), Java and Go, and EventProcessorHost itself, need an offset.
 """
 
 from __future__ import annotations

@@ -169,7 +169,7 @@ CLIENT_SETTINGS: Mapping[str, ClientSetting] = MappingProxyType(
             "the service itself takes up to 20 s",
         ),
         "compression.type": ClientSetting(
-            "none or gzip", "none or gzip", "only the Premium and Dedicated tiers support gzip, and no tier another one"
+            "none or gzip", "none or gzip", "gzip needs Premium or Dedicated, and no tier supports another"
         ),
         "message.max.bytes": ClientSetting(
             None,

@@ -222,8 +222,8 @@ def check_produce(properties: Mapping[str, Any]) -> None:
         raise refusal(
             "compression.type",
             compression,
-            f"Event Hubs supports none, and gzip in the Premium and Dedicated tiers ({limits.OVERVIEW_SOURCE})",
-            "Leave it out, or use gzip in one of these tiers",
+            f"Event Hubs supports none, and gzip in Premium and Dedicated ({limits.OVERVIEW_SOURCE})",
+            "Leave it out, or use gzip in one of these two tiers",
         )
     timeout_ms = properties["request.timeout.ms"]
     if timeout_ms <= limits.REQUEST_TIMEOUT_MS_ABOVE:
