@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Final
 from confluent_kafka import KafkaError
 
 from ehkafka.embedded.mock_cluster import EmbeddedBrokerError
-from ehkafka.embedded.requests import ApiKey
+from ehkafka.embedded.numbers import is_whole
+from ehkafka.embedded.requests import ApiKey, check_api_key, check_code
 from ehkafka.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
     from ehkafka.embedded.mock_cluster import MockCluster
 
+# What a variadic C function takes: two numbers for each answer.
+_TIMES_MAX: Final = 500
 _WITH_METADATA: Final = frozenset({KafkaError.NO_ERROR, KafkaError._TRANSPORT})  # noqa: SLF001 - its public name
 
 
@@ -35,6 +38,7 @@ class AnswerQueues:
 
     def fail(self, api_key: ApiKey, codes: Sequence[int], broker_id: int | None) -> None:
         """Queue one error per coming request."""
+        api_key = check_api_key(api_key)
         if not codes:
             raise ConfigurationError(f"fail_next({api_key.name}) needs at least one error code.")
         _check_effect(api_key, codes)
@@ -53,14 +57,18 @@ class AnswerQueues:
 
     def delay(self, api_key: ApiKey, delay_ms: int, times: int, code: int, broker_id: int | None) -> None:
         """Queue `times` slow answers on one broker, or on each."""
-        if times < 1:
-            raise ConfigurationError(f"delay_next({api_key.name}) needs times of at least 1, not {times}.")
+        api_key = check_api_key(api_key)
+        if not is_whole(times, 1, _TIMES_MAX):
+            raise ConfigurationError(
+                f"delay_next({api_key.name}) needs times of 1 to {_TIMES_MAX}, not {times!r:.80}."
+            )
         _check_effect(api_key, [code])
         for one in range(1, self._brokers + 1) if broker_id is None else (broker_id,):
             self._push_own(one, api_key, [(code, delay_ms)] * times)
 
     def clear(self, api_key: ApiKey) -> None:
         """Empty the cluster's queue; raise if a broker's own still holds answers."""
+        api_key = check_api_key(api_key)
         self._cluster.call("rd_kafka_mock_clear_request_errors", api_key)
         for broker_id in range(1, self._brokers + 1):
             left = ctypes.c_size_t()
@@ -72,8 +80,10 @@ class AnswerQueues:
                 )
 
     def _push_own(self, broker_id: int, api_key: ApiKey, answers: Sequence[tuple[int, int]]) -> None:
-        if not 1 <= broker_id <= self._brokers:
-            raise ConfigurationError(f"There is no broker {broker_id}; ids run from 1 to {self._brokers}.")
+        if not is_whole(broker_id, 1, self._brokers):
+            raise ConfigurationError(
+                f"There is no broker {broker_id!r:.80}; ids run from 1 to {self._brokers}."
+            )
         # The function is variadic: what follows the declared arguments goes as C ints.
         pairs = [ctypes.c_int(number) for answer in answers for number in answer]
         self._cluster.call(
@@ -83,6 +93,7 @@ class AnswerQueues:
 
 
 def _check_effect(api_key: ApiKey, codes: Iterable[int]) -> None:
+    codes = [check_code(code) for code in codes]
     # librdkafka takes the error off the queue and answers with the metadata all the same.
     if api_key == ApiKey.METADATA and not _WITH_METADATA.issuperset(codes):
         raise ConfigurationError(

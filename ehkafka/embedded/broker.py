@@ -8,9 +8,10 @@ It is no Apache Kafka (seen with librdkafka 2.16):
 
 - no SASL, TLS, admin requests, quotas or limit on commit metadata;
 - a partition drops its oldest records beyond 5 MiB or 100 000 batches, without a word;
-- no look-up of offsets by time: the answer is always the end of the partition;
+- no look-up of offsets by time: apps read the partitions for it, other clients get its end;
 - `group.instance.id` is no identity: nobody is fenced, a restart is a new member;
 - a group whose members disagree on their first assignor aborts the whole process;
+- commits are refused while a group rebalances, those of a revoke too: what they would save is repeated;
 - once a group has had a member, only members can commit for it, even after all have left;
 - a commit that carries an older leader epoch than the partition's is refused.
 """
@@ -26,14 +27,14 @@ from confluent_kafka import KafkaError
 from ehkafka.embedded import topics as topic_io
 from ehkafka.embedded.answers import AnswerQueues
 from ehkafka.embedded.mock_cluster import EmbeddedBrokerError, MockCluster
-from ehkafka.embedded.requests import TrackedRequest
+from ehkafka.embedded.numbers import INT32_MAX, INT64_MAX, is_whole
+from ehkafka.embedded.requests import ApiKey, TrackedRequest, check_api_key, check_code
 from ehkafka.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from types import TracebackType
 
-    from ehkafka.embedded.requests import ApiKey
     from ehkafka.embedded.topics import Headers, KeyAndValue
 
 DEFAULT_PARTITIONS: Final = 16
@@ -42,7 +43,12 @@ DEFAULT_PARTITIONS: Final = 16
 _ALL_BROKERS: Final = -1
 _NO_LEADER: Final = -1
 _REPLICAS_MAX: Final = 3
+_BROKERS_MAX: Final = 20
+_PORT_MAX: Final = 65_535
 _PARTITIONS_MAX: Final = 10_000
+# Newer versions name the leader in the answer "I am not the leader". Where there is none, librdkafka's mock
+# cluster reads it from address 0, which ends the process.
+_VERSIONS_MAX: Final = {ApiKey.FETCH: 11, ApiKey.PRODUCE: 9}
 _TOPIC_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
@@ -60,8 +66,10 @@ class EmbeddedBroker:
     """
 
     def __init__(self, topics: Mapping[str, int] | None = None, *, brokers: int = 1) -> None:
-        if brokers < 1:
-            raise ConfigurationError(f"An embedded broker needs at least 1 broker, not {brokers}.")
+        if not is_whole(brokers, 1, _BROKERS_MAX):
+            raise ConfigurationError(
+                f"An embedded broker has 1 to {_BROKERS_MAX} brokers, not {brokers!r:.80}."
+            )
         self._brokers = brokers
         check_topics({} if topics is None else topics)
         self._topics_at_start = dict(topics or {})
@@ -80,6 +88,8 @@ class EmbeddedBroker:
             self._tracking = False
             self._topics.clear()
             self._call("rd_kafka_mock_group_initial_rebalance_delay_ms", 0)
+            for api_key, version in _VERSIONS_MAX.items():
+                self._call("rd_kafka_mock_set_apiversion", api_key, 0, version)
             for name, partitions in self._topics_at_start.items():
                 self.create_topic(name, partitions)
         return self
@@ -138,14 +148,14 @@ class EmbeddedBroker:
     def delete_records(self, topic: str, partition: int, before_offset: int) -> None:
         """Let the partition's log begin at `before_offset`, as retention would."""
         self._check_partition(topic, partition)
-        if before_offset < 0:
-            raise ConfigurationError(f"before_offset is {before_offset}; offsets begin at 0.")
+        if not is_whole(before_offset, 0, INT64_MAX):
+            raise ConfigurationError(f"before_offset is {before_offset!r:.80}; offsets begin at 0.")
         self._call("rd_kafka_mock_partition_delete_records", topic.encode(), partition, before_offset)
 
     def set_topic_error(self, topic: str, code: int) -> None:
         """Report error `code` for the topic in metadata from now on; 0 ends it."""
         self._check_partition(topic, 0)
-        self._call("rd_kafka_mock_topic_set_error", topic.encode(), code)
+        self._call("rd_kafka_mock_topic_set_error", topic.encode(), check_code(code))
 
     def produce(
         self,
@@ -200,7 +210,7 @@ class EmbeddedBroker:
 
     def disable(self, api_key: ApiKey) -> None:
         """Have this type of request no more, as brokers of older versions: for clients that connect now."""
-        self._call("rd_kafka_mock_set_apiversion", int(api_key), -1, -1)
+        self._call("rd_kafka_mock_set_apiversion", check_api_key(api_key), -1, -1)
 
     # Faults of brokers
 
@@ -219,6 +229,12 @@ class EmbeddedBroker:
     def advertise(self, host: str, port: int, broker_id: int = 1) -> None:
         """Name another address for a broker in metadata, such as a proxy's before it."""
         self._check_broker(broker_id)
+        if (
+            not isinstance(host, str)
+            or not (host.isascii() and host.isprintable())
+            or not is_whole(port, 0, _PORT_MAX)
+        ):
+            raise ConfigurationError(f"advertise({host!r:.80}, {port!r:.80}): give a host name and a port.")
         self._call("rd_kafka_mock_broker_set_host_port", broker_id, host.encode(), port)
 
     def move_leader(self, topic: str, partition: int, broker_id: int | None) -> None:
@@ -230,6 +246,7 @@ class EmbeddedBroker:
     def set_coordinator(self, group: str, broker_id: int) -> None:
         """Make `broker_id` the group's coordinator."""
         self._check_broker(broker_id)
+        topic_io.check_group(group)
         self._call("rd_kafka_mock_coordinator_set", b"group", group.encode(), broker_id)
 
     # What was asked
@@ -244,8 +261,9 @@ class EmbeddedBroker:
         noted = self._running().requests()
         if not self._tracking:
             raise EmbeddedBrokerError("No request was noted. Call track_requests() before the part to watch.")
+        wanted = None if api_key is None else check_api_key(api_key)
         requests = (TrackedRequest.from_wire(*one) for one in noted)
-        return [one for one in requests if api_key is None or one.api_key == api_key]
+        return [one for one in requests if wanted is None or one.api_key == wanted]
 
     def _running(self) -> MockCluster:
         if self._cluster is None:
@@ -266,18 +284,20 @@ class EmbeddedBroker:
         return _ALL_BROKERS if broker_id is None else self._check_broker(broker_id)
 
     def _check_broker(self, broker_id: int) -> int:
-        if not 1 <= broker_id <= self._brokers:
-            raise ConfigurationError(f"There is no broker {broker_id}; ids run from 1 to {self._brokers}.")
+        if not is_whole(broker_id, 1, self._brokers):
+            raise ConfigurationError(
+                f"There is no broker {broker_id!r:.80}; ids run from 1 to {self._brokers}."
+            )
         return broker_id
 
     def _check_partition(self, topic: str, partition: int) -> None:
         # librdkafka would create a topic that it does not know, and trust any number.
         self._running()
-        if topic not in self._topics:
+        if not isinstance(topic, str) or topic not in self._topics:
             raise ConfigurationError(f"Topic {topic!r} was not made by this broker; call create_topic first.")
-        if not 0 <= partition < self._topics[topic]:
+        if not is_whole(partition, 0, self._topics[topic] - 1):
             raise ConfigurationError(
-                f"Topic {topic} has no partition {partition}; it has 0 to {self._topics[topic] - 1}."
+                f"Topic {topic} has no partition {partition!r:.80}; it has 0 to {self._topics[topic] - 1}."
             )
 
 
@@ -303,15 +323,11 @@ def check_topic(name: Any, partitions: Any) -> None:
 
 def check_count(partitions: Any, what: str) -> None:
     """Refuse what is not a number of partitions. Raises `ConfigurationError`."""
-    if (
-        isinstance(partitions, bool)
-        or not isinstance(partitions, int)
-        or not 1 <= partitions <= _PARTITIONS_MAX
-    ):
+    if not is_whole(partitions, 1, _PARTITIONS_MAX):
         raise ConfigurationError(f"{what} needs 1 to {_PARTITIONS_MAX} partitions, not {partitions!r:.80}.")
 
 
-def _milliseconds(duration_s: float) -> int:
-    if duration_s < 0:
-        raise ConfigurationError(f"A delay cannot be negative, but {duration_s} s was given.")
+def _milliseconds(duration_s: Any) -> int:
+    if not isinstance(duration_s, int | float) or not 0 <= duration_s * 1000 <= INT32_MAX:
+        raise ConfigurationError(f"A delay is 0 to {INT32_MAX // 1000} seconds, not {duration_s!r:.80}.")
     return round(duration_s * 1000)

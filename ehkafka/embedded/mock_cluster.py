@@ -13,11 +13,12 @@ import os
 import signal
 import time
 import weakref
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaError
 
+from ehkafka.embedded import running
 from ehkafka.embedded.mock_api import PRODUCER, function
 from ehkafka.errors import EhkafkaError
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 # See `MockCluster.call`.
 BETWEEN_CALLS_S = 0.5e-3
+# What a cluster has beside a listener for each broker, with some to spare.
+_DESCRIPTORS_OF_A_CLUSTER = 10
 
 
 class EmbeddedBrokerError(EhkafkaError):
@@ -41,23 +44,20 @@ class MockCluster:
     """A native mock cluster of `brokers` brokers with ids 1…`brokers`."""
 
     def __init__(self, brokers: int) -> None:
+        _check_descriptors(brokers)
         with _signals_blocked():
             client = _silent_client()
             cluster = function("rd_kafka_mock_cluster_new")(client, brokers)
-        if not cluster:
-            function("rd_kafka_destroy")(client)
-            raise EmbeddedBrokerError(
-                f"librdkafka could not create a mock cluster of {brokers} broker(s) on 127.0.0.1. "
-                "Check the limits on open files and threads (ulimit -n, ulimit -u)."
-            )
         self._cluster = cluster
-        self._finalizer = weakref.finalize(self, _destroy, cluster, client, os.getpid())
+        self._bootstrap: str = function("rd_kafka_mock_cluster_bootstraps")(cluster).decode("ascii")
+        running.note_started(self._bootstrap)
+        self._finalizer = weakref.finalize(self, _destroy, cluster, client, self._bootstrap, os.getpid())
 
     @property
     def bootstrap(self) -> str:
         """`host:port` of every broker, joined by commas."""
-        listeners: bytes = function("rd_kafka_mock_cluster_bootstraps")(self._alive())
-        return listeners.decode("ascii")
+        self._alive()
+        return self._bootstrap
 
     def call(self, name: str, *arguments: object) -> None:
         """Call librdkafka's function `name` on this cluster; raise if it returns an error code."""
@@ -111,6 +111,19 @@ def _signals_blocked() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
+def _check_descriptors(brokers: int) -> None:
+    """Raise `EmbeddedBrokerError` where no more files can be opened: librdkafka would end the process."""
+    try:
+        with ExitStack() as opened:
+            for _ in range(brokers + _DESCRIPTORS_OF_A_CLUSTER):
+                opened.callback(os.close, os.open(os.devnull, os.O_RDONLY))
+    except OSError as error:
+        raise EmbeddedBrokerError(
+            f"An embedded broker of {brokers} broker(s) cannot start: {error.strerror}. Close what the test "
+            "has left open, or raise the limit on open files (ulimit -n)."
+        ) from error
+
+
 def _silent_client() -> int:
     configuration = function("rd_kafka_conf_new")()
     # Tests take brokers down on purpose: this client's view of that is noise.
@@ -125,7 +138,8 @@ def _silent_client() -> int:
     return client
 
 
-def _destroy(cluster: int, client: int, owner_pid: int) -> None:
+def _destroy(cluster: int, client: int, bootstrap: str, owner_pid: int) -> None:
+    running.note_ended(bootstrap)
     # A forked child has the handles but not the threads: joining those would hang it.
     if os.getpid() == owner_pid:
         function("rd_kafka_mock_cluster_destroy")(cluster)

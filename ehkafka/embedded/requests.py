@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Self
+from typing import Any, Self
+
+from ehkafka.embedded.numbers import is_whole
+from ehkafka.errors import ConfigurationError
 
 
 class ApiKey(IntEnum):
@@ -34,6 +37,21 @@ class ApiKey(IntEnum):
     CONSUMER_GROUP_HEARTBEAT = 68
     GET_TELEMETRY_SUBSCRIPTIONS = 71
     PUSH_TELEMETRY = 72
+
+
+def check_api_key(api_key: Any) -> ApiKey:
+    """Return the request type that it is. Raises `ConfigurationError` for anything else."""
+    try:
+        return ApiKey(api_key)
+    except ValueError as error:
+        raise ConfigurationError(f"{api_key!r:.80} is no request type: take one of ApiKey.") from error
+
+
+def check_code(code: Any) -> int:
+    """Return a code that an answer has room for. Raises `ConfigurationError` for anything else."""
+    if not is_whole(code, -(2**15), 2**15 - 1):
+        raise ConfigurationError(f"{code!r:.80} is no error code: take one of confluent_kafka.KafkaError.")
+    return int(code)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException
 from confluent_kafka.cimpl import Consumer, Producer, TopicPartition
 
-from ehkafka.errors import EndpointError, TopicNotFoundError
+from ehkafka.embedded.numbers import is_whole
+from ehkafka.errors import ConfigurationError, EndpointError, TopicNotFoundError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -53,6 +54,8 @@ def produce(
     `partition`, `headers` and `timestamp_ms` apply to all of them; without `partition` the
     key decides. `properties` are further librdkafka properties (security and the like).
     """
+    if partition is not None and not is_whole(partition, 0):
+        raise ConfigurationError(f"{partition!r:.80} is no partition: give its number, or None.")
     refused: list[KafkaError] = []
 
     def delivered(error: KafkaError | None, _message: Message) -> None:
@@ -113,6 +116,7 @@ def commits(
     timeout_s: float = 10.0,
 ) -> list[TopicPartition]:
     """Return the group's commit of each partition, metadata included, in partition order."""
+    check_group(group)
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -122,7 +126,7 @@ def commits(
         }
     )
     try:
-        known = consumer.list_topics(topic, timeout=timeout_s).topics[topic]
+        known = consumer.list_topics(str(topic), timeout=timeout_s).topics[str(topic)]
         if known.error is not None:
             raise TopicNotFoundError(
                 f"Topic {topic} cannot be read: {known.error.name()} ({known.error.str()}). "
@@ -140,6 +144,12 @@ def commits(
                 f"The commit of group {group} on {topic} [{one.partition}] could not be read: {one.error}."
             )
     return found
+
+
+def check_group(group: Any) -> None:
+    """Refuse what is no group's name: confluent-kafka ends the process for `None`."""
+    if not isinstance(group, str) or not group or "\0" in group:
+        raise ConfigurationError(f"{group!r:.80} is no group: give its name.")
 
 
 def _read_commits(

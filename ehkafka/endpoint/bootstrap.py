@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+import sys
 
 from ehkafka.errors import ConfigurationError
 
@@ -49,6 +50,13 @@ def bootstrap_addresses(bootstrap: str) -> tuple[tuple[str, int], ...]:
         for host, found in zip(hosts, ports, strict=True)
         if found
     )
+
+
+def is_embedded(servers: object) -> bool:
+    """Tell whether an embedded broker of this process has one of the addresses."""
+    # Loaded where there is one; a process without does without.
+    running = sys.modules.get("ehkafka.embedded.running")
+    return running is not None and running.is_running(str(servers).replace("localhost", "127.0.0.1"))
 
 
 def hosts_in(servers: object) -> tuple[str, ...]:

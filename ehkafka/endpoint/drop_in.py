@@ -61,8 +61,8 @@ def drop_in_properties(endpoint: Endpoint, config: Mapping[str, Any]) -> dict[st
     refusals.check_connection(connection, asked)
     result = {**connection, **asked}
     refusals.check_trust(result, kind=endpoint.kind)
-    if endpoint.is_event_hubs or endpoint.kind == "embedded":
-        set_timings(result, is_embedded=endpoint.kind == "embedded")
+    if endpoint.is_event_hubs or endpoint.is_embedded:
+        set_timings(result, is_embedded=endpoint.is_embedded)
         result.setdefault("client.id", client_name())
     if endpoint.is_event_hubs:
         _check(endpoint, result)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from ehkafka.endpoint.bootstrap import bootstrap_hosts, is_event_hubs_host, is_loopback
+from ehkafka.endpoint.bootstrap import bootstrap_hosts, is_embedded, is_event_hubs_host, is_loopback
 from ehkafka.endpoint.environment import ADDITIONS, chosen_way, missing_hint, read_variables
 from ehkafka.endpoint.keys.connection_string import ConnectionString
 from ehkafka.endpoint.properties.names import check_mapping, in_one_spelling
@@ -271,6 +271,11 @@ class Endpoint(NeverPickled):
     def is_event_hubs(self) -> bool:
         """Whether the service's documented limits apply (a namespace, or its emulator)."""
         return self.kind in {"event-hubs", "emulator"}
+
+    @property
+    def is_embedded(self) -> bool:
+        """Whether it leads to an embedded broker of this process, if only by its address."""
+        return self.kind == "embedded" or is_embedded(self.chosen("bootstrap.servers"))
 
     @property
     def credential_name(self) -> str | None:

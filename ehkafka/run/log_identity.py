@@ -36,7 +36,7 @@ class LogIdentity:
         self._settings = app.settings
         self._bus = bus
         # The embedded broker never answers.
-        ids = TopicIds(None if app.endpoint.kind == "embedded" else self._open_admin)
+        ids = TopicIds(None if app.endpoint.is_embedded else self._open_admin)
         self.asker = LogAsker(ids, self.open_consumer, on_death)
         self._watch: LogWatch | None = None
 

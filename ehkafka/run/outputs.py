@@ -66,7 +66,7 @@ class Outputs:
             clock=app.clock.now_s,
             busy=busy_codes(is_event_hubs=app.endpoint.is_event_hubs),
             # The embedded broker does not look at sequence numbers, on which that hangs.
-            at_once=app.endpoint.kind != "embedded" and may_report_at_once(properties),
+            at_once=not app.endpoint.is_embedded and may_report_at_once(properties),
             by_key=goes_by_key(properties),
         )
 

@@ -241,7 +241,7 @@ def check_exactly_once(app: AppOptions) -> None:
 
 def _app_reasons(app: AppOptions) -> Iterator[str]:
     endpoint, settings = app.endpoint, app.settings
-    if endpoint.kind == "embedded":
+    if endpoint.is_embedded:
         yield (
             "the embedded broker keeps no offsets of transactions. Use a Kafka broker; ehkafka.testing.run "
             "runs such an app without transactions."

@@ -178,7 +178,8 @@ def test_a_broker_left_open_neither_hangs_the_exit_nor_a_forked_child() -> None:
     [
         (lambda _: EmbeddedBroker({"orders": 0}), "needs 1 to 10000 partitions, not 0"),
         (lambda _: EmbeddedBroker({"no/name": 1}), "no topic name"),
-        (lambda _: EmbeddedBroker(brokers=0), "at least 1 broker"),
+        (lambda _: EmbeddedBroker(brokers=0), "1 to 20"),
+        (lambda _: EmbeddedBroker(brokers=2**32 + 1), "1 to 20"),
         (lambda broker: broker.create_topic("more", -1), "needs 1 to 10000 partitions, not -1"),
         (lambda broker: broker.take_down(2), "There is no broker 2; ids run from 1 to 1"),
         (lambda broker: broker.fail_next(ApiKey.FETCH, 1, broker_id=2), "There is no broker 2"),
@@ -186,12 +187,27 @@ def test_a_broker_left_open_neither_hangs_the_exit_nor_a_forked_child() -> None:
         (lambda broker: broker.advertise("localhost", 9, 3), "There is no broker 3"),
         (lambda broker: broker.move_leader("orders", 4, 1), "no partition 4; it has 0 to 3"),
         (lambda broker: broker.move_leader("orders", -1, 1), "no partition -1"),
+        (lambda broker: broker.move_leader("orders", None, 1), "no partition None"),
+        (lambda broker: broker.move_leader("orders", 0, "1"), "no broker '1'"),
+        (lambda broker: broker.take_down(True), "no broker True"),
         (lambda broker: broker.delete_topic("order"), "'order' was not made by this broker"),
         (lambda broker: broker.delete_records("orders", 0, -1), "offsets begin at 0"),
+        (lambda broker: broker.delete_records("orders", 0, 2**64), "offsets begin at 0"),
+        (lambda broker: broker.set_topic_error("orders", None), "no error code"),
+        (lambda broker: broker.set_coordinator(None, 1), "no group"),
+        (lambda broker: broker.committed(None, "orders"), "no group"),
+        (lambda broker: broker.advertise(None, 9), "host name and a port"),
+        (lambda broker: broker.advertise("localhost", 2**32), "host name and a port"),
+        (lambda broker: broker.disable(None), "no request type"),
+        (lambda broker: broker.fail_next(999, 1), "no request type"),
+        (lambda broker: broker.fail_next(ApiKey.FETCH, 2**16), "no error code"),
+        (lambda broker: broker.produce("orders", [], partition=2**32), "no partition"),
         (lambda broker: broker.fail_next(ApiKey.FETCH), "at least one error code"),
         (lambda broker: broker.fail_next(ApiKey.METADATA, 5), "set_topic_error"),
-        (lambda broker: broker.delay_next(ApiKey.FETCH, 1, times=0), "times of at least 1"),
-        (lambda broker: broker.set_rtt(-1), "cannot be negative"),
+        (lambda broker: broker.delay_next(ApiKey.FETCH, 1, times=0), "times of 1 to"),
+        (lambda broker: broker.set_rtt(-1), "A delay is 0 to"),
+        (lambda broker: broker.set_rtt(float("nan")), "A delay is 0 to"),
+        (lambda broker: broker.delay_next(ApiKey.FETCH, 2**22), "A delay is 0 to"),
     ],
 )
 def test_wrong_arguments_are_refused(
@@ -200,6 +216,24 @@ def test_wrong_arguments_are_refused(
     """Each says what is wrong; none reaches librdkafka, which would trust it."""
     with pytest.raises(ConfigurationError, match=message):
         wrong(broker)
+
+
+FEW_FILES = """
+import resource
+from ehkafka.testing import EmbeddedBroker, EmbeddedBrokerError
+resource.setrlimit(resource.RLIMIT_NOFILE, (24, 24))
+try:
+    EmbeddedBroker(brokers=20).start()
+except EmbeddedBrokerError as error:
+    print(error)
+"""
+
+
+def test_a_broker_that_cannot_open_its_sockets_is_an_error() -> None:
+    """Otherwise librdkafka ends the process."""
+    command = [sys.executable, "-c", FEW_FILES]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    assert "Too many open files" in done.stdout, done.stderr
 
 
 def test_what_the_native_part_refuses_carries_kafkas_code(broker: EmbeddedBroker) -> None:

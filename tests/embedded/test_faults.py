@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from typing import TYPE_CHECKING
 
@@ -159,6 +161,43 @@ def test_leaders_and_coordinators_move(consumer: Opener, commit: Committer) -> N
             broker.move_leader("orders", 0, None)
             assert opened.list_topics(timeout=LIMIT_S).topics["orders"].partitions[0].leader == -1
         assert [one.broker_id for one in broker.requests(ApiKey.OFFSET_COMMIT)] == [2]
+
+
+LEADERLESS = """
+import time
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from ehkafka.testing import EmbeddedBroker
+with EmbeddedBroker({"orders": 2}) as broker:
+    broker.produce("orders", [("a", b"1")], partition=1)
+    group = {"group.id": "g", "auto.offset.reset": "earliest", "log_level": 0}
+    consumer = Consumer({**broker.consumer_properties, **group})
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 0, "log_level": 0})
+    producer.list_topics("orders")
+    consumer.subscribe(["orders"])
+    while consumer.poll(0.05) is None:
+        pass
+    broker.move_leader("orders", 1, None)
+    producer.produce("orders", b"2", partition=1)
+    ended_s = time.monotonic() + 0.6
+    while time.monotonic() < ended_s:
+        consumer.poll(0.05)
+    try:
+        consumer.get_watermark_offsets(TopicPartition("orders", 1), timeout=0.3)
+    except KafkaException:
+        pass
+    broker.move_leader("orders", 1, 1)
+    assert producer.flush(10) == 0
+    while (message := consumer.poll(10)).value() != b"2":
+        pass
+    print("read")
+"""
+
+
+def test_clients_of_a_partition_without_a_leader_wait_for_one() -> None:
+    """It may be read, written and asked about; librdkafka's mock cluster would end the process."""
+    command = [sys.executable, "-c", LEADERLESS]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (0, "read\n"), done.stderr
 
 
 def test_another_address_can_be_advertised(broker: EmbeddedBroker, consumer: Opener) -> None:

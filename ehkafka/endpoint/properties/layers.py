@@ -161,7 +161,7 @@ def consumer_properties(
         # librdkafka wants room for the largest record in an answer.
         largest_bytes = whole_number(LETTER_BYTES, asked[LETTER_BYTES])
         result["fetch.max.bytes"] = max(result["fetch.max.bytes"], largest_bytes)
-    set_timings(result, is_embedded=endpoint.kind == "embedded")
+    set_timings(result, is_embedded=endpoint.is_embedded)
     refusals.check_timings(result, is_event_hubs=endpoint.is_event_hubs)
     if endpoint.is_event_hubs:
         refusals.check_protocol(result, is_emulator=endpoint.kind == "emulator")
