@@ -21,6 +21,8 @@ __all__ = [
     "ParkedBudgetFull",
     "PartitionPaused",
     "PartitionResumed",
+    "RetentionNear",
+    "UnreadDeleted",
 ]
 
 
@@ -120,6 +122,59 @@ class OffsetGap(Event):
 
     def subject(self) -> Hashable:
         return (self.partition, self.wanted_offset, self.log_start, self.log_end)
+
+
+@dataclass(frozen=True, slots=True)
+class RetentionNear(Event):
+    """Retention will soon delete records of a partition that are not read, because it is paused or slow.
+
+    The log begins at `log_start` now. `step_records` is the most that was deleted at once, `left_s` the time
+    left at the mean speed since the partition was first looked at.
+    """
+
+    level: ClassVar[int] = logging.WARNING
+    partition: TopicPartition
+    next_offset: int
+    log_start: int
+    step_records: int
+    left_s: float
+
+    def sentence(self) -> str:
+        left = self.next_offset - self.log_start
+        return (
+            f"Retention will soon delete unread records of {self.partition}: its log begins at "
+            f"{self.log_start}, {records(left)} before the next one to read, {self.next_offset}. It deletes "
+            f"{records(self.step_records)} at once, and reaches that one in about {seconds(self.left_s)}. "
+            "Resume the partition, make its handler faster, or raise the topic's retention."
+        )
+
+    def subject(self) -> Hashable:
+        return self.partition
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadDeleted(Event):
+    """Retention has deleted records of a partition before they were read.
+
+    Reported while the partition is paused. What becomes of it is decided by `on_out_of_range` when it is
+    fetched again: then there is an `OffsetGap`, which counts what is lost.
+    """
+
+    level: ClassVar[int] = logging.ERROR
+    partition: TopicPartition
+    next_offset: int
+    log_start: int
+    deleted_records: int
+
+    def sentence(self) -> str:
+        return (
+            f"Retention has deleted {records(self.deleted_records)} of {self.partition} before they were "
+            f"read: the next one to read was {self.next_offset}, and the log now begins at {self.log_start}. "
+            "Resume the partition before more is deleted, or raise the topic's retention."
+        )
+
+    def subject(self) -> Hashable:
+        return (self.partition, self.log_start)
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,7 +69,7 @@ class Backpressure:
         self._paces.sample(map(_counts, self._context.owned.assignments()), self._context.clock())
         if flow.is_half_full(amounts):
             return self._wanted_when_half_full(consumer, amounts)
-        missing = max(self._missing(route, demand) for route, demand in self._gaining(consumer))
+        missing = max(self._missing(route, demand) for route, demand in self._gaining())
         return min(flow.batch_size(amounts), missing)
 
     def touch_due_s(self) -> float:
@@ -132,7 +132,7 @@ class Backpressure:
             sum(d.parked_bytes for d in dispatchers),
         )
 
-    def _gaining(self, consumer: Consumer) -> Sequence[tuple[Route, Demand]]:
+    def _gaining(self) -> Sequence[tuple[Route, Demand]]:
         """Return the handlers that get more where more is taken; all, where all logs have ended.
 
         Else one without records would always lack work, and the others' would fill the backlog for it.
@@ -141,8 +141,6 @@ class Backpressure:
             return self._demands
         names = self._unread.names()
         found = [each for each in self._demands if each[0].name in names]
-        if len(found) < len(self._demands):
-            self._unread.ask(consumer)
         return found or self._demands
 
     def _missing(self, route: Route, demand: Demand) -> int:
@@ -169,7 +167,7 @@ class Backpressure:
         if now_s < self._stuck_checked_s + STUCK_CHECK_S or flow.room(amounts) == 0:
             return 0
         self._stuck_checked_s = now_s
-        lacking = [route for route, _ in self._gaining(consumer) if _is_short(route)]
+        lacking = [route for route, _ in self._gaining() if _is_short(route)]
         if not lacking:
             return 0
         # As much as one that may be stuck gets before it is looked at again.
@@ -186,8 +184,6 @@ class Backpressure:
                 stuck[place] = Stuck(owned.assignment, owned.assignment.backlog_records)
         over = flow.to_pause(stuck, amounts, now_s, self._unread.has)
         if over is None:
-            # Perhaps because all other logs have ended.
-            self._unread.ask(consumer)
             return 0
         self.pause(consumer, over)
         return flow.batch_size(amounts, 2 * (len(context.owned) - len(flow.paused)))

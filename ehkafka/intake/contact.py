@@ -1,4 +1,4 @@
-"""Whether any broker answers, and what the group has given this member. For health and the snapshot.
+"""Whether brokers answer, each leader of ours too, and what the group has given this member.
 
 librdkafka tells in its statistics how long ago each broker answered anything, heartbeats included. A killed
 broker is known at once by an error, a frozen or cut-off one by this silence alone: the client itself notices
@@ -7,17 +7,18 @@ only when a request runs out of time, after a minute. Written by the poll thread
 
 from __future__ import annotations
 
+import json
+import math
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from ehkafka.records import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 _INTERVAL: Final = "statistics.interval.ms"
-_IDLE = re.compile(r'"rxidle": ?(\d+)')
-# A connection is up once the broker has accepted the login.
-_UP = re.compile(r'"state": ?"UP", ?"stateage": ?(\d+)')
 # Of all connections, since the client was opened; brokers' own counts are named otherwise.
 _RECEIVED = re.compile(r'"rx_bytes": ?(\d+)')
 _JOIN_STATE = re.compile(r'"join_state": ?"([^"]*)"')
@@ -27,26 +28,37 @@ _JOINING = ("wait-join", "wait-sync")
 _CHECKS: Final = 6
 
 
+class Leader(NamedTuple):
+    """The broker that a partition is fetched from, for people, and when it answered last."""
+
+    name: str
+    answered_s: float
+
+
 @dataclass(frozen=True, slots=True)
 class Statistics:
     """What one text of statistics says. `idle_s`: since the last answer of any broker; None without any.
 
     `up_s`: for how long the newest connection has been up; None without any. `socket_bytes`: received since
-    the client was opened, over all connections.
+    the client was opened, over all connections. `leaders` are the brokers that partitions are fetched from,
+    with the seconds since each answered last (infinite: it never did).
     """
 
     idle_s: float | None
     join_state: str
     up_s: float | None = None
     socket_bytes: int | None = None
+    leaders: Mapping[TopicPartition, tuple[str, float]] = field(default_factory=dict)
 
 
 def read_statistics(text: str) -> Statistics:
-    """Return what librdkafka's statistics say. Partitions, which fill most of them, are not read."""
-    brokers = text[: text.find('"topics":')]
+    """Return what librdkafka's statistics say. The topics' part, most of it, is not read."""
+    begin, end = text.find('"brokers":'), text.find('"topics":')
+    brokers = list(json.loads(text[begin + 10 : end].rstrip(", ")).values()) if 0 <= begin < end else []
     group = text[max(0, text.rfind('"cgrp":')) :]
-    idles = [int(found) for found in _IDLE.findall(brokers)]
-    ages = [int(found) for found in _UP.findall(brokers)]
+    # A broker that never answered has -1. A connection is up once the login was accepted.
+    idles = [idle for one in brokers if (idle := one["rxidle"]) >= 0]
+    ages = [one["stateage"] for one in brokers if one["state"] == "UP" and "stateage" in one]
     state = _JOIN_STATE.search(group)
     received = _RECEIVED.search(group)
     return Statistics(
@@ -54,7 +66,17 @@ def read_statistics(text: str) -> Statistics:
         state[1] if state else "",
         min(ages) / 1e6 if ages else None,
         int(received[1]) if received else None,
+        {
+            TopicPartition(where["topic"], where["partition"]): _leader_of(one)
+            for one in brokers
+            for where in one.get("toppars", {}).values()
+        },
     )
+
+
+def _leader_of(broker: Mapping[str, Any]) -> tuple[str, float]:
+    idle = broker["rxidle"]
+    return f"broker {broker['nodeid']} ({broker['nodename']})", idle / 1e6 if idle >= 0 else math.inf
 
 
 class Contact:
@@ -80,6 +102,8 @@ class Contact:
         self.lost_partitions = 0
         # What came in on all connections; None before the first statistics.
         self.socket_bytes: int | None = None
+        # As of the last statistics; a partition without a leader keeps the one that it had. Replaced.
+        self.leaders: Mapping[TopicPartition, Leader] = {}
 
     def with_statistics(self, properties: dict[str, Any]) -> Callable[[str], None]:
         """Have a client with these properties tell, often enough; return its `stats_cb`.
@@ -105,6 +129,10 @@ class Contact:
         self._note_group(statistics.join_state)
         if statistics.socket_bytes is not None:
             self.socket_bytes = statistics.socket_bytes
+        self.leaders = {
+            **self.leaders,
+            **{p: Leader(name, now_s - idle_s) for p, (name, idle_s) in statistics.leaders.items()},
+        }
         if statistics.up_s is not None:
             self.up_at_s = max(self.up_at_s, now_s - statistics.up_s)
         if statistics.join_state in _JOINING and not self.is_unreachable:
@@ -154,6 +182,11 @@ class Contact:
         """Tell, once for each silence, that no broker has answered for too long."""
         was, self._is_reported = self._is_reported, self.is_unreachable
         return self._is_reported and not was
+
+    @property
+    def now_s(self) -> float:
+        """The time of the clock that brokers' answers are measured by."""
+        return self._clock()
 
     @property
     def silence_s(self) -> float:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ehkafka.intake.throttle import Throttle
     from ehkafka.lanes.assignment import Assignment
     from ehkafka.positions.finder import PositionFinder
+    from ehkafka.positions.log_asker import LogAsker
     from ehkafka.progress.committer import Committer
     from ehkafka.progress.ledger import CommitLedger
     from ehkafka.records import TopicPartition
@@ -98,7 +99,8 @@ class IntakeContext:
     on_parked_full: OnParkedFull = "pause_partition"
     # None when no handler has a limit: then no timestamp is looked at.
     ages: AgeLimits | None = None
-    # None where nobody reads on in the background, as on Spark.
+    # Asks where logs begin and end. These are None where nothing reads on in the background, as on Spark.
+    asker: LogAsker | None = None
     log_watch: LogWatch | None = None
     history: History | None = None
     restore: Restore = field(default_factory=Restore)

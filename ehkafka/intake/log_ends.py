@@ -1,58 +1,136 @@
-"""Where the logs end, by the last fetch answers, and what of them is no record.
+"""Where the logs end: by the last fetches, or by a question where no fetch shows it; what is no record.
 
-librdkafka keeps the high watermark of each answer that brought records or came empty without throttling;
-nothing here asks the broker. What the client has passed and is no record counts as received, so that the
-watermark and the commit pass it, too, once nothing below is unfinished.
+librdkafka keeps the high watermark of each answer that brought records or came empty without throttling. Of
+what moment that is it does not tell, so it counts while it moves, or while the partition is known to be
+fetched: it is not paused, all that the client had was taken, and its leader answers. For the others
+`LogAsker` asks the broker again and again; nothing here waits for it.
 
-Runs on the poll thread, which owns the consumer, between two calls of `consume()` and only while everything
-that these returned has been received: the position is past what was handed out, wherever that went. So never
-in a callback, nor while a stop drains.
+What the client has passed and is no record counts as received, so that the watermark and the commit pass it,
+too, once nothing below is unfinished. Runs on the poll thread, which owns the consumer, between two calls of
+`consume()` and only while everything that these returned has been received: the position is past what was
+handed out, wherever that went. So never in a callback, nor while a stop drains.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any, Final
 
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
 from ehkafka.intake.client_position import ClientPositions
+from ehkafka.intake.retention import Retention
+from ehkafka.positions.gap import LogBounds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable, Sequence
 
     from confluent_kafka import Consumer
 
     from ehkafka.intake.context import IntakeContext
     from ehkafka.lanes.assignment import Assignment
+    from ehkafka.positions.log_asker import LogsQuestion
+    from ehkafka.records import TopicPartition
+
+# What no fetch has shown for so long is asked for, and where none is to be expected, so often.
+FETCHED_S: Final = 5.0
+AGAIN_S: Final = 2.0
+# After so many checks in a row, twice a second, at which a partition could be fetched, it has been: a fetch
+# waits half a second for records.
+_FETCHES: Final = 3
 
 
 class LogEnds:
-    """Looks where the logs of our partitions end, and where the client stands in them."""
+    """Keeps the book of our partitions' logs, and looks where the client stands in them."""
 
     def __init__(self, context: IntakeContext) -> None:
         self._context = context
         self._positions = ClientPositions()
-        # Hears of partitions that were just assigned.
-        self.begin = self._positions.begin
+        # The high watermarks that the client had, and at how many checks in a row each could be fetched.
+        self._seen: dict[TopicPartition, int] = {}
+        self._fetches: defaultdict[TopicPartition, int] = defaultdict(int)
+        # Since the last look all that the client had was taken at some time: it fetches.
+        self.has_drained = False
+        self._question: LogsQuestion | None = None
+        self._retention = Retention(context.emit)
+
+    def begin(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
+        """Hear of partitions that were just assigned: what the client has of them is of an earlier time."""
+        self._positions.begin(consumer, partitions)
+        for partition in partitions:
+            self._fetches.pop(partition, None)
+            self._retention.forget(partition)
+            bounds: Any = consumer.get_watermark_offsets(KafkaPartition(*partition), cached=True)
+            self._seen[partition] = bounds[1] if bounds is not None else -1
 
     def check(self, consumer: Consumer, assignments: Iterable[Assignment]) -> None:
         """Take over what librdkafka knows of these partitions."""
+        context = self._context
         for assignment in assignments:
-            where = KafkaPartition(*assignment.partition)
-            bounds: Any = consumer.get_watermark_offsets(where, cached=True)
+            partition = assignment.partition
+            bounds: Any = consumer.get_watermark_offsets(KafkaPartition(*partition), cached=True)
             if bounds is None or bounds[1] < 0:
                 continue
-            self._context.owned.log_ends[assignment.partition] = end = bounds[1]
-            if assignment.received_next is None or assignment.received_next < end:
+            if self._seen.get(partition) != bounds[1]:
+                self._seen[partition] = bounds[1]
+                context.owned.logs.fetched(partition, bounds[1], context.contact.now_s)
+            if assignment.received_next is None or assignment.received_next < bounds[1]:
                 self._pass_what_is_no_record(consumer, assignment)
 
     def check_where_passed(self, consumer: Consumer, received: Iterable[Assignment]) -> None:
         """Look again where more was received than the end that was known: else the lag would read 0."""
-        ends = self._context.owned.log_ends
-        passed = [
-            a for a in received if a.received_next is not None and a.received_next > ends.get(a.partition, -1)
-        ]
+        logs = self._context.owned.logs
+        passed = [a for a in received if (a.received_next or 0) > (logs.end(a.partition) or 0)]
         self.check(consumer, passed)
+
+    def keep(self) -> None:
+        """Bring the book up to date: twice a second, after `check`. Raises nothing, waits for nothing."""
+        context = self._context
+        now_s, throttled = context.contact.now_s, context.throttle.is_recent
+        drained, self.has_drained = self.has_drained and not throttled, False
+        for partition in context.owned:
+            is_fetched = drained and partition not in context.flow.paused
+            self._fetches[partition] = self._fetches[partition] + 1 if is_fetched else 0
+            leader, end = context.contact.leaders.get(partition), self._seen.get(partition, -1)
+            if leader is not None and end >= 0 and self._fetches[partition] >= _FETCHES:
+                context.owned.logs.fetched(partition, end, min(now_s, leader.answered_s))
+        self._take_answer()
+        self._ask(now_s)
+
+    def _take_answer(self) -> None:
+        question = self._question
+        if question is None or not question.done.is_set():
+            return
+        self._question = None
+        owned = self._context.owned
+        for partition, (start, end, at_s) in question.logs.items():
+            if partition in owned and start is not None:
+                owned.logs.answered(partition, LogBounds(start, end), at_s)
+                received_next = owned[partition].assignment.received_next
+                is_paused = partition in self._context.flow.paused
+                self._retention.check(partition, start, received_next, at_s, is_paused=is_paused)
+
+    def _ask(self, now_s: float) -> None:
+        asker, logs = self._context.asker, self._context.owned.logs
+        if asker is None or self._question is not None:
+            return
+        due = [
+            partition
+            for partition in self._context.owned
+            if partition in logs.wanted
+            or logs.age_s(partition, now_s) >= (FETCHED_S if self._fetches[partition] else AGAIN_S)
+        ]
+        if due:
+            logs.wanted.clear()
+            self._question = asker.read_logs(self._by_leader(due))
+
+    def _by_leader(self, partitions: Iterable[TopicPartition]) -> list[Collection[TopicPartition]]:
+        """Group partitions by their leaders; the one that answered last comes first, silence takes long."""
+        leaders = self._context.contact.leaders
+        groups: defaultdict[str, list[TopicPartition]] = defaultdict(list)
+        for partition in sorted(partitions, key=lambda p: -leaders[p].answered_s if p in leaders else 0.0):
+            groups[leaders[partition].name if partition in leaders else ""].append(partition)
+        return list(groups.values())
 
     def _pass_what_is_no_record(self, consumer: Consumer, assignment: Assignment) -> None:
         context, partition = self._context, assignment.partition

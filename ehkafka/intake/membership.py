@@ -250,7 +250,7 @@ class Membership:
             self._left_paused.add(partition)
         context.flow.forget(partition)
         context.epochs.end(partition)
-        self.owned.log_ends.pop(partition, None)
+        self.owned.logs.forget(partition)
         if context.ages is not None:
             context.ages.report(partition)
         if context.history is not None:

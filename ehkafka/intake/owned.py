@@ -1,12 +1,13 @@
 """The partitions that are ours now. Written by the poll thread alone; others read copies.
 
-Joins what the rooms know of a partition: its route and assignment, and where its log ends.
+Joins what the rooms know of a partition: its route and assignment, and its log.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from ehkafka.positions.log_book import LogBook
 from ehkafka.progress.saving import ProgressSaver
 
 if TYPE_CHECKING:
@@ -33,8 +34,8 @@ class OwnedPartitions(dict["TopicPartition", OwnedPartition]):
         """Without a saver, commits say nothing of what is finished above them."""
         super().__init__()
         self.saver = saver or ProgressSaver()
-        # Offset after the last record in the log, as far as the last fetch reported.
-        self.log_ends: dict[TopicPartition, int] = {}
+        # Where the logs begin and end, and since when that is known.
+        self.logs = LogBook()
 
     def assignments(self) -> Iterator[Assignment]:
         """Yield the current assignments."""

@@ -133,6 +133,7 @@ class PollLoop:
         messages = consumer.consume(max(1, wanted), 0)
         if wanted and not messages:
             messages = consumer.consume(1, self._wait_s())
+        self._log_ends.has_drained |= len(messages) < wanted
         self._pressure.touched()
         return messages  # type: ignore[return-value]
 
@@ -206,6 +207,7 @@ class PollLoop:
         """Take over where the logs end and what of them is no record, if nothing handed out got lost."""
         if self._is_all_received:
             self._log_ends.check(consumer, self._context.owned.assignments())
+        self._log_ends.keep()
 
     def _deliver(self, consumer: Consumer, messages: Sequence[Message]) -> list[Assignment]:
         if any(map(KafkaMessage.error, messages)):  # type: ignore[arg-type]

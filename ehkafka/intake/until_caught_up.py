@@ -89,7 +89,7 @@ class UntilCaughtUp:
 
     def _state_of(self, route: Route, assignment: Assignment) -> PartitionState:
         context, partition = self._context, assignment.partition
-        log, log_ends = self._ends.logs.get(partition), context.owned.log_ends
+        log = self._ends.logs.get(partition)
         is_paused = partition in context.flow.paused
         received = assignment.received_next
         is_received = log is not None and received is not None and received >= log.end
@@ -119,7 +119,7 @@ class UntilCaughtUp:
             waiting=waiting,
             is_paused=is_paused,
             # Beyond the end that was asked for, a position is right only if the log has grown since.
-            is_in_log=log is None or (received or 0) <= max(log.end, log_ends.get(partition, 0)),
+            is_in_log=log is None or (received or 0) <= max(log.end, context.owned.logs.end(partition) or 0),
         )
 
     def _waiting_outputs(self, assignment: Assignment, log: LogBounds | None) -> Waiting | None:

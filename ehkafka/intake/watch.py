@@ -62,12 +62,12 @@ class ProgressWatch:
         if context.contact.is_cut_off or context.throttle.is_recent or withheld:
             context.standstill.forget_all()  # nobody knows what came meanwhile
             return
-        ends, paused = context.owned.log_ends, context.flow.paused
+        logs, paused = context.owned.logs, context.flow.paused
         context.standstill.check(
             (
                 (one.partition, one.received_next or 0)
                 for one in context.owned.assignments()
-                if one.partition not in paused and ends.get(one.partition, -1) > (one.received_next or 0)
+                if one.partition not in paused and (logs.end(one.partition) or 0) > (one.received_next or 0)
             ),
             now_s,
         )
@@ -77,16 +77,24 @@ class ProgressWatch:
         seen, since_s, reported = self._idle.get(partition, (-1, now_s, False))
         if received != seen or assignment.unfinished_records or self._is_behind(assignment):
             self._idle[partition] = (received, now_s, False)
-        elif not reported and now_s - since_s >= self._context.idle_s:
+        elif not reported and self._is_proved(partition, now_s - since_s):
             self._idle[partition] = (received, since_s, True)
             on_idle = self._context.hooks.on_idle
             assert on_idle is not None
             name = f"on_idle of {partition}"
             self._context.hook_threads.submit(name, {name: lambda: on_idle(partition)}, order=partition)
 
+    def _is_proved(self, partition: TopicPartition, silent_s: float) -> bool:
+        """Tell whether the silence has lasted for idle_s, and a broker said after that that the log ended."""
+        logs, over_s = self._context.owned.logs, silent_s - self._context.idle_s
+        if over_s >= 0.0 and logs.age_s(partition, self._context.contact.now_s) > over_s:
+            logs.wanted.add(partition)
+            return False
+        return over_s >= 0.0
+
     def _is_behind(self, assignment: Assignment) -> bool:
         """Tell whether the log goes on, or may: throttled fetches come back empty from a full log."""
-        end = self._context.owned.log_ends.get(assignment.partition)
+        end = self._context.owned.logs.end(assignment.partition)
         if end is None or self._context.throttle.is_recent:
             return True  # no answer yet, or none that proves anything
         return assignment.received_next is not None and end > assignment.received_next

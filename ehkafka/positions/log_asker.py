@@ -1,24 +1,26 @@
-"""Asks whose log it is, on a thread of its own: the topics' ids, and where there are none, the witnesses.
+"""The one place of a run that asks brokers, on a thread of its own: bounds of logs, ids, witnesses, commits.
 
 The thread begins with a question and ends when there was none for a while, or with the run, without being
-waited for: whatever it waits for has a bound. One question at a time. `ask`, `read_commits` and `prove` are
-for the poll thread, and so is `read_tails`: `prove` alone waits for its answer.
+waited for: whatever it waits for has a bound. One question at a time. Its methods are for the poll thread;
+`prove` alone waits for its answer.
 """
 
 from __future__ import annotations
 
 import queue
 import threading
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
 from ehkafka.endpoint.client import describe_error
 from ehkafka.errors import EhkafkaError, EndpointError
 from ehkafka.positions.empty_tails import empty_tails
-from ehkafka.positions.log_bounds import log_bounds
+from ehkafka.positions.log_book import KnownLog
+from ehkafka.positions.log_bounds import known_bounds, log_bounds
 from ehkafka.positions.same_log import disproof
 from ehkafka.positions.topic_ids import ASK_S
 from ehkafka.positions.witness import READ_S, prove, read_witnesses
@@ -26,7 +28,7 @@ from ehkafka.records import TopicPartition
 from ehkafka.wording import seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from confluent_kafka import Consumer
 
@@ -41,6 +43,10 @@ if TYPE_CHECKING:
 IDLE_S = 5.0
 # How long the group's commits are waited for, one try after another.
 _COMMITTED_S = (1.0, 2.0, 2.0)
+# How long one leader is waited for, first for where its logs begin, then for where they end.
+LOGS_S = 2.0
+# A client that had no answer for so long is replaced: the next one has the key of that moment.
+_REOPEN_S = 30.0
 # Ids and records are waited for one after the other, and a question before this one may be busy with both.
 _PROOF_S = 2 * (ASK_S + READ_S)
 
@@ -107,7 +113,57 @@ class TailQuestion:
     done: threading.Event = field(default_factory=threading.Event)
 
 
-_Any = Question | CommitsQuestion | TailQuestion | _Proof
+@dataclass(slots=True)
+class LogsQuestion:
+    """Where logs begin and end. The asking thread sets `done` last.
+
+    Those of a group have the same leader, so that one that is silent hides no other's answer.
+    """
+
+    groups: Sequence[Collection[TopicPartition]]
+    logs: dict[TopicPartition, KnownLog] = field(default_factory=dict)
+    # Why there is no answer, for people.
+    problems: dict[TopicPartition, str] = field(default_factory=dict)
+    done: threading.Event = field(default_factory=threading.Event)
+
+    def take(self, answers: Mapping[TopicPartition, LogBounds | KafkaError], at_s: float) -> None:
+        """Take what a leader has answered to what it was asked at that moment."""
+        for partition, answer in answers.items():
+            if isinstance(answer, KafkaError):
+                self.problems[partition] = describe_error(answer)
+            else:
+                self.logs[partition] = KnownLog(*answer, at_s)
+
+
+_Any = Question | CommitsQuestion | TailQuestion | LogsQuestion | _Proof
+
+
+class _KeptConsumer:
+    """The client that asks for bounds again and again. The asking thread's."""
+
+    def __init__(self, open_consumer: Callable[[], Consumer]) -> None:
+        self._open = open_consumer
+        self._consumer: Consumer | None = None
+        self._answered_s = 0.0
+
+    def get(self) -> Consumer:
+        """Return it; open it where there is none, or where this one may have outlived its key."""
+        if time.monotonic() - self._answered_s > _REOPEN_S:
+            self.close()
+        if self._consumer is None:
+            self._consumer = self._open()
+            self._answered_s = time.monotonic()
+        return self._consumer
+
+    def answered(self) -> None:
+        """Note that a broker answers it."""
+        self._answered_s = time.monotonic()
+
+    def close(self) -> None:
+        """Close it, if there is one."""
+        if self._consumer is not None:
+            self._consumer.close()
+            self._consumer = None
 
 
 class LogAsker:
@@ -172,6 +228,12 @@ class LogAsker:
         self._put(question)
         return question
 
+    def read_logs(self, groups: Sequence[Collection[TopicPartition]]) -> LogsQuestion:
+        """Ask where logs begin and end, by leader; the answer comes by itself."""
+        question = LogsQuestion(groups)
+        self._put(question)
+        return question
+
     def stop(self) -> None:
         """End the thread within a moment. Without waiting for it."""
         self._stopping.set()
@@ -185,6 +247,7 @@ class LogAsker:
                 self._thread.start()
 
     def _main(self) -> None:
+        kept = _KeptConsumer(self._open_consumer)
         try:
             while (question := self._next()) is not None:
                 if isinstance(question, Question):
@@ -193,11 +256,15 @@ class LogAsker:
                     self._read_commits(question)
                 elif isinstance(question, TailQuestion):
                     self._read_tails(question)
+                elif isinstance(question, LogsQuestion):
+                    self._read_logs(question, kept)
                 else:
                     self._prove(question)
         except BaseException as error:  # whoever waits must not wait for a thread that is gone
             self.ids.close()
             self._on_death(error)
+        finally:
+            kept.close()
 
     def _next(self) -> _Any | None:
         """Wait for a question; None: it is time to end. The client goes before another thread may begin."""
@@ -272,6 +339,22 @@ class LogAsker:
                 consumer.close()
         except (KafkaException, EhkafkaError):
             pass  # it is not known: whoever asked asks again
+        finally:
+            question.done.set()
+
+    def _read_logs(self, question: LogsQuestion, kept: _KeptConsumer) -> None:
+        try:
+            for group in question.groups:
+                if self._stopping.is_set():
+                    break
+                asked_s = time.monotonic()
+                try:
+                    question.take(known_bounds(kept.get(), group, LOGS_S), asked_s)
+                except (KafkaException, EhkafkaError) as error:
+                    why = describe_error(error.args[0]) if isinstance(error, KafkaException) else str(error)
+                    question.problems |= dict.fromkeys(group, why)
+                else:
+                    kept.answered()
         finally:
             question.done.set()
 

@@ -1,10 +1,10 @@
-"""Where logs begin and end, asked of the broker. On the poll thread; waits for the answers."""
+"""Where logs begin and end, asked of the broker. Waits for the answers."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaException
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError, KafkaException
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
 from ehkafka.positions.gap import LogBounds
@@ -24,20 +24,36 @@ def log_bounds(
     With `isolation.level=read_committed` the end is that of the last finished transaction. Raises
     `KafkaException`, for one partition too: what is asked again later asks for all.
     """
+    found = known_bounds(consumer, partitions, timeout_s)
+    for answer in found.values():
+        if isinstance(answer, KafkaError):
+            raise KafkaException(answer)
+    return found  # type: ignore[return-value]
+
+
+def known_bounds(
+    consumer: Consumer, partitions: Collection[TopicPartition], timeout_s: float
+) -> dict[TopicPartition, LogBounds | KafkaError]:
+    """Return the same, or of each partition the error that its leader answered.
+
+    Raises `KafkaException` where one leader does not answer at all: that hides what the others answered.
+    """
     # In this order: a log that grows or is cut in between seems longer, never shorter, than it is.
     starts = _ask(consumer, partitions, OFFSET_BEGINNING, timeout_s)
     ends = _ask(consumer, partitions, OFFSET_END, timeout_s)
-    return {partition: LogBounds(starts[partition], ends[partition]) for partition in partitions}
+    return {partition: _joined(starts[partition], ends[partition]) for partition in partitions}
+
+
+def _joined(start: int | KafkaError, end: int | KafkaError) -> LogBounds | KafkaError:
+    if isinstance(start, KafkaError):
+        return start
+    return end if isinstance(end, KafkaError) else LogBounds(start, end)
 
 
 def _ask(
     consumer: Consumer, partitions: Collection[TopicPartition], which: int, timeout_s: float
-) -> dict[TopicPartition, int]:
+) -> dict[TopicPartition, int | KafkaError]:
     # Not get_watermark_offsets: it asks for one partition at a time.
     asked = [KafkaPartition(*partition, which) for partition in partitions]
-    found = {}
-    for answer in consumer.offsets_for_times(asked, timeout=timeout_s):
-        if answer.error is not None:
-            raise KafkaException(answer.error)
-        found[TopicPartition(answer.topic, answer.partition)] = answer.offset
-    return found
+    answers = consumer.offsets_for_times(asked, timeout=timeout_s)
+    return {TopicPartition(one.topic, one.partition): one.error or one.offset for one in answers}

@@ -295,6 +295,7 @@ class Assembly:
             on_out_of_range=settings.on_out_of_range,
             on_parked_full=settings.on_parked_full,
             ages=self._age_limits(),
+            asker=logs.bounds_asker,
             log_watch=log_watch,
             hook_threads=HookThreads(self.user_code_failed, bus.emit, now_s),
             hooks=app.partition_hooks,

@@ -29,7 +29,10 @@ if TYPE_CHECKING:
 
 
 class LogIdentity:
-    """Whose logs a run reads. `asker` is for others who have to know, such as the mirror's start."""
+    """Whose logs a run reads. `asker` is for others who have to know, such as the mirror's start.
+
+    `bounds_asker` asks where they begin and end.
+    """
 
     def __init__(self, app: AppOptions, bus: EventBus, on_death: Callable[[BaseException], None]) -> None:
         self._endpoint = app.endpoint
@@ -38,6 +41,8 @@ class LogIdentity:
         # The embedded broker never answers.
         ids = TopicIds(None if app.endpoint.is_embedded else self._open_admin)
         self.asker = LogAsker(ids, self.open_consumer, on_death)
+        # On a thread of its own: a broker that does not answer about ids must not make lags old.
+        self.bounds_asker = LogAsker(TopicIds(None), self.open_consumer, on_death)
         self._watch: LogWatch | None = None
 
     def watch(self, owned: OwnedPartitions, clock: Callable[[], float]) -> LogWatch:
@@ -53,6 +58,7 @@ class LogIdentity:
     def stop(self) -> None:
         """Ask nothing any more. Waits for nobody."""
         self.asker.stop()
+        self.bounds_asker.stop()
 
     def _open_admin(self) -> AdminClient:
         # Whatever is wrong with the connection the run's consumer tells, too.

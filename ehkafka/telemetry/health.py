@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from ehkafka.telemetry.snapshot import Health
 from ehkafka.wording import ended
+from ehkafka.wording.line import names, records
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -38,6 +40,7 @@ def health_of(
     found += _record_reasons(snapshot, stuck_s, problems)
     if snapshot.state == "running":
         found += _group_reasons(snapshot, unreachable_s)
+        found += _leader_reasons(snapshot, unreachable_s)
     return Health((*found, *problems), tuple(_notes(snapshot)))
 
 
@@ -87,6 +90,24 @@ def _group_reasons(snapshot: Snapshot, unreachable_s: float) -> Iterator[str]:
         )
 
 
+def _leader_reasons(snapshot: Snapshot, unreachable_s: float) -> Iterator[str]:
+    """Yield each leader that tells nothing of its partitions, unless no broker answers at all."""
+    if snapshot.broker_silence_s >= unreachable_s:
+        return
+    silent: defaultdict[str, list[PartitionSnapshot]] = defaultdict(list)
+    for one in snapshot.partitions:
+        if one.log_age_s is not None and one.log_age_s >= unreachable_s:
+            silent[one.leader or "their leader"].append(one)
+    for leader, partitions in silent.items():
+        silent_s = max(one.log_age_s or 0.0 for one in partitions)
+        yield (
+            f"{names(one.partition for one in partitions)}: {leader} has not answered since "
+            f"{_clock_time(snapshot.taken_at_s - silent_s)}, for {silent_s:.0f} s (limit "
+            f"unreachable_s={unreachable_s:g}). Their lag is unknown. Check that this broker runs, that it "
+            "leads them, and that this host reaches it."
+        )
+
+
 def _notes(snapshot: Snapshot) -> Iterator[str]:
     if snapshot.is_standby:
         yield (
@@ -110,6 +131,11 @@ def _partition_reasons(partition: PartitionSnapshot, reason: str, stuck_s: float
             reason = f"{reason} {full}"
         else:
             yield full
+    if partition.deleted_records:
+        yield (
+            f"Retention has deleted {records(partition.deleted_records)} of {partition.partition} that were "
+            "not read, because it is paused. Resume it before more is deleted."
+        )
     if reason:
         yield reason
     elif partition.standstill_s >= stuck_s:

@@ -149,7 +149,7 @@ def _numbers(
     if oldest is not None:
         oldest["is_stuck"] = oldest["age_s"] > context.stuck_s + oldest.get("deadline_s", 0.0)
     watermark = _watermark(assignment, seen, outputs)
-    numbers = dict(  # noqa: C408 - the fields' names
+    numbers = dict(
         partition=partition,
         epoch=assignment.epoch,
         lag_records=_lag_records(context, assignment, watermark, outputs.ended_records),
@@ -172,8 +172,20 @@ def _numbers(
         blocked_lanes=seen.blocked,
         is_paused_by_hand=partition in context.flow.by_hand,
         held_lanes=seen.held,
+        **_log_numbers(context, assignment),
     )
     return numbers, oldest, key
+
+
+def _log_numbers(context: IntakeContext, assignment: Assignment) -> dict[str, Any]:
+    partition, contact = assignment.partition, context.contact
+    known, leader = context.owned.logs.get(partition), contact.leaders.get(partition)
+    numbers: dict[str, Any] = {"leader": "" if leader is None else leader.name}
+    if known is not None:
+        numbers["log_age_s"] = max(0.0, contact.now_s - known.at_s)
+        if partition in context.flow.paused and known.start is not None:
+            numbers["deleted_records"] = max(0, known.start - (assignment.received_next or known.start))
+    return numbers
 
 
 def _running_in_chunk(assignment: Assignment) -> int:
@@ -195,13 +207,15 @@ def _watermark(assignment: Assignment, seen: _Seen, outputs: WaitingOutputs) -> 
 def _lag_records(
     context: IntakeContext, assignment: Assignment, watermark: int | None, ended_records: int
 ) -> int | None:
-    end = context.owned.log_ends.get(assignment.partition)
-    received = assignment.received_next
-    if end is None or context.contact.is_cut_off:
+    known, contact = context.owned.logs.get(assignment.partition), context.contact
+    if known is None or contact.is_cut_off or contact.now_s - known.at_s >= contact.unreachable_s:
         return None
+    end, received = known.end, assignment.received_next
     if received is None:
         # It begins with its log, wherever that is; one that ends at 0 has nothing.
-        return 0 if end == 0 and not context.throttle.is_recent else None
+        received = 0 if end == 0 else known.start
+        if received is None:
+            return None
     if end <= received and context.throttle.is_recent:
         return None  # a throttled answer is empty and without an end: nobody can tell what came meanwhile
     unfinished = assignment.unfinished_records

@@ -56,11 +56,11 @@ class PartitionSnapshot:
 
     partition: TopicPartition
     epoch: int
-    # Records behind the end of the log that are not finished; None until the end is known, and while
-    # throttling keeps a newer end away and all up to the known one has been received. Else the end is the
-    # one of the last fetch answer that had it, so a throttled partition lags at least so much. Offsets that
-    # hold no record, such as the end of a transaction, count for up to 0.5 s after they were read. A record
-    # is finished when the broker has acknowledged its outputs, too.
+    # Records behind the end of the log that are not finished, as of `log_age_s` ago; None until the end is
+    # known, once that is older than `unreachable_s`, and while throttling keeps a newer end away and all up
+    # to the known one has been received. Offsets that hold no record, such as the end of a transaction, count
+    # for up to 0.5 s after they were read. A record is finished when the broker has acknowledged its outputs,
+    # too.
     lag_records: int | None
     backlog_records: int
     backlog_bytes: int
@@ -94,6 +94,12 @@ class PartitionSnapshot:
     # Somebody has paused it, or stopped its handler.
     is_paused_by_hand: bool = False
     held_lanes: int = 0
+    # Since a broker said last where the log ends, by a fetch or asked for it; None before it ever did. And
+    # the broker that leads it, as of the last statistics; empty before these.
+    log_age_s: float | None = None
+    leader: str = ""
+    # Records that retention has deleted before they were read, while the partition is paused.
+    deleted_records: int = 0
 
 
 @dataclass(frozen=True, slots=True)

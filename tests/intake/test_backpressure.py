@@ -14,6 +14,7 @@ from ehkafka.intake.owned import OwnedPartition
 from ehkafka.lanes.decision import AwaitHead
 from ehkafka.lanes.dispatcher import Dispatcher
 from ehkafka.lanes.order import KeyReader
+from ehkafka.positions.log_book import LogBook
 from ehkafka.records import TopicPartition
 from ehkafka.workers.exchange import Exchange
 from tests.kit.simulated.message import SimulatedMessage
@@ -49,7 +50,7 @@ class Owned(dict[TopicPartition, OwnedPartition]):
 
     def __init__(self) -> None:
         super().__init__()
-        self.log_ends: dict[TopicPartition, int] = {}
+        self.logs = LogBook()
 
     def assignments(self) -> Iterator[Assignment]:
         """Yield the assignments."""
@@ -74,6 +75,7 @@ class Bench:
             ledger=SimpleNamespace(in_flight=None),
             outputs=None,
             clock=lambda: self.now_s,
+            contact=SimpleNamespace(now_s=0.0),
             emit=self.events.append,
         )
         self.routes: dict[str, Any] = {}

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from ehkafka.intake.flow import FlowLimits
+from ehkafka.intake.log_ends import AGAIN_S
 from ehkafka.intake.suspicion import Suspicion
-from ehkafka.intake.unread import ASK_S, Unread
+from ehkafka.intake.unread import Unread
 from tests.kit.simulated.catching_up import FOR_EVER, CatchingUp, Handling
 from tests.kit.simulated.fetching import Fetching
 
@@ -86,7 +87,7 @@ def _is_served_late(run: CatchingUp, idle: Handling) -> None:
     for partition in list(run.client.logs):
         if partition.topic == "idle":
             run.client.logs[partition] = 10
-    run.run(ASK_S + 1.0)
+    run.run(AGAIN_S + 1.0)
     assert idle.finished == 80
 
 
@@ -97,10 +98,10 @@ def test_the_first_records_of_an_idle_handler_do_not_wait_behind_a_full_queue() 
     _is_served_late(run, idle)
 
 
-def test_mutant_nobody_asks_where_logs_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mutant_nobody_asks_where_logs_end() -> None:
     """The idle handler's records wait for as long as the other one's do."""
-    monkeypatch.setattr(Unread, "ask", lambda _self, _consumer: None)
     run, busy, idle = _busy_and_idle()
+    run.asks = False
     busy.work_s = lambda _partition, _offset: FOR_EVER
     with pytest.raises(AssertionError):
         _is_served_late(run, idle)

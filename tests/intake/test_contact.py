@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ehkafka.intake.contact import Contact, read_statistics
+from ehkafka.intake.contact import Contact, Leader, read_statistics
 from ehkafka.intake.standstill import Standstill
 from ehkafka.records import TopicPartition
 from ehkafka.testing import VirtualClock
@@ -54,6 +54,21 @@ def test_the_newest_connection_is_known(contact: Contact, clock: VirtualClock) -
     assert contact.up_at_s == pytest.approx(clock.now_s() - 4.0)
     contact.take_statistics(statistics(1))
     assert contact.up_at_s == pytest.approx(clock.now_s() - 4.0)
+
+
+def test_each_leader_has_its_own_silence(contact: Contact, clock: VirtualClock) -> None:
+    """One that answers hides no other one; a partition without a leader keeps the one that it had."""
+    leads = '"toppars":{{ "t-{0}":{{ "topic":"t", "partition":{0} }} }}'
+    one = '"{0}":{{ "nodeid":{0}, "nodename":"b{0}:9092", "state":"UP", "rxidle":{1}, {2} }}'
+    both = ", ".join((one.format(1, 500_000, leads.format(0)), one.format(2, 9_000_000, leads.format(1))))
+    clock.advance(100.0)
+    contact.take_statistics(f'{{ "brokers":{{ {both} }}, "topics":{{ }} }}')
+    now_s, p0, p1 = clock.now_s(), TopicPartition("t", 0), TopicPartition("t", 1)
+    first = Leader("broker 1 (b1:9092)", now_s - 0.5)
+    assert contact.leaders == {p0: first, p1: Leader("broker 2 (b2:9092)", now_s - 9.0)}
+    clock.advance(5.0)
+    contact.take_statistics(f'{{ "brokers":{{ {one.format(2, -1, leads.format(1))} }}, "topics":{{ }} }}')
+    assert contact.leaders == {p0: first, p1: Leader("broker 2 (b2:9092)", float("-inf"))}
 
 
 def test_silence_counts_from_the_last_answer(contact: Contact, clock: VirtualClock) -> None:

@@ -8,10 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ehkafka.intake.contact import Contact, Leader
 from ehkafka.intake.log_ends import LogEnds
 from ehkafka.intake.owned import OwnedPartition, OwnedPartitions
 from ehkafka.lanes.assignment import Assignment
+from ehkafka.positions.gap import LogBounds
+from ehkafka.positions.log_asker import LogsQuestion
+from ehkafka.positions.log_book import KnownLog, LogBook
 from ehkafka.records import TopicPartition
+from ehkafka.testing import VirtualClock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,18 +53,62 @@ class Exchange:
         yield
 
 
+class Asker:
+    """Notes what is asked, and answers when a test says so."""
+
+    def __init__(self) -> None:
+        self.questions: list[LogsQuestion] = []
+
+    def read_logs(self, groups: Any) -> LogsQuestion:
+        """Take a question."""
+        self.questions.append(LogsQuestion(groups))
+        return self.questions[-1]
+
+    def answer(self, start: int, end: int, at_s: float) -> None:
+        """Answer the last one."""
+        question = self.questions[-1]
+        question.logs |= {one: KnownLog(start, end, at_s) for group in question.groups for one in group}
+        question.done.set()
+
+
 class Stand:
     """One partition of ours, received up to 10, and the looks at it."""
 
     def __init__(self, end: int, position: int, received_next: int | None = 10) -> None:
         self.client: Any = Client(end, position)
+        self.clock = VirtualClock()
         self.assignment = Assignment(P0, 1)
         self.assignment.received_next = received_next
         self.owned = OwnedPartitions()
         route: Any = SimpleNamespace(name="h", exchange=Exchange())
         self.owned[P0] = OwnedPartition(route, self.assignment)
-        context: Any = SimpleNamespace(owned=self.owned, clock=lambda: 1.0, history=None)
+        self.asker, self.events = Asker(), list[Any]()
+        self.contact = Contact(self.clock.now_s)
+        self.flow = SimpleNamespace(paused=set[TopicPartition]())
+        context: Any = SimpleNamespace(
+            owned=self.owned,
+            clock=self.clock.now_s,
+            history=None,
+            contact=self.contact,
+            asker=self.asker,
+            emit=self.events.append,
+            throttle=SimpleNamespace(is_recent=False),
+            flow=self.flow,
+        )
         self.log_ends = LogEnds(context)
+
+    def pass_half_a_second(self, *, drained: bool = True, answers: bool = True) -> None:
+        """Let half a second pass, in which all was taken and the leader answered, or not."""
+        self.clock.advance(0.5)
+        if answers:
+            self.contact.leaders = {P0: Leader("broker 2 (b:9092)", self.clock.now_s())}
+        self.log_ends.has_drained = drained
+        self.log_ends.check(self.client, [self.assignment])
+        self.log_ends.keep()
+
+    def age_s(self) -> float:
+        """Return how old the known end is."""
+        return self.owned.logs.age_s(P0, self.clock.now_s())
 
     def check(self) -> int | None:
         """Look, and return up to where the partition has received."""
@@ -84,7 +133,7 @@ def test_what_is_no_record_counts_as_received(
     """What the client has passed holds no record; nothing is known of what lies behind."""
     stand = Stand(end, position)
     assert stand.check() == received_next
-    assert stand.owned.log_ends.get(P0) == noted
+    assert stand.owned.logs.end(P0) == noted
     assert stand.assignment.watermark() == received_next
 
 
@@ -121,10 +170,64 @@ def test_the_highest_started_record_is_no_control_record() -> None:
 def test_an_end_that_was_passed_is_looked_up_again() -> None:
     """Else the lag would read 0 between two looks, however long the log is."""
     stand = Stand(5_000, 10)
-    ends = stand.owned.log_ends
-    ends[P0] = 8
+    logs = stand.owned.logs
+    logs.answered(P0, LogBounds(0, 8), 0.0)
     stand.log_ends.check_where_passed(stand.client, [stand.assignment])
-    assert ends == {P0: 5_000}
+    assert logs.end(P0) == 5_000
     stand.client.end = 9_000
     stand.log_ends.check_where_passed(stand.client, [stand.assignment])
-    assert ends == {P0: 5_000}
+    assert logs.end(P0) == 5_000
+
+
+@pytest.mark.parametrize("how", ["fetched", "paused", "withheld", "silent"])
+def test_what_no_fetch_shows_is_asked_for_again_and_again(how: str) -> None:
+    """A fetch that comes back empty shows that the log has not grown; a paused partition has none."""
+    stand = Stand(10, 10)
+    for _ in range(5):
+        stand.pass_half_a_second()
+    asked = len(stand.asker.questions)
+    assert (asked, stand.age_s()) == (0, 0.0)
+    if how == "paused":
+        stand.flow.paused.add(P0)
+    for _ in range(14):
+        stand.pass_half_a_second(drained=how != "withheld", answers=how != "silent")
+    assert bool(stand.asker.questions) == (how != "fetched")
+    if how == "fetched":
+        return
+    assert stand.age_s() >= 5.0
+    stand.asker.answer(0, 450, stand.clock.now_s())
+    stand.pass_half_a_second(drained=how != "withheld", answers=how != "silent")
+    assert (stand.owned.logs.end(P0), stand.age_s()) == (450, 0.5)
+
+
+def test_one_that_is_wanted_is_asked_at_once_and_one_question_is_out_at_a_time() -> None:
+    """However young what is known is; while the answer is awaited nothing is asked again."""
+    stand = Stand(10, 10)
+    for _ in range(5):
+        stand.pass_half_a_second()
+    stand.owned.logs.wanted.add(P0)
+    for _ in range(20):
+        stand.pass_half_a_second(answers=False)
+    assert [question.groups for question in stand.asker.questions] == [[[P0]]]
+
+
+def test_silent_leaders_are_asked_last_and_apart() -> None:
+    """A request that runs out of time hides no other leader's answer, nor holds it up."""
+    stand = Stand(10, 10)
+    p1, p2 = TopicPartition("t", 1), TopicPartition("t", 2)
+    stand.owned |= {p1: stand.owned[P0], p2: stand.owned[P0]}
+    stand.contact.leaders = {P0: Leader("1", 5.0), p1: Leader("2", 90.0), p2: Leader("1", 5.0)}
+    stand.log_ends.keep()
+    assert [question.groups for question in stand.asker.questions] == [[[p1], [P0, p2]]]
+
+
+def test_what_is_asked_never_takes_back_what_a_fetch_knew_of() -> None:
+    """With read_committed a question's answer is the end of the last finished transaction."""
+    book = LogBook()
+    book.fetched(P0, 20, 1.0)
+    book.answered(P0, LogBounds(3, 15), 2.0)
+    assert book.get(P0) == KnownLog(3, 20, 2.0)
+    book.fetched(P0, 12, 1.5)
+    assert book.end(P0) == 20
+    book.fetched(P0, 12, 3.0)
+    assert book.get(P0) == KnownLog(3, 12, 3.0)

@@ -10,10 +10,13 @@ import pytest
 from confluent_kafka import ThrottleEvent
 
 from ehkafka.events import Throttled
+from ehkafka.intake.contact import Contact
 from ehkafka.intake.standstill import Standstill
 from ehkafka.intake.throttle import AFTERMATH_S, Throttle
 from ehkafka.intake.watch import ProgressWatch
 from ehkafka.lanes.assignment import Assignment
+from ehkafka.positions.gap import LogBounds
+from ehkafka.positions.log_book import LogBook
 from ehkafka.records import TopicPartition
 from ehkafka.telemetry.picture import _lag_records
 from ehkafka.testing import VirtualClock
@@ -77,12 +80,12 @@ class Stand:
         self.idle = threading.Event()
         self.assignment = Assignment(P0, 1)
         self.assignment.received_next = 10
-        owned = SimpleNamespace(log_ends={P0: 10}, assignments=lambda: [self.assignment])
+        owned = SimpleNamespace(logs=LogBook(), assignments=lambda: [self.assignment])
         self.context: Any = SimpleNamespace(
             clock=clock.now_s,
             emit=lambda _event: None,
             throttle=throttle,
-            contact=SimpleNamespace(is_cut_off=False),
+            contact=Contact(clock.now_s, 60.0),
             standstill=Standstill(),
             owned=owned,
             flow=SimpleNamespace(paused=set(), has_withheld=False),
@@ -92,6 +95,16 @@ class Stand:
             hook_threads=SimpleNamespace(submit=_run_at_once, check=lambda: None),
         )
         self.watch = ProgressWatch(self.context, [])
+        self.ends(10)
+
+    def ends(self, end: int) -> None:
+        """Let a broker say where the log ends now."""
+        self.context.owned.logs.answered(P0, LogBounds(0, end), self.context.clock())
+
+    def check(self, end: int = 10) -> None:
+        """Look at what is idle, just after a broker said so."""
+        self.ends(end)
+        self.watch.check()
 
 
 def test_nothing_is_idle_while_a_broker_throttles(throttle: Throttle, clock: VirtualClock) -> None:
@@ -99,25 +112,24 @@ def test_nothing_is_idle_while_a_broker_throttles(throttle: Throttle, clock: Vir
     stand = Stand(throttle, clock)
     for _ in range(20):
         throttle.on_throttle(ThrottleEvent(BROKER, 1, 1.0))
-        stand.watch.check()
+        stand.check()
         clock.advance(1.0)
     assert not stand.idle.is_set()
     clock.advance(AFTERMATH_S - 0.1)
-    stand.watch.check()
+    stand.check()
     clock.advance(4.9)
-    stand.watch.check()
+    stand.check()
     assert not stand.idle.is_set()
     clock.advance(0.2)
-    stand.watch.check()
+    stand.check()
     assert stand.idle.is_set()
 
 
 def test_a_partition_behind_the_known_end_is_not_idle(throttle: Throttle, clock: VirtualClock) -> None:
     """An empty fetch without any word of throttling is no end either while the log goes on."""
     stand = Stand(throttle, clock)
-    stand.context.owned.log_ends[P0] = 11
     for _ in range(20):
-        stand.watch.check()
+        stand.check(11)
         clock.advance(1.0)
     assert not stand.idle.is_set()
 
@@ -125,10 +137,27 @@ def test_a_partition_behind_the_known_end_is_not_idle(throttle: Throttle, clock:
 def test_nothing_is_idle_before_the_first_answer(throttle: Throttle, clock: VirtualClock) -> None:
     """A slow first fetch is no silence of the log."""
     stand = Stand(throttle, clock)
-    del stand.context.owned.log_ends[P0]
+    stand.context.owned.logs.forget(P0)
     for _ in range(20):
         stand.watch.check()
         clock.advance(1.0)
+    assert not stand.idle.is_set()
+
+
+def test_an_old_answer_makes_nothing_idle_and_after_unreachable_s_the_lag_is_unknown(
+    throttle: Throttle, clock: VirtualClock
+) -> None:
+    """The leader is silent: what it said before proves nothing of now."""
+    stand = Stand(throttle, clock)
+    for _ in range(60):
+        stand.watch.check()
+        assert _lag_records(stand.context, stand.assignment, None, 0) == 0
+        clock.advance(1.0)
+    assert stand.context.owned.logs.wanted == {P0}
+    assert _lag_records(stand.context, stand.assignment, None, 0) is None
+    stand.ends(10)
+    stand.context.contact.check(1.0)
+    assert _lag_records(stand.context, stand.assignment, None, 0) == 0
     assert not stand.idle.is_set()
 
 
@@ -138,5 +167,5 @@ def test_a_throttled_partition_has_no_lag_of_zero(throttle: Throttle, clock: Vir
     assert _lag_records(stand.context, stand.assignment, None, 0) == 0
     throttle.on_throttle(ThrottleEvent(BROKER, 1, 1.0))
     assert _lag_records(stand.context, stand.assignment, None, 0) is None
-    stand.context.owned.log_ends[P0] = 25
+    stand.ends(25)
     assert _lag_records(stand.context, stand.assignment, None, 0) == 15

@@ -48,6 +48,26 @@ def test_no_broker_and_lost_partitions_are_reasons_that_say_since_when() -> None
     assert lost[0].startswith("4 partitions were lost and none came back since 22:13:00 UTC (20 s).")
 
 
+def test_a_silent_leader_is_named_with_its_partitions_and_since_when() -> None:
+    """One reason for each leader; where no broker answers at all that is the reason."""
+    name = "broker 2 (b2:9092)"
+    fresh = replace(PARTITION, log_age_s=14.9, leader=name)
+    assert health(replace(WELL, partitions=(fresh, replace(fresh, log_age_s=None)))).ok
+    others = [
+        replace(PARTITION, partition=TopicPartition("t", n), log_age_s=20.0, leader=name) for n in (1, 3)
+    ]
+    silent = replace(WELL, partitions=(fresh, *others))
+    (reason,) = health(silent).reasons
+    assert reason.startswith(f"t[1], t[3]: {name} has not answered since 22:13:00 UTC, for 20 s")
+    assert len(health(replace(silent, broker_silence_s=20.0)).reasons) == 1
+
+
+def test_deleted_records_of_a_paused_partition_are_a_reason() -> None:
+    """At once, and not when it is resumed."""
+    (reason,) = health(replace(WELL, partitions=(replace(PARTITION, deleted_records=40),))).reasons
+    assert reason.startswith("Retention has deleted 40 records of t[0]")
+
+
 def test_lag_without_progress_is_a_reason() -> None:
     """The docstring of `stuck_s` promises it."""
     still = replace(WELL, partitions=(replace(PARTITION, standstill_s=301.0),))

@@ -169,6 +169,14 @@ EXAMPLES: list[tuple[events.Event, list[str]]] = [
         ["Nothing of it is skipped", "stopping"],
     ),
     (
+        events.RetentionNear(READINGS_0, 900, 700, 300, 400.0),
+        ["readings[0]", "begins at 700", "200 records before", "900", "300 records at once", "about 400 s"],
+    ),
+    (
+        events.UnreadDeleted(READINGS_0, 900, 1_000, 100),
+        ["deleted 100 records of readings[0]", "was 900", "begins at 1000", "Resume"],
+    ),
+    (
         events.RecordsTooOld(READINGS_0, 5, 10, 16, oldest_age_s=7200.4, max_age_s=3600.0),
         ["5 records", "readings[0]", "10 to 16", "3600 s", "7200 s old"],
     ),

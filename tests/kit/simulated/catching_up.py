@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from ehkafka.intake.backpressure import Backpressure
 from ehkafka.intake.flow import FlowControl, FlowLimits
+from ehkafka.intake.log_ends import AGAIN_S
 from ehkafka.intake.owned import OwnedPartition, OwnedPartitions
 from ehkafka.lanes.dispatcher import Dispatcher
+from ehkafka.positions.gap import LogBounds
 from ehkafka.records import TopicPartition
 from ehkafka.workers.exchange import Exchange
 from tests.kit.simulated.fetching import Fetching, FetchingClient
@@ -80,6 +82,7 @@ class CatchingUp:
             ledger=SimpleNamespace(in_flight=None),
             outputs=None,
             clock=lambda: self.now_s,
+            contact=self,
             emit=self.events.append,
         )
         self.pressure = Backpressure(context, routes, lambda _partition: False)
@@ -87,6 +90,8 @@ class CatchingUp:
         self._ends: list[tuple[float, int, Any, Any]] = []
         self._number = itertools.count()
         self.backlog_records_max = 0
+        self.asks = True
+        self._seen: dict[TopicPartition, int] = {}
         self._ends_due_s = 0.0
 
     def _record(self, partition: TopicPartition, offset: int) -> SimulatedMessage:
@@ -126,9 +131,19 @@ class CatchingUp:
         if self.now_s >= self._ends_due_s:
             self._ends_due_s = self.now_s + ENDS_S
             partitions.update(self.owned)
+            self._ask()
         for partition in partitions:
-            if (end := self.client.known_ends.get(partition)) is not None:
-                self.owned.log_ends[partition] = end
+            # Of what moment it is, the client does not tell: it counts while it moves.
+            end = self.client.known_ends.get(partition)
+            if end is not None and end != self._seen.get(partition):
+                self._seen[partition] = end
+                self.owned.logs.fetched(partition, end, self.now_s)
+
+    def _ask(self) -> None:
+        """Have the broker say where those logs end that have a number that is old."""
+        for partition in self.owned:
+            if self.asks and self.owned.logs.age_s(partition, self.now_s) >= AGAIN_S:
+                self.owned.logs.answered(partition, LogBounds(0, self.client.logs[partition]), self.now_s)
 
     def _receive(self, messages: list[SimulatedMessage]) -> None:
         for name, group in itertools.groupby(messages, lambda one: (one.topic(), one.partition())):

@@ -165,13 +165,6 @@ class FetchingClient:
             one.offset = self._positions[_name(one)]
         return partitions
 
-    def offsets_for_times(self, partitions: list[KafkaPartition], *, timeout: float) -> list[Any]:
-        """Return where these logs end."""
-        assert timeout > 0
-        for one in partitions:
-            one.offset = self.logs[_name(one)]
-        return partitions
-
     def seek(self, partition: KafkaPartition) -> None:
         """Wake the client's thread, which needs no waking here; no position moves."""
         assert self._positions[_name(partition)] == partition.offset

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from ehkafka.intake.flow import FlowControl, FlowLimits
+from ehkafka.positions.log_book import LogBook
 from ehkafka.workers.exchange import Exchange
 
 if TYPE_CHECKING:
@@ -93,9 +94,9 @@ class SimulatedIntake:
         return [_Owned(self, assignment) for assignment in self._member.owned.values()]
 
     @property
-    def log_ends(self) -> dict[TopicPartition, int]:
+    def logs(self) -> LogBook:
         """Where logs end: a member's broker does not tell."""
-        return {}
+        return LogBook()
 
     def assignments(self) -> Iterator[Assignment]:
         """Return the current assignments."""

@@ -1,0 +1,72 @@
+"""What is known of each log: where it begins and ends, and of which moment that is. Pure.
+
+Two sources write it on the poll thread: fetch answers, as the client keeps them, and the broker's answers to
+`LogAsker`. Any thread reads. A number without its time looks like the present for ever: an app that is too
+slow fetches nothing, and neither does a partition that is paused or whose leader is silent.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from ehkafka.positions.gap import LogBounds
+    from ehkafka.records import TopicPartition
+
+# So long a number stands for the present: statistics of the client come every 5 s at most, and a question
+# that a fetch does not answer is put every 2 s.
+KNOWN_S: Final = 8.0
+
+
+class KnownLog(NamedTuple):
+    """A log as it was at `at_s`. `start` is None until a broker was asked for it."""
+
+    start: int | None
+    end: int
+    at_s: float
+
+
+class LogBook:
+    """The logs of the partitions that are ours."""
+
+    def __init__(self) -> None:
+        # Entries are replaced, never changed.
+        self._known: dict[TopicPartition, KnownLog] = {}
+        # Asked for at the next look, however young what is known is: something waits for it.
+        self.wanted: set[TopicPartition] = set()
+
+    def get(self, partition: TopicPartition) -> KnownLog | None:
+        """Return what is known of a log."""
+        return self._known.get(partition)
+
+    def end(self, partition: TopicPartition) -> int | None:
+        """Return the offset after the last record, of whatever moment."""
+        known = self._known.get(partition)
+        return None if known is None else known.end
+
+    def age_s(self, partition: TopicPartition, now_s: float) -> float:
+        """Return how old that is; infinite where nothing is known."""
+        known = self._known.get(partition)
+        return math.inf if known is None else max(0.0, now_s - known.at_s)
+
+    def fetched(self, partition: TopicPartition, end: int, at_s: float) -> None:
+        """Take where a fetch answer of that moment or later said that a log ends."""
+        known = self._known.get(partition)
+        if known is None or at_s >= known.at_s:
+            start = None if known is None else known.start
+            self._known[partition] = KnownLog(start, end, at_s)
+
+    def answered(self, partition: TopicPartition, log: LogBounds, at_s: float) -> None:
+        """Take a broker's answer to a question of that moment.
+
+        With `read_committed` it ends with the last finished transaction, and a fetch knew of more.
+        """
+        known = self._known.get(partition)
+        end = log.end if known is None else max(log.end, known.end)
+        at_s = at_s if known is None else max(at_s, known.at_s)
+        self._known[partition] = KnownLog(log.start, end, at_s)
+
+    def forget(self, partition: TopicPartition) -> None:
+        """Drop what was known of a log: the partition is not ours any more, or its log is another one."""
+        self._known.pop(partition, None)
