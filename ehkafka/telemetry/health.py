@@ -92,7 +92,7 @@ def _group_reasons(snapshot: Snapshot, unreachable_s: float) -> Iterator[str]:
 
 def _leader_reasons(snapshot: Snapshot, unreachable_s: float) -> Iterator[str]:
     """Yield each leader that tells nothing of its partitions, unless no broker answers at all."""
-    if snapshot.broker_silence_s >= unreachable_s:
+    if snapshot.is_cut_off:
         return
     silent: defaultdict[str, list[PartitionSnapshot]] = defaultdict(list)
     for one in snapshot.partitions:

@@ -59,7 +59,7 @@ def test_a_silent_leader_is_named_with_its_partitions_and_since_when() -> None:
     silent = replace(WELL, partitions=(fresh, *others))
     (reason,) = health(silent).reasons
     assert reason.startswith(f"t[1], t[3]: {name} has not answered since 22:13:00 UTC, for 20 s")
-    assert len(health(replace(silent, broker_silence_s=20.0)).reasons) == 1
+    assert len(health(replace(silent, broker_silence_s=20.0, is_cut_off=True)).reasons) == 1
 
 
 def test_deleted_records_of_a_paused_partition_are_a_reason() -> None:
