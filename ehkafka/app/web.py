@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ehkafka.errors import ConfigurationError, MissingExtraError
 from ehkafka.run import signals
+from ehkafka.wording.extras import install
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -47,8 +48,8 @@ class Web:
                 from ehkafka.http.site import Site  # noqa: PLC0415 - it needs the extra
             except ImportError as error:
                 raise MissingExtraError(
-                    f"HTTP needs the extra [web], which is not installed ({error.name}): pip install "
-                    "'ehkafka[web]'. Without it --health-file says whether the app is live."
+                    f"HTTP needs the extra [web], which is not installed ({error.name}): {install('web')}. "
+                    "Without it --health-file shows whether the app is live."
                 ) from None
             version: str = sys.modules["ehkafka"].__version__  # the root lies above
             self._site = Site(

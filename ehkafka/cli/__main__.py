@@ -9,11 +9,10 @@ import importlib.util
 import sys
 from typing import NoReturn
 
+from ehkafka.wording.extras import install
+
 # What the extra brings. A missing module of another name is a broken installation and shows as it is.
 EXTRA = ("typer", "rich", "pydantic", "pydantic_settings")
-INSTALL = (
-    "ehkafka: the command needs the extra [cli], which is not installed. Run: pip install 'ehkafka[cli]'"
-)
 
 
 def main() -> None:
@@ -31,7 +30,9 @@ def main() -> None:
 
 
 def _leave() -> NoReturn:
-    sys.stderr.write(f"{INSTALL}\n")
+    sys.stderr.write(
+        f"ehkafka: the command needs the extra [cli], which is not installed. Run: {install('cli')}\n"
+    )
     sys.exit(2)
 
 

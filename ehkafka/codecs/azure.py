@@ -19,6 +19,7 @@ from ehkafka.codecs.reason import of_library, of_own_code
 from ehkafka.errors import MissingExtraError
 from ehkafka.headers.reading import content_type
 from ehkafka.records.signals import RetryLater
+from ehkafka.wording.extras import install
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -152,9 +153,7 @@ def _load() -> None:
         import fastavro  # noqa: F401, PLC0415
         import jsonschema  # noqa: F401, PLC0415
     except ImportError as error:
-        raise MissingExtraError(
-            f"AzureSchemaRegistry needs {error.name}: pip install 'ehkafka[avro]'."
-        ) from None
+        raise MissingExtraError(f"AzureSchemaRegistry needs {error.name}: {install('avro')}.") from None
 
 
 def _named_schema(written: str | None) -> tuple[str, str]:

@@ -10,6 +10,7 @@ from ehkafka.codecs.reason import of_library
 from ehkafka.codecs.whose import is_pydantics
 from ehkafka.errors import ConfigurationError, MissingExtraError, describe
 from ehkafka.wording import ended
+from ehkafka.wording.extras import install
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -24,8 +25,8 @@ def codec_for(annotation: Any) -> Codec:
         import msgspec  # noqa: PLC0415 - an extra
     except ImportError:
         raise MissingExtraError(
-            f"a payload of the type {name} needs msgspec: pip install 'ehkafka[types]', or ask for a dict "
-            "and check it yourself."
+            f"a payload of the type {name} needs msgspec: {install('types')}, or ask for a dict and "
+            "check it yourself."
         ) from None
     try:
         decoder = msgspec.json.Decoder(annotation)

@@ -1,4 +1,4 @@
-"""Metrics of an app for Prometheus. Needs the extra `[metrics]`: `pip install 'ehkafka[metrics]'`.
+"""Metrics of an app for Prometheus. Needs the extra `[metrics]`.
 
 `Collector` goes into a program's own registry, `exposition` is the text for a server that has none.
 `docs/metrics.md` names every metric.

@@ -1,4 +1,4 @@
-"""Traces and metrics of an app for OpenTelemetry. Needs the extra `[otel]`: `pip install 'ehkafka[otel]'`.
+"""Traces and metrics of an app for OpenTelemetry. Needs the extra `[otel]`.
 
 `Tracing(app)` makes spans, `Metrics(app)` shows numbers, both by whatever SDK the program has set up.
 `docs/tracing.md` and `docs/metrics.md` name them.

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 
 from ehkafka.errors import ConfigurationError, MissingExtraError
+from ehkafka.wording.extras import install
 
 SOURCES_SINCE = (4, 0)
 """Python data sources."""
@@ -38,6 +39,6 @@ def pyspark_version() -> tuple[int, int]:
     try:
         import pyspark  # noqa: PLC0415 - an extra
     except ImportError:
-        raise MissingExtraError("Spark needs PySpark: pip install 'ehkafka[spark]'") from None
+        raise MissingExtraError(f"Spark needs PySpark: {install('spark')}") from None
     numbers = re.findall(r"\d+", pyspark.__version__)
     return int(numbers[0]), int(numbers[1])

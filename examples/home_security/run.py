@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Home security, all of it, by one command; it needs `pip install 'ehkafka[spark,web]'` and ends by Ctrl-C.
+"""Home security, all of it, by one command; it needs the extras [spark,web] and ends by Ctrl-C.
 
     python examples/home_security/run.py                     Spark counts
     python examples/home_security/run.py --engine local      an ehkafka app counts; a second process joins it
@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -37,8 +38,8 @@ def main() -> int:
     if missing:
         extras = "spark,web" if options.engine == "spark" else "web"
         print(
-            f"not installed: {', '.join(missing)}. Run: {sys.executable} -m pip install 'ehkafka[{extras}]'"
-            " (in a checkout: '.' in place of ehkafka, or run scripts/home_security, which installs it)",
+            f"not installed: {', '.join(missing)}. Run: {sys.executable} -m pip install "
+            f"'{Path(__file__).parents[2]}[{extras}]', or scripts/home_security, which installs it",
             file=sys.stderr,
         )
         return 2

@@ -1,6 +1,6 @@
 """Traces and metrics in Application Insights, by Azure Monitor's distribution of OpenTelemetry.
 
-    pip install 'ehkafka[otel]' azure-monitor-opentelemetry
+    pip install azure-monitor-opentelemetry    (and the extra [otel] of ehkafka: see README.md, Install)
     export APPLICATIONINSIGHTS_CONNECTION_STRING=…  EHKAFKA_NAMESPACE=…
     python examples/observe/azure_monitor.py
 

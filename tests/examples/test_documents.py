@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 GUIDES = ROOT / "docs"
-LINKED = [*PAGES, ROOT / "DESIGN.md", ROOT / "CHANGELOG.md"]
+LINKED = [*PAGES, *(ROOT / name for name in ("DESIGN.md", "CHANGELOG.md", "SECURITY.md"))]
 README_BYTES_MAX = 7_000
 # Met in logs, settings and snapshots, and nowhere else in the field.
 OUR_WORDS = ("lane", "chunk", "parked", "backlog", "watermark", "mirror", "witness")

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 from home_pipeline.stage import HERE, Stage
 
+from tests.kit.pages import ROOT
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -71,7 +73,7 @@ def test_missing_packages_are_named_with_the_extra(engine: str, extras: str) -> 
     code, seen = run("--engine", engine, python=("-I", "-S"))
     assert code == 2
     assert "not installed: ehkafka, starlette, uvicorn" in seen
-    assert f"-m pip install 'ehkafka[{extras}]'" in seen
+    assert f"-m pip install '{ROOT}[{extras}]'" in seen
     assert len(seen.splitlines()) == 1
 
 

@@ -20,7 +20,7 @@ def make_spark_home(directory: Path) -> Path:
     """Make it inside `directory`; return what `SPARK_HOME` is to be."""
     spec = importlib.util.find_spec("pyspark")
     if spec is None or spec.origin is None:
-        raise MissingExtraError("Spark's tests need PySpark: pip install 'ehkafka[spark]'")
+        raise MissingExtraError("Spark's tests need PySpark: pip install --group spark")
     home = directory / "spark-home"
     home.mkdir()
     for name in _PARTS:

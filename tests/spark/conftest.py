@@ -28,7 +28,7 @@ def spark_environment(
     from tests.kit.spark_home import make_spark_home  # noqa: PLC0415
 
     if importlib.util.find_spec("pyspark") is None:
-        without_broker(MissingExtraError("pyspark is not installed: pip install 'ehkafka[spark]'"), "PySpark")
+        without_broker(MissingExtraError("pyspark is not installed: pip install --group spark"), "PySpark")
     try:
         java_home = find_java_home()
     except EhkafkaError as error:

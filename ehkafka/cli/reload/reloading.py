@@ -20,6 +20,7 @@ from ehkafka.cli.exits import note
 from ehkafka.errors import ConfigurationError, describe
 from ehkafka.members.commands import caught
 from ehkafka.wording import ended
+from ehkafka.wording.extras import install
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -45,7 +46,7 @@ def run_reloading(folders: Sequence[Path], words: Sequence[str]) -> int:
         import watchfiles  # noqa: PLC0415 - an extra
     except ModuleNotFoundError:
         raise ConfigurationError(
-            "--reload needs the extra [reload], which is not installed. Run: pip install 'ehkafka[reload]'."
+            f"--reload needs the extra [reload], which is not installed. Run: {install('reload')}."
         ) from None
     logging.getLogger("watchfiles").setLevel(logging.WARNING)  # each change has a line of ours
     is_python = watchfiles.PythonFilter()

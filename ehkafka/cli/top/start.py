@@ -13,6 +13,7 @@ from ehkafka.cli.exits import note
 from ehkafka.cli.top.asked import Asked
 from ehkafka.errors import ConfigurationError, EndpointError, MissingExtraError
 from ehkafka.http import Http
+from ehkafka.wording.extras import install
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,7 +33,7 @@ HERE_NOTE: Final = "The app runs in this process: q stops it."
 def top(where: str, token_file: Path | None) -> None:
     """Show an app until `q`. Raises what is wrong before the terminal is taken."""
     if importlib.util.find_spec("textual") is None:
-        raise MissingExtraError("ehkafka top needs textual. Run: pip install 'ehkafka[top]'")
+        raise MissingExtraError(f"ehkafka top needs textual. Run: {install('top')}")
     if not _NAMED.fullmatch(where):
         _show(Door(where, Http(token_file=token_file).read_token(), ANSWER_S))
         return

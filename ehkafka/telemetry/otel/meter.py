@@ -15,6 +15,7 @@ from ehkafka.errors import MissingExtraError
 from ehkafka.telemetry.catalogue import APP, HANDLER, MEMBER, PARTITION, Buckets
 from ehkafka.telemetry.measured import begin_measuring, measured
 from ehkafka.telemetry.otel import conventions as names
+from ehkafka.wording.extras import install
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -175,5 +176,5 @@ def _meter(provider: MeterProvider | None) -> tuple[Meter, type[Observation]]:
     except ModuleNotFoundError as error:
         if not str(error.name).startswith("opentelemetry"):
             raise
-        raise MissingExtraError("Metrics need opentelemetry-api: pip install 'ehkafka[otel]'") from None
+        raise MissingExtraError(f"Metrics need opentelemetry-api: {install('otel')}") from None
     return metrics.get_meter("ehkafka", "", provider, names.SCHEMA_URL), metrics.Observation

