@@ -11,11 +11,15 @@ from __future__ import annotations
 import json
 import re
 import threading
-import time
 from io import BytesIO
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
+import orjson
+
+from ehkafka.codecs import avro
+from ehkafka.codecs.patterns import bound_jsonschema, bounded
 from ehkafka.codecs.reason import of_library, of_own_code
+from ehkafka.codecs.schemas import RETRY_S, NoSchema, Schemas
 from ehkafka.errors import MissingExtraError
 from ehkafka.headers.reading import content_type
 from ehkafka.records.signals import RetryLater
@@ -26,13 +30,6 @@ if TYPE_CHECKING:
 
     from ehkafka.records import Record
 
-RETRY_S: Final = 2.0
-"""After how many seconds a record is retried whose schema could not be asked for."""
-SCHEMAS_MAX: Final = 1_000
-"""How many schemas are kept. An event names one, and anybody may name many."""
-UNKNOWN_S: Final = 10.0
-"""How long it counts that the registry does not know an id."""
-
 _AVRO = "avro/binary"
 _JSON = "application/json;serialization=json"
 # As long as the service makes them, and longer; what stands in an address must not lead elsewhere.
@@ -41,10 +38,6 @@ _ID = re.compile(r"[0-9A-Za-z_-]{1,64}")
 _CLIENT_OPTIONS = {"retry_total": 1, "connection_timeout": 5, "read_timeout": 10}
 # What reading raises about the bytes. Not what a defect raises, such as `TypeError`.
 _OF_THE_PAYLOAD = (ValueError, LookupError, ArithmeticError, EOFError)
-
-
-class NoSchema(ValueError):  # noqa: N818 - says what the payload lacks, not that something broke
-    """A record names no schema, or one that nobody knows. Its text shows nothing of the payload."""
 
 
 class AzureSchemaRegistry:
@@ -63,10 +56,9 @@ class AzureSchemaRegistry:
         self._namespace = namespace
         self._credential = credential
         self._client = client
-        # By a schema's format and id: its decoder, or until when it is unknown. Written under the lock.
-        self._known: dict[str, Callable[[bytes], Any] | float] = {}
-        # Until when nobody asks again, since the registry did not answer.
-        self._down_until_s = 0.0
+        # Each schema's decoder, by its format and id.
+        self._schemas = Schemas()
+        # Guards the making of the client: workers begin together.
         self._lock = threading.Lock()
         _load()
 
@@ -81,10 +73,11 @@ class AzureSchemaRegistry:
     def decode_message(self, record: Record) -> Any:
         """Return the record's value. Raises `RetryLater` while its schema cannot be asked for."""
         kind, schema_id = _named_schema(content_type(record))
-        known = self._known.get(f"{kind}+{schema_id}")
-        if not callable(known):
-            known = self._asked(kind, schema_id)
-        return known(record.value() or b"")
+        name = f"{kind}+{schema_id}"
+        decode = self._schemas.known.get(name)
+        if decode is None:
+            decode = self._schemas.get(name, lambda: self._made(kind, schema_id))
+        return decode(record.value() or b"")
 
     def decode(self, value: bytes) -> Any:
         """Refuse: the bytes alone do not say which schema they have."""
@@ -96,32 +89,16 @@ class AzureSchemaRegistry:
 
     def misfit(self, error: Exception) -> str | None:
         """Return why the payload does not fit."""
-        if isinstance(error, NoSchema):
-            return str(error)
         if (known := of_library(error)) is not None:
             return known
         return of_own_code(error) if isinstance(error, _OF_THE_PAYLOAD) else None
 
-    def _asked(self, kind: str, schema_id: str) -> Callable[[bytes], Any]:
-        with self._lock:  # one asks, the others wait for the answer
-            name, now_s = f"{kind}+{schema_id}", time.monotonic()
-            known = self._known.get(name)
-            if callable(known):
-                return known
-            if known is not None and now_s < known:
-                raise _unknown(schema_id)
-            if now_s < self._down_until_s:
-                raise RetryLater(RETRY_S, "the schema registry did not answer a moment ago")
-            if len(self._known) >= SCHEMAS_MAX:
-                self._known.pop(next(iter(self._known)))
-            definition = self._definition(schema_id)
-            # Until a decoder of it is made. A schema that cannot be read counts as unknown, too.
-            self._known[name] = time.monotonic() + UNKNOWN_S
-            if definition is None:
-                raise _unknown(schema_id)
-            decode = _avro(definition, schema_id) if kind == _AVRO else _json(definition, schema_id)
-            self._known[name] = decode
-            return decode
+    def _made(self, kind: str, schema_id: str) -> Callable[[bytes], Any]:
+        """Return a schema's decoder. Raises `NoSchema`, also for a schema that cannot be read."""
+        definition = self._definition(schema_id)
+        if definition is None:
+            raise NoSchema(f"the registry has no schema {schema_id} of its format")
+        return _avro(definition, schema_id) if kind == _AVRO else _json(definition, schema_id)
 
     def _definition(self, schema_id: str) -> str | None:
         from azure.core.exceptions import AzureError, ResourceNotFoundError  # noqa: PLC0415
@@ -131,20 +108,20 @@ class AzureSchemaRegistry:
         except ResourceNotFoundError:
             return None
         except (AzureError, OSError) as error:
-            self._down_until_s = time.monotonic() + RETRY_S / 2
             # Without the client's own text: it may hold what the service answered.
             kind, status = type(error).__qualname__, getattr(error, "status_code", None)
             reason = f"it answered with HTTP status {status}" if status else kind
             raise RetryLater(RETRY_S, f"the schema registry cannot be asked: {reason}") from None
 
     def _opened(self) -> Any:
-        if self._client is None:
-            from azure.identity import DefaultAzureCredential  # noqa: PLC0415
-            from azure.schemaregistry import SchemaRegistryClient  # noqa: PLC0415
+        with self._lock:
+            if self._client is None:
+                from azure.identity import DefaultAzureCredential  # noqa: PLC0415
+                from azure.schemaregistry import SchemaRegistryClient  # noqa: PLC0415
 
-            credential = self._credential or DefaultAzureCredential()
-            self._client = SchemaRegistryClient(self._namespace, credential, **_CLIENT_OPTIONS)
-        return self._client
+                credential = self._credential or DefaultAzureCredential()
+                self._client = SchemaRegistryClient(self._namespace, credential, **_CLIENT_OPTIONS)
+            return self._client
 
 
 def _load() -> None:
@@ -152,6 +129,7 @@ def _load() -> None:
         import azure.schemaregistry  # noqa: F401, PLC0415
         import fastavro  # noqa: F401, PLC0415
         import jsonschema  # noqa: F401, PLC0415
+        import regex  # noqa: F401, PLC0415
     except ImportError as error:
         raise MissingExtraError(f"AzureSchemaRegistry needs {error.name}: {install('avro')}.") from None
 
@@ -164,24 +142,21 @@ def _named_schema(written: str | None) -> tuple[str, str]:
     return kind.lower(), schema_id
 
 
-def _unknown(schema_id: str) -> NoSchema:
-    return NoSchema(f"the registry has no schema {schema_id} of its format")
-
-
 def _avro(definition: str, schema_id: str) -> Callable[[bytes], Any]:
     import fastavro  # noqa: PLC0415
 
     try:
-        schema = fastavro.parse_schema(json.loads(definition))
+        schema = fastavro.parse_schema(orjson.loads(definition))
     except Exception as error:
         raise NoSchema(f"its schema {schema_id} is no schema of Avro") from error
-    return lambda value: fastavro.schemaless_reader(BytesIO(value), schema, None)
+    return lambda value: avro.read(BytesIO(value), schema, None)
 
 
 def _json(definition: str, schema_id: str) -> Callable[[bytes], Any]:
     import jsonschema  # noqa: PLC0415
     import referencing.jsonschema  # noqa: PLC0415
 
+    bound_jsonschema()
     try:
         schema = json.loads(definition)
         kind = jsonschema.validators.validator_for(schema)
@@ -192,7 +167,7 @@ def _json(definition: str, schema_id: str) -> Callable[[bytes], Any]:
         raise NoSchema(f"its schema {schema_id} is no JSON schema") from error
 
     def decode(value: bytes) -> Any:
-        check.validate(found := json.loads(value))
+        bounded(check.validate, found := json.loads(value))
         return found
 
     return decode

@@ -7,20 +7,26 @@ workers; a call may wait for the registry, once for each schema.
 
 from __future__ import annotations
 
+import sys
 import traceback
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from ehkafka.codecs import avro
+from ehkafka.codecs.patterns import bound_jsonschema, bounded
 from ehkafka.codecs.reason import of_library, of_own_code
+from ehkafka.codecs.schemas import RETRY_S, NoSchema, Schemas
+from ehkafka.errors import MissingExtraError
 from ehkafka.records.signals import RetryLater
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from ehkafka.records import Record
 
-RETRY_S: Final = 2.0
-"""After how many seconds a record is retried whose registry could not be asked."""
-
+# Before the payload: a byte 0 and the schema's id.
+_PREFIX_BYTES: Final = 5
+_ID_HEADER: Final = "__value_schema_id"
 # What a registry answers where it has no such schema, subject or version.
 _UNKNOWN: Final = {40400, 40401, 40402, 40403}
 _CLIENTS: Final = ("httpx", "httpx2", "httpcore", "httpcore2", "authlib")
@@ -37,8 +43,9 @@ class ConfluentCodec:
     gives_plain = True
 
     def __init__(self, deserializer: Any) -> None:
-        self._deserializer = deserializer
+        self._deserializer = within_bounds(deserializer)
         self.name = type(deserializer).__qualname__
+        self._schemas = Schemas()
 
     def decode_message(self, record: Record) -> Any:
         """Return the record's value. Raises `RetryLater` while the registry cannot be asked."""
@@ -57,8 +64,8 @@ class ConfluentCodec:
 
     def misfit(self, error: Exception) -> str | None:
         """Return why the payload does not fit: it is damaged, or nobody knows its schema."""
-        if any(_is_unknown_schema(one) for one in _chain(error)):
-            return "the registry does not know its schema"
+        if isinstance(error, NoSchema):
+            return str(error)
         if any(_is_of_registry(one) for one in _chain(error)):
             return None
         if (known := next(filter(None, map(of_library, _chain(error))), None)) is not None:
@@ -68,21 +75,63 @@ class ConfluentCodec:
         return None
 
     def _decoded(self, value: bytes | None, context: Any) -> Any:
+        name = _schema_of(value, context)
+        if name is None or name in self._schemas.known:
+            return self._called(value, context)
+        found: list[Any] = []
+
+        def ask() -> bool:
+            found.append(self._called(value, context))
+            return True
+
+        self._schemas.get(name, ask)
+        return found[0] if found else self._called(value, context)
+
+    def _called(self, value: bytes | None, context: Any) -> Any:
         try:
             return self._deserializer(value, context)
         except Exception as error:
+            if any(_is_unknown_schema(one) for one in _chain(error)):
+                raise NoSchema("the registry does not know its schema") from None
             if (reason := _outage(error)) is None:
                 raise
             # Without the client's own text: it may hold the address with its password.
             raise RetryLater(RETRY_S, f"the schema registry cannot be asked: {reason}") from None
 
 
+def within_bounds(deserializer: Any) -> Callable[[bytes | None, Any], Any]:
+    """Return what calls one of confluent's deserialisers so that no payload can end the process.
+
+    The deserialisers' modules read Avro by `avro.read` from now on, in other code of the process, too.
+    Raises `MissingExtraError`.
+    """
+    kind = type(deserializer)
+    modules: list[Any] = [sys.modules[one.__module__] for one in kind.__mro__]
+    for module in modules:
+        if hasattr(module, "schemaless_reader"):
+            module.schemaless_reader = avro.read
+    if any(hasattr(module, "validator_for") for module in modules):
+        try:
+            bound_jsonschema()
+        except ImportError as error:
+            raise MissingExtraError(
+                f"{kind.__qualname__} needs {error.name}, so that no payload takes hours to match a pattern: "
+                "pip install 'ehkafka[avro]'."
+            ) from None
+    return partial(bounded, deserializer)
+
+
+def _schema_of(value: bytes | None, context: Any) -> str | None:
+    """Return a name for the schema that a record names, None where it names none in confluent's way."""
+    for name, written in () if context is None else context.headers:
+        if name == _ID_HEADER:
+            return repr(written)
+    return value[:_PREFIX_BYTES].hex() if value and value[0] == 0 else None
+
+
 def _outage(error: BaseException) -> str | None:
     """Return what keeps the registry from an answer; None where it gave one, or was not asked."""
-    chain = list(_chain(error))
-    if any(_is_unknown_schema(one) for one in chain):
-        return None
-    found = next((one for one in chain if _is_of_registry(one)), None)
+    found = next((one for one in _chain(error) if _is_of_registry(one)), None)
     if found is None:
         return None
     status = getattr(found, "http_status_code", None)

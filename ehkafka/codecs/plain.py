@@ -8,14 +8,10 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from ehkafka.codecs.encoding import to_json
-from ehkafka.codecs.reason import of_library
+from ehkafka.codecs.reason import Misfit, of_library
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-
-class WrongKind(ValueError):  # noqa: N818 - says what the payload is, not that something broke
-    """A payload is JSON, but of another kind than the handler asks for. Its text shows nothing of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,21 +29,21 @@ class PlainCodec:
 
     def misfit(self, error: Exception) -> str | None:
         """Return why the payload does not fit."""
-        return str(error) if isinstance(error, WrongKind) else of_library(error)
+        return of_library(error)
 
 
 def _json_object(value: bytes) -> Any:
     found = orjson.loads(value)
     if type(found) is dict:
         return found
-    raise WrongKind(f"it is {_JSON_KINDS[type(found)]}, not an object")
+    raise Misfit(f"it is {_JSON_KINDS[type(found)]}, not an object")
 
 
 def _json_list(value: bytes) -> Any:
     found = orjson.loads(value)
     if type(found) is list:
         return found
-    raise WrongKind(f"it is {_JSON_KINDS[type(found)]}, not an array")
+    raise Misfit(f"it is {_JSON_KINDS[type(found)]}, not an array")
 
 
 _JSON_KINDS: dict[type, str] = {

@@ -17,6 +17,10 @@ _REPEATING = {"union_tag_invalid": "the tag is none of those expected"}
 _PLACE = re.compile(r"^(?P<text>.*) - at `(?P<place>.*?)`$", re.DOTALL)
 
 
+class Misfit(ValueError):  # noqa: N818 - says what the payload is, not that something broke
+    """A payload cannot be read, or must not be. The text shows nothing of it."""
+
+
 def of_text(text: str) -> str:
     """Return a text as one short line."""
     short = plain(text.strip())
@@ -44,6 +48,8 @@ def of_own_code(error: BaseException) -> str:
 
 def of_library(error: BaseException) -> str | None:
     """Return what a library says that is known to repeat nothing, None for any other error."""
+    if isinstance(error, Misfit):
+        return str(error)
     library = type(error).__module__.partition(".")[0]
     if library == "msgspec":
         return of_msgspec(error)
@@ -55,6 +61,8 @@ def of_library(error: BaseException) -> str | None:
         )
     if library == "orjson" or isinstance(error, JSONDecodeError):
         return of_text(f"it is no JSON: {error}")
+    if library == "google" and type(error).__name__ == "DecodeError":
+        return "it is no message of Protobuf, or nested too deep"
     return (
         f"it is no UTF-8: byte {error.start} cannot be read"
         if isinstance(error, UnicodeDecodeError)

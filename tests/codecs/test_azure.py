@@ -23,7 +23,7 @@ from azure.schemaregistry.encoder.jsonencoder import JsonSchemaEncoder
 
 import ehkafka
 from ehkafka.codecs import AzureSchemaRegistry
-from ehkafka.codecs.azure import RETRY_S, SCHEMAS_MAX, UNKNOWN_S
+from ehkafka.codecs.schemas import RETRY_S, SCHEMAS_MAX, UNKNOWN_S
 from ehkafka.errors import MissingExtraError
 from ehkafka.handlers.arguments import payload_of
 from ehkafka.records import Record
@@ -166,7 +166,7 @@ def test_a_schema_that_nobody_knows_is_rejected_and_not_asked_for_at_each_record
 ) -> None:
     """For a while: somebody may register it."""
     now_s = time.monotonic()
-    monkeypatch.setattr("ehkafka.codecs.azure.time.monotonic", lambda: now_s)
+    monkeypatch.setattr("ehkafka.codecs.schemas.time.monotonic", lambda: now_s)
     given = record(b"hunter2", f"avro/binary+{'0' * 32}")
     for _ in range(3):
         with pytest.raises(ehkafka.RejectRecord, match=r"the registry has no schema 0{32}"):
@@ -186,7 +186,7 @@ def test_a_registry_that_refuses_is_asked_later(
 ) -> None:
     """Nothing is lost whatever the failure policy; not every record asks; nothing of the answer is shown."""
     now_s = time.monotonic()
-    monkeypatch.setattr("ehkafka.codecs.azure.time.monotonic", lambda: now_s)
+    monkeypatch.setattr("ehkafka.codecs.schemas.time.monotonic", lambda: now_s)
     given = record(*encoded())
     double.status = status
     for _ in range(3):
@@ -250,7 +250,7 @@ def test_schemas_that_are_kept_are_bounded(registry: AzureSchemaRegistry) -> Non
     opened.get_schema = lambda schema_id: SimpleNamespace(definition=AVRO)
     for number in range(SCHEMAS_MAX + 50):
         decoded(registry, record(encoded()[0], f"avro/binary+{number}"))
-    assert len(registry._known) == SCHEMAS_MAX
+    assert len(registry._schemas.known) == SCHEMAS_MAX
 
 
 def test_it_goes_to_other_processes_by_its_namespace() -> None:
