@@ -18,6 +18,7 @@ from ehkafka.codecs.reason import of_library, of_own_code
 from ehkafka.codecs.schemas import RETRY_S, NoSchema, Schemas
 from ehkafka.errors import MissingExtraError
 from ehkafka.records.signals import RetryLater
+from ehkafka.wording.extras import install
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -116,7 +117,7 @@ def within_bounds(deserializer: Any) -> Callable[[bytes | None, Any], Any]:
         except ImportError as error:
             raise MissingExtraError(
                 f"{kind.__qualname__} needs {error.name}, so that no payload takes hours to match a pattern: "
-                "pip install 'ehkafka[avro]'."
+                f"{install('avro')}."
             ) from None
     return partial(bounded, deserializer)
 
