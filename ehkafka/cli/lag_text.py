@@ -30,7 +30,7 @@ def lag_as_text(report: LagReport, blocking: Mapping[int, Blocking], now_s: floa
             view.committed,
             view.lag,
             _unfinished(view),
-            _blocked_by(blocking.get(view.partition), now_s),
+            record_text(blocking.get(view.partition), now_s),
             note_of(view),
         )
         for view in report.views
@@ -59,7 +59,8 @@ def _unfinished(view: PartitionView) -> object:
     return f"≤ {unfinished}" if unfinished and not view.says_all else unfinished
 
 
-def _blocked_by(one: Blocking | None, now_s: float) -> str | None:
+def record_text(one: Blocking | None, now_s: float) -> str | None:
+    """Return a record as `@1207 key c-7, 5 min old`."""
     if one is None:
         return None
     if one.problem:

@@ -5,7 +5,7 @@ client, whose reading ends the process while a coordinator is starting; the brok
 group that has members. Nothing moves unless `move` is called with a plan that was looked at.
 
 `view` (pure) says where a partition stands, `blocking` which record its commit waits for.
-`plan` (pure) what a move would do, `group` is the way to the
+`plan` (pure) what a move would do, `skipping` (pure) what skipping records would, `group` is the way to the
 broker, `moving` carries a plan out, `checkpoints` brings positions in and out of containers, `compare` and
 `owners` join what several places say. `members` asks who is in the group, `watch` says how long its commits
 are watched before a move, `source` where checkpoints lie. Called by the command line, on the main thread.

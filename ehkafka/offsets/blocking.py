@@ -40,6 +40,7 @@ class Blocking(NamedTuple):
     key: bytes | None = None
     timestamp_ms: int | None = None
     problem: str = ""
+    leader_epoch: int | None = None
 
     def age_s(self, now_s: float) -> float | None:
         """Return how old it is at a time since the epoch; None where nobody knows."""
@@ -88,7 +89,8 @@ def _taken(message: Message, offset: int) -> Blocking | None:
     if error is None:
         kind, timestamp_ms = message.timestamp()
         known = kind != TIMESTAMP_NOT_AVAILABLE
-        return Blocking(message.offset() or 0, _key_of(message), timestamp_ms if known else None)
+        at_ms = timestamp_ms if known else None
+        return Blocking(message.offset() or 0, _key_of(message), at_ms, leader_epoch=message.leader_epoch())
     return Blocking(offset, problem=f"not read: {error.name()}") if error.code() in _FOR_GOOD else None
 
 

@@ -130,7 +130,9 @@ def _export(view: PartitionView, place: ExportPlace) -> Export:
         next_offset=offset,
         prefix=place.prefix,
     )
-    return Export(view.partition, offset, written, note=view.problem)
+    again = f"{view.finished_above} finished above it are handled again there" if view.finished_above else ""
+    note = "; ".join(filter(None, (view.problem, again)))
+    return Export(view.partition, offset, written, note=note)
 
 
 def compared(planned: list[Export], store: CheckpointStore) -> list[Export]:

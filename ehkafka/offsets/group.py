@@ -27,7 +27,7 @@ from ehkafka.positions.start_offsets import start_offsets
 from ehkafka.positions.topic_ids import TopicIds
 from ehkafka.positions.witness import prove, witness_properties
 from ehkafka.progress.metadata import Unusable, decode, facts_of, moved
-from ehkafka.progress.ranges import count_offsets
+from ehkafka.progress.saving import EVENT_HUBS_METADATA_BYTES_MAX, KAFKA_METADATA_BYTES_MAX
 from ehkafka.records import TopicPartition
 from ehkafka.wording import seconds
 
@@ -75,6 +75,12 @@ class GroupOffsets:
         """Namespace, topic and group, for messages."""
         return f"{self.target.endpoint.name}, topic {self.topic}, group {self.group}"
 
+    @property
+    def text_bytes_max(self) -> int:
+        """How long a commit's text may be."""
+        is_event_hubs = self.target.endpoint.is_event_hubs
+        return EVENT_HUBS_METADATA_BYTES_MAX if is_event_hubs else KAFKA_METADATA_BYTES_MAX
+
     def __enter__(self) -> Self:
         check_client_version()
         self.target.endpoint.prepare_topics([self.topic])
@@ -102,18 +108,19 @@ class GroupOffsets:
 
     def blocking(self, views: Mapping[int, PartitionView]) -> dict[int, Blocking]:
         """Return the record that each commit waits for, of partitions with something left to handle."""
-        asked = {
-            TopicPartition(self.topic, number): offset
-            for number, view in views.items()
-            if (offset := view.next_offset) is not None
-        }
+        waits = {number: view.next_offset for number, view in views.items()}
+        return self.records_at({number: at for number, at in waits.items() if at is not None})
+
+    def records_at(self, offsets: Mapping[int, int]) -> dict[int, Blocking]:
+        """Return the first record at or above an offset of each partition; without those that have none."""
+        asked = {TopicPartition(self.topic, number): offset for number, offset in offsets.items()}
         if not asked:
             return {}
         consumer = self._inspection.open(reading_properties(self._inspection.properties))
         try:
             found = blocking_records(consumer, asked, min(READ_S, self.timeout_s))
         except KafkaException as error:
-            raise self._unreadable("which records the commits wait for", error) from None
+            raise self._unreadable("which records these are", error) from None
         finally:
             close_within(consumer, CLOSE_S)
         return {partition.partition: one for partition, one in found.items()}
@@ -260,4 +267,4 @@ def _view(partition: int, log: LogBounds, commit: KafkaPartition) -> PartitionVi
         return PartitionView(partition, log, offset)
     # A log that was cut may end before what was finished of it.
     finished = tuple((start, min(end, log.end)) for start, end in decoded.ranges.finished if start < log.end)
-    return PartitionView(partition, log, offset, count_offsets(finished), True, decoded.ranges.is_complete)
+    return PartitionView(partition, log, offset, finished, True, decoded.ranges.is_complete)

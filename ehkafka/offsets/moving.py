@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ehkafka.errors import GroupInUseError, OffsetGapError
+from ehkafka.errors import EndpointError, GroupInUseError, OffsetGapError
 from ehkafka.offsets.members import members_of
 from ehkafka.offsets.watch import Watch, checks
 from ehkafka.wording import ended
@@ -29,20 +29,19 @@ def move(
     group: GroupOffsets,
     plan: Plan,
     *,
+    before: Mapping[int, tuple[int | None, str]] | None = None,
     watch_s: float | None = None,
     report: Callable[[str], object] = lambda _shown: None,
 ) -> dict[int, PartitionView]:
     """Move a group's offsets and return where it stands then, as read back.
 
-    Without `watch_s` commits are watched for as long as it takes to see any known client's; `report` gets how
-    long that is. Raises `OffsetGapError` for a plan with refused moves, `GroupInUseError` for a live group,
-    and `EndpointError`. Up to the commit nothing has moved.
+    `before` are the commits that the plan was made of, where it goes by what they say. Without `watch_s`
+    commits are watched for as long as it takes to see any known client's; `report` gets how long that is.
+    Raises `OffsetGapError` for a plan with refused moves, `GroupInUseError` for a live group, and
+    `EndpointError`. Up to the commit nothing has moved.
     """
     if plan.refused:
-        raise OffsetGapError(
-            f"{group.where}: {ended(plan.refusal())} Nothing was moved. Choose other positions, leave these"
-            " partitions out with --partition, or take the nearest end of the log with --clamp."
-        )
+        raise OffsetGapError(f"{group.where}: {ended(plan.refusal())} Nothing was moved.{plan.advice}")
     positions = plan.positions
     if positions:
         is_reported = _refuse_members(group)
@@ -50,10 +49,11 @@ def move(
         watch = Watch.chosen(watch_s, is_reported=is_reported, is_event_hubs=is_event_hubs)
         if watch.seconds:
             report(watch.describe())
-        _refuse_moving(group, plan, watch.seconds)
-        group.commit(positions)
+        _refuse_moving(group, plan, before or group.commits(), watch.seconds)
+        group.commit(positions, plan.texts)
     views = group.views()
     _refuse_other(group, positions, views)
+    _refuse_unsaid(group, plan, views)
     return views
 
 
@@ -71,8 +71,9 @@ def _refuse_members(group: GroupOffsets) -> bool:
     return members is not None
 
 
-def _refuse_moving(group: GroupOffsets, plan: Plan, watch_s: float) -> None:
-    before = group.commits()
+def _refuse_moving(
+    group: GroupOffsets, plan: Plan, before: Mapping[int, tuple[int | None, str]], watch_s: float
+) -> None:
     for now in checks(group.commits, watch_s):
         _refuse_moved(group, plan, before, now)
 
@@ -106,6 +107,16 @@ def _refuse_other(group: GroupOffsets, wanted: dict[int, int], views: dict[int, 
             raise GroupInUseError(
                 f"{group.where}: partition {partition} was moved to {offset}, but {_shown(found)} was read"
                 " back: somebody else commits. Stop all consumers of the group and try again."
+            )
+
+
+def _refuse_unsaid(group: GroupOffsets, plan: Plan, views: dict[int, PartitionView]) -> None:
+    for one in plan.moves:
+        if one.kept is not None and views[one.partition].finished != one.kept:
+            raise EndpointError(
+                f"{group.where}: the commit of partition {one.partition} was read back without what it says "
+                "to be finished above it: this service does not keep that. Those records are handled again, "
+                "the skipped ones, too. Let the group come to them, and skip them where its commit is then."
             )
 
 

@@ -6,7 +6,7 @@ but another log of the same name. Only `clamp` takes the nearest end instead.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from ehkafka.offsets.view import outside
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from ehkafka.offsets.view import PartitionView
     from ehkafka.positions.gap import LogBounds
+    from ehkafka.progress.ranges import Ranges
 
 KEPT_NOTE: Final = "kept"
 NO_PARTITION: Final = "the topic has no such partition"
@@ -32,13 +33,21 @@ class Move:
     after: int | None
     note: str = ""
     is_refused: bool = False
-    # Finished records above a commit that stays where it is, which are to be handled again.
-    unfinished_records: int = 0
+    # Of the records that it passes over, those that are finished already.
+    passed_finished: int = 0
+    # Records that the commit says to be finished and that are handled again nevertheless; more may be, unless
+    # the commit `says_all`.
+    finished_again: int = 0
+    says_all: bool = True
+    # What the new commit says, and what it says to be finished above it; None: that it was moved.
+    text: str | None = None
+    kept: Ranges | None = None
 
     @property
     def changes(self) -> bool:
         """Whether there is anything to commit."""
-        return self.after is not None and (self.after != self.before or self.unfinished_records > 0)
+        is_renewed = self.finished_again > 0 or self.text is not None
+        return self.after is not None and (self.after != self.before or is_renewed)
 
     @property
     def skipped_records(self) -> int:
@@ -57,6 +66,11 @@ class Plan:
     """All partitions of a topic."""
 
     moves: tuple[Move, ...]
+    # What to do where some of it is refused.
+    advice: str = (
+        " Choose other positions, leave these partitions out with --partition, or take the nearest end of"
+        " the log with --clamp."
+    )
 
     @property
     def refused(self) -> tuple[Move, ...]:
@@ -67,6 +81,11 @@ class Plan:
     def positions(self) -> dict[int, int]:
         """What is to be committed."""
         return {m.partition: m.after for m in self.moves if m.changes and m.after is not None}
+
+    @property
+    def texts(self) -> dict[int, str] | None:
+        """What is to be said beside it; None: that the group was moved."""
+        return {m.partition: m.text for m in self.moves if m.text is not None} or None
 
     def refusal(self) -> str:
         """Say what is refused: partitions and reasons."""
@@ -93,19 +112,10 @@ def planned(
     notes, refused = notes or {}, refused or {}
     numbers = sorted({*views, *wanted, *refused})
     moves = [
-        _move(number, views.get(number), wanted.get(number), clamp, notes.get(number, ""), refused)
+        _move(number, views.get(number), wanted.get(number), clamp, notes.get(number, ""), refused, anew)
         for number in numbers
     ]
-    if anew:
-        moves = [_anew(move, views.get(move.partition)) for move in moves]
     return Plan(tuple(moves))
-
-
-def _anew(move: Move, view: PartitionView | None) -> Move:
-    if view is None or move.after is None or move.after != move.before or not view.finished_above:
-        return move
-    count = view.finished_above
-    return replace(move, unfinished_records=count, note=f"{count} finished above it again")
 
 
 def _move(
@@ -115,6 +125,7 @@ def _move(
     clamp: bool,
     note: str,
     refused: Mapping[int, str],
+    anew: bool,
 ) -> Move:
     if view is None:
         reason = refused.get(number, NO_PARTITION)
@@ -125,9 +136,24 @@ def _move(
         return Move(number, view.log, view.committed, None, note or KEPT_NOTE)
     far = outside(wanted, view.log)
     if not far:
-        return Move(number, view.log, view.committed, wanted, note)
+        return _moved(view, wanted, note, anew)
     if not clamp:
         text = f"{wanted} is {far} ({view.log.start}–{view.log.end})"
         return Move(number, view.log, view.committed, None, text, is_refused=True)
     nearest = min(max(wanted, view.log.start), view.log.end)
-    return Move(number, view.log, view.committed, nearest, f"clamped: {wanted} is {far}")
+    return _moved(view, nearest, f"clamped: {wanted} is {far}", anew)
+
+
+def _moved(view: PartitionView, after: int, note: str, anew: bool) -> Move:
+    """Return a move after which nothing above the commit counts as finished."""
+    stays = after == view.committed and not anew
+    return Move(
+        view.partition,
+        view.log,
+        view.committed,
+        after,
+        note,
+        passed_finished=view.finished_within(0, after),
+        finished_again=0 if stays else view.finished_within(after, view.log.end),
+        says_all=view.says_all,
+    )

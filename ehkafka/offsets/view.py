@@ -5,26 +5,39 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ehkafka.progress.ranges import count_offsets
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ehkafka.positions.gap import LogBounds
+    from ehkafka.progress.ranges import Ranges
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionView:
     """The log of a partition, and the group's commit in it, None without one.
 
-    `finished_above` are the records above it that the commit says to be finished. Without `says_finished` it
-    is no commit of ehkafka's, which says nothing of that; without `says_all` more may be finished.
+    `finished` are the records above it that the commit says to be finished, as half-open ranges. Without
+    `says_finished` it is no commit of ehkafka's, which says nothing of that; without `says_all` more may be
+    finished.
     """
 
     partition: int
     log: LogBounds
     committed: int | None
-    finished_above: int = 0
+    finished: Ranges = ()
     says_finished: bool = False
     says_all: bool = True
+
+    @property
+    def finished_above(self) -> int:
+        """How many records above the commit it says to be finished."""
+        return count_offsets(self.finished)
+
+    def finished_within(self, start: int, end: int) -> int:
+        """Return how many of them lie at or above `start`, and below `end`."""
+        return sum(max(0, min(last, end) - max(first, start)) for first, last in self.finished)
 
     @property
     def unfinished(self) -> int | None:

@@ -16,6 +16,7 @@ from ehkafka.errors import EndpointError
 from ehkafka.events import ProgressIgnored, ProgressRestored
 from ehkafka.lanes.finished import FinishedBefore
 from ehkafka.positions.log_bounds import log_bounds
+from ehkafka.progress.known import Known
 from ehkafka.progress.ledger import Position
 from ehkafka.progress.metadata import CommitMetadata, Unusable, decode
 from ehkafka.progress.ranges import Ranges, count_offsets
@@ -72,6 +73,21 @@ class Restored(NamedTuple):
     leader_epoch: int | None
     source: str
     text: str | None = None
+
+    def joined(self, known: Restored | None) -> Restored:
+        """Return it with what another place knows of the same commit.
+
+        That may be less and yet nothing of it: a record that was skipped from outside is in the commit alone.
+        """
+        if known is None:
+            return self
+        epochs = [one for one in (known.leader_epoch, self.leader_epoch) if one is not None]
+        finished, leader_epoch = Known(known.finished).joined(self.finished, max(epochs, default=None))
+        if finished in (self.finished, known.finished):
+            return known if finished == known.finished else self
+        return self._replace(
+            finished=finished, leader_epoch=leader_epoch, source=f"{known.source} and {self.source}"
+        )
 
     def finished_before(self) -> FinishedBefore:
         """Return it as the lanes know it."""
@@ -181,15 +197,14 @@ class Restore:
                 continue  # whoever moved the group wants all from there on, whatever a copy says
             if progress.next_offset != commit.next_offset or not progress.finished:
                 continue
-            known = found.get(partition)
-            if known is None or count_offsets(known.finished) < count_offsets(progress.finished):
-                found[partition] = Restored(
-                    partition,
-                    progress.next_offset,
-                    progress.finished,
-                    progress.finished_leader_epoch,
-                    source.name,
-                )
+            one = Restored(
+                partition,
+                progress.next_offset,
+                progress.finished,
+                progress.finished_leader_epoch,
+                source.name,
+            )
+            found[partition] = one.joined(found.get(partition))
 
     def _inside_the_logs(
         self, consumer: Consumer, found: dict[TopicPartition, Restored]

@@ -130,7 +130,7 @@ def test_an_example_runs(
     if any(mark in example for mark in ENDLESS):
         assert_read(words)
         return
-    if "--yes" in words and words[1] in {"reset", "import"}:
+    if "--yes" in words and words[1] in {"reset", "import", "skip"}:
         words += ["--watch-for", "0"]
     ended = run(*words)
     assert ended.exit_code == 0, ended.stderr

@@ -138,7 +138,7 @@ HOSTILE = {
 @pytest.mark.parametrize("key", HOSTILE, ids=lambda key: repr(key)[:20])
 def test_a_key_is_printed_escaped_and_cut(key: bytes | None) -> None:
     """Whatever its producer has put into it; a program gets all of it."""
-    report = LagReport((PartitionView(0, LogBounds(0, 10), 5, 0, True),))
+    report = LagReport((PartitionView(0, LogBounds(0, 10), 5, (), True),))
     blocking = {0: Blocking(5, key, 1_000)}
     line = lag_as_text(report, blocking, 91.0).splitlines()[1]
     assert line.endswith(HOSTILE[key])
@@ -153,7 +153,7 @@ def test_a_key_is_printed_escaped_and_cut(key: bytes | None) -> None:
 
 def test_what_was_left_out_of_a_commit_makes_it_at_most() -> None:
     """Not all that was finished had room: fewer may be left."""
-    some = PartitionView(0, LogBounds(0, 100), 10, 30, True, False)
+    some = PartitionView(0, LogBounds(0, 100), 10, ((11, 41),), True, False)
     plain = PartitionView(1, LogBounds(0, 100), 10)
     text = lag_as_text(LagReport((some,)), {}, 0.0)
     assert "≤ 60" in text

@@ -156,7 +156,7 @@ def test_an_import_moves_to_the_next_sequence_number(broker: EmbeddedBroker, tmp
     assert code == 0, error
     assert f"from {HOST}/t/$default (sdk) in {folder}" in text
     assert "kept: no checkpoint" in text
-    assert "Moved 2 of 3 partitions" in text
+    assert "Committed 2 of 3 partitions" in text
     assert committed(broker) == {0: 5, 2: 1}
 
 

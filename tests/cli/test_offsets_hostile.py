@@ -234,7 +234,7 @@ def test_a_reset_to_the_very_commit_begins_anew_there(broker: EmbeddedBroker) ->
     code, text, error = reset(broker, "--to", "4", "--partition", "0", "--json")
     assert code == 0, error
     found = orjson.loads(text)
-    assert found["moves"][0]["note"] == "3 finished above it again"
+    assert found["moves"][0]["finished_again"] == 3
     assert found["after"]["partitions"][0]["finished_above"] == 0
     there = commits(broker.bootstrap, "g", "t")[0]
     assert (there.offset, there.metadata) == (4, MOVED)

@@ -7,21 +7,24 @@ from typing import Any
 
 import pytest
 
-from ehkafka.errors import GroupInUseError, OffsetGapError
+from ehkafka.cli.offsets.text import plan_as_text
+from ehkafka.errors import EndpointError, GroupInUseError, OffsetGapError
 from ehkafka.offsets.members import Member
 from ehkafka.offsets.moving import move
-from ehkafka.offsets.plan import planned
+from ehkafka.offsets.plan import Move, Plan, planned
 from ehkafka.offsets.view import LagReport, PartitionView
 from ehkafka.positions.gap import LogBounds
 
 WHERE = "home, topic t, group g"
+SKIP = Move(0, LogBounds(0, 100), 5, 5, text="ehk2.", kept=((6, 9), (20, 21)))
 
 
 def view(
     partition: int, committed: int | None, start: int = 0, end: int = 100, *, above: int = 0
 ) -> PartitionView:
     """Return where a group stands."""
-    return PartitionView(partition, LogBounds(start, end), committed, above)
+    finished = ((committed + 1, committed + 1 + above),) if committed is not None and above else ()
+    return PartitionView(partition, LogBounds(start, end), committed, finished)
 
 
 class Group:
@@ -43,7 +46,7 @@ class Group:
         """Its commits, with what they say above them."""
         return {number: (one.committed, f"{one.finished_above} above") for number, one in self.now.items()}
 
-    def commit(self, positions: dict[int, int]) -> None:
+    def commit(self, positions: dict[int, int], _texts: dict[int, str] | None) -> None:
         """Take a commit, or what somebody else makes of it."""
         self.requests.append(dict(positions))
         for number, offset in (positions | self.overruled).items():
@@ -143,9 +146,40 @@ def test_to_begin_anew_where_the_group_stands_drops_what_was_finished_above() ->
     moved(group, {0: 5, 1: 5})
     assert group.requests == []
     plan = planned(group.views(), {0: 5, 1: 5}, anew=True)
-    assert [(one.changes, one.note) for one in plan.moves] == [
-        (True, "3 finished above it again"),
-        (False, ""),
-    ]
+    assert [(one.changes, one.finished_again) for one in plan.moves] == [(True, 3), (False, 0)]
     moved(group, {0: 5, 1: 5}, anew=True)
     assert group.requests == [{0: 5}]
+
+
+def test_a_skip_is_no_newer_than_the_commit_that_it_was_made_of() -> None:
+    """What the commit says above it has moved since the plan was made: somebody consumes."""
+    group = Group(view(0, 5, above=3))
+    with pytest.raises(GroupInUseError, match="commit of partition 0 was renewed"):
+        move(group, Plan((SKIP,)), before={0: (5, "2 above")}, watch_s=0)  # type: ignore[arg-type]
+    assert group.requests == []
+
+
+def test_a_service_that_forgets_what_a_commit_says_is_named() -> None:
+    """The skipped record would be handled again, and nobody would know."""
+    group = Group(view(0, 5, above=3))
+    with pytest.raises(EndpointError, match="this service does not keep that"):
+        move(group, Plan((SKIP,)), watch_s=0)  # type: ignore[arg-type]
+    assert group.requests == [{0: 5}]
+
+
+def test_previews_count_what_is_finished_and_passed_or_handled_again() -> None:
+    """Of a move forward over some of it, back, and to the very place; a kept partition repeats nothing."""
+    views = {0: view(0, 5, above=10)}
+    forward, back, stays, anew = (
+        planned(views, {0: 9}),
+        planned(views, {0: 2}),
+        planned(views, {0: 5}),
+        planned(views, {0: 5}, anew=True),
+    )
+    found = [
+        (one.passed_finished, one.finished_again)
+        for plan in (forward, back, stays, anew)
+        for one in plan.moves
+    ]
+    assert found == [(3, 7), (0, 10), (0, 0), (0, 10)]
+    assert "skips 4, 3 of them finished already; 7 finished above the commit again" in plan_as_text(forward)

@@ -47,7 +47,7 @@ class LiveGroup:
         self.checks += 1
         return {0: (self.offset, "")}
 
-    def commit(self, positions: dict[int, int]) -> None:
+    def commit(self, positions: dict[int, int], _texts: dict[int, str] | None) -> None:
         """Be moved."""
         self.moved_to = positions[0]
 

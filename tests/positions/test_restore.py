@@ -104,6 +104,17 @@ def test_a_source_that_knows_more_than_fitted_into_the_commit_is_believed() -> N
     assert poorer.asked == [{P0: GroupCommit(10, is_ours=True)}]
 
 
+def test_what_either_place_knows_is_restored() -> None:
+    """A record that was skipped from outside is in the commit alone, though the mirror knows more."""
+    text = encode(10, LogFacts(), ((20, 21),), 7, 1000, is_complete=False).text or ""
+    found = find(
+        Restore(sources=[Source(p0=Progress(10, 0, FEW, None, None, 4))]), Logs(), begin(P0, text=text)
+    )
+    assert (found[P0].finished, found[P0].leader_epoch) == (((11, 13), (20, 21)), 7)
+    assert found[P0].source == "the group's commit and a test's copy"
+    assert found[P0].text is None, "the next commit says all of it"
+
+
 @pytest.mark.parametrize("next_offset", [9, 11])
 def test_a_source_of_another_commit_counts_for_nothing(next_offset: int) -> None:
     """Older or newer than the group's commit: the commit decides."""

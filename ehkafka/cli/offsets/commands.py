@@ -36,6 +36,20 @@ Examples:
   ehkafka offsets reset readings --group shop --to 0=1200 --to 1=latest --yes
 
 """
+SKIP_HELP = """Skip a record that a group cannot get past, such as one whose handler never returns.
+
+The group's commit then says that the record is finished, next to what was finished above it before. Where
+the commit waits for this record, its position moves on over all that is finished behind it. Of a batch that
+cannot be read, name its first offset: the next one that can be read is found. Without --yes it only says what
+it would do. Stop the group's consumers first, as for a reset.
+
+\b
+Examples:
+  ehkafka offsets skip readings/2@1207 --group shop             a preview
+  ehkafka offsets skip readings/2@1207 --group shop --yes
+  ehkafka offsets skip readings/2@1207-1219 --group shop --yes  these 13
+
+"""
 IMPORT_HELP = """Move a group to where another client's checkpoints stand: sequence number + 1.
 
 Reads those of the current Azure SDKs (.NET, Python, JavaScript, Java, Go), of EventProcessorHost (.NET and
@@ -118,13 +132,9 @@ class Checkpoints:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moving:
-    """What may be moved, and whether it is."""
+class Applying:
+    """Whether a plan is carried out, and how long the group is watched before."""
 
-    partition: Partition = None
-    clamp: Annotated[
-        bool, typer.Option("--clamp", help="Take the nearest end of the log for a position outside of it.")
-    ] = False
     yes: Yes = False
     watch_s: Annotated[
         float | None,
@@ -136,6 +146,16 @@ class Moving:
             " the group; else, and on Event Hubs, 65: longer than any known client takes.",
         ),
     ] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moving(Applying):
+    """What may be moved, and whether it is."""
+
+    partition: Partition = None
+    clamp: Annotated[
+        bool, typer.Option("--clamp", help="Take the nearest end of the log for a position outside of it.")
+    ] = False
 
 
 @offsets.command("show", help=SHOW_HELP)
@@ -169,6 +189,26 @@ def reset(
 
     with reported(debug=of.debug):
         work.reset(work.group_offsets(topic, of), to, work.acting(moving, of))
+
+
+@offsets.command("skip", help=SKIP_HELP)
+@grouped
+def skip(
+    place: Annotated[
+        str, typer.Argument(metavar="TOPIC/PARTITION@OFFSET", help="The record, or all with @FROM-TO.")
+    ],
+    *,
+    applying: Applying,
+    of: OfGroup,
+) -> None:
+    """Skip a record that a group cannot get past."""
+    from ehkafka.cli.offsets import offsets as work  # noqa: PLC0415 - `run` needs none of it
+    from ehkafka.cli.offsets import skip as skipping  # noqa: PLC0415
+
+    with reported(debug=of.debug):
+        found = skipping.parse_place(place)
+        acting = work.Acting(yes=applying.yes, watch_s=applying.watch_s, as_json=of.as_json)
+        skipping.skip(work.group_offsets(found.topic, of), found, acting)
 
 
 @offsets.command("import", help=IMPORT_HELP)

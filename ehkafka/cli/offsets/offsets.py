@@ -122,7 +122,7 @@ def reset(group: GroupOffsets, places: Sequence[str], acting: Acting) -> None:
         refused = {n: NO_PARTITION for n in named if n not in views}
         wanted = _wanted(group, views, chosen, acting.only)
         plan = planned(views, wanted, clamp=acting.clamp, refused=refused, anew=True)
-        _carry_out(group, plan, acting, headline=group.where)
+        carry_out(group, plan, acting, headline=group.where)
 
 
 def import_checkpoints(group: GroupOffsets, store: CheckpointStore, wanted: Wanted, acting: Acting) -> None:
@@ -140,7 +140,7 @@ def import_checkpoints(group: GroupOffsets, store: CheckpointStore, wanted: Want
             notice(
                 f"the names of these blobs do not say which hub they belong to: make sure it is {wanted.hub}."
             )
-        _carry_out(group, plan, acting, headline=f"{group.where}\nfrom {origin} in {store.name}")
+        carry_out(group, plan, acting, headline=f"{group.where}\nfrom {origin} in {store.name}")
 
 
 def export_checkpoints(
@@ -193,7 +193,15 @@ def diff(group: GroupOffsets, store: CheckpointStore, wanted: Wanted, *, as_json
     )
 
 
-def _carry_out(group: GroupOffsets, plan: Plan, acting: Acting, *, headline: str) -> None:
+def carry_out(
+    group: GroupOffsets,
+    plan: Plan,
+    acting: Acting,
+    *,
+    headline: str,
+    before: Mapping[int, tuple[int | None, str]] | None = None,
+) -> None:
+    """Show a plan; move the group where that is wanted, and show where it stands then."""
     shown: dict[str, Any] = {**_place(group), "dry_run": not acting.yes, "moves": text.plan_as_dict(plan)}
     if not acting.as_json:
         put_text(f"{headline}\n\n{text.plan_as_text(plan)}\n")
@@ -201,10 +209,10 @@ def _carry_out(group: GroupOffsets, plan: Plan, acting: Acting, *, headline: str
         put_json(shown)
     if acting.yes or plan.refused:
         # A plan with refused moves is refused in a preview, too: its exit code should tell.
-        after = LagReport.of(move(group, plan, watch_s=acting.watch_s, report=notice))
+        after = LagReport.of(move(group, plan, before=before, watch_s=acting.watch_s, report=notice))
         shown |= {"after": text.report_as_dict(after)}
         if not acting.as_json:
-            count = f"Moved {len(plan.positions)} of {counted(len(plan.moves), 'partition')}."
+            count = f"Committed {len(plan.positions)} of {counted(len(plan.moves), 'partition')}."
             words = count if plan.positions else "There was nothing to move."
             put_text(f"{words} The group stands here, as read back:\n\n{text.report_as_text(after)}")
     elif not acting.as_json:

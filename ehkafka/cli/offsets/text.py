@@ -56,6 +56,8 @@ def plan_as_dict(plan: Plan) -> list[dict[str, Any]]:
             "partition": move.partition,
             "before": move.before,
             "after": move.after,
+            "passed_finished": move.passed_finished,
+            "finished_again": move.finished_again,
             "note": move.note or None,
             "refused": move.is_refused,
         }
@@ -151,9 +153,13 @@ def _effect(move: Move) -> str:
     elif move.after is not None and move.before is None:
         notes.append("first commit")
     elif move.skipped_records > 0:
-        notes.append(f"skips {move.skipped_records}")
+        already = f", {move.passed_finished} of them finished already" if move.passed_finished else ""
+        notes.append(f"skips {move.skipped_records}{already}")
     elif move.skipped_records < 0:
         notes.append(f"{-move.skipped_records} again")
+    if move.finished_again:
+        more = "" if move.says_all else " or more"
+        notes.append(f"{move.finished_again}{more} finished above the commit again")
     if move.note:
         notes.append(move.note)
     return "; ".join(notes)

@@ -1,0 +1,124 @@
+"""What it does to a group's commit to skip records from outside: they count as finished. Pure.
+
+The commit says on what it says to be finished, and the skipped records with it. Where these begin at the
+commit, its position moves on over all that is finished behind them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from ehkafka.offsets.plan import NO_PARTITION, Move
+from ehkafka.offsets.view import outside
+from ehkafka.progress.known import Known
+from ehkafka.progress.metadata import NOTHING_KNOWN, CommitMetadata, Unusable, decode, encode, moved
+from ehkafka.wording import counted
+
+if TYPE_CHECKING:
+    from ehkafka.offsets.view import PartitionView
+    from ehkafka.progress.metadata import LogFacts
+    from ehkafka.progress.ranges import SavedRanges
+
+
+class Skip(NamedTuple):
+    """Offsets to skip, from `start` up to `end`, and what is known of them.
+
+    `leader_epoch` is the newest among their records; None: not known. Where they are `unreadable`, only a
+    position behind them gets past them. `note` says what they are.
+    """
+
+    start: int
+    end: int
+    leader_epoch: int | None = None
+    unreadable: bool = False
+    note: str = ""
+
+
+def refusal(view: PartitionView | None, skip: Skip) -> str:
+    """Return why nothing of it can be skipped, whatever is there; empty where it can."""
+    if view is None:
+        return NO_PARTITION
+    if view.committed is None:
+        return "the group has no commit there: give it one first, with ehkafka offsets reset"
+    if view.is_outside:
+        deleted = (
+            ": retention has deleted the record that it waits for" if view.committed < view.log.start else ""
+        )
+        return f"its commit, {view.committed}, is {view.problem}{deleted}. Move it with ehkafka offsets reset"
+    if skip.start == view.log.end:
+        return f"the log ends at {view.log.end}: no record that can be read has that offset yet"
+    if skip.end > view.log.end:
+        last = skip.end - 1
+        return (
+            f"{last} is {outside(last, view.log) or 'the end of the log'} ({view.log.start}–{view.log.end})"
+        )
+    return ""
+
+
+def skipping(view: PartitionView, text: str, skip: Skip, bytes_max: int) -> Move:
+    """Return the move that skips records of which none is refused; `text` is what the commit says now.
+
+    The new commit has room for `bytes_max` bytes. Where not all that is finished fits, the lowest offsets are
+    kept, and the rest is handled again; where what is to be skipped does not fit, it is refused.
+    """
+    committed = view.committed
+    assert committed is not None
+    plain = Move(view.partition, view.log, committed, committed, skip.note)
+    if skip.end <= committed:
+        return replace(plain, note=f"passed already: the commit is {committed}")
+    facts, saved = _contents(text, committed)
+    start = max(skip.start, committed)
+    finished = Known(saved.finished, saved.leader_epoch).joined(((start, skip.end),), _newest(saved, skip))
+    if finished.finished == saved.finished:
+        return replace(plain, note="finished already")
+    first_start, first_end = finished.finished[0]
+    after = first_end if first_start == committed else committed
+    if skip.unreadable and after < skip.end:
+        return replace(plain, after=None, is_refused=True, note=_waits_below(view, skip))
+    # A copy of the old commit may say more than there was room for: it counts for that position alone.
+    is_complete = saved.is_complete or after != committed
+    written = encode(after, facts, *finished.above(after), bytes_max, is_complete=is_complete)
+    new_text = written.text or moved(after, facts)
+    kept = _contents(new_text, after)[1].finished
+    if after < skip.end and not any(low <= start and skip.end <= high for low, high in kept):
+        note = f"{bytes_max} bytes of a commit have no room for it: skip first what the commit waits for"
+        return replace(plain, after=None, is_refused=True, note=note)
+    return replace(
+        plain,
+        after=after,
+        note="; ".join(filter(None, (_marked(view, start, skip.end, after), skip.note))),
+        passed_finished=view.finished_within(committed, after),
+        finished_again=written.dropped_offsets,
+        says_all=view.says_all,
+        text=new_text,
+        kept=kept,
+    )
+
+
+def _contents(text: str, offset: int) -> tuple[LogFacts, SavedRanges]:
+    """Return the facts of a commit, and what is finished above it."""
+    said = decode(text, offset)
+    if isinstance(said, Unusable):
+        said = CommitMetadata(NOTHING_KNOWN)
+    return said.facts, said.ranges
+
+
+def _newest(saved: SavedRanges, skip: Skip) -> int | None:
+    """Return the newest leader epoch of both; None where that of what is finished is not known."""
+    if not saved.finished or saved.leader_epoch is None:
+        return None if saved.finished else skip.leader_epoch
+    return max(saved.leader_epoch, skip.leader_epoch or 0)
+
+
+def _marked(view: PartitionView, start: int, end: int, after: int) -> str:
+    if after >= end:
+        return ""
+    fresh = end - start - view.finished_within(start, end)
+    return f"stays; {counted(fresh, 'offset')} above it marked finished"
+
+
+def _waits_below(view: PartitionView, skip: Skip) -> str:
+    assert view.committed is not None
+    left = skip.start - view.committed - view.finished_within(view.committed, skip.start)
+    return f"{skip.note}. {counted(left, 'record')} before it are unfinished: let the group handle them first"
