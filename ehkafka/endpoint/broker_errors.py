@@ -5,18 +5,19 @@ On the poll thread. What librdkafka fixes itself is reported as an event and no 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException
 
 from ehkafka.endpoint.client import describe_error
 from ehkafka.errors import EhkafkaError, EndpointError, FencedError, TopicNotFoundError
+from ehkafka.records import TopicPartition
 from ehkafka.wording import ended, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from confluent_kafka import Consumer
+    from confluent_kafka import Consumer, Message
 
 
 LOOKUP_TIMEOUT_S = 5.0
@@ -51,6 +52,49 @@ MAY_RECOVER = {
 }
 # Of these, the ones that tell why nothing can be reached.
 EXPLAINING = MAY_RECOVER - {ALL_BROKERS_DOWN}
+# Of one batch: its checksum, compression or format cannot be read, or it is larger than a client may fetch.
+_OF_A_BATCH = {
+    KafkaError._BAD_MSG,  # noqa: SLF001
+    KafkaError._BAD_COMPRESSION,  # noqa: SLF001
+    KafkaError._NOT_IMPLEMENTED,  # noqa: SLF001
+    KafkaError._CRIT_SYS_RESOURCE,  # noqa: SLF001
+    KafkaError.INVALID_MSG,
+    KafkaError.INVALID_MSG_SIZE,
+    KafkaError.MSG_SIZE_TOO_LARGE,
+}
+_NO_FAILED_FETCH = {KafkaError._PARTITION_EOF, *NO_SUCH_OFFSET, *_NO_SUCH_TOPIC, *_DENIED, *_FENCED}  # noqa: SLF001
+
+
+class FailedFetch(NamedTuple):
+    """Why a partition cannot be read from an offset on."""
+
+    partition: TopicPartition
+    offset: int
+    error: KafkaError
+
+    @property
+    def is_batch(self) -> bool:
+        """Whether a batch there cannot be read; else the broker answers the fetches with an error."""
+        return self.error.code() in _OF_A_BATCH
+
+    def text(self) -> str:
+        """Say what and where, without what to do."""
+        what = "the batch there cannot be read" if self.is_batch else "the broker does not let it be read"
+        return f"{self.partition}@{self.offset}: {what}: {ended(describe_error(self.error))}"
+
+
+def failed_fetch(message: Message) -> FailedFetch | None:
+    """Return what a message says of its partition, where that is an error of it; else None.
+
+    Not where the log ends or does not hold the offset, nor what ends an app: a topic that is gone or denied.
+    """
+    error, topic, number, offset = message.error(), message.topic(), message.partition(), message.offset()
+    # Errors of the group, of commits and of whole topics name no partition or no offset.
+    if error is None or topic is None or number is None or number < 0 or offset is None or offset < 0:
+        return None
+    if error.code() in _NO_FAILED_FETCH or error.fatal():
+        return None
+    return FailedFetch(TopicPartition(topic, number), offset, error)
 
 
 def ends_app(consumer: Consumer, error: KafkaError, topics: set[str]) -> EhkafkaError | None:

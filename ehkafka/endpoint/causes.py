@@ -33,6 +33,11 @@ _FORGOTTEN_ID = (
     " no other try of this producer can succeed, a new one gets a new id"
 )
 
+_BROKEN_BATCH = (
+    "the batch was written or stored damaged, or damaged on its way: check the producer, and the disks of"
+    " the partition's leader"
+)
+
 CAUSES: Mapping[str, str] = {
     "_ALL_BROKERS_DOWN": _UNREACHABLE,
     "_TRANSPORT": (
@@ -73,6 +78,13 @@ CAUSES: Mapping[str, str] = {
     "OFFSET_NOT_AVAILABLE": _LEADER_MOVES,
     "FENCED_LEADER_EPOCH": _LEADER_MOVES,
     "UNKNOWN_LEADER_EPOCH": _LEADER_MOVES,
+    "_BAD_MSG": _BROKEN_BATCH,
+    "_BAD_COMPRESSION": _BROKEN_BATCH,
+    "INVALID_MSG": _BROKEN_BATCH,
+    "_NOT_IMPLEMENTED": (
+        "the batch has a compression or a format that this client does not know: check what the producer"
+        " and the broker write"
+    ),
     "_SSL": (
         "the TLS handshake failed: check that the port speaks TLS, that no proxy replaces the certificate"
         " and, for an authority of your own, ssl.ca.location"

@@ -20,10 +20,19 @@ __all__ = [
     "OffsetGap",
     "ParkedBudgetFull",
     "PartitionPaused",
+    "PartitionReadable",
     "PartitionResumed",
+    "PartitionUnreadable",
     "RetentionNear",
     "UnreadDeleted",
 ]
+
+
+def way_past(partition: TopicPartition, offset: int, group: str = "…") -> str:
+    """Return the command that moves a group past a record, or a batch that cannot be read."""
+    return (
+        f"ehkafka offsets skip {plain(partition.topic)}/{partition.partition}@{offset} --group {plain(group)}"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +64,49 @@ class PartitionResumed(Event):
 
     def sentence(self) -> str:
         return f"Resumed {self.partition} after {seconds(self.paused_s)}."
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionUnreadable(Event):
+    """Nothing of a partition can be read from an offset on.
+
+    `is_batch`: the batch there is broken, or in a format that this client does not know; else the broker
+    answers fetches of this partition with an error.
+    """
+
+    level: ClassVar[int] = logging.ERROR
+    partition: TopicPartition
+    offset: int
+    code: str
+    error: str
+    is_batch: bool
+
+    def sentence(self) -> str:
+        where = f"{self.partition}@{self.offset}"
+        if not self.is_batch:
+            return f"The broker does not let {where} be read: {ending(self.error)} The client keeps retrying."
+        return (
+            f"The batch at {where} cannot be read: {ending(self.error)} Nothing behind it is received or "
+            "committed; other partitions continue, and the batch is fetched every few seconds. If it "
+            f"stays broken, stop the app, run {way_past(self.partition, self.offset)}, and start it."
+        )
+
+    def subject(self) -> Hashable:
+        return (self.partition, self.offset, self.code)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionReadable(Event):
+    """A partition that could not be read from an offset on is read again."""
+
+    partition: TopicPartition
+    offset: int
+    lasted_s: float
+
+    def sentence(self) -> str:
+        return (
+            f"{self.partition} can be read again from offset {self.offset}, after {seconds(self.lasted_s)}."
+        )
 
 
 @dataclass(frozen=True, slots=True)

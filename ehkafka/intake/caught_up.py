@@ -45,7 +45,7 @@ class PartitionState:
     began. `received_next` and `watermark` are None while the position is the log's begin, whatever that is.
     `runs`: a record below the end is queued, runs, or its end is awaited. `waiting` are those that wait. Not
     `is_in_log`: no answer has shown yet that the log reaches up to the position, as one beyond the end of a
-    new log does.
+    new log does. `unreadable` says where and why nothing more of it can be read, if that is so.
     """
 
     partition: TopicPartition
@@ -58,6 +58,7 @@ class PartitionState:
     waiting: Sequence[Waiting] = ()
     is_paused: bool = False
     is_in_log: bool = True
+    unreadable: str = ""
 
     @property
     def next_offset(self) -> int:
@@ -152,6 +153,7 @@ class CatchingUp:
             if state.end is not None
             and not state.is_all_received
             and not state.is_paused
+            and not state.unreadable
             and self._without_tail.get(state.partition) != state.position
             and now_s - self._same_since_s[state.partition][1] >= SILENT_S
         }
@@ -231,6 +233,8 @@ class CatchingUp:
 
 
 def _why_silent(state: PartitionState) -> str:
+    if state.unreadable:
+        return state.unreadable
     if not state.is_in_log:
         return f"its position {state.position} lies beyond its log's end"
     return "the partition is paused" if state.is_paused else f"nothing of it arrives up to {state.end}"

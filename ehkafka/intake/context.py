@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ehkafka.intake.log_watch import LogWatch
     from ehkafka.intake.max_age import AgeLimits
     from ehkafka.intake.throttle import Throttle
+    from ehkafka.intake.unreadable import Halted
     from ehkafka.lanes.assignment import Assignment
     from ehkafka.positions.finder import PositionFinder
     from ehkafka.positions.log_asker import LogAsker
@@ -110,6 +111,8 @@ class IntakeContext:
     # Partitions whose share of the parked budget is full, with the key that has most of it. Poll thread
     # writes, the snapshot reads.
     parked_full: dict[TopicPartition, str] = field(default_factory=dict)
+    # Partitions of which nothing can be read from an offset on. Written and read as `parked_full`.
+    unreadable: dict[TopicPartition, Halted] = field(default_factory=dict)
     # None in a run that does not end once it has caught up.
     catch_up_ends: CatchUpEnds | None = None
     standstill: Standstill = field(default_factory=Standstill)

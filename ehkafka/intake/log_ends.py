@@ -135,7 +135,8 @@ class LogEnds:
     def _pass_what_is_no_record(self, consumer: Consumer, assignment: Assignment) -> None:
         context, partition = self._context, assignment.partition
         found = self._positions.beyond(consumer, partition, assignment.received_next)
-        if found is None:
+        # What the client passes of a batch that cannot be read is not known to be no record.
+        if found is None or partition in context.unreadable:
             return
         next_offset, leader_epoch = found
         if context.history is not None:

@@ -245,8 +245,9 @@ class Membership:
         context.ledger.ended(partition)
         context.on_epoch_end(partition, epoch)
         self.owned.saver.forget(partition, epoch)
+        halted = context.unreadable.pop(partition, None)
         # librdkafka remembers a pause over the next assign, so a partition that comes back would stay silent.
-        if partition in context.flow.paused:
+        if partition in context.flow.paused or (halted is not None and halted.is_paused):
             self._left_paused.add(partition)
         context.flow.forget(partition)
         context.epochs.end(partition)

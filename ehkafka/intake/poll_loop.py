@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING
 
 from confluent_kafka.cimpl import Message as KafkaMessage
 
-from ehkafka.endpoint.broker_errors import ALL_BROKERS_DOWN, MAY_RECOVER, NO_SUCH_OFFSET, ends_app
+from ehkafka.endpoint.broker_errors import (
+    ALL_BROKERS_DOWN,
+    MAY_RECOVER,
+    NO_SUCH_OFFSET,
+    ends_app,
+    failed_fetch,
+)
 from ehkafka.endpoint.client import describe_error
 from ehkafka.errors import EhkafkaError, EngineError
 from ehkafka.events import ConnectionProblem, ProgressIgnored
@@ -26,6 +32,7 @@ from ehkafka.intake.parked_budget import ParkedBudget
 from ehkafka.intake.poll_gap import PollGap
 from ehkafka.intake.poll_wait import BUSY_POLL_S, PollWait
 from ehkafka.intake.repair import GapRepair
+from ehkafka.intake.unreadable import UnreadablePartitions
 from ehkafka.records import TopicPartition
 
 if TYPE_CHECKING:
@@ -81,7 +88,10 @@ class PollLoop:
         # The amounts at the last look at it, and when the next one is due in any case.
         self._parked_seen: tuple[tuple[int, ...], float] = ((), 0.0)
         self._gaps = GapRepair(context, self.membership, context.on_out_of_range)
-        self._pressure = Backpressure(context, self._distinct, self._gaps.halts)
+        self._unreadable = UnreadablePartitions(context, self._gaps.note_refused)
+        self._pressure = Backpressure(
+            context, self._distinct, lambda each: self._gaps.halts(each) or self._unreadable.halts(each)
+        )
 
     def run(self, consumer: Consumer, should_stop: Callable[[], bool]) -> None:
         """Poll until `should_stop` says so or an error is fatal. Subscribed before, closed after."""
@@ -102,6 +112,7 @@ class PollLoop:
         # inside of one, and after an error, it is past records that nobody has.
         self._is_all_received = True
         self._log_ends.check_where_passed(consumer, received)
+        self._unreadable.run(consumer)
         # Never inside `_deliver`: a gap may seek or assign anew, which drops what the client still holds.
         self._gaps.run(consumer)
         self._check_parked(consumer)
@@ -281,10 +292,17 @@ class PollLoop:
 
     def _without_errors(self, consumer: Consumer, messages: Iterable[Message]) -> list[Message]:
         good: list[Message] = []
+        halted: set[TopicPartition] = set()
         for message in messages:
             error = message.error()
             if error is None:
-                good.append(message)
+                # librdkafka passes some batches that it cannot read: what lies behind is received later.
+                if not halted or (message.topic(), message.partition()) not in halted:
+                    good.append(message)
+            elif (failed := failed_fetch(message)) is not None:  # type: ignore[arg-type]
+                self._unreadable.note(failed)
+                if failed.is_batch:
+                    halted.add(failed.partition)
             elif error.code() in NO_SUCH_OFFSET:
                 # Only noted: the partition's position may move once everything received here has its lane.
                 self._gaps.note(error, message)

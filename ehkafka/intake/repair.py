@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from ehkafka.intake.context import IntakeContext
     from ehkafka.intake.membership import Membership
+    from ehkafka.intake.unreadable import Halted
     from ehkafka.lanes.assignment import Assignment
     from ehkafka.positions.gap import LogBounds
     from ehkafka.records import Message
@@ -80,6 +81,12 @@ class GapRepair:
         known = self._stuck.get(partition)
         return known is not None and known.assignment is assignment
 
+    def note_refused(self, partition: TopicPartition, reason: str) -> None:
+        """Bring a partition back that librdkafka will not seek."""
+        self._stuck.setdefault(
+            partition, _Stuck(self._context.owned[partition].assignment, reason, truncated=False)
+        )
+
     def note_another_log(self, consumer: Consumer, partition: TopicPartition, reason: str) -> None:
         """Read no more of a partition whose log is another one; `run` goes on in it where the policy says."""
         owned = self._context.owned[partition]
@@ -123,7 +130,8 @@ class GapRepair:
             self._try_later(failed)
             return
         for partition in open_cases:
-            wanted = _wanted(consumer, self._stuck[partition].assignment)
+            halted = self._context.unreadable.get(partition)
+            wanted = _wanted(consumer, self._stuck[partition].assignment, halted)
             self._decide_one(partition, wanted, bounds[partition])
 
     def _decide_one(self, partition: TopicPartition, wanted: int | None, log: LogBounds) -> None:
@@ -136,7 +144,8 @@ class GapRepair:
         if log.hold(wanted) and not stuck.truncated:
             # A leader that lagged, or a position that fell back meanwhile: there is no gap.
             stuck.resume_at = wanted
-            self._context.emit(ConnectionProblem("_AUTO_OFFSET_RESET", stuck.reason, fatal=False))
+            if partition not in self._context.unreadable:
+                self._context.emit(ConnectionProblem("_AUTO_OFFSET_RESET", stuck.reason, fatal=False))
             return
         gap = Gap(partition, wanted, log)
         gap.report(self._action, self._context.emit, self._context.count)
@@ -202,11 +211,13 @@ class GapRepair:
         self._context.emit(ConnectionProblem(error.name(), describe_error(error), fatal=False))
 
 
-def _wanted(consumer: Consumer, assignment: Assignment) -> int | None:
+def _wanted(consumer: Consumer, assignment: Assignment, halted: Halted | None) -> int | None:
     """Return the offset to be read next, None when nothing was read since `earliest`.
 
     Not what librdkafka asked the broker for: a pause may have thrown away what it had fetched before.
     """
+    if halted is not None:
+        return halted.seek_to  # behind a batch that cannot be read the client's position may be anywhere
     if assignment.received_next is None:
         return None
     # It also knows of what was read and is no record, such as the marks of a transaction.

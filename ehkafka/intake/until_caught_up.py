@@ -90,6 +90,7 @@ class UntilCaughtUp:
     def _state_of(self, route: Route, assignment: Assignment) -> PartitionState:
         context, partition = self._context, assignment.partition
         log = self._ends.logs.get(partition)
+        halted = context.unreadable.get(partition)
         is_paused = partition in context.flow.paused
         received = assignment.received_next
         is_received = log is not None and received is not None and received >= log.end
@@ -118,6 +119,7 @@ class UntilCaughtUp:
             runs=runs,
             waiting=waiting,
             is_paused=is_paused,
+            unreadable="" if halted is None else halted.text(partition),
             # Beyond the end that was asked for, a position is right only if the log has grown since.
             is_in_log=log is None or (received or 0) <= max(log.end, context.owned.logs.end(partition) or 0),
         )

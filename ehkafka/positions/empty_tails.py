@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Final
 
+from confluent_kafka import KafkaError
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
 from ehkafka.records import TopicPartition
@@ -45,8 +46,10 @@ def empty_tails(
     empty: set[TopicPartition] = set()
     while left and time.monotonic() < ends_s and not should_end():
         for message in consumer.consume(len(left), _POLL_S):
-            # An error is no record; the end of a log, which this client tells as one, is what we ask about.
-            if message.error() is None:
+            # The end of a log, which this client tells as an error, is what we ask about. Any other error of
+            # a partition says that there may be something: a batch that cannot be read is no empty tail.
+            error = message.error()
+            if error is None or error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's code
                 left.pop(TopicPartition(message.topic(), message.partition()), None)  # type: ignore[arg-type]
         now_s = time.monotonic()
         for partition, (_begin, end) in list(left.items()):

@@ -315,6 +315,11 @@ PARTITION: tuple[Metric[PartitionSnapshot], ...] = (
         "Since when the log goes on and nothing of it arrives, though the partition is not paused.",
         lambda p: p.standstill_s,
     ),
+    _of_partition(
+        "ehkafka_partition_unreadable",
+        "1 while nothing of the partition can be read from an offset on, such as a broken batch; else 0.",
+        lambda p: p.unreadable is not None,
+    ),
 )
 
 MEMBER: tuple[Metric[MemberSnapshot], ...] = (

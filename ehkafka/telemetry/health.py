@@ -6,6 +6,7 @@ from collections import defaultdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from ehkafka.events.partition import way_past
 from ehkafka.telemetry.snapshot import Health
 from ehkafka.wording import ended
 from ehkafka.wording.line import names, records
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from ehkafka.records import TopicPartition
-    from ehkafka.telemetry.snapshot import PartitionSnapshot, Snapshot, Unfinished
+    from ehkafka.telemetry.snapshot import PartitionSnapshot, Snapshot, Unfinished, Unreadable
     from ehkafka.workers.attempt_clock import OverdueAttempt
 
 # A poll loop that has not come round for so long is stuck or starved.
@@ -61,6 +62,8 @@ def _record_reasons(snapshot: Snapshot, stuck_s: float, problems: tuple[str, ...
     calls = {(call.partition, call.offset): call for call in snapshot.overdue}
     for partition in snapshot.partitions:
         oldest, reason = partition.oldest, ""
+        if partition.unreadable is not None:
+            yield _unreadable_reason(partition.partition, partition.unreadable, snapshot.group)
         if oldest is not None:
             call = calls.pop((partition.partition, oldest.offset), None)
             reason = _oldest_reason(partition.partition, oldest, call, stuck_s, snapshot.group)
@@ -138,7 +141,7 @@ def _partition_reasons(partition: PartitionSnapshot, reason: str, stuck_s: float
         )
     if reason:
         yield reason
-    elif partition.standstill_s >= stuck_s:
+    elif partition.standstill_s >= stuck_s and partition.unreadable is None:
         yield (
             f"{partition.partition} lags {partition.lag_records} records behind, and nothing of them has "
             f"arrived for {partition.standstill_s:.0f} s (limit stuck_s={stuck_s:g}). See whether its leader "
@@ -153,15 +156,14 @@ def _oldest_reason(
     where = f"{partition}@{oldest.offset}, key {oldest.key}"
     if oldest.is_on_hold:
         return f"{where} is on hold after {oldest.attempts} attempts: {ended(oldest.state)}"
-    way_past = ""
+    past = ""
     if oldest.is_stuck and oldest.status == "running":
-        place = f"{partition.topic}/{partition.partition}@{oldest.offset}"
-        way_past = (
+        past = (
             " If its call never returns, stop the group's consumers, and skip the record: "
-            f"ehkafka offsets skip {place} --group {group}"
+            f"{way_past(partition, oldest.offset, group)}"
         )
     if call is not None:
-        return f"{_overdue_reason(call)} No commit passes it.{way_past}"
+        return f"{_overdue_reason(call)} No commit passes it.{past}"
     if not oldest.is_stuck:
         return ""
     failed = (
@@ -172,7 +174,18 @@ def _oldest_reason(
     limit_s = stuck_s + oldest.deadline_s
     return (
         f"{where} has been unfinished for {oldest.age_s:.0f} s ({oldest.state}; limit {limit_s:.0f} s)."
-        f"{failed}{way_past}"
+        f"{failed}{past}"
+    )
+
+
+def _unreadable_reason(partition: TopicPartition, unreadable: Unreadable, group: str) -> str:
+    where = f"{partition}@{unreadable.offset}"
+    lasts = f"for {unreadable.lasts_s:.0f} s: {ended(unreadable.reason)}"
+    if not unreadable.is_batch:
+        return f"The broker has not let {where} be read {lasts} See the log of the partition's leader."
+    return (
+        f"The batch at {where} cannot be read, {lasts} Nothing behind it is received. If it stays broken, "
+        f"stop the app, run {way_past(partition, unreadable.offset, group)}, and start it."
     )
 
 

@@ -14,7 +14,7 @@ from ehkafka.lanes.decision import HoldHead, RetryHead
 from ehkafka.lanes.holds import PAUSED
 from ehkafka.lanes.lane import Lane
 from ehkafka.lanes.order import describe_key
-from ehkafka.telemetry.snapshot import PartitionSnapshot, Unfinished
+from ehkafka.telemetry.snapshot import PartitionSnapshot, Unfinished, Unreadable
 from ehkafka.telemetry.waiting_outputs import SENDING, WaitingOutputs
 from ehkafka.wording import seconds
 
@@ -173,6 +173,7 @@ def _numbers(
         is_paused_by_hand=partition in context.flow.by_hand,
         held_lanes=seen.held,
         **_log_numbers(context, assignment),
+        unreadable=_unreadable(context, partition, now_s),
     )
     return numbers, oldest, key
 
@@ -186,6 +187,13 @@ def _log_numbers(context: IntakeContext, assignment: Assignment) -> dict[str, An
         if partition in context.flow.paused and known.start is not None:
             numbers["deleted_records"] = max(0, known.start - (assignment.received_next or known.start))
     return numbers
+
+
+def _unreadable(context: IntakeContext, partition: TopicPartition, now_s: float) -> Unreadable | None:
+    halted = context.unreadable.get(partition)
+    if halted is None:
+        return None
+    return Unreadable(halted.offset, halted.reason, halted.is_batch, max(0.0, now_s - halted.since_s))
 
 
 def _running_in_chunk(assignment: Assignment) -> int:

@@ -51,6 +51,20 @@ class Unfinished:
 
 
 @dataclass(frozen=True, slots=True)
+class Unreadable:
+    """Why nothing of a partition can be read from an offset on, and for how long that has lasted.
+
+    `is_batch`: the batch there is broken, or in a format that the client does not know; else the broker
+    answers fetches of the partition with an error.
+    """
+
+    offset: int
+    reason: str
+    is_batch: bool
+    lasts_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class PartitionSnapshot:
     """One partition of ours."""
 
@@ -100,6 +114,8 @@ class PartitionSnapshot:
     leader: str = ""
     # Records that retention has deleted before they were read, while the partition is paused.
     deleted_records: int = 0
+    # None where the partition can be read.
+    unreadable: Unreadable | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from ehkafka.telemetry.snapshot import (
     PartitionSnapshot,
     Snapshot,
     Unfinished,
+    Unreadable,
 )
 from ehkafka.workers.attempt_clock import OverdueAttempt
 
@@ -37,12 +38,13 @@ def snapshot_from(plain: Mapping[str, Any]) -> Snapshot:
 
 
 def _partition(plain: Mapping[str, Any]) -> PartitionSnapshot:
-    oldest = plain["oldest"]
+    oldest, unreadable = plain["oldest"], plain.get("unreadable")
     return _made(
         PartitionSnapshot,
         plain,
         partition=TopicPartition(**plain["partition"]),
         oldest=None if oldest is None else _made(Unfinished, oldest),
+        unreadable=None if unreadable is None else _made(Unreadable, unreadable),
     )
 
 

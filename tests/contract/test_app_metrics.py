@@ -30,6 +30,7 @@ ELSEWHERE = {
     "ehkafka_throttled_seconds_total",  # tests/intake/test_throttle.py, tests/integration
     "ehkafka_token_valid_seconds",  # tests/endpoint/test_token_source.py
     "ehkafka_standstill_seconds",  # tests/integration
+    "ehkafka_partition_unreadable",  # test_app_unreadable.py
     "ehkafka_unacknowledged_outputs",  # test_app_outputs_shown.py
     "ehkafka_unacknowledged_messages",  # test_app_producer.py
 }

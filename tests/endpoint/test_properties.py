@@ -58,6 +58,7 @@ def test_a_consumer_gets_our_defaults() -> None:
         "max.partition.fetch.bytes": 393_216,
         "queued.max.messages.kbytes": 65_536,
         "socket.keepalive.enable": True,
+        "check.crcs": True,
     }
 
 

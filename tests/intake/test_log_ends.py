@@ -89,6 +89,7 @@ class Stand:
             owned=self.owned,
             clock=self.clock.now_s,
             history=None,
+            unreadable={},
             contact=self.contact,
             asker=self.asker,
             emit=self.events.append,

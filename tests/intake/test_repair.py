@@ -13,6 +13,7 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from ehkafka.events import ConnectionProblem, OffsetGap
 from ehkafka.intake.owned import OwnedPartition, OwnedPartitions
 from ehkafka.intake.repair import RETRY_S, GapRepair
+from ehkafka.intake.unreadable import Halted
 from ehkafka.records import TopicPartition
 from tests.kit.events import Events
 from tests.kit.lane_bench import LaneBench
@@ -76,12 +77,13 @@ class Stage:
         self.lost = 0
         self.fatal: list[Exception] = []
         self.begun: list[int] = []
+        self.unreadable: dict[TopicPartition, Any] = {}
         self.owned = OwnedPartitions()
         for partition in (P0, P1):
             self._own(self.lanes.assign(partition.partition))
         context: Any = SimpleNamespace(
             owned=self.owned, clock=lambda: self.lanes.now_s, emit=self.reported.append, history=None,
-            count=self._count, fatal=self.fatal.append, cooperative=cooperative,
+            count=self._count, fatal=self.fatal.append, cooperative=cooperative, unreadable=self.unreadable,
         )  # fmt: skip
         membership: Any = SimpleNamespace(begin_anew=self._begin_anew, after_assign=lambda *_arguments: None)
         self._repair = GapRepair(context, membership, action)
@@ -199,6 +201,16 @@ def test_a_position_that_is_in_the_log_after_all_is_read_from_there(action: str)
     stage.report(offset=20)
     assert stage.consumer.assigned[0][0] == 20
     assert (stage.fatal, stage.reported.of(OffsetGap), stage.lost) == ([], [], 0)
+
+
+def test_behind_a_batch_that_cannot_be_read_the_clients_position_counts_for_nothing() -> None:
+    """It may have passed the batch, or lie where a wrong checksum has sent it."""
+    stage = Stage("stop")
+    stage[P0].received_next, stage.consumer.consumed = 20, 45
+    stage.unreadable[P0] = Halted(stage[P0], 20, "it is damaged", is_batch=True, since_s=0.0, due_s=0.0)
+    stage.report(offset=8459202870869259873)
+    assert stage.consumer.assigned[0][0] == 20
+    assert (stage.fatal, stage.reported) == ([], [])
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from ehkafka.telemetry.snapshot import (
     PartitionSnapshot,
     Snapshot,
     Unfinished,
+    Unreadable,
 )
 from ehkafka.workers.attempt_clock import OverdueAttempt
 from ehkafka.workers.call_times import BOUNDS_S
@@ -37,6 +38,7 @@ PARTITION = PartitionSnapshot(
     in_flight_records=15,
     blocked_lanes=16,
     held_lanes=17,
+    unreadable=Unreadable(11, "it is damaged", is_batch=True, lasts_s=2.0),
 )
 HANDLER = HandlerSnapshot("handle", ("orders",), 18, {"finished": 19, "held": 20}, COUNTS, 2.5)
 ONE = Snapshot(
@@ -115,6 +117,7 @@ SHOWN: dict[str, tuple[float, dict[str, str]]] = {
     "ehkafka_held_lanes": (17, {"topic": "orders", "partition": "3"}),
     "ehkafka_partition_paused": (1, {"topic": "orders", "partition": "3"}),
     "ehkafka_standstill_seconds": (14, {"topic": "orders", "partition": "3"}),
+    "ehkafka_partition_unreadable": (1, {"topic": "orders", "partition": "3"}),
     "ehkafka_member_live": (1, {}),
     "ehkafka_member_ready": (1, {}),
     "ehkafka_member_restarts_total": (41, {}),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from confluent_kafka import KafkaError
 
 from ehkafka.positions import empty_tails as module
 from ehkafka.positions.empty_tails import empty_tails
@@ -76,9 +77,15 @@ def test_an_answer_without_a_record_shows_that_there_is_none(clock: VirtualClock
 
 
 def test_an_end_before_the_one_that_is_meant_shows_nothing(clock: VirtualClock) -> None:
-    """A leader that is new may not know the log's end yet; an error is no record and proves nothing."""
-    reader: Any = Reader(clock, {0: 9, 1: 10}, (0.2, Found(1, "the log ends here")))
+    """A leader that is new may not know the log's end yet; that the log ends is no record."""
+    reader: Any = Reader(clock, {0: 9, 1: 10}, (0.2, Found(1, KafkaError(KafkaError._PARTITION_EOF))))
     assert empty_tails(reader, {P0: (7, 10), P1: (7, 10)}) == {P1}
+
+
+def test_a_batch_that_cannot_be_read_is_no_empty_tail(clock: VirtualClock) -> None:
+    """An error of a partition says that something is there."""
+    reader: Any = Reader(clock, {0: 10, 1: 10}, (0.2, Found(1, KafkaError(KafkaError._BAD_COMPRESSION))))
+    assert empty_tails(reader, {P0: (7, 10), P1: (7, 10)}) == {P0}
 
 
 def test_it_ends_with_the_run(clock: VirtualClock) -> None:

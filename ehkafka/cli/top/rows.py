@@ -122,6 +122,8 @@ def _word(one: dict[str, Any], *, is_stopped: bool) -> str:
         return "handler stopped"
     if one["is_paused_by_hand"]:
         return "paused by hand"
+    if one.get("unreadable"):
+        return f"cannot be read from {number(one['unreadable']['offset'])}"
     if one["paused"]:
         return "paused, is full"
     if one["oldest"] and one["oldest"]["status"] not in ON_THEIR_WAY:

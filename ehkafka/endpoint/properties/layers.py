@@ -71,6 +71,7 @@ _CONSUMER_DEFAULTS = (
     _Default("fetch.max.bytes", 4_194_304, "so that an answer does not bring far more than is asked for"),
     _Default("max.partition.fetch.bytes", 393_216, "so that an answer serves many partitions"),
     _Default("socket.keepalive.enable", True, "a dead connection is noticed"),
+    _Default("check.crcs", True, "a batch that was damaged is found before a record of it is handled"),
 )
 
 _CLIENT_ID_REASON = "names the process in the broker's logs, quotas and member ids"

@@ -35,6 +35,7 @@ export function showPartitions(state, rates) {
 function wordOf(one, stopped) {
   if (stopped.has(one.partition.topic)) return "handler stopped";
   if (one.is_paused_by_hand) return "paused by hand";
+  if (one.unreadable) return `cannot be read from ${number(one.unreadable.offset)}`;
   if (one.paused) return "paused, is full";
   if (isHeldUp(one)) return "its commit is held up";
   return one.standstill_s > 0 ? `stands still for ${span(one.standstill_s)}` : "receives";
@@ -62,7 +63,7 @@ function makeRow(one) {
     node,
     fill(now) {
       COLUMNS.forEach((column, n) => write(cells[n], column.text(now)));
-      node.classList.toggle("attention", now.is_paused_by_hand || isHeldUp(now) || now.standstill_s > 0);
+      node.classList.toggle("attention", now.is_paused_by_hand || isHeldUp(now) || Boolean(now.unreadable) || now.standstill_s > 0);
       pause.hidden = now.is_paused_by_hand;
       resume.hidden = !now.is_paused_by_hand;
     },

@@ -1,0 +1,97 @@
+"""A batch that cannot be read: its partition says so at once, nothing passes it, the others go on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError
+
+from ehkafka.errors import UnfinishedError
+from ehkafka.events import ConnectionProblem, PartitionReadable, PartitionUnreadable
+from ehkafka.intake import unreadable
+from ehkafka.records import TopicPartition
+from ehkafka.testing import ApiKey
+from tests.kit.broken_batches import CODES, broken_batch, good_batch, write_batch
+
+REPORTED = [what for what, code in CODES.items() if code]
+
+
+@pytest.mark.parametrize("what", REPORTED)
+def test_a_batch_that_cannot_be_read_is_named_at_once_and_not_passed(
+    lab: Any, recorder: Any, events: Any, wait_for: Any, stays: Any, what: str
+) -> None:
+    """Event, health, snapshot and commit say the place, whatever the client's own position does."""
+    write_batch(lab.broker, "t4", good_batch([b"1", b"2"]))
+    write_batch(lab.broker, "t4", broken_batch(what, 1))
+    write_batch(lab.broker, "t4", good_batch([b"4"]))
+    write_batch(lab.broker, "t4", good_batch([b"1"]), partition=1)
+    app = lab.app(recorder, "t4")
+    app.add_hook(events)
+    app.start()
+    wait_for(lambda: events.of(PartitionUnreadable) and recorder.count == 3)
+    (event,) = events.of(PartitionUnreadable)
+    assert (event.partition, event.offset, event.code) == (TopicPartition("t4", 0), 2, CODES[what])
+    (reason,) = app.health().reasons
+    assert "t4[0]@2" in reason
+    assert "ehkafka offsets skip t4/0@2 --group g" in reason
+    wait_for(lambda: (lab.committed(0, topic="t4"), lab.committed(1, topic="t4")) == (2, 1))
+    stays(lambda: recorder.count == 3 and lab.committed(0, topic="t4") == 2, for_s=0.7)
+    found = app.snapshot().partitions[0].unreadable
+    assert (found.offset, found.is_batch) == (2, True)
+    assert events.of(ConnectionProblem) == []
+
+
+def test_a_batch_at_the_begin_of_the_log_is_named_too(lab: Any, recorder: Any, wait_for: Any) -> None:
+    """Nothing was received before it, so there is no position but the batch's own."""
+    write_batch(lab.broker, "t", broken_batch("format", 3))
+    write_batch(lab.broker, "t", good_batch([b"4"]))
+    app = lab.app(recorder)
+    app.start()
+    wait_for(lambda: app.snapshot().partitions and app.snapshot().partitions[0].unreadable)
+    assert app.snapshot().partitions[0].unreadable.offset == 0
+    assert recorder.count == 0
+
+
+def test_a_batch_that_can_be_read_again_is_read(
+    lab: Any, recorder: Any, events: Any, wait_for: Any, monkeypatch: Any
+) -> None:
+    """Another leader may have a good copy: the partition is tried again, and health is green behind it."""
+    monkeypatch.setattr(unreadable, "RETRY_S", 0.3)
+    lab.produce("a b")
+    lab.broker.fail_next(ApiKey.FETCH, KafkaError.INVALID_MSG)
+    app = lab.app(recorder)
+    app.add_hook(events)
+    app.start()
+    wait_for(lambda: events.of(PartitionReadable))
+    assert [event.is_batch for event in events.of(PartitionUnreadable)] == [True]
+    wait_for(lambda: recorder.count == 2 and lab.committed() == 2)
+    assert app.health().ok
+
+
+def test_an_error_of_the_broker_for_one_partition_names_it_while_it_lasts(
+    lab: Any, recorder: Any, events: Any, wait_for: Any
+) -> None:
+    """It is no problem of the connection, and no batch to skip."""
+    lab.broker.fail_next(ApiKey.FETCH, *[KafkaError.UNKNOWN] * 3)
+    app = lab.app(recorder)
+    app.add_hook(events)
+    app.start()
+    wait_for(lambda: app.health().reasons)
+    (reason,) = app.health().reasons
+    assert "t[0]@0" in reason
+    assert "skip" not in reason
+    lab.produce("a")
+    wait_for(lambda: recorder.count == 1 and app.health().ok)
+    assert [event.is_batch for event in events.of(PartitionUnreadable)] == [False]
+
+
+def test_a_partition_that_waits_before_such_a_batch_is_not_caught_up(lab: Any, recorder: Any) -> None:
+    """The run ends with the code for what is left to do, and says where."""
+    write_batch(lab.broker, "t", good_batch([b"1"]))
+    write_batch(lab.broker, "t", broken_batch("compression", 2))
+    app = lab.app(recorder)
+    with pytest.raises(UnfinishedError, match=r"t\[0\] \(the batch at offset 1 cannot.*skip t/0@1") as raised:
+        app.run(until="caught_up", settle_s=0.5)
+    assert raised.value.exit_code == 4
+    assert lab.committed() == 1
