@@ -89,7 +89,8 @@ class LogEnds:
         now_s, throttled = context.contact.now_s, context.throttle.is_recent
         drained, self.has_drained = self.has_drained and not throttled, False
         for partition in context.owned:
-            is_fetched = drained and partition not in context.flow.paused
+            is_paused = partition in context.flow.paused or partition in context.unreadable
+            is_fetched = drained and not is_paused
             self._fetches[partition] = self._fetches[partition] + 1 if is_fetched else 0
             leader, end = context.contact.leaders.get(partition), self._seen.get(partition, -1)
             if leader is not None and end >= 0 and self._fetches[partition] >= _FETCHES:

@@ -189,10 +189,6 @@ EXAMPLES: list[tuple[events.Event, list[str]]] = [
         events.PartitionUnreadable(READINGS_0, 7, "_BAD_MSG", "_BAD_MSG (no): it is damaged", is_batch=True),
         ["batch at readings[0]@7", "is damaged.", "ehkafka offsets skip readings/0@7 --group …"],
     ),
-    (
-        events.PartitionUnreadable(READINGS_0, 7, "UNKNOWN", "UNKNOWN (no): see its log", is_batch=False),
-        ["readings[0]@7", "see its log.", "keeps retrying"],
-    ),
     (events.PartitionReadable(READINGS_0, 7, 1.5), ["readings[0]", "offset 7", "1.5 s"]),
     (
         events.CommitAcknowledged(((READINGS_0, 18), (ALERTS_0, 4)), 0.012),
