@@ -164,6 +164,17 @@ def express() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def versions() -> Iterator[None]:
+    """Let EHKAFKA_VERSIONS say which versions of requests embedded brokers offer: `namespace`, Event Hubs'."""
+    with pytest.MonkeyPatch.context() as patch:
+        if os.environ.get("EHKAFKA_VERSIONS") == "namespace":
+            from tests.kit.namespace_versions import offer_namespace_versions  # noqa: PLC0415 - when wanted
+
+            offer_namespace_versions(patch)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def kept_classes() -> Iterator[None]:
     """Let each broker start with the classes that `scripts/test` has kept for it."""
     from tests.kit.broker_classes import brokers_with_classes  # noqa: PLC0415 - wants all of the environment

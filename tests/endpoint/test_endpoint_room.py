@@ -38,7 +38,16 @@ def test_two_files_know_librdkafka(path: Path) -> None:
 @pytest.mark.parametrize("path", sorted(ROOM.glob("*.py")), ids=lambda path: path.name)
 def test_the_room_depends_on_values_only(path: Path) -> None:
     """Values, itself, and of the embedded broker what an endpoint and a consumer of it are."""
-    rooms = ("embedded.by_time", "embedded.shared", "endpoint", "errors", "events", "records", "settings.secret", "wording")
+    rooms = (
+        "embedded.by_time",
+        "embedded.shared",
+        "endpoint",
+        "errors",
+        "events",
+        "records",
+        "settings.secret",
+        "wording",
+    )
     allowed = tuple(f"ehkafka.{room}" for room in rooms)
     ours = {name for name in runtime_imports(path) if name.split(".")[0] == "ehkafka"}
     assert {name for name in ours if not name.startswith(allowed)} == set()
