@@ -21,6 +21,16 @@ GATHERED_S = 5.0
 """How much later than a window's end a reading must be there, before the window is shown: the local engine's
 partitions write it one after another, and half of it would look like a fall. Spark writes whole windows."""
 
+LATE_S, LATE_WINDOWS = 30, 3
+"""So many seconds and windows after the latest counted reading an engine that runs has counted others."""
+
+
+def is_late(table: Table, answer: dict[str, Any], late_s: float | None = None) -> bool:
+    """Tell whether nothing was counted for so long that an answer no longer says how things are."""
+    if late_s is None:
+        late_s = LATE_S + LATE_WINDOWS * (table.ask("select max(length_s) from windows")[0][0] or 0)
+    return bool(answer["as_of_s"] and answer["now_s"] - answer["as_of_s"] > late_s)
+
 
 def overview(table: Table, now_s: float) -> dict[str, Any]:
     """Return totals, readings per window and kind, homes per minute, and the latest alarms."""

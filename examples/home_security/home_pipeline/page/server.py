@@ -71,18 +71,22 @@ class FixedHeaders:
         await self._app(scope, receive, send_with_headers)
 
 
-def make_page(table: Table, follower: Follower) -> Starlette:
+def make_page(table: Table, follower: Follower, late_s: float | None = None) -> Starlette:
     """Return the ASGI app; the follower starts and stops with it."""
+
+    def shown(answer: dict[str, Any]) -> Response:
+        is_late = answers.is_late(table, answer, late_s)
+        return JSONResponse(answer | {"problem": follower.problem, "is_late": is_late})
 
     # Plain functions: starlette runs them on its own threads, so that a query holds nobody up.
     def overview(_request: Request) -> Response:
-        return JSONResponse(answers.overview(table, time.time()) | {"problem": follower.problem})
+        return shown(answers.overview(table, time.time()))
 
     def home(request: Request) -> Response:
         name = request.path_params["home"]
         if not _HOME.fullmatch(name):
             return JSONResponse({"error": "no such home"}, 404)
-        return JSONResponse(answers.home(table, name, time.time()) | {"problem": follower.problem})
+        return shown(answers.home(table, name, time.time()))
 
     def file(name: str, status: int = 200) -> Any:
         return lambda _request: FileResponse(STATIC / name, status)
@@ -116,11 +120,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--port", type=int, default=8350)
     parser.add_argument("--keep-s", type=int, default=1_200, help="how much of the past is shown")
+    parser.add_argument("--late-s", type=float, help="when the page says that nothing is counted any more")
     parser.add_argument("--while-stdin", action="store_true", help="end when standard input ends")
     options = parser.parse_args()
     table = Table(keep_s=options.keep_s)
     with open_container() as container:
-        page = make_page(table, Follower(container, table))
+        page = make_page(table, Follower(container, table), options.late_s)
         config = uvicorn.Config(page, host=HOST, port=options.port, log_level="warning", server_header=False)
         server = uvicorn.Server(config)
         if options.while_stdin:

@@ -68,9 +68,12 @@ function fill(sensor, { box, value, note, facts, chart }, answer) {
 
 function state(answer) {
   const recent = answer.alarms.find((alarm) => answer.as_of_s - alarm.minute_s < RECENT_S);
+  const heard = Math.max(...answer.kinds.map((sensor) => sensor.last_at_s));
+  const silent = answer.as_of_s - heard > RECENT_S;
   at("state").hidden = !answer.kinds.length;
-  at("state").textContent = recent ? `${title(recent.kind)} alarm at ${time(recent.minute_s)}` : "All quiet";
+  at("state").textContent = recent ? `${title(recent.kind)} alarm at ${time(recent.minute_s)}` : silent ? `Not heard of since ${time(heard)}` : "All quiet";
   at("state").classList.toggle("alarm", Boolean(recent));
+  at("state").classList.toggle("silent", silent && !recent);
   at("alarm-panel").hidden = !answer.alarms.length;
   at("latest").replaceChildren(...answer.alarms.map((alarm) => element("li", "",
     element("time", "", time(alarm.minute_s)), title(alarm.kind),
@@ -81,7 +84,7 @@ function show(answer) {
   latest = answer;
   notice(answer.problem);
   freshness(answer);
-  at("nothing").hidden = answer.kinds.length > 0 || !answer.as_of_s;
+  at("nothing").hidden = answer.kinds.length > 0 || !answer.as_of_s || answer.is_late;
   state(answer);
   for (const sensor of answer.kinds.sort(inOrder)) fill(sensor, card(sensor), answer);
 }

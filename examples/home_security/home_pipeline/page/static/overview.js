@@ -61,8 +61,8 @@ function legend({ windows, kinds }) {
   }));
 }
 
-function events(found) {
-  at("no-alarms").hidden = found.length > 0;
+function events(found, asOf) {
+  at("no-alarms").hidden = found.length > 0 || !asOf;
   at("latest").replaceChildren(...found.map((alarm) => {
     const link = element("a", "", `Home ${alarm.home.slice(5)}`);
     link.href = `/home/${encodeURIComponent(alarm.home)}`;
@@ -89,7 +89,7 @@ function show(answer) {
   freshness(answer);
   tiles(answer);
   legend(answer);
-  events(answer.alarms);
+  events(answer.alarms, answer.as_of_s);
   const { windows, minutes, kinds } = latest;
   if (windows.begin_s.length > 1) {
     const { series, data } = stacked(latest);

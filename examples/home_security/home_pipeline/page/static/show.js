@@ -49,6 +49,7 @@ export function repeat(ask, show) {
       if (!answer.ok) throw new Error(String(answer.status));
       show(await answer.json());
     } catch (error) {
+      late(true, "");
       notice(error instanceof TypeError ? "The page’s server does not answer; still trying." : `Cannot show this (${error.message}).`);
     }
     setTimeout(round, POLL_MS);
@@ -67,6 +68,14 @@ export function freshness(answer) {
     ? `As of ${timeExact(answer.as_of_s)}, ${ago(age)} · the last ${Math.round(answer.keep_s / 60)} minutes`
     : "Waiting for the first blob …";
   at("fresh").dataset.asOf = answer.as_of_s;
+  late(answer.is_late, `Nothing has been counted since ${timeExact(answer.as_of_s)}`);
+}
+
+// What is shown is no longer how things are: everything turns grey, and no word stays that calls it quiet.
+function late(isLate, words) {
+  document.body.classList.toggle("late", isLate);
+  at("late").hidden = !isLate || !words;
+  at("late").textContent = words;
 }
 
 const WHOLE = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 2e5, 5e5, 1e6, 1e7];
