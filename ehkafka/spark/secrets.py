@@ -220,9 +220,9 @@ def _variable(name: str) -> str:
     value = os.environ.get(name)
     if not value:
         raise ConfigurationError(
-            f"Option connectionStringEnv: the variable {name} is not set in this process. It must be set on"
-            f" the driver and on every executor: spark.executorEnv.{name}, or the cluster's own way to give"
-            " secrets to its machines."
+            f"Option connectionStringEnv: the variable {name} is not set in this process. Set it in the"
+            " environment of the driver's machine and of every executor's, by the cluster's own way to give"
+            " secrets to its machines; Spark's configuration would show it in the event log."
         )
     return value
 

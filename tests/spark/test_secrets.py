@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import pickle
 import sys
 import types
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -13,9 +14,6 @@ import ehkafka
 from ehkafka.errors import ConfigurationError
 from ehkafka.spark import secrets
 from ehkafka.spark.source.options import options_from
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 KEY = "c2VjcmV0LXNlY3JldC1zZWNyZXQ="
 STRING = f"Endpoint=sb://home.servicebus.windows.net/;SharedAccessKeyName=x;SharedAccessKey={KEY}"
@@ -79,8 +77,21 @@ def test_a_variable_is_read_where_the_endpoint_is_made(monkeypatch: pytest.Monke
 def test_a_missing_variable_says_where_it_must_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
     """No credential in an executor: the variable and the way to set it there are named."""
     monkeypatch.delenv("NOT_HERE", raising=False)
-    with pytest.raises(ConfigurationError, match=r"NOT_HERE is not set.*spark\.executorEnv\.NOT_HERE"):
+    with pytest.raises(ConfigurationError, match=r"NOT_HERE is not set.*environment of the driver's machine"):
         options_from({"connectionStringEnv": "NOT_HERE", **TOPIC}).endpoint.endpoint()
+
+
+def test_no_message_sends_a_secret_through_sparks_configuration() -> None:
+    """Everybody who reads an event log would see what stands under `spark.executorEnv`."""
+    package = Path(ehkafka.__file__).parent
+    named = {
+        path.name
+        for path in package.rglob("*.py")
+        for one in ast.walk(ast.parse(path.read_text()))
+        if isinstance(one, ast.Constant) and "executorEnv" in str(one.value)
+    }
+    # Reads what the user has set there, and says so in its docstring.
+    assert named == {"workers_python.py"}
 
 
 def test_a_file_is_read_where_the_endpoint_is_made(tmp_path: Path) -> None:

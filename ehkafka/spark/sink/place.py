@@ -130,7 +130,7 @@ class Place:
             what = "environment variable" if self.way.endswith("Env") else "file"
             raise ConfigurationError(
                 f"Option {self.way}: the {what} {self.value!r} {problem} in the process on "
-                f"{socket.gethostname()}. It has to be there on the driver and on every executor"
-                + (f" (spark.executorEnv.{self.value})" if self.way.endswith("Env") else "")
+                f"{socket.gethostname()}. It has to be there on the machines of the driver "
+                "and of every executor, by the cluster's own way to give secrets to them"
             )
         return text

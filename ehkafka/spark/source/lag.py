@@ -1,4 +1,4 @@
-"""How far a query is behind, out of its progress. Pure; called by whoever watches a query."""
+"""How far a query is behind, out of its progress. Called by whoever watches a query, on the driver."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ehkafka.errors import ConfigurationError
 from ehkafka.spark.source.offsets import decode
+from ehkafka.spark.source.options import options_from
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -13,18 +14,51 @@ if TYPE_CHECKING:
     from ehkafka.records import TopicPartition
 
 
-def lag(progress: Mapping[str, Any]) -> dict[TopicPartition, int]:
-    """Return how many offsets each partition was behind its log's end when the batch was planned.
+def lag(progress: Mapping[str, Any], options: Mapping[str, str] | None = None) -> dict[TopicPartition, int]:
+    """Return how many offsets each partition is behind its log's end.
 
-    `progress` is a listener's or `query.lastProgress`. What the batch itself read counts as done. Sources of
-    other kinds are left out, but for the JVM Kafka connector, whose offsets look the same. From PySpark 4.2
-    on; earlier ones do not report the logs' ends. A log with holes has fewer records than offsets.
+    `progress` is a listener's or `query.lastProgress`. What the batch itself read counts as done. The end is
+    that of now, asked of the broker, where `options` are given: those of the stream. Without them it is that
+    of the moment when the batch was planned, which PySpark reports from 4.2 on; where it does not, raises
+    `ConfigurationError`, as for a progress without a position. Sources of other kinds are left out, but for
+    the JVM Kafka connector, whose offsets look the same. A log with holes has fewer records than offsets.
     """
     found: dict[TopicPartition, int] = {}
+    ends = None if options is None else _ends(options)
     for source in progress["sources"]:
-        try:
-            done, there = decode(source["endOffset"] or ""), decode(source["latestOffset"] or "")
-        except ConfigurationError:
+        done = _positions(source, "endOffset")
+        if done is None:
             continue
-        found |= {one: max(0, end - done.get(one, 0)) for one, end in there.items()}
+        topics = {one.topic for one in done}
+        there = _reported(source) if ends is None else ends
+        found |= {one: max(0, end - done.get(one, 0)) for one, end in there.items() if one.topic in topics}
+    if not found:
+        raise ConfigurationError(
+            "The progress has no position of a Kafka topic, so its lag is unknown: wait for the first batch, "
+            "and give the options of this query's stream."
+        )
     return found
+
+
+def _reported(source: Mapping[str, Any]) -> dict[TopicPartition, int]:
+    ends = _positions(source, "latestOffset")
+    if ends is None:
+        raise ConfigurationError(
+            "The progress does not contain where the logs end, which PySpark reports from 4.2 on. Give the "
+            "stream's options, so that the broker is asked: lag(query.lastProgress, options)."
+        )
+    return ends
+
+
+def _ends(options: Mapping[str, str]) -> dict[TopicPartition, int]:
+    from ehkafka.spark.source.log import Log  # noqa: PLC0415 - asks a broker, for which it loads a client
+
+    with Log(options_from(options)) as log:
+        return log.ends(log.partitions())
+
+
+def _positions(source: Mapping[str, Any], name: str) -> dict[TopicPartition, int] | None:
+    try:
+        return decode(source.get(name) or "")
+    except ConfigurationError:
+        return None

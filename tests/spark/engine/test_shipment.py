@@ -160,7 +160,7 @@ sys.stdout.buffer.write(pack(Shipment.of(app._options()), folders=(sys.argv[1],)
     packed = subprocess.run(command, capture_output=True, check=True, env=environment).stdout
     before = list(sys.path)
     try:
-        with pytest.raises(ConfigurationError, match=r"'NEEDY'.*spark\.executorEnv\.NAME"):
+        with pytest.raises(ConfigurationError, match=r"'NEEDY'.*machines' own environment"):
             unpack(packed)
     finally:
         sys.path[:] = before

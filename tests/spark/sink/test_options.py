@@ -87,7 +87,7 @@ def test_a_secret_that_is_missing_in_one_process_is_named_with_the_fix() -> None
     assert reported.startswith(
         "ConfigurationError Option connectionStringEnv: the environment variable 'STORAGE'"
     )
-    assert "spark.executorEnv.STORAGE" in reported
+    assert "on the machines of the driver and of every executor" in reported
 
 
 def test_a_file_that_cannot_be_read_is_named() -> None:

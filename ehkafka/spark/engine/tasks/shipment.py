@@ -134,8 +134,8 @@ def unpack(packed: bytes) -> Shipment:
     except Exception as error:
         raise ConfigurationError(
             f"Spark's executors cannot take the app over: {ended(describe(error).rstrip('.'))} They "
-            "import its modules; what those read has to be there too: a variable by spark.executorEnv.NAME, "
-            "or in the machines' own environment if it is secret."
+            "import its modules; what those read has to be there too: files, and variables in the machines' "
+            "own environment."
         ) from error
     assert isinstance(shipment, Shipment)
     return shipment
