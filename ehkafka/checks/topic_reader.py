@@ -1,13 +1,15 @@
 """Reads a topic as it grows, for eyes: joins no group, commits nothing, and says what it cannot read.
 
 Goes the way of a check's steps up to the topic, so that what is wrong is reported in the same words.
-One thread at a time. Positions outside of the log are moved to its nearest end, and that is reported.
+One thread at a time. Positions outside of the log are moved to its nearest end, and that is reported. A batch
+that cannot be read ends it: what librdkafka returns behind one may be anything.
 """
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
@@ -15,13 +17,15 @@ from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 from ehkafka.checks.inspection import Inspection
 from ehkafka.checks.reach import enter, reach_topic
 from ehkafka.checks.target import as_own_group
+from ehkafka.endpoint.broker_errors import failed_fetch
 from ehkafka.endpoint.client import check_client_version, describe_error
 from ehkafka.errors import ConfigurationError, EndpointError, OffsetGapError
+from ehkafka.events.partition import way_past
 from ehkafka.positions.log_bounds import log_bounds
 from ehkafka.positions.start import check_start
 from ehkafka.positions.start_offsets import start_offsets
 from ehkafka.records import TopicPartition, record_type
-from ehkafka.wording import ended
+from ehkafka.wording import ended, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -29,6 +33,7 @@ if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message
 
     from ehkafka.checks.target import Target
+    from ehkafka.endpoint.broker_errors import FailedFetch
     from ehkafka.positions.gap import LogBounds
     from ehkafka.positions.start import Start
     from ehkafka.records import Record
@@ -36,6 +41,8 @@ if TYPE_CHECKING:
 BATCH_RECORDS = 500
 # How late a record may be shown, and how long Ctrl-C may take.
 WAIT_S = 0.1
+# So many times `timeout_s` a reader to the end waits for records that are there: a leader may move meanwhile.
+_PATIENCE: Final = 3
 _OUT_OF_LOG = {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}  # noqa: SLF001
 
 
@@ -57,6 +64,7 @@ class TopicReader:
     - `partitions` (default `()`): the partitions to read; all of them if empty.
     - `timeout_s` (seconds, default `10.0`): how long each question to the broker may take.
     - `notice` (a function): hears what a person should know beside the records; by default nothing does.
+    - `group` (default `""`): the group whose position is read from, which could be moved past a broken batch.
     - `to_end` (default `False`): end where the log ended when the reader was opened. Else `batches` never
       ends.
     """
@@ -70,6 +78,7 @@ class TopicReader:
         partitions: Sequence[int] = (),
         timeout_s: float = 10.0,
         notice: Callable[[str], None] = lambda _text: None,
+        group: str = "",
         to_end: bool = False,
     ) -> None:
         if not isinstance(begin, LastRecords):
@@ -82,10 +91,12 @@ class TopicReader:
         self._inspection = Inspection(target, timeout_s)
         self._record = record_type("auto", event_hubs=target.endpoint.is_event_hubs)
         self._reported: set[str] = set()
+        self._group = group
         self._to_end = to_end
         self._ends: dict[TopicPartition, int] = {}
-        # Partitions that are not read to their end yet; only with `to_end`.
-        self._unread: set[TopicPartition] = set()
+        # Partitions that are not read to their end yet, with the next offset of each; only with `to_end`.
+        self._unread: dict[TopicPartition, int] = {}
+        self._moved_s = 0.0
 
     def __enter__(self) -> Self:
         check_client_version()
@@ -100,28 +111,62 @@ class TopicReader:
         self._inspection.close()
 
     def batches(self) -> Iterator[list[Record]]:
-        """Yield what has come, an empty list now and then while nothing comes. Raises `EndpointError`."""
+        """Yield what has come, an empty list now and then while nothing comes. Raises `EndpointError`.
+
+        Without `to_end` what was read of other partitions is yielded before a batch that cannot be read ends
+        it.
+        """
         consumer = self._inspection.consumer()
+        self._moved_s = time.monotonic()
         while self._unread or not self._to_end:
             messages = consumer.consume(BATCH_RECORDS, WAIT_S)
-            records = []
-            for message in messages:
-                error = message.error()
-                if error is None:
-                    records.append(self._record(message))  # type: ignore[arg-type]
-                    self._note_read(records[-1])
-                elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
-                    self._unread.discard(TopicPartition(str(message.topic()), message.partition() or 0))
-                else:
-                    self._on_error(error, message)
+            records, broken = self._taken(messages)
             self._report_errors(is_reading=bool(records))
             yield records
+            if broken is not None:
+                raise EndpointError(f"{broken.text()} {self._behind(broken)}")
+            self._check_silence(is_silent=not messages)
+
+    def _behind(self, broken: FailedFetch) -> str:
+        if not self._group:
+            return "Nothing behind it was read."
+        return f"The way past it: {way_past(broken.partition, broken.offset, self._group)}"
+
+    def _taken(self, messages: Sequence[Message]) -> tuple[list[Record], FailedFetch | None]:
+        """Return the records of some messages, up to the first batch that cannot be read, and this one."""
+        records = []
+        for message in messages:
+            error, failed = message.error(), failed_fetch(message)
+            if error is None:
+                records.append(self._record(message))  # type: ignore[arg-type]
+                self._note_read(records[-1])
+            elif failed is not None and failed.is_batch:
+                return records, failed
+            elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
+                self._unread.pop(TopicPartition(str(message.topic()), message.partition() or 0), None)
+            else:
+                self._on_error(error, message)
+        return records, None
 
     def _note_read(self, record: Record) -> None:
         if self._to_end:
             partition = TopicPartition(record.topic(), record.partition())
             if record.offset() + 1 >= self._ends[partition]:
-                self._unread.discard(partition)
+                self._unread.pop(partition, None)
+            elif partition in self._unread:
+                self._unread[partition] = record.offset() + 1
+
+    def _check_silence(self, *, is_silent: bool) -> None:
+        """Give up where records are there and none comes: of some broken batches the client says nothing."""
+        now_s, patience_s = time.monotonic(), _PATIENCE * self._inspection.timeout_s
+        if not is_silent:
+            self._moved_s = now_s
+        elif self._unread and now_s - self._moved_s > patience_s:
+            partition, offset = min(self._unread.items())
+            raise EndpointError(
+                f"Nothing of {partition} came from offset {offset} on within {seconds(patience_s)}, though "
+                f"its log ends at {self._ends[partition]}. Is its leader up? Else the batch is broken."
+            )
 
     def _connect(self) -> None:
         consumer = reach_topic(self._inspection, self._topic)
@@ -135,7 +180,7 @@ class TopicReader:
                 f"Where to begin cannot be read: {ended(describe_error(error.args[0]))}"
             ) from None
         self._ends = {partition: log.end for partition, log in logs.items()}
-        self._unread = {partition for partition, offset in offsets.items() if offset < self._ends[partition]}
+        self._unread = {one: offset for one, offset in offsets.items() if offset < self._ends[one]}
         consumer.assign([KafkaPartition(*partition, offset) for partition, offset in offsets.items()])
 
     def _partitions(self) -> list[TopicPartition]:

@@ -88,11 +88,12 @@ def failed_fetch(message: Message) -> FailedFetch | None:
 
     Not where the log ends or does not hold the offset, nor what ends an app: a topic that is gone or denied.
     """
-    error, topic, number, offset = message.error(), message.topic(), message.partition(), message.offset()
-    # Errors of the group, of commits and of whole topics name no partition or no offset.
-    if error is None or topic is None or number is None or number < 0 or offset is None or offset < 0:
+    error = message.error()
+    if error is None or error.code() in _NO_FAILED_FETCH or error.fatal():
         return None
-    if error.code() in _NO_FAILED_FETCH or error.fatal():
+    topic, number, offset = message.topic(), message.partition(), message.offset()
+    # Errors of the group, of commits and of whole topics name no partition or no offset.
+    if topic is None or number is None or number < 0 or offset is None or offset < 0:
         return None
     return FailedFetch(TopicPartition(topic, number), offset, error)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, KafkaError
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
-from ehkafka.endpoint.broker_errors import NO_SUCH_OFFSET
+from ehkafka.endpoint.broker_errors import NO_SUCH_OFFSET, failed_fetch
 from ehkafka.positions.witness import witness_properties
 from ehkafka.records import TopicPartition
 
@@ -80,7 +80,9 @@ def blocking_records(
 
 
 def _is_answer(message: Message) -> bool:
-    error = message.error()
+    error, failed = message.error(), failed_fetch(message)
+    if failed is not None:
+        return failed.is_batch
     return error is None or error.code() in {KafkaError._PARTITION_EOF, *_FOR_GOOD}  # noqa: SLF001 - librdkafka's
 
 
@@ -91,6 +93,8 @@ def _taken(message: Message, offset: int) -> Blocking | None:
         known = kind != TIMESTAMP_NOT_AVAILABLE
         at_ms = timestamp_ms if known else None
         return Blocking(message.offset() or 0, _key_of(message), at_ms, leader_epoch=message.leader_epoch())
+    if (failed := failed_fetch(message)) is not None:
+        return Blocking(max(offset, failed.offset), problem=f"the batch cannot be read: {error.name()}")
     return Blocking(offset, problem=f"not read: {error.name()}") if error.code() in _FOR_GOOD else None
 
 

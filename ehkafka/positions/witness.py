@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, KafkaError, KafkaException
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
-from ehkafka.endpoint.broker_errors import NO_SUCH_OFFSET
+from ehkafka.endpoint.broker_errors import NO_SUCH_OFFSET, failed_fetch
 from ehkafka.errors import EndpointError
 from ehkafka.positions.log_bounds import log_bounds
 from ehkafka.positions.same_log import Reading, judge
@@ -136,6 +136,9 @@ class _Check:
         elif error.code() in NO_SUCH_OFFSET:
             self.left.discard(partition)
             self._outside.append(partition)
+        elif (failed := failed_fetch(message)) is not None and failed.is_batch:
+            # It proves nothing, however long it is waited for.
+            self.left.discard(partition)
 
     def believe_ends(self) -> None:
         """Take it that a log ends before its witness where nothing else came for a while."""

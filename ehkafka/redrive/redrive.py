@@ -102,7 +102,14 @@ class Redrive:
         with self._consumer() as consumer:
             begins = self.begins(consumer, self.logs(consumer, self._partitions(consumer)))
         begin: dict[Any, Any] = {"*": "earliest", **{(self.topic, n): at for n, at in begins.items()}}
-        reader = TopicReader(self.target, self.topic, begin=begin, timeout_s=self.timeout_s, to_end=True)
+        reader = TopicReader(
+            self.target,
+            self.topic,
+            begin=begin,
+            timeout_s=self.timeout_s,
+            group=self.group_name,
+            to_end=True,
+        )
         with reader:
             for batch in reader.batches():
                 for record in batch:

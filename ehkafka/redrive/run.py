@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import KafkaError
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
+from ehkafka.endpoint.broker_errors import failed_fetch
 from ehkafka.endpoint.client import describe_error
 from ehkafka.errors import ConfigurationError, EndpointError
+from ehkafka.events.partition import way_past
 from ehkafka.records import record_type
 from ehkafka.recovery.letters.origin import headers_back, letter_origin
 from ehkafka.redrive.order import MergedLetters, RedriveCount, SafeBelow
@@ -35,6 +37,8 @@ COMMIT_S = 1.0
 # Beyond a session time-out: a group that lost a member a moment ago waits for that long.
 JOIN_S = 60.0
 EXIT_S = 10.0
+# Beyond what a leader takes to move.
+SILENT_S = 60.0
 IN_FLIGHT_MAX = 5_000
 SLOW_DOWN_S = 0.01
 # Errors of a consumer that no waiting fixes.
@@ -66,6 +70,7 @@ class RedriveRun:
         self._merged = MergedLetters(())
         self._safe = SafeBelow({})
         self._next_commit_s = 0.0
+        self._moved_s = time.monotonic()
 
     def join(self, numbers: list[int]) -> None:
         """Become the group's one member, and begin where the last redrive was."""
@@ -114,6 +119,7 @@ class RedriveRun:
         try:
             while self._unread:
                 self._turn(writer)
+                self._check_silence()
             self._wait_for_room(writer, 0)
             for number, end in self._ends.items():
                 self._safe.ended(number, end)
@@ -131,7 +137,18 @@ class RedriveRun:
         writer.serve(0.0)
         self._commit_if_due()
 
+    def _check_silence(self) -> None:
+        """Give up where letters are there and none comes: of some broken batches the client says nothing."""
+        if (silent := self._unread - self._paused) and time.monotonic() - self._moved_s > SILENT_S:
+            raise EndpointError(
+                f"Nothing of {self._redrive.topic}[{min(silent)}] came within {SILENT_S:.0f} s, though there "
+                "is something. See whether its leader is up; else a batch there is broken. Letters that were "
+                "brought back are not brought back twice."
+            )
+
     def _take(self, messages: list[Message]) -> None:
+        if messages or self._paused >= self._unread:
+            self._moved_s = time.monotonic()
         for message in messages:
             error = message.error()
             if error is None:
@@ -140,6 +157,9 @@ class RedriveRun:
                     self._read(record)
             elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
                 self._end(int(message.partition() or 0))
+            elif (failed := failed_fetch(message)) is not None and failed.is_batch:
+                past = way_past(failed.partition, failed.offset, self._redrive.group_name)
+                raise EndpointError(f"The redrive ends before {failed.text()} The way past it: {past}")
             elif error.fatal() or error.code() in HOPELESS:
                 raise EndpointError(f"The dead letters cannot be read: {describe_error(error)}")
 

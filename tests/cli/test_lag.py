@@ -193,6 +193,9 @@ def test_a_topic_that_may_not_be_read_is_not_waited_for() -> None:
         def partition(self) -> int:
             return self._partition
 
+        def offset(self) -> int:
+            return -1001
+
         def error(self) -> KafkaError:
             return KafkaError(self._code)
 

@@ -31,7 +31,7 @@ _DEFAULTS: dict[str, Any] = {
     # What is prefetched beyond a piece's end is thrown away.
     "queued.min.messages": 20_000,
     "queued.max.messages.kbytes": 65_536,
-    "check.crcs": False,
+    "check.crcs": True,
     "socket.receive.buffer.bytes": 4 * 1024 * 1024,
     "socket.keepalive.enable": True,
 }

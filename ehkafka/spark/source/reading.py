@@ -17,6 +17,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.cimpl import Message
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
+from ehkafka.endpoint.broker_errors import failed_fetch
 from ehkafka.endpoint.client import describe_error
 from ehkafka.errors import EndpointError, TopicNotFoundError
 from ehkafka.headers.size import sizes_of
@@ -101,6 +102,9 @@ class _Reading:
             got = self._consumer.consume(self._count(), WAIT_S)
             events = [message for message in got if message.error()] if any(map(Message.error, got)) else []
             records = [message for message in got if not message.error()] if events else got
+            # First: librdkafka passes some of these batches, and what it returns then lies behind a hole.
+            for event in events:
+                _refuse_broken(event)
             if not records:
                 self._check_deadline()
                 asked_s = time.monotonic()
@@ -230,6 +234,16 @@ class _Reading:
         raise EndpointError(
             f"No record came within {waited_s:.0f} s, though there are some: {left}.{why} Spark tries the"
             " task again; if the broker is only slow, raise kafkaConsumer.pollTimeoutMs."
+        )
+
+
+def _refuse_broken(event: Message) -> None:
+    """Raise what ends the task where a batch cannot be read."""
+    failed = failed_fetch(event)
+    if failed is not None and failed.is_batch:
+        raise EndpointError(
+            f"{failed.text()} Nothing behind it is read, for it would be lost. If it stays broken, begin "
+            "behind it with a new checkpoint."
         )
 
 

@@ -16,6 +16,7 @@ from ehkafka.errors import ConfigurationError, EndpointError, OffsetGapError
 from ehkafka.spark.source import consumers, reading
 from ehkafka.spark.source.planning import Piece
 from ehkafka.spark.source.reading import messages
+from tests.kit.broken_batches import broken_batch, write_batch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -49,6 +50,24 @@ def test_pieces_are_read_from_start_to_end_in_order(
     _produce(broker, 300, 1)
     pieces = [Piece("readings", 0, 100, 450), Piece("readings", 1, 0, 300)]
     assert _read(options(), pieces) == {(0, 100): list(range(100, 450)), (1, 0): list(range(300))}
+
+
+@pytest.mark.parametrize("what", ["checksum", "compression", "codec", "format"])
+def test_a_batch_that_cannot_be_read_fails_the_task_at_its_place(
+    broker: EmbeddedBroker, options: Callable[..., SourceOptions], what: str
+) -> None:
+    """At once, and before anything behind it is handed on."""
+    _produce(broker, 5, 0)
+    write_batch(broker, "readings", broken_batch(what, 1))
+    _produce(broker, 5, 0)
+    read: list[int] = []
+    with pytest.raises(EndpointError, match=r"readings\[0\]@5: the batch there cannot be read"):
+        read.extend(
+            one.offset() or 0
+            for _piece, found in messages(options(), [Piece("readings", 0, 0, 11)])
+            for one in found
+        )
+    assert max(read, default=0) < 5
 
 
 def test_several_pieces_of_one_partition_are_read_one_after_the_other(
