@@ -1,0 +1,56 @@
+"""Each room and each page has no more of the words that readers stumble over than its budget permits."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.prose.budgets import budgets, found, slack_of
+from tests.prose.rules import RULES, Rule, hits_of
+from tests.prose.texts import _LABELS, all_texts, prose_of
+
+SHOWN_MAX = 40
+
+
+@pytest.mark.parametrize("room", sorted({text.room for text in all_texts()} | set(budgets())))
+def test_a_room_keeps_its_budget(room: str) -> None:
+    """A new word is shown with its place and better words; what became better lowers the budget."""
+    budget, hits = budgets().get(room, 0), found().get(room, [])
+    shown = "\n".join(f"  {text.place}: {word!r} → {rule.better}" for text, word, rule in hits[:SHOWN_MAX])
+    assert len(hits) <= budget, f"{room} has {len(hits)} such words, {budget} are permitted:\n{shown}"
+    assert len(hits) >= budget - slack_of(budget), (
+        f"{room} has {len(hits)} such words only: run `python -m tests.prose.budgets` to lower its {budget}"
+    )
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.better)
+def test_each_rule_finds_what_it_is_for(rule: Rule) -> None:
+    """Its example, in any case of letters; and not the words that it recommends."""
+    assert rule.pattern.search(rule.example)
+    assert not rule.pattern.search(rule.better)
+
+
+def test_usual_words_are_left_alone() -> None:
+    """Each is near one of the rules."""
+    plain = (
+        "The dead letters of a producer. Who is it? A header, an overhead; `nobody`, `letters.py`, outlier."
+    )
+    assert hits_of(prose_of(plain)) == []
+
+
+def test_code_and_old_names_are_no_prose() -> None:
+    """Lines keep their numbers."""
+    page = "a `nobody` b\n```python\nnobody\n```\n[x](nobody.md)\n| was | is |\n|---|---|\n| nobody | c |\nd"
+    assert prose_of(page).splitlines() == ["a … b", "", "", "", "[x…", "", "", "", "d"]
+
+
+def test_every_kind_of_text_is_read() -> None:
+    """A page, a docstring, an f-string, a label of the page: none is left out of the count."""
+    kinds = {"docs/limits.md", "ehkafka/events", "ehkafka/http", "ehkafka/cli", "README.md"}
+    assert kinds <= {text.room for text in all_texts()}
+    texts = {text.text for text in all_texts()}
+    assert any("{self.partition}" in text for text in texts)
+    assert any(text.place.partition(":")[0].endswith(".js") for text in all_texts())
+    assert [next(filter(None, one.groups())) for one in _LABELS.finditer('a("b c");<p>d e</p>')] == [
+        "b c",
+        "d e",
+    ]
