@@ -15,6 +15,7 @@ from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 from ehkafka.checkpoints.layout import Layout
 from ehkafka.checkpoints.mirror.mirror import Mirror
 from ehkafka.positions.mirror_start import MirrorEvidence, MirrorStart
+from ehkafka.positions.without_commit import refuse_waiting
 from ehkafka.records import TopicPartition
 from ehkafka.run.mirroring import check_topics, run_name
 
@@ -103,9 +104,11 @@ class Mirrored:
         silent = {name: at.offset for name, at in self._commits.items() if not at.metadata}
         self._known = MirrorEvidence(self._mirror).facts(silent) if silent else {}
         without = [TopicPartition(p.topic, p.partition) for p in committed if p.offset < 0]
-        found = self._start.find(without)
+        found = self._start.find(without, ())
+        refuse_waiting(found.waiting)
+        offsets = found.offsets
         return [
-            KafkaPartition(p.topic, p.partition, found[name]) if (name := _name(p)) in found else p
+            KafkaPartition(p.topic, p.partition, offsets[name]) if (name := _name(p)) in offsets else p
             for p in partitions
         ]
 

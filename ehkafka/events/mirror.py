@@ -5,13 +5,15 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from ehkafka.events.event import Event
 from ehkafka.wording import counted, seconds
 from ehkafka.wording.line import ending, names
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ehkafka.records import TopicPartition
 
 __all__ = [
@@ -22,6 +24,7 @@ __all__ = [
     "MirrorUnavailable",
     "MirrorUsed",
     "MirrorWritten",
+    "PartitionsWaiting",
 ]
 
 
@@ -101,7 +104,7 @@ class MirrorForeign(Event):
 
     def sentence(self) -> str:
         return (
-            f"{self.blob} {self.reason}. ehkafka does not touch it, so {self.partition} is not mirrored. "
+            f"{self.blob} {self.reason}. ehkafka leaves it unchanged, so {self.partition} has no mirror. "
             "Give the mirror a container of its own, or delete that blob."
         )
 
@@ -125,6 +128,28 @@ class MirrorUsed(Event):
             f"The group has no committed offset for {self.partition}, so it starts at {self.next_offset}, "
             f"which {self.owner or 'an earlier run'} mirrored at {written}. It is the same log, because "
             f"{self.proof}."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionsWaiting(Event):
+    """The group has no commit for partitions of ours, and the mirror does not say where they begin."""
+
+    level: ClassVar[int] = logging.WARNING
+    partitions: tuple[TopicPartition, ...]
+    reason: str
+
+    @classmethod
+    def of(cls, waiting: Mapping[TopicPartition, str]) -> Self:
+        """Return the event of partitions, each with its reason."""
+        return cls(tuple(sorted(waiting)), min(waiting.values()))
+
+    def sentence(self) -> str:
+        wait = "waits" if len(self.partitions) == 1 else "wait"
+        return (
+            f"{names(self.partitions)} {wait}: the group has no committed offset there, and the mirror does "
+            f"not answer: {ending(self.reason)} It is asked again until it does; other partitions continue. "
+            "To begin at start= without it, set on_no_group_offsets='start'."
         )
 
 

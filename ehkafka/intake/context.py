@@ -113,6 +113,8 @@ class IntakeContext:
     parked_full: dict[TopicPartition, str] = field(default_factory=dict)
     # Partitions of which nothing can be read from an offset on. Written and read as `parked_full`.
     unreadable: dict[TopicPartition, Halted] = field(default_factory=dict)
+    # Partitions of ours of which it is not known yet where they begin, and why. Likewise.
+    waiting: dict[TopicPartition, str] = field(default_factory=dict)
     # None in a run that does not end once it has caught up.
     catch_up_ends: CatchUpEnds | None = None
     standstill: Standstill = field(default_factory=Standstill)

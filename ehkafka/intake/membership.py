@@ -11,10 +11,12 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from confluent_kafka import OFFSET_BEGINNING
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
 from ehkafka.errors import EhkafkaError, EngineError
-from ehkafka.events import PartitionAssigned, PartitionLost, PartitionRevoked
+from ehkafka.events import PartitionAssigned, PartitionLost, PartitionRevoked, PartitionsWaiting
+from ehkafka.intake.assign_anew import assign_anew
 from ehkafka.intake.owned import OwnedPartition, OwnedPartitions
 from ehkafka.positions.restore import stored
 from ehkafka.records import TopicPartition
@@ -91,12 +93,14 @@ class Membership:
         """Drain within the budget, commit, and end the epochs. librdkafka unassigns afterwards."""
         self._context.count("rebalances_revoked", 1)
         names = [TopicPartition(p.topic, p.partition) for p in partitions]
+        self._stop_waiting(names)
         self._guard(lambda: self.release(consumer, names, reason="revoked", drain_s=self._context.drain_s))
 
     def on_lost(self, _consumer: Consumer, partitions: list[KafkaPartition]) -> None:
         """End the epochs at once: another member may own the partitions already, so commit nothing."""
         self._context.count("rebalances_lost", 1)
         names = [TopicPartition(p.topic, p.partition) for p in partitions]
+        self._stop_waiting(names)
         self._guard(lambda: self._end_lost(names))
 
     def release(
@@ -259,25 +263,50 @@ class Membership:
 
     def _assign(self, consumer: Consumer, partitions: Sequence[KafkaPartition]) -> None:
         names = [TopicPartition(p.topic, p.partition) for p in partitions]
-        begins = self._context.positions.find(consumer, names) if names else []
-        restored = self._context.restore.find(consumer, begins)
-        # Epochs begin before the client hears: from `assign` on records may arrive, and a record without an
-        # epoch has no lane.
-        for begin in begins:
-            self._begin(begin, restored.get(begin.partition))
-        if self._context.catch_up_ends is not None:
-            self._context.catch_up_ends.ask(consumer, names)
+        begins, waiting = self._context.positions.find(consumer, names)
+        self._begin_all(consumer, begins)
         where = [begin.kafka_partition() for begin in begins]
+        where += [KafkaPartition(*partition, OFFSET_BEGINNING) for partition in waiting]
         # Where each begins is always said: left to librdkafka, `auto.offset.reset` would decide silently,
         # and a partition that nobody has committed could skip what arrives before the first commit.
         if self._context.cooperative:
             consumer.incremental_assign(where)
         else:
             consumer.assign(where)
+        if waiting:
+            consumer.pause([KafkaPartition(*partition) for partition in waiting])
+            self._context.waiting.update(waiting)
+            self._context.emit(PartitionsWaiting.of(waiting))
         self._context.contact.note_assigned()
-        self.after_assign(consumer, names)
-        if names and self._context.log_watch is not None:
+        self.after_assign(consumer, [begin.partition for begin in begins])
+
+    def _begin_all(self, consumer: Consumer, begins: Sequence[Begin]) -> None:
+        restored = self._context.restore.find(consumer, begins)
+        # Epochs begin before the client hears: from `assign` on records may arrive, and a record without an
+        # epoch has no lane.
+        for begin in begins:
+            self._begin(begin, restored.get(begin.partition))
+        if self._context.catch_up_ends is not None:
+            self._context.catch_up_ends.ask(consumer, [begin.partition for begin in begins])
+        if begins and self._context.log_watch is not None:
             self._context.log_watch.assigned()
+
+    def begin_waiting(self, consumer: Consumer) -> None:
+        """Begin epochs for partitions that wait, where it is known by now."""
+        begins, still = self._context.positions.find(consumer, list(self._context.waiting))
+        begun = [begin.partition for begin in begins]
+        self._stop_waiting(begun)
+        self._context.waiting.update(still)
+        if begun:
+            self._begin_all(consumer, begins)
+            assign_anew(consumer, self._context, begun)
+            self.after_assign(consumer, begun)
+
+    def _stop_waiting(self, partitions: Iterable[TopicPartition]) -> None:
+        """Let partitions wait no more; librdkafka keeps them paused over its next assign."""
+        for partition in partitions:
+            if self._context.waiting.pop(partition, None) is not None:
+                self._left_paused.add(partition)
 
     def after_assign(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
         """See to partitions that were just assigned; those that were paused in an earlier epoch fetch."""

@@ -33,6 +33,7 @@ from ehkafka.intake.poll_gap import PollGap
 from ehkafka.intake.poll_wait import BUSY_POLL_S, PollWait
 from ehkafka.intake.repair import GapRepair
 from ehkafka.intake.unreadable import UnreadablePartitions
+from ehkafka.intake.waiting import WaitingPartitions
 from ehkafka.records import TopicPartition
 
 if TYPE_CHECKING:
@@ -89,6 +90,7 @@ class PollLoop:
         self._parked_seen: tuple[tuple[int, ...], float] = ((), 0.0)
         self._gaps = GapRepair(context, self.membership, context.on_out_of_range)
         self._unreadable = UnreadablePartitions(context, self._gaps.note_refused)
+        self._waiting = WaitingPartitions(context, self.membership)
         self._pressure = Backpressure(
             context, self._distinct, lambda each: self._gaps.halts(each) or self._unreadable.halts(each)
         )
@@ -115,6 +117,7 @@ class PollLoop:
         self._unreadable.run(consumer)
         # Never inside `_deliver`: a gap may seek or assign anew, which drops what the client still holds.
         self._gaps.run(consumer)
+        self._waiting.run(consumer)
         self._check_parked(consumer)
         self._busy = self.watch()
         self._pressure.resume(consumer)

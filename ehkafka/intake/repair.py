@@ -15,11 +15,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
 from ehkafka.endpoint.client import describe_error
 from ehkafka.events import ConnectionProblem
+from ehkafka.intake.assign_anew import assign_anew
 from ehkafka.positions.another_log import AnotherLog
 from ehkafka.positions.finder import Begin
 from ehkafka.positions.gap import Gap
@@ -169,7 +170,8 @@ class GapRepair:
             assert offset is not None
             self._move(partition, offset)
         try:
-            self._assign_anew(consumer, list(ready))
+            assign_anew(consumer, self._context, list(ready))
+            self._membership.after_assign(consumer, list(ready))
         except KafkaException as refused:
             self._try_later(refused)
             return
@@ -195,16 +197,6 @@ class GapRepair:
             with route.exchange.locked():
                 assignment.skip_to(offset, self._context.clock())
 
-    def _assign_anew(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        owned = self._context.owned
-        if self._context.cooperative:
-            consumer.incremental_unassign([KafkaPartition(*partition) for partition in partitions])
-            consumer.incremental_assign([_position(owned[p].assignment) for p in partitions])
-        else:
-            # The eager protocol knows only whole assignments: the others fetch again, from where they are.
-            consumer.assign([_position(assignment) for assignment in owned.assignments()])
-        self._membership.after_assign(consumer, partitions)
-
     def _try_later(self, failed: KafkaException) -> None:
         self._not_before_s = self._context.clock() + RETRY_S
         error = failed.args[0]
@@ -226,12 +218,3 @@ def _wanted(consumer: Consumer, assignment: Assignment, halted: Halted | None) -
 
 def _is_back(assignment: Assignment, offset: int) -> bool:
     return assignment.received_next is not None and offset < assignment.received_next
-
-
-def _position(assignment: Assignment) -> KafkaPartition:
-    received_next = assignment.received_next
-    offset = OFFSET_BEGINNING if received_next is None else received_next
-    mark = assignment.marks.last
-    if mark is None or mark.leader_epoch is None:
-        return KafkaPartition(*assignment.partition, offset)
-    return KafkaPartition(*assignment.partition, offset, leader_epoch=mark.leader_epoch)

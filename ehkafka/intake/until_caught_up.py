@@ -73,6 +73,9 @@ class UntilCaughtUp:
         is_blind = context.throttle.is_recent or context.contact.is_cut_off
         self._take_tails(is_blind=is_blind)
         is_settled = context.contact.is_member and context.contact.lost_s is None
+        if context.waiting:
+            self._report(states, now_s)
+            return  # what they have is not known: nothing is caught up, and nothing in vain
         found = self._catching_up.judge(states, now_s, is_settled=is_settled, is_blind=is_blind)
         if self._catching_up.wants_commit:
             context.ledger.commit_soon()

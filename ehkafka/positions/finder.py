@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from confluent_kafka import OFFSET_BEGINNING, KafkaException
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
@@ -20,6 +20,7 @@ from ehkafka.positions.first_counts import FirstCounts
 from ehkafka.positions.gap import Gap
 from ehkafka.positions.log_bounds import log_bounds
 from ehkafka.positions.start_offsets import start_offsets
+from ehkafka.positions.without_commit import Found
 from ehkafka.progress.metadata import NOTHING_KNOWN, LogFacts, facts_of
 from ehkafka.records import TopicPartition
 
@@ -43,6 +44,8 @@ LOOKUP_TRIES = 7
 # may not know it yet, and one that comes back needs seconds.
 AGAIN_S = 0.1
 LOOKUP_TIMEOUT_S = 10.0
+# How long each of two answers is waited for that a partition can begin without.
+EMPTY_ASK_S = 1.0
 # Copies of so many other partitions are asked for, one request each: the lowest were there from the first.
 COPIES_MAX = 8
 
@@ -84,12 +87,20 @@ class Lookups:
     disproved: IsDisproved = lambda _facts: {}
     # What else is known of commits that carry no facts: next_offsets by partition.
     evidence: Evidence = lambda _commits: {}
-    # Where those begin that were looked up and have no commit; those it leaves out begin at start.
-    without_commit: Callable[[Sequence[TopicPartition]], Mapping[TopicPartition, int]] = lambda _none: {}
-    # What copies of the commits say of the log and the group, where commits do not.
-    facts_of_copies: Callable[[Sequence[TopicPartition]], Mapping[TopicPartition, LogFacts]] = (
-        lambda _partitions: {}
+    # Where those begin that were looked up and have no commit; those it leaves out begin at start. The second
+    # ones are other partitions, of which it is only asked what copies of their commits say.
+    without_commit: Callable[[Sequence[TopicPartition], Sequence[TopicPartition]], Found] = (
+        lambda _none, _others: Found()
     )
+    # Asks again about those that wait; True once they are worth finding again.
+    is_known: Callable[[Sequence[TopicPartition]], bool] = lambda _waiting: True
+
+
+class Begins(NamedTuple):
+    """Where partitions begin; and which of them have to wait until that is known, and why."""
+
+    known: Sequence[Begin]
+    waiting: Mapping[TopicPartition, str]
 
 
 class PositionFinder:
@@ -111,7 +122,7 @@ class PositionFinder:
         self.lookups = lookups or Lookups()
         self.first_counts = FirstCounts()
 
-    def find(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> list[Begin]:
+    def find(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> Begins:
         """Return where each partition begins. Raises `EndpointError`, `ConfigurationError`.
 
         A start position is looked for in the log at once, because it is committed before anything is
@@ -123,8 +134,9 @@ class PositionFinder:
         replaced = self._in_another_log(consumer, committed, known)
         disproved = {partition: committed.pop(partition) for partition in replaced}
         fresh = [p for p in partitions if p not in committed and p not in replaced]
-        mirrored = self.lookups.without_commit(fresh)
-        facts = self._facts(consumer, committed, fresh, mirrored) | {
+        mirrored, copied, waiting = self._without_commit(consumer, committed, fresh)
+        fresh = [p for p in fresh if p not in waiting]
+        facts = self._facts(committed, fresh, copied, mirrored) | {
             p: self.first_counts.completed(p, one.of_no_log() if p in replaced else one)
             for p, one in known.items()
         }
@@ -134,33 +146,43 @@ class PositionFinder:
             of_topic = [p for p in fresh if p.topic == topic and p not in mirrored and p not in new]
             offsets |= self._start_offsets(consumer, topic, of_topic)
         offsets |= self._inside_the_logs(consumer, offsets)
+        offsets |= self._in_empty_logs(consumer, [p for p, at in offsets.items() if at == OFFSET_BEGINNING])
         offsets |= self._log_starts(consumer, new)
-        return [
+        begins = [
             Begin(p, at.offset, at, facts=facts[p])
             if (at := committed.get(p)) is not None
             else Begin(p, replaced[p], disproved=disproved[p], facts=facts[p])
             if p in replaced
             else Begin(p, offsets[p], is_mirrored=p in mirrored, facts=facts[p], is_new=p in new)
             for p in partitions
+            if p not in waiting
         ]
+        return Begins(begins, waiting)
 
-    def _facts(
+    def _without_commit(
         self,
         consumer: Consumer,
         committed: Mapping[TopicPartition, KafkaPartition],
         fresh: Sequence[TopicPartition],
+    ) -> Found:
+        """Return what is known of those without a commit, and note the first counts."""
+        self.first_counts.note(_facts_of(committed))
+        if not fresh:
+            return Found()
+        self.first_counts.note(_facts_of(self._committed(consumer, self._others(fresh, committed))))
+        found = self.lookups.without_commit(fresh, self._others(fresh, ())[:COPIES_MAX])
+        self.first_counts.note(found.facts)
+        return found
+
+    def _facts(
+        self,
+        committed: Mapping[TopicPartition, KafkaPartition],
+        fresh: Sequence[TopicPartition],
+        copied: Mapping[TopicPartition, LogFacts],
         mirrored: Collection[TopicPartition],
     ) -> dict[TopicPartition, LogFacts]:
         """Return what the commits carry; where there is none, what its copy or the topic's others know."""
-        counts = self.first_counts
-        facts = _facts_of(committed)
-        counts.note(facts)
-        copied: Mapping[TopicPartition, LogFacts] = {}
-        if fresh:
-            counts.note(_facts_of(self._committed(consumer, self._others(fresh, committed))))
-            copied = self.lookups.facts_of_copies(fresh)
-            counts.note(copied)
-            counts.note(self.lookups.facts_of_copies(self._others(fresh, copied)[:COPIES_MAX]))
+        counts, facts = self.first_counts, _facts_of(committed)
         # A copy that does not decide where its partition begins says nothing of the log.
         ours = {p: one if p in mirrored else one.of_no_log() for p, one in copied.items()}
         begun = {p: counts.begun(p, ours.get(p, NOTHING_KNOWN)) for p in fresh}
@@ -179,6 +201,19 @@ class PositionFinder:
             for number in range(count)
             if (other := TopicPartition(topic, number)) not in asked
         ]
+
+    def _in_empty_logs(
+        self, consumer: Consumer, partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, int]:
+        """Return where those begin whose log has no record: none will show it, so it is committed now.
+
+        A broker that does not answer is asked again while the app runs.
+        """
+        try:
+            bounds = log_bounds(consumer, partitions, EMPTY_ASK_S) if partitions else {}
+        except KafkaException:
+            return {}
+        return {partition: log.end for partition, log in bounds.items() if log.start == log.end}
 
     def _log_starts(
         self, consumer: Consumer, partitions: Collection[TopicPartition]

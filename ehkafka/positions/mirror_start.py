@@ -2,22 +2,23 @@
 
 On the poll thread, inside the assign callback; waits for the store and the broker, for a bounded time. The
 mirror is never asked where the group has a commit, so an operator's rewind is never undone. What it says is
-believed for the same log alone. When it cannot be asked the app ends: to begin at `start` instead could
-skip what was never handled.
+believed for the same log alone. While it cannot be asked its partitions wait: to begin at `start` instead
+could skip what was never handled. A store that has refused its first question is a wrong setting, which ends
+the app.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from ehkafka.checkpoints.checkpoint import Checkpoint
 from ehkafka.checkpoints.mirror.copied import is_copy
 from ehkafka.checkpoints.mirror.foreign import Foreign
-from ehkafka.checkpoints.stores.store import StoreError, StoreUnavailableError
+from ehkafka.checkpoints.stores.store import StoreUnavailableError
 from ehkafka.errors import EndpointError
 from ehkafka.events import ProgressIgnored
 from ehkafka.events.mirror import MirrorUsed
-from ehkafka.positions.without_commit import WithoutCommit
+from ehkafka.positions.without_commit import Found, WithoutCommit
 from ehkafka.progress.metadata import LogFacts
 from ehkafka.progress.position import Progress
 from ehkafka.wording import counted, ended
@@ -25,6 +26,8 @@ from ehkafka.wording import counted, ended
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from ehkafka.checkpoints.mirror.mirror import Mirror
+    from ehkafka.checkpoints.mirror.work import Lookup
     from ehkafka.events import Event
     from ehkafka.positions.restore import GroupCommit
     from ehkafka.positions.same_log import Judgement
@@ -35,30 +38,14 @@ if TYPE_CHECKING:
     Prove = Callable[[Mapping[TopicPartition, Checkpoint]], Mapping[TopicPartition, Judgement]]
 
 LOOKUP_S = 10.0
-LOOKUP_TRIES = 3
+# So long of a store that did not answer the last time.
+DOWN_S = 0.5
 # What is finished above a commit only spares repeats: not worth holding up an assignment for long.
 RESTORE_S = 2.0
 _NAMED = 10
 _BARE = "the group's commit has no metadata as ours had there, so somebody else has put the group there"
+_UNPROVED = "the record that shows whether its log is the mirror's could not be read in time"
 _STEP = "Fix that, or set on_no_group_offsets='start' to begin where start= says."
-
-
-class Lookup(Protocol):
-    """The mirror, as far as the poll thread asks it."""
-
-    def lookup(
-        self, partitions: Sequence[TopicPartition], timeout_s: float, *, partial: bool = False
-    ) -> Mapping[TopicPartition, Checkpoint | Foreign | None]:
-        """Return what the mirror has; with `partial`, of as many as the time is enough for.
-
-        Raises `StoreError`.
-        """
-        ...
-
-    @property
-    def is_down(self) -> bool:
-        """Whether the store did not answer the last time."""
-        ...
 
 
 class MirrorStart(WithoutCommit):
@@ -70,39 +57,70 @@ class MirrorStart(WithoutCommit):
         *,
         group: str,
         emit: Callable[[Event], None],
-        mirror: Lookup,
+        mirror: Mirror,
         prove: Prove,
     ) -> None:
         super().__init__(policy, group=group)
         self._emit = emit
         self._mirror = mirror
         self._prove = prove
-        # What `find` looked up last: `facts` need not look again.
-        self._found_in_mirror: Mapping[TopicPartition, Checkpoint | Foreign | None] = {}
+        # The question about partitions that wait, answered or not; and the others that it was also about.
+        self._asked: Lookup | None = None
+        self._others: Sequence[TopicPartition] = ()
 
-    def find(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return the next_offsets of those that begin at the mirror. Raises `EndpointError`."""
-        super().find(partitions)
-        if not partitions or self._policy != "mirror":
-            return {}
-        found_in_mirror = self._found_in_mirror = self._lookup(partitions)
-        self._refuse_contested(found_in_mirror)
-        found = {
-            partition: known for partition, known in found_in_mirror.items() if isinstance(known, Checkpoint)
-        }
-        return self._verified(found) if found else {}
+    def find(self, partitions: Sequence[TopicPartition], others: Sequence[TopicPartition]) -> Found:
+        """Return where those begin that begin at the mirror, and which have to wait for it.
 
-    def facts(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, LogFacts]:
-        """Return what the mirror knows of the log and the group. Raises `EndpointError`."""
+        Raises `EndpointError`.
+        """
+        super().find(partitions, others)
         if not partitions or self._policy != "mirror":
-            return {}
-        unseen = [partition for partition in partitions if partition not in self._found_in_mirror]
-        found_in_mirror = {**self._found_in_mirror, **(self._lookup(unseen) if unseen else {})}
-        return {
-            partition: LogFacts(known.first_partitions, known.topic_id, known.anchor, known.reset)
-            for partition in partitions
-            if isinstance(known := found_in_mirror.get(partition), Checkpoint)
+            return Found()
+        self._others = others
+        # Others first: without their facts nothing is known of the topic's first partitions.
+        lookup = self._lookup([*others, *partitions])
+        found = dict(lookup.found)
+        self._refuse_contested({p: found[p] for p in partitions if p in found})
+        reason = str(lookup.error or "its store has not answered yet")
+        is_unknown = any(other not in found for other in others)
+        waiting = {p: reason for p in partitions if is_unknown or p not in found}
+        known = {p: one for p, one in found.items() if isinstance(one, Checkpoint)}
+        offsets, unproved = self._verified(
+            {p: known[p] for p in partitions if p in known and p not in waiting}
+        )
+        facts = {
+            p: LogFacts(one.first_partitions, one.topic_id, one.anchor, one.reset) for p, one in known.items()
         }
+        return Found(offsets, facts, waiting | unproved)
+
+    def is_known(self, partitions: Sequence[TopicPartition]) -> bool:
+        """Ask the mirror again about partitions that wait; True once it has answered, or failed."""
+        asked = self._asked
+        if asked is None or not set(partitions) <= set(asked.partitions):
+            asked = self._ask([*self._others, *partitions])
+        return asked.done.is_set()
+
+    def _ask(self, partitions: Sequence[TopicPartition]) -> Lookup:
+        if self._asked is not None:
+            self._asked.is_given_up = True
+        self._asked = self._mirror.ask(partitions)
+        return self._asked
+
+    def _lookup(self, partitions: Sequence[TopicPartition]) -> Lookup:
+        """Return an answer, as far as there is one. Raises `EndpointError` for a wrong setting."""
+        lookup = self._asked
+        if lookup is None or not lookup.done.is_set() or not set(partitions) <= set(lookup.partitions):
+            lookup = self._ask(partitions)
+            lookup.done.wait(DOWN_S if self._mirror.is_down else LOOKUP_S)
+        if lookup.done.is_set():
+            self._asked = None
+        error = lookup.error
+        if error and not (self._mirror.has_answered or isinstance(error, StoreUnavailableError)):
+            raise EndpointError(
+                f"The group {self._group!r} has no committed offset for "
+                f"{counted(len(partitions), 'partition')}, and the mirror could not be asked: {error} {_STEP}"
+            ) from error
+        return lookup
 
     def _refuse_contested(
         self, found_in_mirror: Mapping[TopicPartition, Checkpoint | Foreign | None]
@@ -126,24 +144,17 @@ class MirrorStart(WithoutCommit):
             "ehkafka offsets reset any other. Or set on_no_group_offsets='start'."
         )
 
-    def _lookup(
-        self, partitions: Sequence[TopicPartition]
-    ) -> Mapping[TopicPartition, Checkpoint | Foreign | None]:
-        for tries_left in reversed(range(LOOKUP_TRIES)):
-            try:
-                return self._mirror.lookup(partitions, LOOKUP_S)
-            except StoreError as error:
-                if tries_left and isinstance(error, StoreUnavailableError):
-                    continue
-                raise EndpointError(
-                    f"The group {self._group!r} has no committed offset for "
-                    f"{counted(len(partitions), 'partition')}, "
-                    f"and the mirror could not be asked: {error} {_STEP}"
-                ) from error
-        raise AssertionError("unreachable: the last try returns or raises")
-
-    def _verified(self, found: dict[TopicPartition, Checkpoint]) -> dict[TopicPartition, int]:
-        for partition, (is_same, reason) in self._prove(found).items():
+    def _verified(
+        self, found: dict[TopicPartition, Checkpoint]
+    ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, str]]:
+        """Return the positions whose logs are the same, and why that is not known of the others."""
+        if not found:
+            return {}, {}
+        try:
+            judgements = self._prove(found)
+        except EndpointError as error:
+            return {}, dict.fromkeys(found, str(error))
+        for partition, (is_same, reason) in judgements.items():
             known = found[partition]
             if not is_same:
                 raise EndpointError(
@@ -156,7 +167,8 @@ class MirrorStart(WithoutCommit):
             self._emit(
                 MirrorUsed(partition, known.next_offset, known.written_at_ms, known.owner, proof=reason)
             )
-        return {partition: known.next_offset for partition, known in found.items()}
+        unproved = dict.fromkeys(found.keys() - judgements.keys(), _UNPROVED)
+        return {partition: found[partition].next_offset for partition in judgements}, unproved
 
 
 class MirrorRanges:
@@ -164,7 +176,7 @@ class MirrorRanges:
 
     name = "the mirror"
 
-    def __init__(self, mirror: Lookup, emit: Callable[[Event], None]) -> None:
+    def __init__(self, mirror: Mirror, emit: Callable[[Event], None]) -> None:
         self._mirror = mirror
         self._emit = emit
         # Of what was asked for last, where the commit's metadata do not say that it is ours.
@@ -176,11 +188,8 @@ class MirrorRanges:
         asked = [partition for partition, at in commits.items() if at.is_ours is not False]
         if not asked or self._mirror.is_down:
             return {}
-        try:
-            found = self._mirror.lookup(asked, RESTORE_S, partial=True)
-        except StoreError:
-            # The mirror's own thread tells of its store; without the ranges some records are repeated.
-            return {}
+        # The mirror's own thread tells of its store; without the ranges some records are repeated.
+        found = self._mirror.lookup(asked, RESTORE_S)
         known = {partition: one for partition, one in found.items() if isinstance(one, Checkpoint)}
         return {
             partition: _progress(one)
@@ -203,7 +212,7 @@ class MirrorRanges:
 class MirrorEvidence:
     """What the mirror knows of the logs of commits that say nothing themselves, for `PositionFinder`."""
 
-    def __init__(self, mirror: Lookup) -> None:
+    def __init__(self, mirror: Mirror) -> None:
         self._mirror = mirror
 
     def facts(self, commits: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, LogFacts]:
@@ -214,11 +223,8 @@ class MirrorEvidence:
         """
         if self._mirror.is_down:
             return {}
-        try:
-            found = self._mirror.lookup(list(commits), RESTORE_S, partial=True)
-        except StoreError:
-            # The mirror's own thread tells of its store. What is not known disproves nothing.
-            return {}
+        # The mirror's own thread tells of its store. What is not known disproves nothing.
+        found = self._mirror.lookup(list(commits), RESTORE_S)
         return {
             partition: LogFacts(known.first_partitions, known.topic_id, known.anchor, known.reset)
             for partition, known in found.items()

@@ -6,10 +6,11 @@ mirror asks that, too (`mirror_start`).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
 
 from ehkafka.errors import EndpointError
-from ehkafka.wording import counted
+from ehkafka.wording import counted, ended
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,6 +22,17 @@ if TYPE_CHECKING:
 _NAMED = 10
 
 
+class Found(NamedTuple):
+    """What is known of partitions without a commit."""
+
+    # The next_offsets of those that begin elsewhere than at `start`.
+    offsets: Mapping[TopicPartition, int] = MappingProxyType({})
+    # What copies of commits say of the log and the group; of other partitions of their topics, too.
+    facts: Mapping[TopicPartition, LogFacts] = MappingProxyType({})
+    # Those of which it is not known yet where they begin, and why.
+    waiting: Mapping[TopicPartition, str] = MappingProxyType({})
+
+
 class WithoutCommit:
     """What a run asks for partitions without a commit; it knows no place but `start`."""
 
@@ -28,8 +40,11 @@ class WithoutCommit:
         self._policy = policy
         self._group = group
 
-    def find(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return the next_offsets of those that begin elsewhere than at `start`. Raises `EndpointError`."""
+    def find(self, partitions: Sequence[TopicPartition], _others: Sequence[TopicPartition]) -> Found:
+        """Return where those begin that do not begin at `start`; `others` are asked for their facts alone.
+
+        Raises `EndpointError`.
+        """
         if partitions and self._policy == "fail":
             shown = ", ".join(map(str, sorted(partitions)[:_NAMED]))
             raise EndpointError(
@@ -38,8 +53,19 @@ class WithoutCommit:
                 f"({shown}), and on_no_group_offsets='fail'. Commit where they are to begin (ehkafka offsets "
                 "reset), or set it to 'start'."
             )
-        return {}
+        return Found()
 
-    def facts(self, _partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, LogFacts]:
-        """Return what is known of the log and the group beside the group's commits."""
-        return {}
+    def is_known(self, _partitions: Sequence[TopicPartition]) -> bool:
+        """Ask again about partitions that wait; True once it is worth while to find them again."""
+        return True
+
+
+def refuse_waiting(waiting: Mapping[TopicPartition, str]) -> None:
+    """Raise `EndpointError` where partitions would have to wait, for a caller that cannot wait."""
+    if waiting:
+        shown = ", ".join(map(str, sorted(waiting)[:_NAMED]))
+        raise EndpointError(
+            f"The group has no committed offset for {counted(len(waiting), 'partition')} ({shown}), and the "
+            f"mirror could not be asked: {ended(min(waiting.values()))} Start again when it answers, or set "
+            "on_no_group_offsets='start' to begin where start= says."
+        )

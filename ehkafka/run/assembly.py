@@ -289,7 +289,7 @@ class Assembly:
                     disproved=log_watch.disproved if beyond is None else beyond(log_watch.disproved),
                     evidence=mirror.evidence,
                     without_commit=mirror.start.find,
-                    facts_of_copies=mirror.start.facts,
+                    is_known=mirror.start.is_known,
                 ),
             ),
             on_out_of_range=settings.on_out_of_range,

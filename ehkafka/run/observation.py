@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from ehkafka.events import PartitionsWaiting
 from ehkafka.telemetry.health import health_of
 from ehkafka.telemetry.picture import partition_snapshots
 from ehkafka.telemetry.snapshot import HandlerSnapshot, Health, Snapshot
@@ -31,7 +32,9 @@ def snapshot_of(runtime: Runtime, state: str) -> Snapshot:
         overdue=runtime.overdue(),
         broker_silence_s=contact.silence_s,
         is_cut_off=contact.is_cut_off,
-        is_standby=contact.is_member and not runtime.context.owned and state == "running",
+        is_standby=contact.is_member
+        and not (runtime.context.owned or runtime.context.waiting)
+        and state == "running",
         lost_s=contact.lost_s,
         lost_partitions=contact.lost_partitions,
         socket_bytes=contact.socket_bytes,
@@ -69,6 +72,7 @@ def _handler(route: Route) -> HandlerSnapshot:
 
 def health_of_run(runtime: Runtime, snapshot: Snapshot) -> Health:
     """Return whether all is well with a run, else the reasons."""
+    waiting = runtime.context.waiting.copy()
     return health_of(
         snapshot,
         stuck_s=runtime.app.settings.stuck_s,
@@ -76,7 +80,7 @@ def health_of_run(runtime: Runtime, snapshot: Snapshot) -> Health:
         poll_silence_s=runtime.app.clock.now_s() - runtime.loop.last_turn_s,
         failure=str(runtime.failure) if runtime.failure is not None else None,
         commit_problem=commit_problem(runtime),
-        problems=runtime.problems(),
+        problems=[*([PartitionsWaiting.of(waiting).sentence()] if waiting else ()), *runtime.problems()],
     )
 
 

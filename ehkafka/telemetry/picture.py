@@ -67,7 +67,13 @@ def partition_snapshots(context: IntakeContext) -> tuple[PartitionSnapshot, ...]
     for route, assignment in context.owned.copy().values():
         by_route.setdefault(route.name, (route, []))[1].append(assignment)
     found = [one for owned in by_route.values() for one in _pictures(context, *owned)]
+    found += map(_waiting, context.waiting.copy())
     return tuple(sorted(found, key=_name))
+
+
+def _waiting(partition: TopicPartition) -> PartitionSnapshot:
+    """Return the picture of a partition of ours that has no epoch yet."""
+    return PartitionSnapshot(partition, 0, None, 0, 0, 0, 0, None, 0, None, None, 0, 0, 0, 0, True, None)
 
 
 def _name(picture: PartitionSnapshot) -> TopicPartition:

@@ -12,7 +12,6 @@ from ehkafka.checkpoints.mirror import outage
 from ehkafka.checkpoints.mirror.body import checkpoint_body, read_checkpoint, read_ownership
 from ehkafka.checkpoints.mirror.mirror import BEHIND_S, Mirror
 from ehkafka.checkpoints.stores.memory import MemoryStore
-from ehkafka.checkpoints.stores.store import StoreError, StoreUnavailableError
 from ehkafka.events import (
     MirrorBehind,
     MirrorContested,
@@ -30,6 +29,8 @@ from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from ehkafka.checkpoints.mirror.work import Lookup
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 LAYOUT = Layout("ns", "g")
@@ -63,6 +64,12 @@ class Run:
         if not self.stopped:
             self.stopped = True
             self.mirror.stop(timeout_s)
+
+
+def error_of(lookup: Lookup) -> str:
+    """Wait for a look-up's end and return its error."""
+    assert lookup.done.wait(5.0)
+    return str(lookup.error)
 
 
 @pytest.fixture
@@ -253,11 +260,10 @@ def test_a_look_up_answers_or_says_why_not(run: Run) -> None:
     assert found[T0] is not None
     assert found[T0].next_offset == 5
     run.store.down = True
-    with pytest.raises(StoreUnavailableError, match="it is down"):
-        run.mirror.lookup([T0], 5.0)
+    assert run.mirror.lookup([T0], 5.0) == {}
+    assert "it is down" in error_of(run.mirror.ask([T0]))
     run.store.go.clear()
-    with pytest.raises(StoreError, match=r"0\.1 s"):
-        run.mirror.lookup([T0], 0.1)
+    assert run.mirror.lookup([T0], 0.1) == {}
 
 
 def test_a_store_with_a_defect_of_its_own_is_an_outage(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -270,8 +276,7 @@ def test_a_store_with_a_defect_of_its_own_is_an_outage(run: Run, monkeypatch: py
         patch.setattr(run.store, "read", broken)
         run.mirror.assigned(T1, 1)
         wait_until(lambda: run.reported.of(MirrorUnavailable))
-        with pytest.raises(StoreError, match="RuntimeError: a bug"):
-            run.mirror.lookup([T0], 5.0)
+        assert "RuntimeError: a bug" in error_of(run.mirror.ask([T0]))
     run.acknowledge(5, partition=T1)
     wait_until(lambda: run.mirrored(T1) == 5)
 
@@ -288,8 +293,7 @@ def test_a_callable_that_ends_the_program_does_not_end_the_mirror(
         patch.setattr(run.store, "read", leave)
         run.mirror.assigned(T1, 1)
         wait_until(lambda: run.reported.of(MirrorUnavailable))
-        with pytest.raises(StoreError, match="SystemExit: the key is not there"):
-            run.mirror.lookup([T0], 5.0)
+        assert "SystemExit: the key is not there" in error_of(run.mirror.ask([T0]))
     run.acknowledge(5, partition=T1)
     wait_until(lambda: run.mirrored(T1) == 5)
 
@@ -307,7 +311,7 @@ def test_a_look_up_waits_for_one_blob_and_not_for_all(run: Run, monkeypatch: pyt
         return MemoryStore.read(run.store, name)
 
     monkeypatch.setattr(run.store, "read", read)
-    many = [TopicPartition("t", number) for number in range(10, 60)]
+    many = [TopicPartition(f"t{number}", 0) for number in range(50)]  # a topic's many would be listed
     for partition in many:
         run.mirror.assigned(partition, 1)
     assert begun.wait(10.0)
@@ -336,9 +340,7 @@ def test_a_look_up_may_do_with_what_was_read_in_time(run: Run, monkeypatch: pyte
 
     with monkeypatch.context() as patch:
         patch.setattr(run.store, "read", read)
-        assert run.mirror.lookup([T0, T1], 1.0, partial=True) == {T0: None}
-        with pytest.raises(StoreUnavailableError):
-            run.mirror.lookup([T0, T1], 0.05)
+        assert run.mirror.lookup([T0, T1], 0.3) == {T0: None}
         go_on.set()
 
 
@@ -346,8 +348,7 @@ def test_a_look_up_that_was_given_up_costs_no_more_reads(run: Run) -> None:
     """The poll thread asks again: what it does not wait for any more must not be in its way."""
     wait_until(lambda: run.store.written)
     run.store.go.clear()
-    with pytest.raises(StoreUnavailableError):
-        run.mirror.lookup([TopicPartition("t", number) for number in range(100)], 0.05)
+    assert run.mirror.lookup([TopicPartition("t", number) for number in range(100)], 0.05) == {}
     before = run.store.asked
     run.store.go.set()
     run.mirror.lookup([T1], 5.0)

@@ -90,11 +90,11 @@ def mirrored(lab: Any, events: Any) -> Mirrored:
     return Mirrored(lab, events)
 
 
-def commit(lab: Any, next_offset: int, group: str = "g") -> None:
+def commit(lab: Any, next_offset: int, group: str = "g", *, topic: str = "t", partition: int = 0) -> None:
     """Let the group have a commit, as an operator would."""
     consumer = Consumer({"bootstrap.servers": lab.broker.bootstrap, "group.id": group})
     try:
-        consumer.commit(offsets=[KafkaPartition("t", 0, next_offset)], asynchronous=False)
+        consumer.commit(offsets=[KafkaPartition(topic, partition, next_offset)], asynchronous=False)
     finally:
         consumer.close()
 
@@ -297,17 +297,6 @@ def test_fail_ends_the_app_without_a_commit(lab: Any, recorder: Any) -> None:
     app.start()
     ends_with(app, r"no committed offset for 1 partition \(t\[0\]\)")
     assert lab.committed() is None
-
-
-def test_a_mirror_that_cannot_be_asked_ends_the_app_instead_of_skipping(
-    mirrored: Mirrored, recorder: Any
-) -> None:
-    """To begin at `latest` because the store is away would skip what was never handled."""
-    mirrored.store.down = True
-    app = mirrored.app(recorder, start="latest")
-    app.start()
-    ends_with(app, "the mirror could not be asked: memory: it is down")
-    assert mirrored.lab.committed() is None
 
 
 def test_reset_begins_at_start_whatever_the_mirror_says(

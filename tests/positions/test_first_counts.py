@@ -10,6 +10,7 @@ from confluent_kafka import OFFSET_BEGINNING, OFFSET_END
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from ehkafka.positions.finder import COPIES_MAX, Lookups, PositionFinder
+from ehkafka.positions.without_commit import Found
 from ehkafka.progress.metadata import LogFacts, encode, moved
 from ehkafka.records import TopicPartition
 
@@ -52,7 +53,7 @@ def finder(start: Any = "latest", partitions: int = 8, lookups: Lookups | None =
 def begins(positions: PositionFinder, broker: Any, *numbers: int) -> dict[int, Any]:
     """Return where these partitions begin."""
     found = positions.find(broker, [TopicPartition("t", number) for number in numbers])
-    return {begin.partition.partition: begin for begin in found}
+    return {begin.partition.partition: begin for begin in found.known}
 
 
 @pytest.mark.parametrize(
@@ -121,13 +122,14 @@ def test_other_commits_are_read_only_until_the_count_is_known() -> None:
 def test_copies_say_it_where_the_commits_are_gone() -> None:
     """The group's commits have expired: 6 was added once, and has no copy; a few of the others are asked."""
     asked: list[list[int]] = []
-
-    def copies(partitions: Sequence[TopicPartition]) -> dict[TopicPartition, LogFacts]:
-        asked.append([one.partition for one in partitions])
-        return {one: LogFacts(4, reset="june") for one in partitions if one.partition < 4}
-
     mirrored_at: dict[TopicPartition, int] = {}
-    lookups = Lookups(facts_of_copies=copies, without_commit=lambda _partitions: mirrored_at)
+
+    def copies(partitions: Sequence[TopicPartition], others: Sequence[TopicPartition]) -> Found:
+        asked.extend([one.partition for one in some] for some in (partitions, others))
+        known = [one for one in (*partitions, *others) if one.partition < 4]
+        return Found(mirrored_at, {one: LogFacts(4, reset="june") for one in known})
+
+    lookups = Lookups(without_commit=copies)
     positions = finder(partitions=32, lookups=lookups)
     assert begins(positions, Broker(), 30)[30].offset == LOG_START
     assert asked == [[30], list(range(COPIES_MAX))]

@@ -21,6 +21,7 @@ from ehkafka.progress.position import Progress
 
 if TYPE_CHECKING:
     from ehkafka.checkpoints.checkpoint import CommitMetadata
+    from ehkafka.checkpoints.mirror.foreign import Foreign
     from ehkafka.checkpoints.stores.store import Version
     from ehkafka.records import TopicPartition
 
@@ -80,6 +81,8 @@ class _Entry:
     owes_answer: bool = False
     # An owner's name that was reported: two apps that take turns are reported once.
     reported_of: str | None = None
+    # What lies there and is somebody else's.
+    foreign: Foreign | None = None
 
 
 @dataclass(slots=True)
@@ -189,11 +192,14 @@ class MirrorBook:
         )
         return Write(entry.epoch, checkpoint, entry.seen.version)
 
-    def was_read(self, partition: TopicPartition, epoch: int, seen: Seen) -> None:
+    def was_read(
+        self, partition: TopicPartition, epoch: int, seen: Seen, foreign: Foreign | None = None
+    ) -> None:
         """Take a blob as it is."""
         entry = self._entries.get(partition)
         if entry is None or entry.epoch != epoch:
             return
+        entry.foreign = foreign
         # A foreign one is never overwritten, but it may be taken away.
         entry.seen = None if seen.is_foreign else seen
         _overrule(entry, seen.checkpoint)
@@ -249,6 +255,10 @@ class MirrorBook:
     def behind(self) -> list[TopicPartition]:
         """Return the partitions whose mirror is older than their commit."""
         return [p for p, entry in self._entries.items() if entry.behind_since_s is not None]
+
+    def foreign(self) -> dict[TopicPartition, Foreign]:
+        """Return whose blobs are somebody else's, so that they are not mirrored."""
+        return {p: entry.foreign for p, entry in self._entries.items() if entry.foreign is not None}
 
     def behind_s(self, now_s: float) -> float:
         """Return for how long the mirror has been behind in the partition that has waited longest."""

@@ -2,26 +2,25 @@
 
 `assigned`, `acknowledged` and `ended` come from the poll thread and only note something down; `lookup` is
 the one call that waits for the store, for a bounded time, and only at an assignment. What waits to be
-written is one entry a partition, so an outage costs neither memory nor consumption. Nobody but this thread
-touches the store.
+written is one entry a partition, so an outage costs neither memory nor consumption. Nothing but this thread,
+and those that it starts to do the same for many blobs, touches the store.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ehkafka.checkpoints.checkpoint import MirrorState
 from ehkafka.checkpoints.mirror.book import MirrorBook
 from ehkafka.checkpoints.mirror.outage import Outage
 from ehkafka.checkpoints.mirror.owners import OwnerBook
-from ehkafka.checkpoints.mirror.work import MirrorWork
-from ehkafka.checkpoints.stores.store import StoreError, StoreUnavailableError
+from ehkafka.checkpoints.mirror.work import Lookup, MirrorWork
+from ehkafka.checkpoints.stores.store import StoreError
 from ehkafka.errors import describe
 from ehkafka.events.mirror import MirrorBehind, MirrorRecovered, MirrorUnavailable
-from ehkafka.wording import ended, seconds
+from ehkafka.wording import counted, ended, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -36,16 +35,7 @@ if TYPE_CHECKING:
 
 # A mirror that is behind for longer is a problem that health names; a store's short outage is none.
 BEHIND_S = 60.0
-
-
-@dataclass(slots=True)
-class _Lookup:
-    partitions: Sequence[TopicPartition]
-    found: dict[TopicPartition, Checkpoint | Foreign | None] = field(default_factory=dict)
-    error: StoreError | None = None
-    # Nobody waits any more. Written by who waited, read by the mirror's thread: late is only a read too many.
-    is_given_up: bool = False
-    done: threading.Event = field(default_factory=threading.Event)
+_FOREIGN = "their blobs are another program's or another group's, and ehkafka leaves them unchanged"
 
 
 class Mirror:
@@ -70,13 +60,15 @@ class Mirror:
         # Under the lock: both books, the look-ups that wait, the deadline of the stop.
         self._book = MirrorBook(owner, interval_s, layout.group)
         self._owners = OwnerBook(owner, layout.group, url)
-        self._lookups: list[_Lookup] = []
+        self._lookups: list[Lookup] = []
         self._stop_by_s: float | None = None
         self._work = MirrorWork(
             store, layout, self._book, self._owners, lock=self._changed, emit=emit, clock=clock
         )
         # Written by the mirror's thread, read by any.
         self._outage = Outage()
+        # The store has been there in this run: what it refuses from now on is an outage, no wrong setting.
+        self.has_answered = False
         self._thread = threading.Thread(target=self._run, name="ehkafka-mirror", daemon=True)
 
     # --- the poll thread -----------------------------------------------------------------------------
@@ -113,29 +105,22 @@ class Mirror:
             self._owners.ended(partition, epoch)
             self._changed.notify()
 
-    def lookup(
-        self, partitions: Sequence[TopicPartition], timeout_s: float, *, partial: bool = False
-    ) -> dict[TopicPartition, Checkpoint | Foreign | None]:
-        """Read what the mirror has of these partitions, in this order; None where there is nothing.
-
-        What lies there and is not ours is returned as `Foreign`. With `partial` what was read in the time is
-        an answer, too. Raises `StoreError`.
-        """
-        wanted = _Lookup(partitions)
+    def ask(self, partitions: Sequence[TopicPartition]) -> Lookup:
+        """Ask what the mirror has of these partitions, in this order. The answers come by themselves."""
+        wanted = Lookup(partitions)
         with self._changed:
             self._lookups.append(wanted)
             self._changed.notify()
+        return wanted
+
+    def lookup(
+        self, partitions: Sequence[TopicPartition], timeout_s: float
+    ) -> dict[TopicPartition, Checkpoint | Foreign | None]:
+        """Return what of that could be read within the time, and before an error."""
+        wanted = self.ask(partitions)
         if not wanted.done.wait(timeout_s):
             wanted.is_given_up = True
-            if partial and wanted.found:
-                return dict(wanted.found)
-            raise StoreUnavailableError(
-                f"{self._store.name}: no answer within {seconds(timeout_s)}. Look at the network and "
-                "the account."
-            )
-        if wanted.error is not None:
-            raise wanted.error
-        return wanted.found
+        return dict(wanted.found)
 
     # --- any thread ----------------------------------------------------------------------------------
 
@@ -152,10 +137,20 @@ class Mirror:
             self._changed.notify()
         self._thread.join(timeout_s)
         with self._changed:
-            behind = self._book.behind()
-        if behind:
-            error = self._outage.error or f"the store did not answer within {seconds(timeout_s)}"
-            self._emit(MirrorBehind(tuple(sorted(behind)), error))
+            behind, foreign = sorted(self._book.behind()), self._book.foreign()
+        reasons = {p: _FOREIGN if p in foreign else self._why_behind(timeout_s) for p in behind}
+        for reason in dict.fromkeys(reasons.values()):
+            self._emit(MirrorBehind(tuple(p for p in behind if reasons[p] == reason), reason))
+
+    def _why_behind(self, timeout_s: float) -> str:
+        if self._outage.error is not None:
+            return self._outage.error
+        if self._thread.is_alive():
+            return f"a request to the store was not answered within {seconds(timeout_s)}"
+        assert self._stop_by_s is not None
+        if self._clock() >= self._stop_by_s:
+            return f"{seconds(timeout_s)} were too short to write all of it"
+        return "another process writes there"
 
     def metadata_returned(self, is_returned: bool) -> None:
         """Take whether the service returns what commits say: later starts find it in the blobs."""
@@ -180,13 +175,24 @@ class Mirror:
 
     @property
     def problem(self) -> str | None:
-        """Why the mirror has been behind for too long; None while it is not."""
+        """Why partitions have no mirror, or one that has been behind for too long; None while all have."""
         state = self.state()
-        if state.behind_s < max(BEHIND_S, 3 * self._book.interval_s):
+        is_behind = state.behind_s >= max(BEHIND_S, 3 * self._book.interval_s)
+        with self._changed:
+            foreign = self._book.foreign()
+        if foreign and not (is_behind and state.error):
+            partition, (blob, reason, _) = min(foreign.items())
+            more = f", and {counted(len(foreign) - 1, 'more partition')}" if len(foreign) > 1 else ""
+            return (
+                f"{partition} has no mirror{more}: {self._store.name}/{blob} {ended(reason)} ehkafka leaves "
+                "it unchanged. Give the mirror a container of its own, or delete that blob."
+            )
+        if not is_behind:
             return None
         return (
-            f"The mirror in {state.store} has been behind the commits of {state.behind_partitions} "
-            f"partitions for {state.behind_s:.0f} s: {state.error or 'somebody else writes there'}"
+            f"The mirror in {state.store} has been behind the commits of "
+            f"{counted(state.behind_partitions, 'partition')} for {state.behind_s:.0f} s: "
+            f"{state.error or 'another process writes there'}"
         )
 
     # --- the mirror's thread ---------------------------------------------------------------------------
@@ -249,6 +255,7 @@ class Mirror:
             if self._outage.failed(text, self._clock()):
                 self._emit(MirrorUnavailable(self._store.name, text))
             return False
+        self.has_answered = self.has_answered or has_worked
         attempts = self._outage.failed_attempts
         outage_s = self._outage.worked(self._clock()) if has_worked else None
         if outage_s is not None:
@@ -260,12 +267,10 @@ class Mirror:
             waiting, self._lookups = self._lookups, []
         for lookup in waiting:
             try:
-                for partition in lookup.partitions:
-                    if lookup.is_given_up:
-                        break
-                    lookup.found[partition] = self._work.read(partition)
+                self._work.answer(lookup)
             except StoreError as error:
                 lookup.error = error
             except BaseException as error:
                 lookup.error = StoreError(f"{self._store.name}: {ended(describe(error))} Please report it.")
+            self.has_answered = self.has_answered or bool(lookup.found)
             lookup.done.set()

@@ -1,13 +1,18 @@
-"""What the mirror's thread does with the store: looks, writes and says who owns what, one blob at a time.
+"""What the mirror's thread does with the store: looks, writes and says who owns what.
 
-On the mirror's thread alone. The books are shared with the poll thread, so each look into them is made
-under the lock, and no call of the store is.
+Called by the mirror's thread alone, which asks a store that allows it about several blobs at a time. The
+books are shared with the poll thread, so each look into them is made under the lock, and no call of the
+store is.
 """
 
 from __future__ import annotations
 
+import threading
 import time
-from typing import TYPE_CHECKING
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 from ehkafka.checkpoints.mirror.body import (
     checkpoint_body,
@@ -18,22 +23,37 @@ from ehkafka.checkpoints.mirror.body import (
 )
 from ehkafka.checkpoints.mirror.book import Seen
 from ehkafka.checkpoints.mirror.foreign import Foreign, checkpoint_in, foreign_owner
-from ehkafka.checkpoints.stores.store import StoreConflictError
+from ehkafka.checkpoints.mirror.side_by_side import side_by_side
+from ehkafka.checkpoints.stores.store import StoreConflictError, StoreForbiddenError, calls_at_once
 from ehkafka.events.mirror import MirrorContested, MirrorForeign, MirrorWritten
 
 if TYPE_CHECKING:
-    import threading
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from ehkafka.checkpoints.checkpoint import Checkpoint
-    from ehkafka.checkpoints.layout import Layout
+    from ehkafka.checkpoints.layout import Kind, Layout
     from ehkafka.checkpoints.mirror.book import MirrorBook
     from ehkafka.checkpoints.mirror.owners import Claim, OwnerBook
-    from ehkafka.checkpoints.stores.store import CheckpointStore, StoredBlob
+    from ehkafka.checkpoints.stores.store import CheckpointStore, StoredBlob, StoreError
     from ehkafka.events import Event
     from ehkafka.records import TopicPartition
 
 FOREIGN = "another program"
+# For so many partitions one listing says which blobs are there, and only those are read.
+LIST_FROM: Final = 8
+
+
+@dataclass(slots=True)
+class Lookup:
+    """A question what the mirror has of partitions. `found` fills up until it is `done`."""
+
+    partitions: Sequence[TopicPartition]
+    # None where there is nothing, `Foreign` where what lies there is not ours.
+    found: dict[TopicPartition, Checkpoint | Foreign | None] = field(default_factory=dict)
+    error: StoreError | None = None
+    # Its answer is of no use any more. Read by the mirror's thread: late is only a read too many.
+    is_given_up: bool = False
+    done: threading.Event = field(default_factory=threading.Event)
 
 
 class MirrorWork:
@@ -51,6 +71,7 @@ class MirrorWork:
         clock: Callable[[], float],
     ) -> None:
         self._store = store
+        self._at_once = calls_at_once(store)
         self._layout = layout
         self._book = book
         self._owners = owners
@@ -69,64 +90,88 @@ class MirrorWork:
             return is_wanted() or (until_s is not None and self._clock() >= until_s)
 
         checked = self._check_all(is_over)
-        written = self._write_all(is_over, hurry=until_s is not None)
-        return self._claim_all(is_over) or written or checked
+        return self._write_all(is_over, hurry=until_s is not None) or checked
 
-    def read(self, partition: TopicPartition) -> Checkpoint | Foreign | None:
-        """Return what the store has of a partition, None if nothing."""
-        return self._checkpoint_in(partition, self._store.read(self._layout.name(*partition)))
+    def answer(self, lookup: Lookup) -> None:
+        """Put into a look-up what the store has of its partitions. Raises what the store raises."""
+        partitions, found = lookup.partitions, lookup.found
+        listed = self._listed(partitions, "checkpoint")
+        found.update((partition, None) for partition, blob in listed.items() if blob is None)
+
+        def read(partition: TopicPartition) -> None:
+            blob = self._store.read(self._layout.name(*partition))
+            found[partition] = self._checkpoint_in(partition, blob)
+
+        unread = [partition for partition in partitions if partition not in found]
+        side_by_side(read, unread, self._at_once, lambda: lookup.is_given_up)
 
     def _checkpoint_in(
         self, partition: TopicPartition, blob: StoredBlob | None
     ) -> Checkpoint | Foreign | None:
         return None if blob is None else checkpoint_in(blob, self._layout.group, partition.topic)
 
+    def _listed(
+        self, partitions: Collection[TopicPartition], kind: Kind
+    ) -> dict[TopicPartition, StoredBlob | None]:
+        """Return the blobs, without bodies, of partitions whose topic has enough of them to be listed."""
+        listed: dict[TopicPartition, StoredBlob | None] = {}
+        for topic, count in Counter(partition.topic for partition in partitions).items():
+            if count < LIST_FROM:
+                continue
+            try:
+                there = {blob.name: blob for blob in self._store.list_blobs(self._layout.prefix(topic, kind))}
+            except StoreForbiddenError:
+                continue  # a SAS may allow to read and to write alone
+            listed |= {p: there.get(self._layout.name(*p, kind)) for p in partitions if p.topic == topic}
+        return listed
+
     def _check_all(self, is_over: Callable[[], bool]) -> bool:
         with self._lock:
-            partitions = self._book.to_read(self._clock())
-        for checked, (partition, epoch) in enumerate(partitions):
-            if is_over():
-                return checked > 0
-            self._check(partition, epoch)
-        return bool(partitions)
+            epochs = dict(self._book.to_read(self._clock()))
+        if not epochs or is_over():
+            return False
+        listed = self._listed(epochs, "checkpoint")
+
+        def check(partition: TopicPartition) -> None:
+            is_missing = partition in listed and listed[partition] is None
+            self._check(partition, epochs[partition], is_missing=is_missing)
+
+        return side_by_side(check, epochs, self._at_once, is_over)
 
     def _write_all(self, is_over: Callable[[], bool], *, hurry: bool) -> bool:
+        """Write what is owed and who owns what in one pass, the checkpoints first."""
         began_s = self._clock()
         with self._lock:
             partitions = self._book.to_write(began_s, hurry=hurry)
+            claims = self._owners.due(began_s)
+        if not (partitions or claims) or is_over():
+            return False
+        unseen = [claim.partition for claim in claims if not claim.is_seen]
+        owners = self._listed(unseen, "ehkafka/owner")
         written: list[tuple[TopicPartition, int]] = []
-        has_asked = False
+
+        def write(partition: TopicPartition) -> None:
+            if (next_offset := self._write(partition)) is not None:
+                written.append((partition, next_offset))
+
+        tasks: list[Callable[[], None]] = [partial(write, partition) for partition in partitions]
+        tasks += [partial(self._claim, claim, owners) for claim in claims]
         try:
-            for partition in partitions:
-                if is_over():
-                    break
-                has_asked = True
-                if (next_offset := self._write(partition)) is not None:
-                    written.append((partition, next_offset))
+            return side_by_side(lambda task: task(), tasks, self._at_once, is_over)
         finally:
             if written:
-                self._emit(MirrorWritten(tuple(written), self._clock() - began_s))
-        return has_asked
+                self._emit(MirrorWritten(tuple(sorted(written)), self._clock() - began_s))
 
-    def _claim_all(self, is_over: Callable[[], bool]) -> bool:
-        with self._lock:
-            claims = self._owners.due(self._clock())
-        for claimed, claim in enumerate(claims):
-            if is_over():
-                return claimed > 0
-            self._claim(claim)
-        return bool(claims)
-
-    def _check(self, partition: TopicPartition, epoch: int) -> Seen:
-        """Read a partition's blob into the book."""
-        blob = self._store.read(self._layout.name(*partition))
+    def _check(self, partition: TopicPartition, epoch: int, *, is_missing: bool = False) -> Seen:
+        """Read a partition's blob into the book, unless a listing has shown that it `is_missing`."""
+        blob = None if is_missing else self._store.read(self._layout.name(*partition))
         there = self._checkpoint_in(partition, blob)
-        checkpoint = None if isinstance(there, Foreign) else there
+        checkpoint, foreign = (None, there) if isinstance(there, Foreign) else (there, None)
         seen = Seen(blob.version if blob else None, checkpoint, self._clock())
         with self._lock:
-            self._book.was_read(partition, epoch, seen)
-        if isinstance(there, Foreign):
-            self._report_foreign(partition, there)
+            self._book.was_read(partition, epoch, seen, foreign)
+        if foreign is not None:
+            self._report_foreign(partition, foreign)
         return seen
 
     def _report_foreign(self, partition: TopicPartition, foreign: Foreign) -> None:
@@ -177,12 +222,13 @@ class MirrorWork:
         name = f"{self._store.name}/{self._layout.name(*partition)}"
         self._emit(MirrorContested(partition, name, there.owner, there.next_offset, ours))
 
-    def _claim(self, claim: Claim) -> None:
-        """Say that a partition is ours, or is not any more."""
+    def _claim(self, claim: Claim, owners: Mapping[TopicPartition, StoredBlob | None]) -> None:
+        """Say that a partition is ours, or is not any more. `owners` are the blobs as they were listed."""
         name = self._layout.name(*claim.partition, "ehkafka/owner")
         expected = claim.version
         if not claim.is_seen:
-            blob = self._store.read(name)
+            # What is compared stands in the metadata, which a listing has.
+            blob = owners[claim.partition] if claim.partition in owners else self._store.read(name)
             expected = blob.version if blob else None
             if self._is_left_alone(claim, blob):
                 return

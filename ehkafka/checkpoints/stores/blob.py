@@ -1,14 +1,15 @@
 """A checkpoint store in a container of Azure Blob Storage: versions are ETags, metadata are the service's.
 
 The SDK is imported with the first call: it takes a third of a second. Its own retries are off, because
-with them a dead server costs 79 s; who calls decides when to try again. One thread at a time.
+with them a dead server costs 79 s; who calls decides when to try again. Several threads may call it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
-from typing import TYPE_CHECKING, Any, TypeVar
+import threading
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ehkafka.checkpoints.mirror.body import BODY_BYTES_MAX
 from ehkafka.checkpoints.stores.blob_errors import explained, is_missing_blob
@@ -34,6 +35,9 @@ class BlobStore:
     have been rotated. `name` is shown to people, `on_close` called after the client was closed.
     """
 
+    # The SDK keeps so many connections open; for more it would open one for each call.
+    calls_at_once: Final = 10
+
     def __init__(
         self,
         open_client: Callable[[dict[str, Any]], Any],
@@ -46,7 +50,9 @@ class BlobStore:
         self.name = name
         self._on_close = on_close
         self._open_client = open_client
+        # Written under the lock.
         self._opened: Any = None
+        self._lock = threading.Lock()
         self._options = {
             "retry_total": 0,
             "connection_timeout": connect_s,
@@ -106,7 +112,8 @@ class BlobStore:
 
     def close(self) -> None:
         """Close the connections; the next call opens new ones."""
-        client, self._opened = self._opened, None
+        with self._lock:
+            client, self._opened = self._opened, None
         if client is not None:
             # Closing a connection that is gone already is no news.
             with contextlib.suppress(Exception):
@@ -114,9 +121,10 @@ class BlobStore:
             self._on_close()
 
     def _client(self) -> Any:
-        if self._opened is None:
-            self._opened = self._open_client(self._options)
-        return self._opened
+        with self._lock:
+            if self._opened is None:
+                self._opened = self._open_client(self._options)
+            return self._opened
 
     def _call(self, name: str, ask: Callable[[], T]) -> T:
         try:

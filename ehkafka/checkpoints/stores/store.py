@@ -1,7 +1,7 @@
 """The protocol of a checkpoint store: blobs with metadata, written only if nobody else has meanwhile.
 
-Three implementations keep it (`memory`, `file`, `blob`), and one suite of tests holds
-them to it. Whoever writes another one for his own service runs that suite over it.
+Three implementations keep it (`memory`, `file`, `blob`), and one suite of tests, `CheckpointStoreSuite` in
+`ehkafka.testing`, holds them to it, and any other.
 """
 
 from __future__ import annotations
@@ -50,7 +50,9 @@ class StoreMissingError(StoreError):
 
 
 class CheckpointStore(Protocol):
-    """Keeps small blobs. Called by one thread at a time unless the implementation says more.
+    """Keeps small blobs.
+
+    Called by one thread at a time, unless the class has an attribute `calls_at_once`: then by up to so many.
 
     A call ends within a bounded time, and raises a `StoreError` and nothing else. It must not be assumed
     that a write which raised `StoreUnavailableError` was not carried out: its answer may be what got lost.
@@ -77,3 +79,9 @@ class CheckpointStore(Protocol):
 
     def close(self) -> None:
         """Let connections go; a store that was closed may be used again."""
+
+
+def calls_at_once(store: CheckpointStore) -> int:
+    """Return by how many threads at a time a store may be called."""
+    found = getattr(store, "calls_at_once", 1)
+    return found if isinstance(found, int) else 1

@@ -19,6 +19,7 @@ from ehkafka.endpoint.client import check_client_version, describe_error
 from ehkafka.endpoint.keys.watch import CredentialWatch
 from ehkafka.errors import EndpointError
 from ehkafka.offsets.members import members_of
+from ehkafka.positions.without_commit import refuse_waiting
 from ehkafka.progress.metadata import LogFacts
 from ehkafka.progress.saving import metadata_bytes_max
 from ehkafka.records import TopicPartition
@@ -132,7 +133,8 @@ class Group:
         A new partition of a topic that was read before begins with its log; `known_topics` are those of a
         checkpoint.
         """
-        begins = self._context.positions.find(self._opened, self._partitions())
+        begins, waiting = self._context.positions.find(self._opened, self._partitions())
+        refuse_waiting(waiting)
         # One that is of another log decides nothing, but it is what the group has.
         found = {one.partition: one.committed or one.disproved for one in begins}
         self.committed = {

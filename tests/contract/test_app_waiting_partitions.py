@@ -1,0 +1,120 @@
+"""While the mirror does not answer, the partitions that need it wait; nothing else does, and nothing ends."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ehkafka.checkpoints.checkpoint import Checkpoint
+from ehkafka.checkpoints.stores.store import StoreForbiddenError
+from ehkafka.events import MirrorUsed, PartitionAssigned, PartitionsWaiting
+from tests.contract.test_app_mirror import Mirrored, commit, ends_with
+from tests.kit.waiting import must_stay
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ASSIGNORS = pytest.mark.parametrize("assignor", ["default", "cooperative-sticky"])
+
+
+@pytest.fixture
+def mirrored(lab: Any, events: Any, monkeypatch: pytest.MonkeyPatch) -> Mirrored:
+    """Return a store that is down, with apps around it that ask it often."""
+    monkeypatch.setattr("ehkafka.intake.waiting.AGAIN_S_MAX", 1.0)
+    found = Mirrored(lab, events)
+    found.store.down = True
+    return found
+
+
+@ASSIGNORS
+def test_a_start_during_an_outage_waits_and_skips_nothing(
+    mirrored: Mirrored, recorder: Any, wait_for: Callable[..., Any], assignor: Any
+) -> None:
+    """To begin at `latest` because the store is away would skip what was never handled."""
+    mirrored.lab.produce("a b c")
+    app = mirrored.app(recorder, start="latest", assignor=assignor)
+    app.start()
+    wait_for(lambda: mirrored.events.of(PartitionsWaiting))
+    assert "t[0] waits" in app.health().reasons[0]
+    assert "memory: it is down" in app.health().reasons[0]
+    [shown] = app.snapshot().partitions
+    assert (shown.partition, shown.lag_records, shown.paused) == (("t", 0), None, True)
+    assert app.snapshot().lag_records is None
+    assert not app.snapshot().is_standby
+    must_stay(lambda: recorder.count == 0 and mirrored.lab.committed() is None)
+    mirrored.store.down = False
+    mirrored.put(Checkpoint(next_offset=1, anchor=(0, mirrored.timestamp_ms(0)), owner="host-7"))
+    wait_for(lambda: mirrored.lab.committed() == 3)
+    assert app.health().ok, app.health().reasons
+    app.stop()
+    assert recorder.offsets() == [1, 2]
+    assert len(mirrored.events.of(MirrorUsed)) == 1
+
+
+@ASSIGNORS
+def test_other_partitions_continue_and_a_rebalance_ends_no_member(
+    mirrored: Mirrored, recorder: Any, wait_for: Callable[..., Any], assignor: Any
+) -> None:
+    """Two of four partitions have no commit; a second member joins while the store is away, and leaves."""
+    for partition in (0, 1):
+        commit(mirrored.lab, 0, topic="t4", partition=partition)
+    apps = [mirrored.app(recorder, "t4", start="earliest", assignor=assignor) for _ in range(2)]
+    apps[0].start()
+    wait_for(lambda: mirrored.events.of(PartitionsWaiting))
+    for partition in range(4):
+        mirrored.lab.produce("a b", topic="t4", partition=partition)
+    wait_for(lambda: [mirrored.lab.committed(n, topic="t4") for n in range(4)] == [2, 2, None, None])
+    apps[1].start()
+    wait_for(lambda: [len(app.snapshot().partitions) for app in apps] == [2, 2])
+    wait_for(lambda: sum(app.health().ok is False for app in apps) >= 1)
+    apps[1].stop()
+    wait_for(lambda: len(apps[0].snapshot().partitions) == 4)
+    mirrored.store.down = False
+    wait_for(lambda: [mirrored.lab.committed(n, topic="t4") for n in range(4)] == [2] * 4)
+    apps[0].stop()
+    assert [recorder.offsets(number, "t4") for number in range(4)] == [[0, 1]] * 4
+
+
+def test_what_waits_is_not_caught_up(mirrored: Mirrored, recorder: Any, wait_for: Callable[..., Any]) -> None:
+    """A run that ends when all is handled does not end while it is not known what there is."""
+    mirrored.lab.produce("a b c")
+    app = mirrored.app(recorder)
+    run = threading.Thread(target=lambda: app.run(until="caught_up", settle_s=0.5))
+    run.start()
+    wait_for(lambda: mirrored.events.of(PartitionsWaiting))
+    must_stay(run.is_alive, for_s=1.5)
+    mirrored.store.down = False
+    run.join(15.0)
+    assert recorder.offsets() == [0, 1, 2]
+
+
+def test_a_store_that_refuses_the_first_question_is_a_wrong_setting(
+    mirrored: Mirrored, recorder: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The start is refused in one sentence: to wait would help as little as a restart."""
+
+    def refuse(_name: str) -> None:
+        raise StoreForbiddenError("memory: 403. Give the identity the role.")
+
+    monkeypatch.setattr(mirrored.store, "read", refuse)
+    app = mirrored.app(recorder)
+    app.start()
+    ends_with(app, "the mirror could not be asked: memory: 403. Give the identity the role.")
+    assert mirrored.events.of(PartitionAssigned) == []
+
+
+def test_a_partition_without_records_is_committed_and_mirrored(
+    mirrored: Mirrored, recorder: Any, wait_for: Callable[..., Any]
+) -> None:
+    """Never written, or expired: a scaler that reads commits or blobs sees that nothing waits there."""
+    mirrored.store.down = False
+    mirrored.lab.produce("a b c", topic="t4", partition=1)
+    mirrored.lab.broker.delete_records("t4", 1, 3)
+    app = mirrored.app(recorder, "t4", start="earliest")
+    app.start()
+    wait_for(lambda: [mirrored.lab.committed(n, topic="t4") for n in range(4)] == [0, 3, 0, 0])
+    wait_for(lambda: [mirrored.next_offset(n, "t4") for n in range(4)] == [0, 3, 0, 0])
+    wait_for(lambda: app.snapshot().lag_records == 0)
+    app.stop()
