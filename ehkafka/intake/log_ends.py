@@ -23,7 +23,7 @@ from ehkafka.intake.retention import Retention
 from ehkafka.positions.gap import LogBounds
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from confluent_kafka import Consumer
 
@@ -43,8 +43,14 @@ _FETCHES: Final = 3
 class LogEnds:
     """Keeps the book of our partitions' logs, and looks where the client stands in them."""
 
-    def __init__(self, context: IntakeContext) -> None:
+    def __init__(
+        self,
+        context: IntakeContext,
+        on_empty: Callable[[TopicPartition, int], None] = lambda _partition, _end: None,
+    ) -> None:
+        """`on_empty` hears where a log ends that has no record, if its position is not known."""
         self._context = context
+        self._on_empty = on_empty
         self._positions = ClientPositions()
         # The high watermarks that the client had, and at how many checks in a row each could be fetched.
         self._seen: dict[TopicPartition, int] = {}
@@ -52,6 +58,8 @@ class LogEnds:
         # Since the last look all that the client had was taken at some time: it fetches.
         self.has_drained = False
         self._question: LogsQuestion | None = None
+        # When those are asked for again that have no position, whatever fetches show.
+        self._unplaced_s = float("-inf")
         self._retention = Retention(context.emit)
 
     def begin(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
@@ -108,6 +116,9 @@ class LogEnds:
             if partition in owned and start is not None:
                 owned.logs.answered(partition, LogBounds(start, end), at_s)
                 received_next = owned[partition].assignment.received_next
+                # Fetched in vain: no record waits in the client either, which has been deleted since.
+                if received_next is None and start == end and self._fetches[partition] >= _FETCHES:
+                    self._on_empty(partition, end)
                 is_paused = partition in self._context.flow.paused
                 self._retention.check(partition, start, received_next, at_s, is_paused=is_paused)
 
@@ -115,13 +126,16 @@ class LogEnds:
         asker, logs = self._context.asker, self._context.owned.logs
         if asker is None or self._question is not None:
             return
+        asks_unplaced = now_s >= self._unplaced_s
         due = [
             partition
-            for partition in self._context.owned
+            for partition, one in self._context.owned.items()
             if partition in logs.wanted
+            or (asks_unplaced and one.assignment.received_next is None)
             or logs.age_s(partition, now_s) >= (FETCHED_S if self._fetches[partition] else AGAIN_S)
         ]
         if due:
+            self._unplaced_s = now_s + AGAIN_S if asks_unplaced else self._unplaced_s
             logs.wanted.clear()
             self._question = asker.read_logs(self._by_leader(due))
 

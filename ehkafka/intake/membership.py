@@ -304,9 +304,7 @@ class Membership:
 
     def _stop_waiting(self, partitions: Iterable[TopicPartition]) -> None:
         """Let partitions wait no more; librdkafka keeps them paused over its next assign."""
-        for partition in partitions:
-            if self._context.waiting.pop(partition, None) is not None:
-                self._left_paused.add(partition)
+        self._left_paused.update(p for p in partitions if self._context.waiting.pop(p, None) is not None)
 
     def after_assign(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
         """See to partitions that were just assigned; those that were paused in an earlier epoch fetch."""

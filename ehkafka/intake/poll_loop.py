@@ -80,7 +80,6 @@ class PollLoop:
         self.last_turn_s = context.clock()
         # How long it was between two turns of late. For metrics.
         self.gap = PollGap(self.last_turn_s)
-        self._log_ends = LogEnds(context)
         # Whether all that the client has handed out is received.
         self._is_all_received = True
         self.by_hand = ByHand(context)
@@ -89,6 +88,7 @@ class PollLoop:
         # The amounts at the last look at it, and when the next one is due in any case.
         self._parked_seen: tuple[tuple[int, ...], float] = ((), 0.0)
         self._gaps = GapRepair(context, self.membership, context.on_out_of_range)
+        self._log_ends = LogEnds(context, self._gaps.note_empty)
         self._unreadable = UnreadablePartitions(context, self._gaps.note_refused)
         self._waiting = WaitingPartitions(context, self.membership)
         self._pressure = Backpressure(

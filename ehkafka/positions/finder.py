@@ -17,8 +17,8 @@ from ehkafka.errors import EndpointError
 from ehkafka.events import ConnectionProblem
 from ehkafka.positions.another_log import AnotherLog
 from ehkafka.positions.first_counts import FirstCounts
-from ehkafka.positions.gap import Gap
-from ehkafka.positions.log_bounds import log_bounds
+from ehkafka.positions.gap import Gap, LogBounds
+from ehkafka.positions.log_bounds import known_bounds, log_bounds
 from ehkafka.positions.start_offsets import start_offsets
 from ehkafka.positions.without_commit import Found
 from ehkafka.progress.metadata import NOTHING_KNOWN, LogFacts, facts_of
@@ -210,10 +210,11 @@ class PositionFinder:
         A broker that does not answer is asked again while the app runs.
         """
         try:
-            bounds = log_bounds(consumer, partitions, EMPTY_ASK_S) if partitions else {}
+            bounds = known_bounds(consumer, partitions, EMPTY_ASK_S) if partitions else {}
         except KafkaException:
             return {}
-        return {partition: log.end for partition, log in bounds.items() if log.start == log.end}
+        logs = {p: log for p, log in bounds.items() if isinstance(log, LogBounds)}
+        return {partition: log.end for partition, log in logs.items() if log.start == log.end}
 
     def _log_starts(
         self, consumer: Consumer, partitions: Collection[TopicPartition]

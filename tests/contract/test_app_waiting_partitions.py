@@ -10,6 +10,7 @@ import pytest
 from ehkafka.checkpoints.checkpoint import Checkpoint
 from ehkafka.checkpoints.stores.store import StoreForbiddenError
 from ehkafka.events import MirrorUsed, PartitionAssigned, PartitionsWaiting
+from ehkafka.positions.finder import PositionFinder
 from tests.contract.test_app_mirror import Mirrored, commit, ends_with
 from tests.kit.waiting import must_stay
 
@@ -105,10 +106,20 @@ def test_a_store_that_refuses_the_first_question_is_a_wrong_setting(
     assert mirrored.events.of(PartitionAssigned) == []
 
 
+@pytest.mark.parametrize("is_asked_at_first", [True, False])
 def test_a_partition_without_records_is_committed_and_mirrored(
-    mirrored: Mirrored, recorder: Any, wait_for: Callable[..., Any]
+    mirrored: Mirrored,
+    recorder: Any,
+    wait_for: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+    is_asked_at_first: bool,
 ) -> None:
-    """Never written, or expired: a scaler that reads commits or blobs sees that nothing waits there."""
+    """Never written, or expired: a scaler that reads commits or blobs sees that nothing waits there.
+
+    Also where a leader did not answer at the assignment.
+    """
+    if not is_asked_at_first:
+        monkeypatch.setattr(PositionFinder, "_in_empty_logs", lambda *_arguments: {})
     mirrored.store.down = False
     mirrored.lab.produce("a b c", topic="t4", partition=1)
     mirrored.lab.broker.delete_records("t4", 1, 3)

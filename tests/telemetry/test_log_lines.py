@@ -216,10 +216,7 @@ EXAMPLES: list[tuple[events.Event, list[str]]] = [
         events.MirrorUsed(READINGS_0, 18, 1_700_000_000_000, "other-7", "the record at 17 is still of 2023"),
         ["readings[0]", "starts at 18", "other-7", "2023-11-14T22:13:20+00:00", "the record at 17"],
     ),
-    (
-        events.PartitionsWaiting((READINGS_0,), "503 ServerBusy."),
-        ["readings[0] waits", "503 ServerBusy", "on_no_group_offsets='start'"],
-    ),
+    (events.PartitionsWaiting((READINGS_0,), "503 ServerBusy."), ["readings[0] waits", "503 ServerBusy"]),
     (
         events.MirrorBehind((READINGS_0,), "503 ServerBusy."),
         ["readings[0]", "503 ServerBusy", "commits are right"],
