@@ -103,8 +103,9 @@ class AttemptOverdue(Event):
         )
 
     def subject(self) -> Hashable:
-        # When one call hangs, all do: one stack tells where; health names every record, hooks hear of each.
-        return self.handler
+        # When one call hangs, all do, mostly at one line of the handler: one stack tells where; health names
+        # every record, hooks hear of each.
+        return self.handler, self.stack.partition("\n")[0]
 
     def attachment(self) -> str:
         return self.stack
@@ -123,7 +124,7 @@ class StuckReport(Event):
         running = names(self.running) or "no record"
         return (
             f"No record finished for {seconds(self.idle_s)} although some wait; running: {running}. "
-            "The stacks show where."
+            f"{'The stacks show where.' if self.stacks else 'Their stacks were logged at their deadlines.'}"
         )
 
     def attachment(self) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ehkafka.events import StuckReport
 from ehkafka.lanes.order import describe_key
+from ehkafka.wording.live_stack import stacks_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
@@ -52,9 +53,16 @@ class StuckWatch:
             self._finished, self._moved_s, self._reported = finished, now_s, False
         elif now_s - self._moved_s >= self._stuck_s and not self._reported:
             self._reported = True
-            stacks = {name: stack for route in self._routes for name, stack in route.workers.stacks().items()}
-            text = "\n".join(f"{name}\n{stack}" for name, stack in stacks.items())
+            text = stacks_text(dict(self._new_stacks()))
             self._emit(StuckReport(now_s - self._moved_s, tuple(running_records(self._owned())), text))
+
+    def _new_stacks(self) -> Iterator[tuple[str, str]]:
+        """Yield where each busy worker is, but for calls past their deadline: those were reported so."""
+        for route in self._routes:
+            reported = route.attempts.reported_workers() if route.attempts is not None else ()
+            for name, stack in route.workers.stacks().items():
+                if name not in reported:
+                    yield name, stack
 
 
 def running_records(owned: Iterable[tuple[Route, Assignment]]) -> Iterator[str]:

@@ -12,6 +12,7 @@ from ehkafka.events import HandlerReport, StateReport
 from ehkafka.run.observation import snapshot_of
 from ehkafka.telemetry.picture import partition_snapshots
 from ehkafka.wording import counted, seconds
+from ehkafka.wording.live_stack import stacks_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -82,7 +83,7 @@ def report_state(runtime: Runtime, state: str, why: str) -> None:
             parked_records=snapshot.parked_records,
             busy_workers=len(stacks),
             lines="\n".join(_lines(snapshot)),
-            stacks="\n".join(f"{name}\n{stack}" for name, stack in stacks.items()),
+            stacks=stacks_text(stacks),
         )
     )
 

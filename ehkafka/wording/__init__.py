@@ -1,9 +1,9 @@
 """What users read: how a sentence ends, which call does not fit, where their own code raised.
 
-Values of the ground: any room may use them. `sentence` puts texts together, `line` makes
-them safe for a line of the log, `calling` turns a wrong call into
-one sentence with the right way to write it, `error_stack` finds the user's line of an error, `extras` says
-how to install what is missing, `sayable` is text that JSON can say.
+Values of the ground: any room may use them. `sentence` puts texts together, `line` makes them safe for a line
+of the log, `calling` turns a wrong call into one sentence with the right way to write it, `error_stack` finds
+the user's line of an error, `live_stack` where code is that runs, `extras` says how to install what is
+missing, `sayable` is text that JSON can say.
 """
 
 from __future__ import annotations

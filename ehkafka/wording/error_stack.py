@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from types import CodeType, FrameType, TracebackType
 
 STACK_BYTES_MAX = 8_000
@@ -116,7 +116,7 @@ def _users(trace: TracebackType | None) -> tuple[CodeType, int] | None:
         name = code.co_filename
         if name.startswith(_OWN):
             was_ours = True
-        elif not (_is_standard(name) or _is_generated(code)):
+        elif not (is_standard(name) or _is_generated(code)):
             package = _package(name)
             if was_ours and package is not None:
                 called.add(package)
@@ -127,7 +127,18 @@ def _users(trace: TracebackType | None) -> tuple[CodeType, int] | None:
     return found
 
 
-def _is_standard(name: str) -> bool:
+def is_ours(code: CodeType) -> bool:
+    """Tell whether a function is ehkafka's, or nobody wrote it."""
+    return is_own_file(code.co_filename) or _is_generated(code)
+
+
+def is_own_file(name: str) -> bool:
+    """Tell whether a file is ehkafka's."""
+    return name.startswith(_OWN)
+
+
+def is_standard(name: str) -> bool:
+    """Tell whether a file is Python's own."""
     if name.startswith("<frozen "):
         return True
     return name.startswith(_STANDARD) and not any(mark in name for mark in _INSTALLED)
@@ -173,10 +184,7 @@ def _one(error: BaseException, depth: int) -> Iterator[str]:
         yield "Traceback (most recent call last):"
     if left_out:
         yield f"  ({left_out} more frames)"
-    for frame in _summary(frames):
-        yield f'  File "{frame.filename}", line {frame.lineno}, in {frame.name}'
-        if frame.line:
-            yield f"    {frame.line}"
+    yield from frame_lines(frames)
     yield kind_of(error)
     if isinstance(error, BaseExceptionGroup) and depth < _GROUP_MAX:
         for number, member in enumerate(error.exceptions[:_GROUP_MAX], 1):
@@ -189,15 +197,22 @@ def _frames(trace: TracebackType | None) -> tuple[list[tuple[FrameType, int]], i
     kept: deque[tuple[FrameType, int]] = deque(maxlen=_FRAMES_MAX)
     number = 0
     while trace is not None:
-        code = trace.tb_frame.f_code
-        if not (code.co_filename.startswith(_OWN) or _is_generated(code)):
+        if not is_ours(trace.tb_frame.f_code):
             kept.append((trace.tb_frame, trace.tb_lineno))
             number += 1
         trace = trace.tb_next
     return list(kept), number - len(kept)
 
 
-def _summary(frames: list[tuple[FrameType, int]]) -> list[traceback.FrameSummary]:
+def frame_lines(frames: Sequence[tuple[FrameType, int]]) -> Iterator[str]:
+    """Yield where each frame is, and the line there."""
+    for frame in _summary(frames):
+        yield f'  File "{frame.filename}", line {frame.lineno}, in {frame.name}'
+        if frame.line:
+            yield f"    {frame.line}"
+
+
+def _summary(frames: Sequence[tuple[FrameType, int]]) -> list[traceback.FrameSummary]:
     try:
         return traceback.StackSummary.extract(iter(frames), lookup_lines=True)
     except Exception:  # a loader of source, or a file system, that fails

@@ -121,6 +121,10 @@ class AttemptClock:
             attempt.is_reported = True
         return [self._as_value(attempt) for attempt in found]
 
+    def reported_workers(self) -> set[str]:
+        """Return what runs attempts that `take_unreported` has returned."""
+        return {one.worker for one in self._running.copy().values() if one.is_reported}
+
     def _overdue(self) -> Iterator[_Attempt]:
         limit_s = self._clock() - self._deadline_s
         return (one for one in self._running.copy().values() if one.started_s < limit_s)

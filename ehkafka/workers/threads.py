@@ -11,11 +11,11 @@ import itertools
 import sys
 import threading
 import time
-import traceback
 from typing import TYPE_CHECKING
 
 from ehkafka.lanes.chunk import Chunk
 from ehkafka.records.deferral import DEFERRED
+from ehkafka.wording.live_stack import thread_stack
 from ehkafka.workers.batches.exchange import BatchExchange
 from ehkafka.workers.batches.turn import Turn
 from ehkafka.workers.exchange import QUICK_S, Exchange
@@ -135,7 +135,7 @@ class ThreadWorkers:
         """Return the Python stack of every worker that has work, by thread name."""
         frames = sys._current_frames()  # noqa: SLF001 - the documented way to see other threads' stacks
         return {
-            thread.name: "".join(traceback.format_stack(frames[thread.ident]))
+            thread.name: thread_stack(frames[thread.ident])
             for thread in self._threads
             if thread.ident in frames and not _is_idle(frames[thread.ident])
         }

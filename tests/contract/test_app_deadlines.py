@@ -28,6 +28,7 @@ def test_a_thread_past_its_deadline_is_reported_once_and_health_names_it(
     assert (overdue.attempt, overdue.handler, overdue.deadline_s) == (1, "Recorder", 0.2)
     assert overdue.running_s >= 0.2
     assert "gate.wait(" in overdue.stack
+    assert overdue.stack.splitlines()[0].endswith("in __call__"), "the user's own line comes first"
     (reason,) = app.health().reasons
     assert reason.startswith("t[0]@0, key slow: attempt 1 has run for ")
     assert "in handler 'Recorder' (deadline_s=0.2)" in reason

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import ehkafka
-from ehkafka.events import StuckReport
+from ehkafka.events import AttemptOverdue, StuckReport
 from ehkafka.intake.membership import Membership
 
 
@@ -161,6 +161,24 @@ def test_a_member_that_owns_nothing_is_a_healthy_standby(lab: Any, recorder: Any
     assert health.ok
     assert health.notes[0].startswith("standby")
     assert standby.snapshot().lag_records == 0
+
+
+def test_a_call_past_its_deadline_shows_its_stack_once(
+    lab: Any, events: Any, recorder: Any, wait_for: Any
+) -> None:
+    """At its deadline; the report that nothing finishes names the record, and repeats nothing."""
+    gate = recorder.block(b"slow")
+    lab.produce("slow slow")
+    app = lab.app(recorder, stuck_s=1.0, deadline_s=0.1)
+    app.add_hook(events)
+    app.start()
+    (report,) = wait_for(lambda: events.of(StuckReport))
+    (overdue,) = events.of(AttemptOverdue)
+    assert "gate.wait(" in overdue.stack
+    assert (report.running, report.stacks) == (("t[0]@0 key slow",), "")
+    assert report.sentence().endswith("Their stacks were logged at their deadlines.")
+    gate.set()
+    app.stop()
 
 
 def test_a_stuck_report_shows_busy_threads_only(lab: Any, events: Any, recorder: Any, wait_for: Any) -> None:

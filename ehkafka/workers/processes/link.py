@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ehkafka.errors import ConfigurationError
+from ehkafka.wording.live_stack import dumped_stack
 from ehkafka.workers.processes import pipe
 
 # The child's first line, before it knows the parent's import path.
@@ -140,7 +141,7 @@ class ProcessLink:
             if self.is_ready and not self.is_dead:
                 found = self._dumped(ends_s)
                 if found:
-                    return f"in the child {self.pid}:\n{found}"
+                    return f"in the child {self.pid}:\n{dumped_stack(found)}"
         except (OSError, ValueError):  # it ended, and its files are closed
             pass
         return f"in the child {self.pid}"

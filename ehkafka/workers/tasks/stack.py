@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
-import traceback
 from typing import TYPE_CHECKING, Any
+
+from ehkafka.wording.live_stack import live_stack
 
 if TYPE_CHECKING:
     import asyncio
@@ -18,10 +19,7 @@ FRAMES_MAX = 50
 
 def await_stack(task: asyncio.Task[Any]) -> str:
     """Return the frames of a task, outermost first, as text. Any thread; never raises for a moving task."""
-    lines = traceback.StackSummary.extract(
-        ((frame, frame.f_lineno) for frame in _frames(task.get_coro())), capture_locals=False
-    ).format()
-    return "".join(lines)
+    return live_stack((frame, frame.f_lineno) for frame in _frames(task.get_coro()))
 
 
 def _frames(awaitable: Any) -> Iterator[Any]:

@@ -11,11 +11,11 @@ import asyncio
 import inspect
 import sys
 import threading
-import traceback
 from typing import TYPE_CHECKING
 
 from ehkafka.lanes.order import describe_key
 from ehkafka.settings.clock import REAL_CLOCK
+from ehkafka.wording.live_stack import thread_stack
 from ehkafka.workers.loop_threads import LoopThreads
 from ehkafka.workers.tasks.loop import new_loop, stopped_loop
 from ehkafka.workers.tasks.other_loop import explain_other_loop
@@ -121,7 +121,7 @@ class AsyncioWorkers:
         frame = sys._current_frames().get(self._thread.ident or 0)  # noqa: SLF001 - the documented way
         if frame is None or self._tasks is None:
             return {}
-        found = {self._thread.name: "".join(traceback.format_stack(frame))}
+        found = {self._thread.name: thread_stack(frame)}
         running = [one for one in list(self._tasks.live.values()) if one.lane is not None]
         for one in running[:STACKS_MAX]:
             if (lane := one.lane) is not None and (head := lane.head) is not None:
