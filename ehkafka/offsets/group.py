@@ -23,6 +23,7 @@ from ehkafka.errors import ConfigurationError, EndpointError, GroupInUseError
 from ehkafka.offsets.blocking import READ_S, blocking_records, reading_properties
 from ehkafka.offsets.view import PartitionView
 from ehkafka.positions.log_bounds import log_bounds
+from ehkafka.positions.next_readable import next_readable
 from ehkafka.positions.start_offsets import start_offsets
 from ehkafka.positions.topic_ids import TopicIds
 from ehkafka.positions.witness import prove, witness_properties
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from ehkafka.checks.target import Target
     from ehkafka.offsets.blocking import Blocking
     from ehkafka.positions.gap import LogBounds
+    from ehkafka.positions.next_readable import NextReadable
     from ehkafka.positions.start import Start
 
 _PAUSE_S = 0.005
@@ -124,6 +126,16 @@ class GroupOffsets:
         finally:
             close_within(consumer, CLOSE_S)
         return {partition.partition: one for partition, one in found.items()}
+
+    def next_readable(self, partition: int, offset: int) -> NextReadable | None:
+        """Return where the log can be read again from an offset on; None where that was not found in time."""
+        consumer = self._inspection.open(reading_properties(self._inspection.properties))
+        try:
+            return next_readable(consumer, TopicPartition(self.topic, partition), offset)
+        except KafkaException as error:
+            raise self._unreadable("what can be read there", error) from None
+        finally:
+            close_within(consumer, CLOSE_S)
 
     def commits(self) -> dict[int, tuple[int | None, str]]:
         """Return the group's commits with their metadata, None for a partition without one."""

@@ -121,4 +121,4 @@ def _marked(view: PartitionView, start: int, end: int, after: int) -> str:
 def _waits_below(view: PartitionView, skip: Skip) -> str:
     assert view.committed is not None
     left = skip.start - view.committed - view.finished_within(view.committed, skip.start)
-    return f"{skip.note}. {counted(left, 'record')} before it are unfinished: let the group handle them first"
+    return f"{skip.note}. Unfinished before it: {counted(left, 'offset')}. Let the group handle that first"

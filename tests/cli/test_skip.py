@@ -11,6 +11,7 @@ import ehkafka
 from ehkafka.testing import EmbeddedBroker
 from tests.cli.test_offsets import ehkafka as command
 from tests.cli.test_offsets import reset
+from tests.kit.broken_batches import broken_batch, write_batch
 from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -69,3 +70,31 @@ def test_what_cannot_be_skipped_is_said_in_a_preview_too(
     assert found == code
     assert words in error
     assert "--clamp" not in error
+
+
+@pytest.mark.parametrize("what", ["checksum", "length"])
+def test_past_a_batch_that_cannot_be_read_the_position_moves_to_the_next_record(
+    broker: EmbeddedBroker, what: str
+) -> None:
+    """Named by any of its offsets; what lies before it is to be finished first."""
+    write_batch(broker, "t", broken_batch(what, 3))
+    broker.produce("t", [(b"k", b"v")], partition=0)
+    reset(broker, "--to", "0=0", "--yes")
+    code, text, error = skip(broker, "t/0@0")
+    assert code == 0, error
+    assert "skips 3; what lies up to 2 cannot be read (" in text
+    assert skip(broker, "t/0@0", "--yes")[0] == 0
+    shown = orjson.loads(command(broker, "lag", "t", "--json")[1])["partitions"][0]
+    assert (shown["committed"], shown["lag"]) == (3, 1)
+
+
+def test_what_lies_before_a_batch_that_cannot_be_read_comes_first(broker: EmbeddedBroker) -> None:
+    """Marked where it lies it would stop the next reader, too."""
+    broker.produce("t", [(b"k", b"v")] * 2, partition=0)
+    write_batch(broker, "t", broken_batch("checksum", 3))
+    reset(broker, "--to", "0=1", "--yes")
+    code, _, error = skip(broker, "t/0@2", "--yes")
+    assert code == 3
+    assert "Unfinished before it: 1 offset. Let the group handle that first" in error
+    reset(broker, "--to", "0=2", "--yes")
+    assert skip(broker, "t/0@2", "--yes")[0] == 0

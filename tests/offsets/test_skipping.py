@@ -137,4 +137,4 @@ def test_past_a_batch_that_cannot_be_read_only_a_position_leads() -> None:
     assert (move.after, move.passed_finished) == (217, 116)
     above = skipped(220, 225, unreadable=True, note="what lies up to 224 cannot be read: CRC")
     assert above.is_refused
-    assert above.note.endswith("4 records before it are unfinished: let the group handle them first")
+    assert above.note.endswith("Unfinished before it: 4 offsets. Let the group handle that first")

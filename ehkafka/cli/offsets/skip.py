@@ -73,7 +73,7 @@ def _found(group: GroupOffsets, place: Place, view: PartitionView | None) -> Ski
         return why
     if asked.end <= view.committed:
         return asked
-    return _record(group, place) if place.last is None else _range(group, place.partition, asked)
+    return _record(group, view, place.first) if place.last is None else _range(group, place.partition, asked)
 
 
 def _range(group: GroupOffsets, partition: int, asked: Skip) -> Skip:
@@ -81,17 +81,26 @@ def _range(group: GroupOffsets, partition: int, asked: Skip) -> Skip:
     return asked._replace(leader_epoch=None if last is None else last.leader_epoch)
 
 
-def _record(group: GroupOffsets, place: Place) -> Skip | str:
+def _record(group: GroupOffsets, view: PartitionView, offset: int) -> Skip | str:
     """Return what lies at an offset, or why nothing there can be skipped."""
-    partition, offset = place.partition, place.first
-    found = group.records_at({partition: offset}).get(partition)
-    if found is None:
-        return f"no record lies at {offset} or behind it: a transaction ends there, or was aborted"
-    if found.problem:
-        return f"{offset} is {found.problem}: name all that is to be skipped, as {offset}-TO"
-    if found.offset > offset:
+    number, committed = view.partition, view.committed
+    assert committed is not None
+    readable = group.next_readable(number, offset)
+    if readable is None:
         return (
-            f"{offset} is no record's offset: a transaction ends there, or compaction removed the record."
-            f" The next record is {found.offset}"
+            f"it was not found out in time what lies at {offset}: name all that is to be skipped, {offset}-TO"
         )
-    return Skip(offset, offset + 1, found.leader_epoch, note=f"record {record_text(found, time.time())}")
+    if readable.passed:
+        what = f"what lies up to {readable.offset - 1} cannot be read ({readable.passed[0][1]})"
+        first = group.next_readable(number, committed) if committed < offset else readable
+        is_next = first is not None and first.offset >= offset
+        return Skip(committed if is_next else offset, readable.offset, unreadable=True, note=what)
+    if readable.offset == offset:
+        found = group.records_at({number: offset}).get(number)
+        epoch = None if found is None else found.leader_epoch
+        return Skip(offset, offset + 1, epoch, note=f"record {record_text(found, time.time()) or ''}".strip())
+    is_last = readable.offset >= view.log.end
+    then = "No record lies behind it yet" if is_last else f"The next record is {readable.offset}"
+    return (
+        f"{offset} is no record's offset: a transaction ends there, or compaction removed the record. {then}"
+    )
