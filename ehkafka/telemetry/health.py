@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ehkafka.events.partition import way_past
 from ehkafka.telemetry.snapshot import Health
-from ehkafka.wording import ended
+from ehkafka.wording import counted, ended
 from ehkafka.wording.line import names, records
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def _partition_reasons(partition: PartitionSnapshot, reason: str, stuck_s: float
     """Yield what is wrong with a partition; `reason` is what is wrong with its oldest record."""
     if partition.parked_full_key is not None:
         full = (
-            f"{partition.partition} has reached its limit of {partition.parked_records} records waiting "
+            f"{partition.partition} has reached its limit of {records(partition.parked_records)} waiting "
             f"behind failed ones, most of them of key {partition.parked_full_key}."
         )
         if reason and partition.oldest is not None and partition.oldest.key == partition.parked_full_key:
@@ -143,7 +143,7 @@ def _partition_reasons(partition: PartitionSnapshot, reason: str, stuck_s: float
         yield reason
     elif partition.standstill_s >= stuck_s and partition.unreadable is None:
         yield (
-            f"{partition.partition} lags {partition.lag_records} records behind, and nothing of them has "
+            f"{partition.partition} lags {records(partition.lag_records)} behind, and nothing of them has "
             f"arrived for {partition.standstill_s:.0f} s (limit stuck_s={stuck_s:g}). See whether its leader "
             "is up, and whether a producer left a transaction open there."
         )
@@ -155,7 +155,7 @@ def _oldest_reason(
     """Say what is wrong with the record that a partition's commit waits for; empty where nothing is."""
     where = f"{partition}@{oldest.offset}, key {oldest.key}"
     if oldest.is_on_hold:
-        return f"{where} is on hold after {oldest.attempts} attempts: {ended(oldest.state)}"
+        return f"{where} is on hold after {counted(oldest.attempts, 'attempt')}: {ended(oldest.state)}"
     past = ""
     if oldest.is_stuck and oldest.status == "running":
         past = (

@@ -64,7 +64,7 @@ def test_hold_keeps_the_record_and_its_key_while_others_go_on(
     wait_for(lambda: recorder.count == 6)
     stays(lambda: recorder.keys.count(b"bad") == 1)
     (reason,) = app.health().reasons
-    assert reason == "t[0]@1, key bad is on hold after 1 attempts: ValueError: no luck with 1"
+    assert reason == "t[0]@1, key bad is on hold after 1 attempt: ValueError: no luck with 1."
     assert lab.committed() == 1
     assert app.snapshot().partitions[0].parked_records == 3
     (failed,) = events.of(HandlerFailed)
