@@ -11,6 +11,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from ehkafka.endpoint.client import describe_error
 from ehkafka.errors import EhkafkaError, EndpointError, FencedError, TopicNotFoundError
+from ehkafka.events.partition import cannot_read
 from ehkafka.records import TopicPartition
 from ehkafka.wording import ended, seconds
 
@@ -79,8 +80,8 @@ class FailedFetch(NamedTuple):
 
     def text(self) -> str:
         """Say what and where, without what to do."""
-        what = "the batch there cannot be read" if self.is_batch else "the broker does not let it be read"
-        return f"{self.partition}@{self.offset}: {what}: {ended(describe_error(self.error))}"
+        reason = describe_error(self.error)
+        return cannot_read(self.partition, self.offset, reason, is_batch=self.is_batch)
 
 
 def failed_fetch(message: Message) -> FailedFetch | None:

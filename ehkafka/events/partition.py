@@ -35,6 +35,13 @@ def way_past(partition: TopicPartition, offset: int, group: str = "…") -> str:
     )
 
 
+def cannot_read(partition: TopicPartition, offset: int, reason: str, *, is_batch: bool) -> str:
+    """Say what cannot be read and why: a batch; else what the broker refuses."""
+    where = f"{partition}@{offset}"
+    what = f"The batch at {where} cannot be read" if is_batch else f"The broker does not let {where} be read"
+    return f"{what}: {ending(reason)}"
+
+
 @dataclass(frozen=True, slots=True)
 class PartitionPaused(Event):
     """Fetching of a partition was paused because its backlog is over its share."""
@@ -82,13 +89,13 @@ class PartitionUnreadable(Event):
     is_batch: bool
 
     def sentence(self) -> str:
-        where = f"{self.partition}@{self.offset}"
+        what = cannot_read(self.partition, self.offset, self.error, is_batch=self.is_batch)
         if not self.is_batch:
-            return f"The broker does not let {where} be read: {ending(self.error)} The client keeps retrying."
+            return f"{what} The client keeps retrying."
         return (
-            f"The batch at {where} cannot be read: {ending(self.error)} Nothing behind it is received or "
-            "committed; other partitions continue, and the batch is fetched every few seconds. If it "
-            f"stays broken, stop the app, run {way_past(self.partition, self.offset)}, and start it."
+            f"{what} Nothing behind it is received or committed; other partitions continue, and the batch is "
+            "fetched every few seconds. If it stays broken, stop the app, run "
+            f"{way_past(self.partition, self.offset)}, and start it."
         )
 
     def subject(self) -> Hashable:

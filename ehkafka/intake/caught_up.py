@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from ehkafka.events.partition import way_past
+
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator, Sequence
 
@@ -45,7 +47,7 @@ class PartitionState:
     began. `received_next` and `watermark` are None while the position is the log's begin, whatever that is.
     `runs`: a record below the end is queued, runs, or its end is awaited. `waiting` are those that wait. Not
     `is_in_log`: no answer has shown yet that the log reaches up to the position, as one beyond the end of a
-    new log does. `unreadable` says where and why nothing more of it can be read, if that is so.
+    new log does. `unreadable` says from which offset on nothing of it can be read, and why.
     """
 
     partition: TopicPartition
@@ -58,7 +60,7 @@ class PartitionState:
     waiting: Sequence[Waiting] = ()
     is_paused: bool = False
     is_in_log: bool = True
-    unreadable: str = ""
+    unreadable: tuple[int, str] | None = None
 
     @property
     def next_offset(self) -> int:
@@ -153,7 +155,7 @@ class CatchingUp:
             if state.end is not None
             and not state.is_all_received
             and not state.is_paused
-            and not state.unreadable
+            and state.unreadable is None
             and self._without_tail.get(state.partition) != state.position
             and now_s - self._same_since_s[state.partition][1] >= SILENT_S
         }
@@ -215,7 +217,7 @@ class CatchingUp:
             if now_s - max(since) > self.settle_s:
                 yield from (Stuck(state.partition, *one) for one in state.waiting)
         elif now_s - self._same_since_s[state.partition][1] > max(self.settle_s, SILENT_S):
-            yield Stuck(state.partition, None, None, _why_silent(state))
+            yield _silent(state)
 
     def _is_handled(self, state: PartitionState) -> bool:
         if state.end is None or not state.is_in_log:
@@ -232,9 +234,13 @@ class CatchingUp:
         return state.committed is not None and state.committed >= min(state.end, state.watermark)
 
 
-def _why_silent(state: PartitionState) -> str:
-    if state.unreadable:
-        return state.unreadable
+def _silent(state: PartitionState) -> Stuck:
+    """Say why nothing of a partition arrives."""
+    if state.unreadable is not None:
+        offset, reason = state.unreadable
+        past = way_past(state.partition, offset)
+        return Stuck(state.partition, offset, NO_KEY, f"it cannot be read: {reason}; the way past it: {past}")
+    why = "the partition is paused" if state.is_paused else f"nothing of it arrives up to {state.end}"
     if not state.is_in_log:
-        return f"its position {state.position} lies beyond its log's end"
-    return "the partition is paused" if state.is_paused else f"nothing of it arrives up to {state.end}"
+        why = f"its position {state.position} lies beyond its log's end"
+    return Stuck(state.partition, None, None, why)

@@ -17,8 +17,6 @@ from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
 from ehkafka.endpoint.client import describe_error
 from ehkafka.events import PartitionReadable, PartitionUnreadable
-from ehkafka.events.partition import way_past
-from ehkafka.wording import ended
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,15 +55,6 @@ class Halted:
         """Where to read next: behind what was received."""
         received_next = self.assignment.received_next
         return self.offset if received_next is None else received_next
-
-    def text(self, partition: TopicPartition) -> str:
-        """Say what keeps the partition, and how to get past it."""
-        if not self.is_batch:
-            return f"the broker does not let it be read from offset {self.offset} on: {self.reason}"
-        past = way_past(partition, self.offset)
-        return (
-            f"the batch at offset {self.offset} cannot be read: {ended(self.reason)} The way past it: {past}"
-        )
 
     @property
     def is_passed(self) -> bool:

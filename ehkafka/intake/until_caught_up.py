@@ -122,7 +122,7 @@ class UntilCaughtUp:
             runs=runs,
             waiting=waiting,
             is_paused=is_paused,
-            unreadable="" if halted is None else halted.text(partition),
+            unreadable=None if halted is None else (halted.offset, halted.reason),
             # Beyond the end that was asked for, a position is right only if the log has grown since.
             is_in_log=log is None or (received or 0) <= max(log.end, context.owned.logs.end(partition) or 0),
         )

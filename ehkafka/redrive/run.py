@@ -159,7 +159,7 @@ class RedriveRun:
                 self._end(int(message.partition() or 0))
             elif (failed := failed_fetch(message)) is not None and failed.is_batch:
                 past = way_past(failed.partition, failed.offset, self._redrive.group_name)
-                raise EndpointError(f"The redrive ends before {failed.text()} The way past it: {past}")
+                raise EndpointError(f"{failed.text()} The redrive ends here. The way past it: {past}")
             elif error.fatal() or error.code() in HOPELESS:
                 raise EndpointError(f"The dead letters cannot be read: {describe_error(error)}")
 

@@ -6,7 +6,7 @@ from collections import defaultdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from ehkafka.events.partition import way_past
+from ehkafka.events.partition import cannot_read, way_past
 from ehkafka.telemetry.snapshot import Health
 from ehkafka.wording import counted, ended
 from ehkafka.wording.line import names, records
@@ -179,14 +179,12 @@ def _oldest_reason(
 
 
 def _unreadable_reason(partition: TopicPartition, unreadable: Unreadable, group: str) -> str:
-    where = f"{partition}@{unreadable.offset}"
-    lasts = f"for {unreadable.lasts_s:.0f} s: {ended(unreadable.reason)}"
+    what = cannot_read(partition, unreadable.offset, unreadable.reason, is_batch=unreadable.is_batch)
+    lasts = f"{what} For {unreadable.lasts_s:.0f} s nothing behind it is received."
     if not unreadable.is_batch:
-        return f"The broker has not let {where} be read {lasts} See the log of the partition's leader."
-    return (
-        f"The batch at {where} cannot be read, {lasts} Nothing behind it is received. If it stays broken, "
-        f"stop the app, run {way_past(partition, unreadable.offset, group)}, and start it."
-    )
+        return f"{lasts} See the log of the partition's leader."
+    past = way_past(partition, unreadable.offset, group)
+    return f"{lasts} If it stays broken, stop the app, run {past}, and start it."
 
 
 def _overdue_reason(attempt: OverdueAttempt) -> str:

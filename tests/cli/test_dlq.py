@@ -23,7 +23,6 @@ from ehkafka.errors import ConfigurationError, EndpointError, TopicNotFoundError
 from ehkafka.recovery.letters.origin import LetterFilter
 from ehkafka.redrive import writer as redrive_writer
 from ehkafka.redrive.redrive import Redrive
-from tests.kit.broken_batches import broken_batch, write_batch
 from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -400,36 +399,6 @@ def test_a_time_that_is_none_is_refused(broker: EmbeddedBroker, since: str) -> N
     code, _, error = dlq(broker, "list", "dead", "--since", since)
     assert code == 2
     assert since in error
-
-
-@pytest.mark.parametrize("what", ["checksum", "compression", "codec", "format"])
-def test_a_batch_that_cannot_be_read_ends_list_and_redrive_at_its_place(
-    broker: EmbeddedBroker, what: str
-) -> None:
-    """What lies before it is found; nothing behind it is brought home, and nothing of it is committed."""
-    bury(broker, 1)
-    write_batch(broker, "dead", broken_batch(what, 2))
-    bury(broker, 2)
-    code, _, said = dlq(broker, "list", "dead")
-    assert (code, "dead[0]@1" in said) == (3, True)
-    assert dlq(broker, "show", "dead", "0@0")[0] == 0
-    with pytest.raises(EndpointError, match=r"dead\[0\]@1.*offsets skip dead/0@1 --group"):
-        redrive_of(broker).run()
-    assert at_home(broker) == []
-
-
-def test_a_batch_of_which_the_client_says_nothing_ends_list_and_redrive_too(
-    broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """After a time in which any leader would have moved."""
-    monkeypatch.setattr("ehkafka.redrive.run.SILENT_S", 0.5)
-    monkeypatch.setattr("ehkafka.checks.topic_reader._PATIENCE", 0.1)
-    bury(broker, 1)
-    write_batch(broker, "dead", broken_batch("length"))
-    code, _, said = dlq(broker, "list", "dead")
-    assert (code, "dead[0] came from offset 1" in said) == (3, True)
-    with pytest.raises(EndpointError, match=r"Nothing of dead\[0\] came"):
-        redrive_of(broker).run()
 
 
 def test_a_topic_that_is_not_there_is_reported(broker: EmbeddedBroker) -> None:

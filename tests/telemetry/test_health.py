@@ -81,11 +81,11 @@ def test_a_batch_that_cannot_be_read_is_one_reason_with_the_way_past_it() -> Non
     broken = Unreadable(4, "_BAD_MSG (no): it is damaged", is_batch=True, lasts_s=0.2)
     stands = replace(PARTITION, unreadable=broken, standstill_s=301.0)
     (reason,) = health(replace(WELL, partitions=(stands,))).reasons
-    assert reason.startswith("The batch at t[0]@4 cannot be read, for 0 s: _BAD_MSG (no): it is damaged.")
+    assert reason.startswith("The batch at t[0]@4 cannot be read: _BAD_MSG (no): it is damaged. For 0 s")
     assert reason.endswith("run ehkafka offsets skip t/0@4 --group g, and start it.")
     refused = replace(PARTITION, unreadable=replace(broken, is_batch=False))
     (reason,) = health(replace(WELL, partitions=(refused,))).reasons
-    assert reason.startswith("The broker has not let t[0]@4 be read for 0 s")
+    assert reason.startswith("The broker does not let t[0]@4 be read: _BAD_MSG")
 
 
 def test_one_record_is_one_problem_whatever_is_wrong_with_it() -> None:

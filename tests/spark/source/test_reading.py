@@ -61,7 +61,7 @@ def test_a_batch_that_cannot_be_read_fails_the_task_at_its_place(
     write_batch(broker, "readings", broken_batch(what, 1))
     _produce(broker, 5, 0)
     read: list[int] = []
-    with pytest.raises(EndpointError, match=r"readings\[0\]@5: the batch there cannot be read"):
+    with pytest.raises(EndpointError, match=r"The batch at readings\[0\]@5 cannot be read"):
         read.extend(
             one.offset() or 0
             for _piece, found in messages(options(), [Piece("readings", 0, 0, 11)])
