@@ -143,7 +143,7 @@ def _partition_reasons(partition: PartitionSnapshot, reason: str, stuck_s: float
         yield reason
     elif partition.standstill_s >= stuck_s and partition.unreadable is None:
         yield (
-            f"{partition.partition} lags {records(partition.lag_records)} behind, and nothing of them has "
+            f"{partition.partition} lags {records(partition.lag_records or 0)} behind, and nothing of them has "
             f"arrived for {partition.standstill_s:.0f} s (limit stuck_s={stuck_s:g}). See whether its leader "
             "is up, and whether a producer left a transaction open there."
         )

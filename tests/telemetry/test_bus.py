@@ -110,15 +110,13 @@ def test_a_signal_handler_may_emit_while_its_thread_does() -> None:
     bus.close(0.0)
 
 
-def test_counters_are_complete_and_immutable() -> None:
+def test_counters_are_complete() -> None:
     """Each kind of event and each documented counter is there from the start, at zero."""
     counters = EventBus().counters_snapshot()
 
     assert set(COUNTERS) == set(get_args(CounterName))
     assert {*COUNTERS, "CommitFailed", "StuckReport", "AppStarted"} <= set(counters)
     assert set(counters.values()) == {0}
-    with pytest.raises(TypeError):
-        counters["hook_errors"] = 1  # type: ignore[index]
 
 
 def test_a_snapshot_does_not_change_afterwards() -> None:
