@@ -240,7 +240,9 @@ def _silent(state: PartitionState) -> Stuck:
         offset, reason = state.unreadable
         past = way_past(state.partition, offset)
         return Stuck(state.partition, offset, NO_KEY, f"it cannot be read: {reason}; the way past it: {past}")
-    why = "the partition is paused" if state.is_paused else f"nothing of it arrives up to {state.end}"
-    if not state.is_in_log:
+    why = f"nothing of it arrives from {state.position} up to {state.end}"
+    if state.is_paused:
+        why = "the partition is paused"
+    elif not state.is_in_log:
         why = f"its position {state.position} lies beyond its log's end"
     return Stuck(state.partition, None, None, why)

@@ -18,7 +18,7 @@ from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
 from ehkafka.endpoint.client import describe_error
 from ehkafka.errors import EhkafkaError, EndpointError
-from ehkafka.positions.empty_tails import empty_tails
+from ehkafka.positions.empty_tails import Unparsed, empty_tails
 from ehkafka.positions.log_book import KnownLog
 from ehkafka.positions.log_bounds import known_bounds, log_bounds
 from ehkafka.positions.same_log import disproof
@@ -167,12 +167,12 @@ class _KeptConsumer:
 
 
 class LogAsker:
-    """Answers questions one after another. `open_consumer` opens one that joins no group."""
+    """Answers questions one after another. `open_consumer` takes properties; what it opens joins no group."""
 
     def __init__(
         self,
         ids: TopicIds,
-        open_consumer: Callable[[], Consumer],
+        open_consumer: Callable[..., Consumer],
         on_death: Callable[[BaseException], None] = lambda _error: None,
     ) -> None:
         """`on_death` is called when the thread ends by an error that nobody expected."""
@@ -332,9 +332,12 @@ class LogAsker:
 
     def _read_tails(self, question: TailQuestion) -> None:
         try:
-            consumer = self._open_consumer()
+            unparsed = Unparsed()
+            consumer = self._open_consumer(unparsed.properties)
             try:
-                question.empty = empty_tails(consumer, question.tails, should_end=self._stopping.is_set)
+                question.empty = empty_tails(
+                    consumer, question.tails, unparsed=unparsed, should_end=self._stopping.is_set
+                )
             finally:
                 consumer.close()
         except (KafkaException, EhkafkaError):

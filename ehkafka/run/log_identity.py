@@ -6,6 +6,7 @@ thread does, with the key of that moment.
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.endpoint.client import open_admin, open_consumer
@@ -65,10 +66,13 @@ class LogIdentity:
         properties = {**admin_properties(self._endpoint), "log_level": 0}
         return open_admin(properties, logger=ClientLog(lambda _event: None))
 
-    def open_consumer(self) -> Consumer:
-        """Open a consumer that joins no group: it is given partitions, and its group commits nothing."""
+    def open_consumer(self, own: Mapping[str, Any] = MappingProxyType({})) -> Consumer:
+        """Open a consumer that joins no group: it is given partitions, and its group commits nothing.
+
+        `own` are properties of this one.
+        """
         settings = self._settings
         properties: dict[str, Any] = consumer_properties(
             self._endpoint, settings.group, settings.consumer, assignor=settings.assignor, instance_id=None
         )
-        return open_consumer(witness_properties(properties), logger=ClientLog(self._bus.emit))
+        return open_consumer({**witness_properties(properties), **own}, logger=ClientLog(self._bus.emit))

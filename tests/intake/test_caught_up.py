@@ -143,7 +143,7 @@ def test_a_partition_of_which_nothing_comes_is_named(is_paused: bool) -> None:
     moved = at(received_next=5, watermark=5, committed=5, is_paused=is_paused)
     assert judged(moved, run=run, now_s=5.5) is None
     assert judged(moved, run=run, now_s=10.0) is None
-    why = "the partition is paused" if is_paused else "nothing of it arrives up to 10"
+    why = "the partition is paused" if is_paused else "nothing of it arrives from 5 up to 10"
     assert judged(moved, run=run, now_s=10.6) == Unsettled((Stuck(P0, None, None, why),))
 
 

@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 from ehkafka.positions import empty_tails as module
-from ehkafka.positions.empty_tails import empty_tails
+from ehkafka.positions.empty_tails import Unparsed, empty_tails
 from ehkafka.records import TopicPartition
 from ehkafka.testing import EmbeddedBroker, VirtualClock
 
@@ -43,6 +43,7 @@ class Reader:
     def __init__(self, clock: VirtualClock, ends: dict[int, int], *answers: tuple[float, Found]) -> None:
         self.clock, self.ends, self.answers = clock, ends, list(answers)
         self.assigned: list[Any] = []
+        self.paused: list[int] = []
 
     def assign(self, partitions: list[Any]) -> None:
         """Begin there."""
@@ -54,6 +55,10 @@ class Reader:
         due = [found for at_s, found in self.answers if at_s <= self.clock.now_s()]
         self.answers = [one for one in self.answers if one[1] not in due]
         return due
+
+    def pause(self, partitions: list[Any]) -> None:
+        """Note what is not read on."""
+        self.paused += [one.partition for one in partitions]
 
     def get_watermark_offsets(self, partition: Any, *, cached: bool) -> tuple[int, int]:
         """Return what answers have said."""
@@ -86,6 +91,23 @@ def test_a_batch_that_cannot_be_read_is_no_empty_tail(clock: VirtualClock) -> No
     """An error of a partition says that something is there."""
     reader: Any = Reader(clock, {0: 10, 1: 10}, (0.2, Found(1, KafkaError(KafkaError._BAD_COMPRESSION))))
     assert empty_tails(reader, {P0: (7, 10), P1: (7, 10)}) == {P0}
+
+
+def test_what_the_client_cannot_parse_is_no_empty_tail(clock: VirtualClock) -> None:
+    """It fetches that again and again; a long log's cut answers count as much, and are read no further."""
+    unparsed = Unparsed()
+
+    class Parser(Reader):
+        def consume(self, number: int, timeout_s: float) -> list[Found]:
+            if 1 not in self.paused:
+                broken = int(self.clock.now_s() * 2)
+                unparsed.properties["stats_cb"](f'{{"brokers": {{"b": {{"rxpartial": {broken}}}}}}}')
+            return super().consume(number, timeout_s)
+
+    reader: Any = Parser(clock, {0: 10, 1: 10})
+    assert empty_tails(reader, {P0: (7, 10), P1: (7, 10)}, unparsed=unparsed) == set()
+    reader = Parser(clock, {0: 10, 1: 10}, (clock.now_s() + 0.6, Found(1)))
+    assert empty_tails(reader, {P0: (7, 10), P1: (7, 10)}, unparsed=unparsed) == {P0}
 
 
 def test_it_ends_with_the_run(clock: VirtualClock) -> None:
