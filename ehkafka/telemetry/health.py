@@ -70,7 +70,7 @@ def _record_reasons(snapshot: Snapshot, stuck_s: float, problems: tuple[str, ...
             # Such as that its dead letter is not acknowledged: the same problem, and its cause.
             if any(f"{partition.partition}@{oldest.offset} " in problem for problem in problems):
                 reason = ""
-        yield from _partition_reasons(partition, reason, stuck_s)
+        yield from _partition_reasons(partition, reason, stuck_s, snapshot.group)
     yield from map(_overdue_reason, calls.values())
 
 
@@ -123,7 +123,9 @@ def _clock_time(at_s: float) -> str:
     return datetime.fromtimestamp(at_s, UTC).strftime("%H:%M:%S UTC")
 
 
-def _partition_reasons(partition: PartitionSnapshot, reason: str, stuck_s: float) -> Iterator[str]:
+def _partition_reasons(
+    partition: PartitionSnapshot, reason: str, stuck_s: float, group: str
+) -> Iterator[str]:
     """Yield what is wrong with a partition; `reason` is what is wrong with its oldest record."""
     if partition.parked_full_key is not None:
         full = (
@@ -145,7 +147,8 @@ def _partition_reasons(partition: PartitionSnapshot, reason: str, stuck_s: float
         yield (
             f"{partition.partition} lags {records(partition.lag_records or 0)} behind, and nothing of them has "
             f"arrived for {partition.standstill_s:.0f} s (limit stuck_s={stuck_s:g}). See whether its leader "
-            "is up, and whether a producer left a transaction open there."
+            "is up, and whether a producer left a transaction open there. Else a batch there is broken; the way "
+            f"past it: {way_past(partition.partition, partition.watermark or 0, group)}"
         )
 
 
