@@ -74,6 +74,7 @@ def test_lag_without_progress_is_a_reason() -> None:
     still = replace(WELL, partitions=(replace(PARTITION, standstill_s=301.0),))
     (reason,) = health(still).reasons
     assert reason.startswith("t[0] lags 7 records behind, and nothing of them has arrived for 301 s")
+    assert reason.endswith("ehkafka offsets skip t/0@4 --group g")
 
 
 def test_a_batch_that_cannot_be_read_is_one_reason_with_the_way_past_it() -> None:
