@@ -3,15 +3,18 @@
 | path | who may |
 |---|---|
 | probes, `/metrics` | everybody: a kubelet and a Prometheus have no token and call the pod by its address |
+| what `/health` finds wrong | as what is read; else only how many problems there are |
 | what is read | off loopback who has the token; a page from elsewhere never |
 | actions | who has the token |
 
 The token comes as `Authorization: Bearer …`, or as the cookie that `/login` trades for it: an event stream of
-a browser can send no header. It stands in no address, where logs would keep it.
+a browser can send no header. It stands in no address, where logs would keep it. An address that has given
+wrong tokens is not heard for a while, whichever it gives next.
 """
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 import ipaddress
 import secrets
@@ -29,23 +32,32 @@ if TYPE_CHECKING:
     from collections.abc import Callable, MutableMapping
     from pathlib import Path
 
+    from starlette.requests import Request
     from starlette.responses import Response
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from ehkafka.http.options import Http
     from ehkafka.settings.secret import Secret
 
-OPEN: Final = frozenset({"/live", "/ready", "/startup", "/health", "/metrics"})
+PROBES: Final = frozenset({"/live", "/ready", "/startup", "/health"})
+OPEN: Final = PROBES | {"/metrics"}
 # What says nothing of the app: the page's own files, and the way to a cookie.
 PUBLIC: Final = "/page/"
 LOGIN: Final = "/login"
 SESSION_S: Final = 12 * 3600.0
 SESSIONS_MAX: Final = 100
+# Wrong tokens of one address within a minute; addresses that are remembered.
+WRONG_MAX: Final = 10
+WRONG_S: Final = 60.0
+ADDRESSES_MAX: Final = 1_000
 TEXT_CHARACTERS_MAX: Final = 200
 HOW_TO: Final = (
     f"Give the app a token: EHKAFKA_HTTP_TOKEN, {TOKEN_FILE_VARIABLE} or --http-token-file, and send it as "
     "`Authorization: Bearer …`."
 )
+TOO_MANY: Final = (429, "token", "Too many wrong tokens came from this address. Try again in a minute.")
+# Where a request's scope has whether it carries the token.
+HAS_TOKEN: Final = "ehkafka.has_token"  # noqa: S105 - the name of a fact
 HEADERS: Final = {
     "content-security-policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -85,12 +97,38 @@ class Sessions:
         return until_s is not None and until_s > self._now_s()
 
 
+class WrongTokens:
+    """How many wrong tokens each address has given. One event loop's."""
+
+    def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
+        self._now_s = now_s
+        # By address: how many, and until when they count.
+        self._counted: dict[str, tuple[int, float]] = {}
+
+    def note(self, address: str) -> None:
+        """Count one; past a number of addresses the one counted first is forgotten."""
+        count, until_s = self._of(address)
+        self._counted[address] = count + 1, until_s
+        if len(self._counted) > ADDRESSES_MAX:
+            del self._counted[next(iter(self._counted))]
+
+    def are_too_many(self, address: str) -> bool:
+        """Tell whether an address has to wait."""
+        return self._of(address)[0] >= WRONG_MAX
+
+    def _of(self, address: str) -> tuple[int, float]:
+        now_s = self._now_s()
+        count, until_s = self._counted.get(address, (0, 0.0))
+        return (count, until_s) if now_s < until_s else (0, now_s + WRONG_S)
+
+
 class Access:
     """The rules of one server."""
 
     def __init__(self, options: Http, token: Secret | None) -> None:
         self._token = token
         self.sessions = Sessions()
+        self._wrong = WrongTokens()
         self._is_loopback = options.is_loopback
         self._names = {name.lower() for name in (*options.names, "localhost")}
         if not options.is_loopback:
@@ -107,27 +145,40 @@ class Access:
         found = cookies.get(self.cookie)
         return "" if found is None else found.value
 
-    def is_token(self, given: str) -> bool:
-        """Tell whether it is the token, in a time that says nothing of how much of it is right."""
-        token = self._token
-        return token is not None and hmac.compare_digest(given.encode(), token.reveal().encode())
+    def is_token(self, given: str, address: str) -> bool | None:
+        """Tell whether it is the token, in a time that says nothing of it. None: the address has to wait."""
+        if self._wrong.are_too_many(address):
+            return None
+        if self._token is None:
+            return False
+        one, other = (hashlib.sha256(text.encode()).digest() for text in (given, self._token.reveal()))
+        if hmac.compare_digest(one, other):
+            return True
+        self._wrong.note(address)
+        return False
 
-    def has_token(self, headers: Headers) -> bool:
-        """Tell whether a request carries the token, or the cookie for it."""
+    def has_token(self, headers: Headers, address: str) -> bool | None:
+        """Tell whether a request carries the token, or the cookie for it. None: its address has to wait."""
         scheme, _, given = headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer":
-            return self.is_token(given.strip())
+            return self.is_token(given.strip(), address)
         return self.sessions.is_open(self.session_of(headers))
 
-    def described(self, headers: Headers) -> dict[str, Any]:
+    def described(self, request: Request) -> dict[str, Any]:
         """Return what a request may, for the page."""
-        may_act = self.has_token(headers)
+        may_act = bool(request.scope[HAS_TOKEN])
         why_not = (
             "" if may_act else "Actions need the token." if self._token else f"No token is set. {HOW_TO}"
         )
         return {"needs_token": self._token is not None, "may_act": may_act, "why_not": why_not}
 
-    def refusal(self, method: str, path: str, headers: Headers) -> tuple[int, str, str] | None:
+    def may_read(self, request: Request) -> bool:
+        """Tell whether a request may have what the page shows."""
+        return self.refusal("GET", "/state", request.headers, has_token=request.scope[HAS_TOKEN]) is None
+
+    def refusal(
+        self, method: str, path: str, headers: Headers, *, has_token: bool | None
+    ) -> tuple[int, str, str] | None:
         """Return status, reason and text of why a request is refused; None where it may go on."""
         if path in OPEN:
             return None if method in ("GET", "HEAD") else (405, "method", "Only GET is answered here.")
@@ -147,13 +198,15 @@ class Access:
             and headers.get("content-type", "").partition(";")[0] != "application/json"
         ):
             return 415, "content", "Send JSON, with content-type: application/json."
+        if has_token is None:
+            return TOO_MANY
         if path.startswith(PUBLIC) or path == LOGIN:
             return None
         if method in ("GET", "HEAD") and self._is_loopback:
             return None
         if self._token is None:
             return 403, "token", f"This needs a token, and none is set. {HOW_TO}"
-        if not self.has_token(headers):
+        if not has_token:
             return (
                 401,
                 "token",
@@ -189,6 +242,12 @@ def _is_own(headers: Headers) -> bool:
     return scheme in ("http", "https") and where.lower() == headers.get("host", "").lower()
 
 
+def address_of(scope: Scope) -> str:
+    """Return where a request comes from, as far as that is known."""
+    client = scope.get("client")
+    return "" if client is None else str(client[0])
+
+
 class Guarded:
     """The ASGI middleware: refuses by `Access`, and adds the headers to every answer."""
 
@@ -213,7 +272,9 @@ class Guarded:
             return
         # As the routes see it: below where the user's own app has mounted this one.
         path = scope["path"].removeprefix(scope.get("root_path", "")) or "/"
-        refused = self._access.refusal(scope["method"], path, Headers(scope=scope))
+        headers = Headers(scope=scope)
+        scope[HAS_TOKEN] = has_token = self._access.has_token(headers, address_of(scope))
+        refused = self._access.refusal(scope["method"], path, headers, has_token=has_token)
         if refused is None:
             await self._app(scope, receive, send_with_headers)
             return

@@ -19,7 +19,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from ehkafka.errors import ActionRefusedError, EhkafkaError
-from ehkafka.http.access import SESSION_S, Access, Guarded
+from ehkafka.http.access import SESSION_S, TOO_MANY, Access, Guarded, address_of
 from ehkafka.http.elsewhere import who_has
 from ehkafka.http.letters import LettersPage
 from ehkafka.http.loops import Loops
@@ -42,6 +42,7 @@ PAGE: Final = Path(__file__).parent / "page"
 BODY_BYTES_MAX: Final = 16_384
 BODY_S: Final = 10.0
 CLIENT_CHARACTERS_MAX: Final = 60
+WITHOUT_REASONS: Final = "Send the token, `Authorization: Bearer …`, for the problems themselves."
 STATUS_OF: Final = {
     "invalid": 400,
     "unknown": 404,
@@ -84,9 +85,10 @@ class Pages:
     def routes(self) -> list[Route | Mount]:
         """Return them all."""
         probes = {"live": self._probes.live, "ready": self._probes.ready}
-        probes |= {"startup": self._probes.startup, "health": self._probes.health}
+        probes |= {"startup": self._probes.startup}
         return [
             *(Route(f"/{name}", functools.partial(_probe, answer)) for name, answer in probes.items()),
+            Route("/health", self.health),
             Route("/metrics", self.metrics),
             Route("/snapshot", self.snapshot),
             Route("/state", self.state),
@@ -100,6 +102,13 @@ class Pages:
             Route("/favicon.ico", self.no_icon),
             Mount("/page", StaticFiles(directory=PAGE, check_dir=False)),
         ]
+
+    async def health(self, request: Request) -> Response:
+        """All that is wrong, or how much that is: reasons name keys and repeat errors."""
+        status, body = await run_in_threadpool(self._probes.health)
+        if not self._access.may_read(request):
+            body = {"ok": body["ok"], "problems": len(body["reasons"]), "text": WITHOUT_REASONS}
+        return Json(body, status)
 
     async def metrics(self, request: Request) -> Response:
         """Prometheus's text, or OpenMetrics for whoever asks for that."""
@@ -115,7 +124,7 @@ class Pages:
     async def state(self, request: Request) -> Response:
         """What the page shows."""
         state = await self._loops.current().call(self._state.get)
-        return Json(state | {"access": self._access.described(request.headers)})
+        return Json(state | {"access": self._access.described(request)})
 
     async def events(self, request: Request) -> Response:
         """The same as it changes."""
@@ -127,7 +136,7 @@ class Pages:
         except TooManyStreamsError:
             text = "As many listen as may; close another page first."
             return Json({"reason": "streams", "text": text}, HTTPStatus.SERVICE_UNAVAILABLE)
-        lines = streams.read(queue, self._access.described(request.headers))
+        lines = streams.read(queue, self._access.described(request))
         return StreamingResponse(lines, media_type="text/event-stream")
 
     async def actions(self, request: Request) -> Response:
@@ -179,7 +188,11 @@ class Pages:
     async def login(self, request: Request) -> Response:
         """Trade the token for a cookie."""
         given = (await _json(request)).get("token")
-        if not isinstance(given, str) or not self._access.is_token(given):
+        is_token = isinstance(given, str) and self._access.is_token(given, address_of(request.scope))
+        if is_token is None:
+            status, reason, text = TOO_MANY
+            return Json({"reason": reason, "text": text}, status)
+        if not is_token:
             return Json({"reason": "token", "text": "That is not the token."}, HTTPStatus.FORBIDDEN)
         answer = Response(status_code=HTTPStatus.NO_CONTENT)
         answer.set_cookie(

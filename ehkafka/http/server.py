@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from ehkafka.http.options import Http
 
-# Connections at a time; each further one is answered with 503.
-CONNECTIONS_MAX: Final = 512
+# New connections that the loop takes before it looks at how many there are, and as many wait outside.
+BACKLOG: Final = 32
 STOP_S: Final = 3.0
 _LOG = logging.getLogger(__name__)
 _UVICORN_LOG = logging.getLogger("uvicorn.error")
@@ -53,7 +53,7 @@ class HttpServer:
             log_config=None,
             access_log=False,
             server_header=False,
-            limit_concurrency=CONNECTIONS_MAX,
+            backlog=BACKLOG,
             timeout_keep_alive=10,
             timeout_graceful_shutdown=1,
             h11_max_incomplete_event_size=16_384,
@@ -132,7 +132,7 @@ def _bound(options: Http) -> socket.socket:
     try:
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         found.bind(address)
-        found.listen(128)
+        found.listen(BACKLOG)
     except OSError as error:
         found.close()
         raise ConfigurationError(

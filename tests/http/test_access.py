@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import ehkafka
-from ehkafka.http.access import Sessions
+from ehkafka.http.access import ADDRESSES_MAX, WRONG_MAX, WRONG_S, Sessions, WrongTokens
 from ehkafka.http.options import Http, http_of
 
 if TYPE_CHECKING:
@@ -63,6 +63,58 @@ def test_probes_and_metrics_are_open_by_any_name(serve: Callable[..., Any], path
     assert client.ask(path, host="10.1.2.3:8080").status == 200
     assert client.ask(path, host="evil.example").status == 200
     assert client.post(path, {}).status == 405
+
+
+def test_health_has_its_reasons_for_readers_only(serve: Callable[..., Any], token: str) -> None:
+    """They name keys and repeat errors; a probe needs the status, and may have a number."""
+    served = serve().served
+    served.reasons = ("key hunter2 is on hold", "another")
+    outside, inside = serve(address="0.0.0.0:0", served=served), serve(served=served)
+    strangers = [
+        outside.ask("/health"),
+        outside.ask("/health", authorization="Bearer wrong-token-of-24-chars!"),
+    ]
+    strangers += [
+        inside.ask("/health", host="evil.example"),
+        inside.ask("/health", origin="http://evil.example"),
+    ]
+    strangers += [serve(token=None, address="0.0.0.0:0", served=served).ask("/health")]
+    for answered in strangers:
+        assert (answered.status, answered.json["ok"], answered.json["problems"]) == (503, False, 2)
+        assert b"hunter2" not in answered.body
+    for answered in (inside.ask("/health"), outside.ask("/health", authorization=f"Bearer {token}")):
+        assert answered.json["reasons"] == list(served.reasons)
+
+
+def test_wrong_tokens_of_an_address_are_few(client: Any, token: str) -> None:
+    """By whichever way they come; then the right one waits, too. Probes and cookies go on."""
+    entered = client.post("/login", {"token": token})
+    cookie = {"cookie": entered.headers["set-cookie"].partition(";")[0]}
+    wrong = {"authorization": "Bearer wrong-token-of-24-chars!"}
+    for _ in range(WRONG_MAX // 2):
+        assert client.post("/login", {"token": "wrong"}).status == 403
+        assert client.post("/actions", SKIP, **wrong).status == 401
+    assert client.post("/login", {"token": token}).status == 429
+    assert client.post("/actions", SKIP, authorization=f"Bearer {token}").status == 429
+    assert client.ask("/health", authorization=f"Bearer {token}").json.keys() == {"ok", "problems", "text"}
+    assert client.ask("/live", **wrong).status == 200
+    assert client.post("/actions", SKIP, **cookie).status == 200
+
+
+def test_wrong_tokens_are_forgotten_after_a_while() -> None:
+    """And a number of addresses is remembered."""
+    now_s = [0.0]
+    wrong = WrongTokens(lambda: now_s[0])
+    for _ in range(WRONG_MAX):
+        assert not wrong.are_too_many("a")
+        wrong.note("a")
+    assert wrong.are_too_many("a")
+    assert not wrong.are_too_many("b")
+    now_s[0] = WRONG_S
+    assert not wrong.are_too_many("a")
+    for number in range(2 * ADDRESSES_MAX):
+        wrong.note(str(number))
+    assert len(wrong._counted) == ADDRESSES_MAX
 
 
 def test_names_of_the_environment_count(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:

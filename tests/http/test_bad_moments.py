@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import resource
 import socket
 import threading
 import time
@@ -38,6 +39,14 @@ def connected(client: Any, stack: ExitStack, first: bytes = b"", receive_bytes: 
 def connections(client: Any) -> int:
     """Return how many the server has."""
     return len(client.site._server._server.server_state.connections)
+
+
+def closed(one: socket.socket) -> bool:
+    """Tell whether the server has closed a connection."""
+    try:
+        return one.recv(64) == b""
+    except ConnectionResetError:
+        return True
 
 
 def ask_for(path: str) -> bytes:
@@ -87,18 +96,46 @@ def test_a_client_that_does_not_read_is_let_go(
 def test_more_connections_than_may_be_are_closed_at_once(
     serve: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Silent ones, too: each takes a file descriptor, which the app's own connections need."""
-    monkeypatch.setattr(server, "CONNECTIONS_MAX", 5)
+    """Each takes a file descriptor, which the app's own connections need: the longest silent one goes."""
+    monkeypatch.setattr(protocol, "CONNECTIONS_MAX", 5)
     client = serve()
     with ExitStack() as stack:
-        for _ in range(5):
-            connected(client, stack)
+        silent = [connected(client, stack) for _ in range(4)]
+        # A body that never comes keeps no place either.
+        head = b"POST /login HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+        silent.append(connected(client, stack, head + b"content-length: 100\r\n\r\n{"))
         wait_until(lambda: connections(client) == 5)
+        for one in silent:
+            further = connected(client, stack, ask_for("/state"))
+            assert further.recv(64).startswith(b"HTTP/1.1 200")
+            assert closed(one)
+            assert connections(client) == 5
+
+
+@pytest.mark.parametrize("path", ["/live", "/ready", "/startup", "/health"])
+def test_probes_are_answered_while_all_places_are_being_answered(
+    serve: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    """A busy page is no reason to restart the app; all else is refused, and beyond a number probes, too."""
+    monkeypatch.setattr(protocol, "CONNECTIONS_MAX", 3)
+    monkeypatch.setattr(protocol, "FOR_PROBES", 2)
+    client = serve()
+    with ExitStack() as stack:
         for _ in range(3):
-            further = connected(client, stack)
-            assert b"503" in further.recv(200)
-        assert connections(client) <= 6
-    wait_until(lambda: client.ask("/live").status == 200)
+            assert connected(client, stack, ask_for("/events")).recv(64).startswith(b"HTTP/1.1 200")
+        assert client.ask(path).status == 200
+        assert client.ask("/state").status == 503
+        for _ in range(20):  # whoever keeps these places goes for the next probe
+            connected(client, stack)
+        assert client.ask(path).status == 200
+        assert connections(client) <= 5
+
+
+def test_connections_leave_file_descriptors_to_the_app(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However few the process may have."""
+    for files, most in ((resource.RLIM_INFINITY, 256), (65_536, 256), (1_024, 256), (256, 64)):
+        monkeypatch.setattr(resource, "getrlimit", lambda _kind, files=files: (files, files))
+        assert protocol.connections_max() == most
 
 
 def test_a_client_that_leaves_within_its_request_is_no_error(
