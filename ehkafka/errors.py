@@ -35,9 +35,7 @@ class EhkafkaError(Exception):
 
     def __str__(self) -> str:
         """Return what happened and what to do; of a long text the begin and the end, where these stand."""
-        text, half = super().__str__(), TEXT_CHARACTERS_MAX // 2
-        left_out = len(text) - 2 * half
-        return text if left_out <= 0 else f"{text[:half]} … {left_out} characters … {text[-half:]}"
+        return _shortened(super().__str__())
 
 
 class ConfigurationError(EhkafkaError):
@@ -121,11 +119,20 @@ class EngineError(EhkafkaError):
 
 
 def describe(error: BaseException) -> str:
-    """Return an error's type and text; never raises, though the error's own `__str__` may."""
+    """Return an error's type and text; never raises, though the error's own `__str__` may.
+
+    A long text is cut: it is kept for each key that waits, logged and shown.
+    """
     name = type(error).__name__
     try:
         text = str(error)
     except Exception as broken:
         return f"{name} (its text could not be made: {type(broken).__name__})"
     # Some errors' own text begins with their type.
-    return text if text.startswith(f"{name}: ") else f"{name}: {text}" if text else name
+    return _shortened(text if text.startswith(f"{name}: ") else f"{name}: {text}" if text else name)
+
+
+def _shortened(text: str) -> str:
+    half = TEXT_CHARACTERS_MAX // 2
+    left_out = len(text) - 2 * half
+    return text if left_out <= 0 else f"{text[:half]} … {left_out} characters … {text[-half:]}"

@@ -107,7 +107,7 @@ class Pages:
         """All that is wrong, or how much that is: reasons name keys and repeat errors."""
         status, body = await run_in_threadpool(self._probes.health)
         if not self._access.may_read(request):
-            body = {"ok": body["ok"], "problems": len(body["reasons"]), "text": WITHOUT_REASONS}
+            body = {"ok": body["ok"], "problems": body["problems"], "text": WITHOUT_REASONS}
         return Json(body, status)
 
     async def metrics(self, request: Request) -> Response:

@@ -71,7 +71,7 @@ class Journal:
         if event.level < logging.INFO:
             return
         now_s = self._now_s()
-        sentence = _cut(event.sentence(), TEXT_CHARACTERS_MAX)
+        sentence = shortened(event.sentence(), TEXT_CHARACTERS_MAX)
         shown = {
             "at_s": now_s,
             "level": logging.getLevelName(event.level).lower(),
@@ -136,7 +136,7 @@ class Journal:
         kind = type(event).__name__
         error = getattr(event, "error", None)
         if isinstance(error, str):
-            kind = f"{kind}: {_cut(kind_in(error), 200)}"
+            kind = f"{kind}: {shortened(kind_in(error), 200)}"
         one = self._errors.pop(kind, None) or _Errors(0, now_s, sentence, "", 0.0)
         one.count += 1
         one.last_at_s, one.sentence = now_s, sentence
@@ -163,12 +163,13 @@ class Journal:
 
 def _stack_of(event: Event) -> str:
     if isinstance(event, AttemptOverdue):
-        return _cut(event.stack, STACK_CHARACTERS_MAX)
+        return shortened(event.stack, STACK_CHARACTERS_MAX)
     if isinstance(event, Failure) and event.exception is not None:
         lines = traceback.format_exception(event.exception, limit=-20)
-        return _cut("".join(lines), STACK_CHARACTERS_MAX)
+        return shortened("".join(lines), STACK_CHARACTERS_MAX)
     return ""
 
 
-def _cut(text: str, most: int) -> str:
+def shortened(text: str, most: int) -> str:
+    """Return a text of so many characters at most."""
     return text if len(text) <= most else f"{text[: most - 1]}…"

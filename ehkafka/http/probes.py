@@ -6,11 +6,13 @@ Neither is about records: a held key must not stop the roll-out of its own fix.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from ehkafka.http.served import Served
+    from ehkafka.telemetry.snapshot import Health
 
+REASONS_MAX: Final = 100
 Answer = tuple[int, dict[str, Any]]
 OK, UNAVAILABLE = 200, 503
 
@@ -44,7 +46,15 @@ class Probes:
     def health(self) -> Answer:
         """Return all that is wrong."""
         health = self._served.health()
-        return OK if health.ok else UNAVAILABLE, health.as_dict()
+        return OK if health.ok else UNAVAILABLE, shown(health)
+
+
+def shown(health: Health) -> dict[str, Any]:
+    """Return it for JSON, up to a number of reasons, and how many problems there are."""
+    reasons, left_out = list(health.reasons[:REASONS_MAX]), len(health.reasons) - REASONS_MAX
+    if left_out > 0:
+        reasons.append(f"{left_out} more problems are left out here.")
+    return {**health.as_dict(), "reasons": reasons, "problems": len(health.reasons)}
 
 
 def _answer(reasons: tuple[str, ...], state: str) -> Answer:

@@ -10,8 +10,10 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from ehkafka.http.elsewhere import PagesElsewhere
+from ehkafka.http.journal import shortened
 from ehkafka.http.noted import joined
 from ehkafka.http.past import EVERY_S, Past
+from ehkafka.http.probes import shown
 from ehkafka.records import TopicPartition
 
 if TYPE_CHECKING:
@@ -20,10 +22,14 @@ if TYPE_CHECKING:
     from ehkafka.http.journal import Journal
     from ehkafka.http.noted import Noted
     from ehkafka.http.served import Served
+    from ehkafka.run.steer.keys import KeyState
     from ehkafka.telemetry.snapshot import Snapshot
 
 # However many ask, the app is looked at so often at most.
 FRESH_S: Final = 0.5
+# Keys that are listed; how long an error of one is: a wrong record can make it as long as it likes.
+KEYS_MAX: Final = 500
+ERROR_CHARACTERS_MAX: Final = 500
 
 
 class State:
@@ -81,11 +87,13 @@ class State:
         snapshot = self._served.snapshot()
         if now_s >= self._past_s + EVERY_S:
             self._take_point(now_s, snapshot)
+        keys = self._served.keys.waiting(values=self._shows_values)
         noted = joined(self._journal.as_dict(), self._of_members())
         return {
             "snapshot": snapshot.as_dict(),
-            "health": self._served.health().as_dict(),
-            "keys": self._keys(noted["stacks"], snapshot),
+            "health": shown(self._served.health()),
+            "keys": self._keys(keys[:KEYS_MAX], noted["stacks"], snapshot),
+            "keys_left_out": max(0, len(keys) - KEYS_MAX),
             "errors": noted["errors"],
             "rebalances": noted["rebalances"],
             "events": noted["events"],
@@ -104,7 +112,7 @@ class State:
             "members_elsewhere": self._pages.found,
         }
 
-    def _keys(self, stacks: dict[str, str], snapshot: Snapshot) -> list[dict[str, Any]]:
+    def _keys(self, keys: list[KeyState], stacks: dict[str, str], snapshot: Snapshot) -> list[dict[str, Any]]:
         members = {
             one.partition: member.number
             for member in snapshot.members
@@ -114,10 +122,12 @@ class State:
         return [
             one.as_dict()
             | {
+                "state": shortened(one.state, ERROR_CHARACTERS_MAX),
+                "last_error": shortened(one.last_error, ERROR_CHARACTERS_MAX),
                 "stack": stacks.get(one.name, ""),
                 "member": members.get(TopicPartition(one.topic, one.partition)),
             }
-            for one in self._served.keys.waiting(values=self._shows_values)
+            for one in keys
         ]
 
     def _take_point(self, now_s: float, snapshot: Snapshot) -> None:

@@ -13,8 +13,10 @@ import pytest
 from ehkafka.errors import ActionRefusedError
 from ehkafka.events import ActionTaken
 from ehkafka.http import protocol
+from ehkafka.http.state import KEYS_MAX
 from ehkafka.http.stream import STREAMS_MAX
 from ehkafka.offsets.members import Member
+from ehkafka.run.steer.keys import KeyState
 from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -52,6 +54,28 @@ def test_too_many_streams_are_refused_and_probes_go_on(client: Any) -> None:
         assert client.ask("/live").status == 200
     with ExitStack() as stack:
         wait_until(lambda: connected(client, stack, request).recv(64).startswith(b"HTTP/1.1 200"))
+
+
+def test_the_state_is_bounded_and_says_what_it_leaves_out(client: Any) -> None:
+    """Keys, errors and problems may be many and long: a record can repeat itself in its error."""
+    state = dict.fromkeys(("handler", "status"), "held") | {"attempts": 1, "records": 1, "is_blocking": False}
+    long: dict[str, Any] = {
+        **state,
+        "key": "k",
+        "age_s": 1.0,
+        "state": "s" * 50_000,
+        "last_error": "e" * 50_000,
+    }
+    long["last_error"] = "e" * 50_000
+    many = [KeyState(name=f"t/0@{at}", topic="t", partition=0, offset=at, **long) for at in range(2_000)]
+    client.served.waiting = lambda *, values: many
+    client.served.reasons = ("a problem",) * 3_000
+    answered = client.ask("/state")
+    assert len(answered.body) < 1_000_000
+    assert (len(answered.json["keys"]), answered.json["keys_left_out"]) == (KEYS_MAX, 2_000 - KEYS_MAX)
+    health = client.ask("/health").json
+    assert (health["problems"], len(health["reasons"])) == (3_000, 101)
+    assert health["reasons"][-1] == "2900 more problems are left out here."
 
 
 def test_a_stream_has_the_state_at_once_and_then_events(client: Any) -> None:

@@ -23,6 +23,8 @@ def tiles(state: dict[str, Any], rates: Rates) -> list[tuple[str, str, str]]:
     waiting = [one for one in state["keys"] if one["status"] not in ON_THEIR_WAY]
     blocking = sum(1 for one in waiting if one["is_blocking"])
     parked = snapshot["parked_records"]
+    left_out = state.get("keys_left_out", 0)
+    unlisted = f", {number(left_out)} not listed" if left_out else ""
     return [
         ("Handled/s", number(handled), f"received {number(received)}/s"),
         ("Lag", number(snapshot["lag_records"]), _lag_note(snapshot, history, handled)),
@@ -34,8 +36,9 @@ def tiles(state: dict[str, Any], rates: Rates) -> list[tuple[str, str, str]]:
         ("Oldest", span(oldest), "since received"),
         (
             "Keys waiting",
-            number(len(waiting)),
-            f"{blocking} hold{'s' if blocking == 1 else ''} a commit" if blocking else "none holds a commit",
+            number(len(waiting) + left_out),
+            (f"{blocking} hold{'s' if blocking == 1 else ''} a commit" if blocking else "none holds a commit")
+            + unlisted,
         ),
     ]
 
@@ -59,7 +62,7 @@ def _lag_note(snapshot: dict[str, Any], history: dict[str, Any], handled_per_s: 
 def head(state: dict[str, Any]) -> str:
     """Return the first line: which app, how it is, and as of when."""
     snapshot, health = state["snapshot"], state["health"]
-    problems = len(health["reasons"])
+    problems = health.get("problems", len(health["reasons"]))
     how = "healthy" if health["ok"] else f"{problems} problem{'' if problems == 1 else 's'}"
     at = f"{cut(snapshot['group'])} at {cut(snapshot['endpoint'])}"
     return f"{at} · {cut(snapshot['state'], 20)}, {how} · as of {moment(snapshot['taken_at_s'])}"

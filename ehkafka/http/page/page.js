@@ -50,7 +50,7 @@ function show(state) {
 function showHead({ snapshot, health, process, silent_members: silent = [] }) {
   const group = visible(snapshot.group, 120);
   write(at("group"), group);
-  const problems = health.reasons.length;
+  const problems = health.problems ?? health.reasons.length;
   document.title = `${problems ? `(${problems}) ` : ""}${group} · ehkafka`;
   write(at("fresh"), `At ${visible(snapshot.endpoint, 120)} · as of ${timeExact(snapshot.taken_at_s)} · up for ${span(process?.uptime_s ?? snapshot.uptime_s)}`);
   const pill = at("state");
@@ -70,7 +70,7 @@ function sentences(list, texts) {
   list.replaceChildren(...texts.map((text) => element("li", "", foreign(text))));
 }
 
-function showTiles({ snapshot, keys, history }) {
+function showTiles({ snapshot, keys, keys_left_out: leftOut = 0, history }) {
   const set = (name, text) => write(document.querySelector(`[data-number="${name}"]`), text);
   const note = (name, text) => write(at(`${name}-note`), text || " ");
   const handledPerS = rates.total("handled_records") ?? history?.handled_per_s?.at(-1);
@@ -85,8 +85,9 @@ function showTiles({ snapshot, keys, history }) {
   note("oldest", oldest ? `${visible(oldest.partition.topic, 40)}/${oldest.partition.partition}, ${visible(oldest.oldest.status, 20)}` : "all is handled");
   const waiting = keys.filter((key) => !["running", "queued"].includes(key.status));
   const blocking = waiting.filter((key) => key.is_blocking).length;
-  set("waiting", number(waiting.length));
-  note("waiting", blocking ? `${counted(blocking, "commit")} held up` : "none holds a commit");
+  set("waiting", number(waiting.length + leftOut));
+  const unlisted = leftOut ? `, ${number(leftOut)} not listed` : "";
+  note("waiting", (blocking ? `${counted(blocking, "commit")} held up` : "none holds a commit") + unlisted);
   document.querySelector('[data-number="waiting"]').parentElement.classList.toggle("alarmed", blocking > 0);
 }
 
