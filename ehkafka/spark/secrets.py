@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from ehkafka.endpoint import Endpoint
+from ehkafka.endpoint.properties.known_names import KNOWN
 from ehkafka.endpoint.properties.names import is_secret
 from ehkafka.errors import ConfigurationError, EhkafkaError, describe
 from ehkafka.spark.shipped import import_shipped
@@ -45,22 +46,30 @@ _INSTEAD = (
 )
 # What only ever stands in a secret's text.
 _SIGNS_OF_SECRET = (
-    "sharedaccesskey",
-    "sharedaccesssignature",
+    "sharedaccess",
     "password=",
     "accountkey=",
+    "accesskey=",
+    "apikey=",
     "client_secret=",
+    "sig=",
     "private key-----",
 )
-_PASSWORD_IN_URL = re.compile(r"://[^/\s@]*:[^/\s@]+@")
-_SECRET_OPTIONS = (
-    "connectionstring",
-    "connection_string",
-    "password",
-    "token",
-    "secret",
-    "key",
-    "credentials",
+# A password in a URL, a signed token, a key of a storage account or of a namespace.
+_SHAPES_OF_SECRET = re.compile(
+    r"://[^/\s@]*:[^/\s@]+@|\beyJ[\w-]{8,}\.[\w-]{8,}\.|^(?:[A-Za-z0-9+/]{86}==|[A-Za-z0-9+/]{43}=)$"
+)
+_SECRET_WORDS = ("password", "passphrase", "secret", "token", "connectionstring", "signature")
+_SECRET_NAMES = ("key", "sas", "credentials", "accountkey", "accesskey", "sharedaccesskey", "apikey")
+# Properties that load a library or run a command on every executor.
+_OF_CODE = frozenset(
+    {
+        "plugin.library.paths",
+        "sasl.kerberos.kinit.cmd",
+        "ssl.engine.id",
+        "ssl.engine.location",
+        "ssl.providers",
+    }
 )
 # Names of the Java client → librdkafka's; None where there is nothing to set.
 _JAVA_NAMES: Mapping[str, str | None] = {
@@ -176,20 +185,28 @@ def refuse_secrets(options: Mapping[str, str]) -> None:
     """Refuse options that give a secret, by name or by what they hold. The value is not repeated."""
     for name, value in options.items():
         lower = name.lower()
-        is_client = lower.startswith(CLIENT_PREFIX)
-        if is_client:
+        is_named_so = is_secret_name(lower)
+        if lower.startswith(CLIENT_PREFIX):
             is_named_so = is_secret(lower.removeprefix(CLIENT_PREFIX), value)
-        else:
-            is_named_so = lower in _SECRET_OPTIONS
-        if is_named_so or _may_be_secret(value):
+        if is_named_so or may_be_secret(value):
             raise ConfigurationError(
                 f"Option {name} gives a secret, and Spark shows options in plans and logs. {_INSTEAD}"
             )
 
 
-def _may_be_secret(value: str) -> bool:
-    text = value.lower()
-    return any(sign in text for sign in _SIGNS_OF_SECRET) or _PASSWORD_IN_URL.search(text) is not None
+def is_secret_name(name: str) -> bool:
+    """Tell whether an option's name says that its value is a secret, and not where one is."""
+    bare = re.sub(r"[^a-z0-9]", "", name.lower())
+    if bare.endswith(("env", "file", "factory")):
+        return False
+    return bare in _SECRET_NAMES or any(word in bare for word in _SECRET_WORDS)
+
+
+def may_be_secret(value: str) -> bool:
+    """Tell whether a value looks like a secret, whatever its option is called."""
+    if any(sign in value.lower() for sign in _SIGNS_OF_SECRET):
+        return True
+    return _SHAPES_OF_SECRET.search(value.strip()) is not None
 
 
 def called(option: str, path: str) -> Any:
@@ -244,6 +261,16 @@ def _properties(options: Mapping[str, str]) -> dict[str, str]:
             fix = f"write {CLIENT_PREFIX}{ours}" if ours else "leave it out"
             raise ConfigurationError(
                 f"Option {option} is the Java client's; this source uses librdkafka: {ended(fix)}"
+            )
+        if name in _OF_CODE:
+            raise ConfigurationError(
+                f"Option {option} loads code, or runs a command, on every executor. Set {name} in an"
+                " endpointFactory (module:function), which is code already."
+            )
+        if name not in KNOWN:
+            raise ConfigurationError(
+                f"Option {option} is no property of librdkafka that ehkafka knows, and Spark shows options in"
+                f" plans and logs. Correct its name, or set it in an endpointFactory. {_INSTEAD}"
             )
         found[name] = value
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -323,6 +324,36 @@ def test_third_party_packages_stay_in_their_rooms() -> None:
         for top in {name.split(".")[0] for name in _imports(tree)} - sys.stdlib_module_names - {"ehkafka"}
         if not module.startswith(OWNERS.get(top, ()))
     ] == []
+
+
+def _subclassed(tree: ast.Module) -> set[str]:
+    """Return the packages whose classes a module's own ones are subclasses of."""
+    origin: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            module = node.module or "" if isinstance(node, ast.ImportFrom) else ""
+            for one in node.names:
+                origin[one.asname or one.name.partition(".")[0]] = (module or one.name).partition(".")[0]
+    names = set()
+    for base in [base for node in ast.walk(tree) if isinstance(node, ast.ClassDef) for base in node.bases]:
+        name: ast.expr = base
+        while isinstance(name, ast.Subscript | ast.Attribute):
+            name = name.value
+        names.add(ast.unparse(name))
+    return {origin[name] for name in names & origin.keys()} - sys.stdlib_module_names - {"ehkafka"}
+
+
+def test_packages_whose_insides_we_use_have_an_upper_bound() -> None:
+    """Those whose classes we subclass, and two whose modules we bound: another version may differ there."""
+    project = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"].values()
+    required: dict[str, str] = {}
+    for one in (*project["dependencies"], *(one for extra in extras for one in extra)):
+        required.setdefault(re.split(r"[\[<>=;]", one)[0].replace("-", "_"), one)
+    inside = {name for tree in MODULES.values() for name in _subclassed(tree)} | {"fastavro", "jsonschema"}
+    assert {"uvicorn", "starlette", "textual", "confluent_kafka"} <= inside
+    inside -= {"rich", "click"}  # typer brings and bounds them
+    assert [required[name] for name in inside if "<" not in required[name]] == []
 
 
 def test_confluents_classes_are_the_real_ones() -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, cast
 
 from ehkafka.errors import ConfigurationError
+from ehkafka.spark.secrets import is_secret_name, may_be_secret
 from ehkafka.spark.sink.place import PLACE_OPTIONS, Place
 
 if TYPE_CHECKING:
@@ -28,11 +29,6 @@ _PATH_LENGTH_MAX = 900  # of 1024 characters for a whole name
 _OWN_OPTIONS = ("path", "fileFormat", "compression", "blockBytes")
 # What Spark itself puts among a sink's options.
 _OF_SPARK = frozenset({"checkpointlocation", "queryname", "truncate", "outputmode"})
-_SECRETS = frozenset(
-    {"connectionstring", "accountkey", "key", "sas", "sastoken", "token", "password", "clientsecret"}
-)
-# What only ever stands in a secret's text.
-_SIGNS_OF_SECRET = ("accountkey=", "sharedaccess", "sig=", "password=")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +51,7 @@ def sink_options(given: Mapping[str, str]) -> SinkOptions:
     """Read the options of `writeStream`. Raises `ConfigurationError` that never repeats a value."""
     options = {name.lower(): str(value).strip() for name, value in given.items()}
     for name, value in options.items():
-        if name in _SECRETS or any(sign in value.lower() for sign in _SIGNS_OF_SECRET):
+        if is_secret_name(name) or may_be_secret(value):
             raise ConfigurationError(
                 f"Option {name!r} gives a secret, and Spark shows options in plans and logs: name it "
                 "instead, by connectionStringEnv or containerUrlEnv (a variable of driver and executors), "
