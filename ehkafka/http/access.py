@@ -8,7 +8,7 @@
 | actions | who has the token |
 
 The token comes as `Authorization: Bearer …`, or as the cookie that `/login` trades for it: an event stream of
-a browser can send no header. It stands in no address, where logs would keep it. An address that has given
+a browser can send no header. It is in no address, where logs would keep it. An address that has given
 wrong tokens is not heard for a while, whichever it gives next.
 """
 
@@ -146,7 +146,7 @@ class Access:
         return "" if found is None else found.value
 
     def is_token(self, given: str, address: str) -> bool | None:
-        """Tell whether it is the token, in a time that says nothing of it. None: the address has to wait."""
+        """Tell whether it is the token, in a time that shows nothing of it. None: the address has to wait."""
         if self._wrong.are_too_many(address):
             return None
         if self._token is None:

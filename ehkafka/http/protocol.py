@@ -100,7 +100,7 @@ class PatientProtocol(H11Protocol):
 def connections_max() -> int:
     """Return how many connections may be open: the app needs file descriptors for its own."""
     try:
-        import resource  # noqa: PLC0415 - POSIX alone has it
+        import resource  # noqa: PLC0415 - only POSIX has it
     except ImportError:
         return CONNECTIONS_MAX
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -195,7 +195,7 @@ def refuse_secrets(options: Mapping[str, str]) -> None:
 
 
 def is_secret_name(name: str) -> bool:
-    """Tell whether an option's name says that its value is a secret, and not where one is."""
+    """Tell whether an option with this name holds a secret, and not the place of one."""
     bare = re.sub(r"[^a-z0-9]", "", name.lower())
     if bare.endswith(("env", "file", "factory")):
         return False
