@@ -66,10 +66,10 @@ class Bounds:
         self._given = schema
         self._named: dict[str, Any] = {}
         self._schema = fastavro.parse_schema(schema, self._named)
-        self._records: dict[str, tuple[float, float]] = {}
+        self._records: dict[str, float] = {}
         self._has_decimals = False
-        excess, depth = self._measure(self._schema)
-        harmless = excess <= VALUES_FREE and depth <= DEPTH_MAX
+        # What nests deeper than a schema's own text has a record for each level.
+        harmless = self._excess(self._schema) <= VALUES_FREE and len(self._records) <= DEPTH_MAX
         self.quick_bytes = 0 if not harmless else DECIMAL_BYTES_MAX if self._has_decimals else math.inf
         """Payloads up to this length need no walk."""
 
@@ -82,30 +82,22 @@ class Bounds:
         if end > len(data):
             raise Misfit("it ends before its last value")
 
-    def _measure(self, schema: Any) -> tuple[float, float]:
-        """Return by how many values one may exceed what its bytes account for, and how deep it goes.
-
-        A record within itself is without bounds in both.
-        """
+    def _excess(self, schema: Any) -> float:
+        """Return by how many values one of this type may exceed `VALUES_A_BYTE`; infinite for a recursive one."""
         if isinstance(schema, list):
-            found = [self._measure(one) for one in schema]
-            return max(excess for excess, _ in found) - VALUES_A_BYTE, max(depth for _, depth in found)
+            return max(map(self._excess, schema)) - VALUES_A_BYTE
         schema, kind = _resolved(schema, self._named)
         if kind in _RECORDS:
             if (name := schema["name"]) not in self._records:
-                self._records[name] = math.inf, math.inf  # until it is known
-                found = [self._measure(field["type"]) for field in schema["fields"]]
-                depth = max((depth for _, depth in found), default=0) + 1
-                self._records[name] = 1 + math.fsum(excess for excess, _ in found), depth
+                self._records[name] = math.inf  # until it is known: what finds this lies within it
+                self._records[name] = 1 + math.fsum(self._excess(one["type"]) for one in schema["fields"])
             return self._records[name]
         if kind in _INSIDE:
-            excess, depth = self._measure(schema[_INSIDE[kind]])
-            excess += 1 - VALUES_A_BYTE if kind == "map" else 0  # its key
-            return math.inf if excess > 0 else 1 - VALUES_A_BYTE, depth + 1
+            key = 1 - VALUES_A_BYTE if kind == "map" else 0
+            return math.inf if self._excess(schema[_INSIDE[kind]]) + key > 0 else 1 - VALUES_A_BYTE
         if isinstance(schema, dict) and schema.get("logicalType") == "decimal":
             self._has_decimals = True
-        width = schema["size"] if kind == "fixed" else _WIDTHS.get(kind, 1)
-        return 1 - VALUES_A_BYTE * width, 0
+        return 1 - VALUES_A_BYTE * (schema["size"] if kind == "fixed" else _WIDTHS.get(kind, 1))
 
 
 class _Walk:

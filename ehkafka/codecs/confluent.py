@@ -16,9 +16,7 @@ from ehkafka.codecs import avro
 from ehkafka.codecs.patterns import bound_jsonschema, bounded
 from ehkafka.codecs.reason import of_library, of_own_code
 from ehkafka.codecs.schemas import RETRY_S, NoSchema, Schemas
-from ehkafka.errors import MissingExtraError
 from ehkafka.records.signals import RetryLater
-from ehkafka.wording.extras import install
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -104,21 +102,13 @@ def within_bounds(deserializer: Any) -> Callable[[bytes | None, Any], Any]:
     """Return what calls one of confluent's deserialisers so that no payload can end the process.
 
     The deserialisers' modules read Avro by `avro.read` from now on, in other code of the process, too.
-    Raises `MissingExtraError`.
     """
-    kind = type(deserializer)
-    modules: list[Any] = [sys.modules[one.__module__] for one in kind.__mro__]
-    for module in modules:
+    for kind in type(deserializer).__mro__:
+        module: Any = sys.modules[kind.__module__]
         if hasattr(module, "schemaless_reader"):
             module.schemaless_reader = avro.read
-    if any(hasattr(module, "validator_for") for module in modules):
-        try:
+        if hasattr(module, "validator_for"):
             bound_jsonschema()
-        except ImportError as error:
-            raise MissingExtraError(
-                f"{kind.__qualname__} needs {error.name}, so that no payload takes hours to match a pattern: "
-                f"{install('avro')}."
-            ) from None
     return partial(bounded, deserializer)
 
 

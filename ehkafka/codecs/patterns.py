@@ -8,6 +8,8 @@ Nothing changes for other code of the process. Called by workers.
 from __future__ import annotations
 
 import contextlib
+import importlib.util
+import logging
 import re
 import sys
 import threading
@@ -23,6 +25,7 @@ SEARCH_S: Final = 2.0
 """How long the patterns of one record may take, and comparing its items, where they must differ."""
 
 _here = threading.local()
+_LOG = logging.getLogger("ehkafka")
 
 
 def bounded(function: Callable[..., Any], *arguments: Any) -> Any:
@@ -35,14 +38,14 @@ def bounded(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def bound_jsonschema() -> None:
-    """Have jsonschema's modules ask here. Raises `ImportError`."""
-    import jsonschema  # noqa: PLC0415 - an extra
-    import regex  # noqa: F401, PLC0415 - the same
-
+    """Have jsonschema's modules ask here. Without the package `regex` they stay unbounded, with a warning."""
+    if importlib.util.find_spec("regex") is None:
+        _LOG.warning("The package regex is missing: a payload can take hours to match a schema's pattern.")
+        return
     for name, module in [*sys.modules.items()]:
         if name.startswith("jsonschema.") and getattr(module, "re", None) is re:
             module.re = _PATTERNS  # type: ignore[attr-defined]
-    utilities: Any = sys.modules[f"{jsonschema.__name__}._utils"]
+    utilities: Any = sys.modules["jsonschema._utils"]
     if utilities.equal.__module__ != __name__:
         utilities.equal = _bounded_equal(utilities.equal)
 

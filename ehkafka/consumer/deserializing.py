@@ -6,23 +6,18 @@ classes; here that is `ehkafka.Consumer`.
 
 from __future__ import annotations
 
-import logging
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from confluent_kafka.deserializing_consumer import DeserializingConsumer as KafkaDeserializingConsumer
 
 from ehkafka.codecs.confluent import within_bounds
 from ehkafka.consumer.consumer import Consumer
-from ehkafka.errors import MissingExtraError
 
 if TYPE_CHECKING:
     from types import TracebackType
     from typing import Unpack
 
     from ehkafka.consumer.keywords import ConsumerOptions
-
-
-_LOG: Final = logging.getLogger("ehkafka.consumer")
 
 
 class _Chosen(Consumer):
@@ -42,8 +37,8 @@ class DeserializingConsumer(KafkaDeserializingConsumer[Any, Any], _Chosen):
         if not isinstance(conf, dict):
             raise TypeError("expected configuration dict")  # as confluent-kafka's other classes say
         super().__init__(conf)
-        self._key_deserializer = _bounded(self._key_deserializer)
-        self._value_deserializer = _bounded(self._value_deserializer)
+        both = self._key_deserializer, self._value_deserializer
+        self._key_deserializer, self._value_deserializer = (one and within_bounds(one) for one in both)
 
     def __exit__(
         self,
@@ -54,11 +49,3 @@ class DeserializingConsumer(KafkaDeserializingConsumer[Any, Any], _Chosen):
         """Close, the deserializers too."""
         self.close()
         return None
-
-
-def _bounded(deserializer: Any) -> Any:
-    try:
-        return None if deserializer is None else within_bounds(deserializer)
-    except MissingExtraError as error:  # the program has worked without it so far
-        _LOG.warning("%s", error)
-        return deserializer
