@@ -83,7 +83,7 @@ class Bounds:
             raise Misfit("it ends before its last value")
 
     def _excess(self, schema: Any) -> float:
-        """Return by how many values one of this type may exceed `VALUES_A_BYTE`; infinite for a recursive one."""
+        """Return by how many values one of this type may exceed `VALUES_A_BYTE`; infinite if recursive."""
         if isinstance(schema, list):
             return max(map(self._excess, schema)) - VALUES_A_BYTE
         schema, kind = _resolved(schema, self._named)
