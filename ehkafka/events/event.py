@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
+import time
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self
@@ -21,9 +22,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Base of every event. `level` is the severity that the log line gets."""
+    """Base of every event. `level` is the severity that the log line gets, `at_s` when it happened (1970)."""
 
     level: ClassVar[int] = logging.INFO
+    at_s: float = field(default_factory=time.time, kw_only=True, compare=False, repr=False)
 
     @classmethod
     def counter(cls) -> str:

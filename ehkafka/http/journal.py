@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 import traceback
 from collections import deque
 from dataclasses import dataclass
@@ -53,8 +52,7 @@ class _Errors:
 class Journal:
     """Written by one thread, read by any."""
 
-    def __init__(self, now_s: Callable[[], float] = time.time) -> None:
-        self._now_s = now_s
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._events: deque[dict[str, Any]] = deque(maxlen=EVENTS_MAX)
         self._rebalances: deque[dict[str, Any]] = deque(maxlen=REBALANCES_MAX)
@@ -70,7 +68,7 @@ class Journal:
         """Take one event."""
         if event.level < logging.INFO:
             return
-        now_s = self._now_s()
+        now_s = event.at_s
         sentence = shortened(event.sentence(), TEXT_CHARACTERS_MAX)
         shown = {
             "at_s": now_s,

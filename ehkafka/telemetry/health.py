@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from ehkafka.events.partition import cannot_read, way_past
 from ehkafka.telemetry.snapshot import Health
-from ehkafka.wording import counted, ended
+from ehkafka.wording import clock_time, counted, ended
 from ehkafka.wording.line import names, records
 
 if TYPE_CHECKING:
@@ -76,7 +75,7 @@ def _record_reasons(snapshot: Snapshot, stuck_s: float, problems: tuple[str, ...
 
 def _group_reasons(snapshot: Snapshot, unreachable_s: float) -> Iterator[str]:
     if snapshot.broker_silence_s >= unreachable_s:
-        since = _clock_time(snapshot.taken_at_s - snapshot.broker_silence_s)
+        since = clock_time(snapshot.taken_at_s - snapshot.broker_silence_s)
         yield (
             f"No broker of {snapshot.endpoint} has answered since {since}, for "
             f"{snapshot.broker_silence_s:.0f} s (limit unreachable_s={unreachable_s:g}). Check that the "
@@ -87,7 +86,7 @@ def _group_reasons(snapshot: Snapshot, unreachable_s: float) -> Iterator[str]:
         number = snapshot.lost_partitions
         were = "1 partition was" if number == 1 else f"{number} partitions were"
         yield (
-            f"{were} lost and none came back since {_clock_time(snapshot.taken_at_s - lost_s)} "
+            f"{were} lost and none came back since {clock_time(snapshot.taken_at_s - lost_s)} "
             f"({lost_s:.0f} s). If the brokers answer, see who holds them: "
             f"ehkafka owners TOPIC --group {snapshot.group}."
         )
@@ -105,7 +104,7 @@ def _leader_reasons(snapshot: Snapshot, unreachable_s: float) -> Iterator[str]:
         silent_s = max(one.log_age_s or 0.0 for one in partitions)
         yield (
             f"{names(one.partition for one in partitions)}: {leader} has not answered since "
-            f"{_clock_time(snapshot.taken_at_s - silent_s)}, for {silent_s:.0f} s (limit "
+            f"{clock_time(snapshot.taken_at_s - silent_s)}, for {silent_s:.0f} s (limit "
             f"unreachable_s={unreachable_s:g}). Their lag is unknown. Check that this broker runs, that it "
             "leads them, and that this host reaches it."
         )
@@ -117,10 +116,6 @@ def _notes(snapshot: Snapshot) -> Iterator[str]:
             f"standby: group {snapshot.group!r} has given this member no partition; it takes over when "
             "another member leaves."
         )
-
-
-def _clock_time(at_s: float) -> str:
-    return datetime.fromtimestamp(at_s, UTC).strftime("%H:%M:%S UTC")
 
 
 def _partition_reasons(

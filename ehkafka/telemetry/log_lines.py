@@ -8,13 +8,16 @@ events (the bus has done so before) and never shows a record's value or headers.
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
+from ehkafka.events.app import AppStopped
 from ehkafka.events.event import Failure
 from ehkafka.records import TopicPartition
 from ehkafka.telemetry.rebalance_lines import GATHER_S, Gathered
 from ehkafka.telemetry.thinning import WINDOW_S, Thinning
+from ehkafka.wording import clock_time
 from ehkafka.wording.error_stack import kind_of, stack_of
 
 if TYPE_CHECKING:
@@ -32,7 +35,8 @@ class LogLines:
     """Writes events to a logger, repeated warnings at most once per window and subject.
 
     What is suppressed is never lost without a word: the next line of its subject says how many were,
-    and if no event brings that line, `write_owed` does, with the last suppressed one.
+    and if no event brings that line, a summary does, with the last suppressed one and when that was. A line
+    has the time of its event, a summary its own; none comes behind the line that the app has stopped.
 
     The stack of an error in the user's code follows the first line of its kind, which is its type and the
     line of that code; later lines say how many there were.
@@ -67,6 +71,9 @@ class LogLines:
 
         The partitions of one assignment share a line, written with the next other event or `write_owed`.
         """
+        if isinstance(event, AppStopped):
+            self._write_gathered()
+            self._write_suppressed(everything=True, at_s=event.at_s)
         takes = self._gathered.takes(event)
         if self._gathered and not takes:
             self._write_gathered()
@@ -78,7 +85,7 @@ class LogLines:
         else:
             self._kinds.count(event)
             if (suppressed := self._thinning.admit(event, self._now_s())) is not None:
-                self._log(event, suppressed)
+                self._write_now(event, suppressed)
         self._write_suppressed()
 
     def write_owed(self, *, everything: bool = False) -> None:
@@ -86,32 +93,45 @@ class LogLines:
         self._write_gathered()
         self._write_suppressed(everything=everything)
 
-    def _write_suppressed(self, *, everything: bool = False) -> None:
-        for event, suppressed in self._thinning.owed(None if everything else self._now_s()):
-            self._log(event, suppressed)
+    def _write_suppressed(self, *, everything: bool = False, at_s: float | None = None) -> None:
+        for event, others, first_at_s in self._thinning.owed(None if everything else self._now_s()):
+            when = f"Also at {clock_time(event.at_s)}"
+            if others:
+                when = f"{others + 1} more times from {clock_time(first_at_s)} to {clock_time(event.at_s)}"
+            extra = {"suppressed": others, "first_at_s": first_at_s, "last_at_s": event.at_s}
+            line = f"{when}: {event.sentence()}"
+            self._log(event, line, extra, time.time() if at_s is None else at_s)
 
     def _write_gathered(self) -> None:
         gathered = self._gathered.take()
         if len(gathered) > 1:
             kind = type(gathered[0])
             extra = kind.fields_of(gathered) | {"suppressed": 0}
-            self._logger.log(kind.level, kind.sentence_of(gathered), extra=extra)
+            self._put(kind.level, kind.sentence_of(gathered), extra, gathered[0].at_s)
         elif gathered:
-            self._log(gathered[0], 0)
+            self._write_now(gathered[0], 0)
 
-    def _log(self, event: events.Event, suppressed: int) -> None:
+    def _write_now(self, event: events.Event, suppressed: int) -> None:
         line = event.sentence()
         if suppressed:
             line += f" ({suppressed} more like it since the last such line.)"
+        self._log(event, line, {"suppressed": suppressed}, event.at_s)
+
+    def _log(self, event: events.Event, line: str, extra: dict[str, object], at_s: float) -> None:
+        extra = fields(event) | extra
         if below := event.attachment():
             line += f"\n{below}"
-        extra = fields(event) | {"suppressed": suppressed}
         if isinstance(event, Failure):
             line += self._kinds.count_of(event)
             if stack := self._kinds.take_stack(event):
                 line += f"\n{stack}"
                 extra["stack"] = stack
-        self._logger.log(event.level, line, extra=extra)
+        self._put(event.level, line, extra, at_s)
+
+    def _put(self, level: int, line: str, extra: dict[str, object], at_s: float) -> None:
+        record = self._logger.makeRecord(self._logger.name, level, __file__, 0, line, (), None, extra=extra)
+        record.created, record.msecs = at_s, at_s % 1 * 1000
+        self._logger.handle(record)
 
 
 class _ErrorKinds:
@@ -164,8 +184,8 @@ def fields(event: events.Event) -> dict[str, object]:
     """
     named: dict[str, object] = {"event": type(event).__name__}
     for field in dataclasses.fields(event):
-        if field.name == "exception":
-            continue  # for hooks; the line and the stack say what it is
+        if field.name in ("at_s", "exception"):
+            continue  # the record's own time; for hooks, while the line and the stack say what it is
         value = getattr(event, field.name)
         if isinstance(value, TopicPartition):
             named |= value._asdict()

@@ -40,6 +40,8 @@ class Thinning:
         window = self._windows.get(key)
         if window is not None and now_s - window.opened_s < WINDOW_S:
             window.suppressed += 1
+            if window.last is None:
+                window.first_at_s = event.at_s
             window.last = event.without_exception() if isinstance(event, Failure) else event
             self.suppressed += 1
             return None
@@ -49,11 +51,11 @@ class Thinning:
         self.suppressed -= suppressed
         return suppressed
 
-    def owed(self, now_s: float | None) -> Iterator[tuple[events.Event, int]]:
+    def owed(self, now_s: float | None) -> Iterator[tuple[events.Event, int, float]]:
         """Close the windows that are over (without a time: all) and those beyond `SUBJECTS_MAX`.
 
-        Yields the last suppressed event of each, with how many others were suppressed; that line opens
-        a window anew.
+        Yields the last suppressed event of each, with how many others were suppressed, and since when; that
+        line opens a window anew.
         """
         while self._windows:
             key, window = next(iter(self._windows.items()))
@@ -66,12 +68,13 @@ class Thinning:
             if now_s is not None and not too_many:
                 self._windows[key] = _Window(now_s)
             self.suppressed -= window.suppressed
-            yield window.last, window.suppressed - 1
+            yield window.last, window.suppressed - 1, window.first_at_s
 
 
 @dataclass(slots=True)
 class _Window:
     opened_s: float
-    # How many were suppressed since, and the last of them.
+    # How many were suppressed since, when the first of them happened, and the last one.
     suppressed: int = 0
+    first_at_s: float = 0.0
     last: events.Event | None = None

@@ -8,6 +8,6 @@ missing, `sayable` is text that JSON can say.
 
 from __future__ import annotations
 
-from ehkafka.wording.sentence import counted, ended, seconds
+from ehkafka.wording.sentence import clock_time, counted, ended, seconds
 
-__all__ = ["counted", "ended", "seconds"]
+__all__ = ["clock_time", "counted", "ended", "seconds"]

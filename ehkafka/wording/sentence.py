@@ -5,6 +5,8 @@ An error's own text may end with a full stop, a question or nothing; the sentenc
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 _MARKS = (".", "?", "!", "…")
 
 
@@ -21,6 +23,11 @@ def seconds(number: float) -> str:
     if 0 < number < 0.001:
         return "less than 1 ms"
     return f"{number:.0f} s" if abs(number) >= 100 else f"{number:.3g} s"
+
+
+def clock_time(at_s: float) -> str:
+    """Return a moment since 1970 as the time of its day: `22:13:00 UTC`."""
+    return datetime.fromtimestamp(at_s, UTC).strftime("%H:%M:%S UTC")
 
 
 def counted(number: int, one: str, many: str = "") -> str:

@@ -62,7 +62,7 @@ def test_points_are_taken_though_nobody_asks(
 
 def test_errors_are_counted_by_kind_and_few() -> None:
     """With the last sentence; numbers in it make no new kind."""
-    journal = Journal(lambda: 5.0)
+    journal = Journal()
     for number in range(3):
         where = (TopicPartition("t", 0), number, "k", 1)
         journal.on_event(HandlerFailed(*where, f"ValueError: no luck with {number}", "its key waits"))
@@ -88,14 +88,14 @@ def test_events_are_bounded_and_the_newest_comes_first() -> None:
 
 def test_a_record_that_holds_a_commit_has_its_stack() -> None:
     """By the name of the head, and only so many."""
-    now_s = iter(range(10, 10_000, 2))
-    journal = Journal(lambda: float(next(now_s)))
+    journal = Journal()
     for offset in range(STACKS_MAX + 3):
         try:
             int("no number")
         except ValueError as error:
             where = (TopicPartition("t", 0), offset, "k", 1)
-            journal.on_event(HandlerFailed(*where, "ValueError: no luck", "its key waits", exception=error))
+            what = (*where, "ValueError: no luck", "its key waits")
+            journal.on_event(HandlerFailed(*what, exception=error, at_s=10.0 + 2 * offset))
     stacks = journal.stacks()
     assert len(stacks) == STACKS_MAX
     assert "t/0@2" not in stacks

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from ehkafka import events
@@ -135,12 +136,26 @@ def test_a_subject_that_goes_on_does_not_hide_what_another_owes(
     clock.advance(1.0)
     lines.write_owed()
 
-    assert [record.getMessage().split()[3] for record in logged.records] == [
+    assert [re.findall(r"\w+\[0\]", record.getMessage())[0] for record in logged.records] == [
         "readings[0]",
         "alerts[0]",
         "readings[0]",
         "alerts[0]",
     ]
+
+
+def test_a_line_has_the_time_of_its_event_and_a_summary_says_of_which(lines: LogLines, logged: Any) -> None:
+    """However late it is written; what a stop owes stands before the line that the app has stopped."""
+    for number in range(4):
+        lines.write(events.CommitFailed((READINGS_0,), "busy", retriable=True, at_s=60.0 + number))
+    lines.write(events.AppStopped(0, 0, at_s=90.5))
+
+    failed, summary, stopped = logged.records
+    assert [record.created for record in logged.records] == [60.0, 90.5, 90.5]
+    assert (failed.msecs, stopped.msecs) == (0.0, 500.0)
+    assert summary.getMessage().startswith("3 more times from 00:01:01 UTC to 00:01:03 UTC: ")
+    assert (vars(summary)["first_at_s"], vars(summary)["last_at_s"]) == (61.0, 63.0)
+    assert stopped.getMessage().startswith("Stopped")
 
 
 def test_thinning_remembers_a_bounded_number_of_subjects(lines: LogLines, logged: Any) -> None:
