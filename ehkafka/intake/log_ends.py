@@ -115,12 +115,13 @@ class LogEnds:
         for partition, (start, end, at_s) in question.logs.items():
             if partition in owned and start is not None:
                 owned.logs.answered(partition, LogBounds(start, end), at_s)
-                received_next = owned[partition].assignment.received_next
+                assignment = owned[partition].assignment
+                received_next = assignment.received_next
                 # Fetched in vain: no record waits in the client either, which has been deleted since.
                 if received_next is None and start == end and self._fetches[partition] >= _FETCHES:
                     self._on_empty(partition, end)
-                is_paused = partition in self._context.flow.paused
-                self._retention.check(partition, start, received_next, at_s, is_paused=is_paused)
+                deleted = assignment.unread_below(start) if partition in self._context.flow.paused else 0
+                self._retention.check(partition, start, received_next, at_s, deleted)
 
     def _ask(self, now_s: float) -> None:
         asker, logs = self._context.asker, self._context.owned.logs

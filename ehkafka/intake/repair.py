@@ -23,8 +23,7 @@ from ehkafka.events import ConnectionProblem
 from ehkafka.intake.assign_anew import assign_anew
 from ehkafka.positions.another_log import AnotherLog
 from ehkafka.positions.finder import Begin
-from ehkafka.positions.gap import Gap
-from ehkafka.positions.log_bounds import log_bounds
+from ehkafka.positions.gap import Gap, LogBounds
 from ehkafka.records import TopicPartition
 
 if TYPE_CHECKING:
@@ -34,11 +33,10 @@ if TYPE_CHECKING:
     from ehkafka.intake.membership import Membership
     from ehkafka.intake.unreadable import Halted
     from ehkafka.lanes.assignment import Assignment
-    from ehkafka.positions.gap import LogBounds
+    from ehkafka.positions.log_asker import LogsQuestion
     from ehkafka.records import Message
     from ehkafka.settings import OutOfRange
 
-LOOKUP_TIMEOUT_S = 5.0
 # Between two tries while the broker does not answer or librdkafka refuses.
 RETRY_S = 1.0
 
@@ -66,6 +64,8 @@ class GapRepair:
         self._action = action
         self._stuck: dict[TopicPartition, _Stuck] = {}
         self._not_before_s = 0.0
+        # Where the logs begin and end of partitions whose way on is open.
+        self._question: LogsQuestion | None = None
 
     def note(self, error: KafkaError, message: Message) -> None:
         """Remember a partition that reported it. Its batch's records are not received yet: act later."""
@@ -129,17 +129,22 @@ class GapRepair:
 
     def _decide(self, consumer: Consumer) -> None:
         open_cases = [partition for partition, stuck in self._stuck.items() if stuck.resume_at is None]
-        if not open_cases:
+        question, asker = self._question, self._context.asker
+        assert asker is not None
+        if question is None:
+            self._question = asker.read_logs([open_cases]) if open_cases else None
             return
-        try:
-            bounds = log_bounds(consumer, open_cases, LOOKUP_TIMEOUT_S)
-        except KafkaException as failed:
-            self._try_later(failed)
+        if not question.done.is_set():
             return
+        self._question = None
         for partition in open_cases:
-            halted = self._context.unreadable.get(partition)
-            wanted = _wanted(consumer, self._stuck[partition].assignment, halted)
-            self._decide_one(partition, wanted, bounds[partition])
+            if (known := question.logs.get(partition)) is not None and known.start is not None:
+                wanted = _wanted(
+                    consumer, self._stuck[partition].assignment, self._context.unreadable.get(partition)
+                )
+                self._decide_one(partition, wanted, LogBounds(known.start, known.end))
+        for problem in question.problems.values():
+            self._try_later("_AUTO_OFFSET_RESET", f"where the log begins is not known yet: {problem}")
 
     def _decide_one(self, partition: TopicPartition, wanted: int | None, log: LogBounds) -> None:
         stuck = self._stuck[partition]
@@ -154,7 +159,8 @@ class GapRepair:
             if partition not in self._context.unreadable:
                 self._context.emit(ConnectionProblem("_AUTO_OFFSET_RESET", stuck.reason, fatal=False))
             return
-        gap = Gap(partition, wanted, log)
+        before = stuck.assignment.finished_before
+        gap = Gap(partition, wanted, log, () if before is None else tuple(before.above(wanted)))
         gap.report(self._action, self._context.emit, self._context.count)
         stuck.resume_at = gap.resume_at(self._action)
         if stuck.resume_at is None:
@@ -179,7 +185,7 @@ class GapRepair:
             assign_anew(consumer, self._context, list(ready))
             self._membership.after_assign(consumer, list(ready))
         except KafkaException as refused:
-            self._try_later(refused)
+            self._try_later(refused.args[0].name(), describe_error(refused.args[0]))
             return
         halted = [partition for partition in ready if self._stuck.pop(partition).is_another_log]
         if halted:
@@ -203,10 +209,9 @@ class GapRepair:
             with route.exchange.locked():
                 assignment.skip_to(offset, self._context.clock())
 
-    def _try_later(self, failed: KafkaException) -> None:
+    def _try_later(self, code: str, problem: str) -> None:
         self._not_before_s = self._context.clock() + RETRY_S
-        error = failed.args[0]
-        self._context.emit(ConnectionProblem(error.name(), describe_error(error), fatal=False))
+        self._context.emit(ConnectionProblem(code, problem, fatal=False))
 
 
 def _wanted(consumer: Consumer, assignment: Assignment, halted: Halted | None) -> int | None:

@@ -41,11 +41,12 @@ class Retention:
         self._moves: dict[TopicPartition, _Moves] = {}
 
     def check(
-        self, partition: TopicPartition, start: int, position: int | None, at_s: float, *, is_paused: bool
+        self, partition: TopicPartition, start: int, position: int | None, at_s: float, deleted_records: int
     ) -> None:
-        """Take where a log began at that moment. Without a position it is read from its begin on.
+        """Take where a log began at that moment, and how many unread records were before that.
 
-        Of a partition that is not paused the client may hold what is deleted.
+        Of a partition that is not paused the client may hold these: then it is 0. Without a position it is
+        read from its begin on.
         """
         moves = self._moves.get(partition)
         if moves is None:
@@ -57,8 +58,8 @@ class Retention:
             moves.number, moves.largest = moves.number + 1, max(moves.largest, step)
         left = position - start
         if left < 0:
-            if is_paused:
-                self._emit(UnreadDeleted(partition, position, start, -left))
+            if deleted_records:
+                self._emit(UnreadDeleted(partition, position, start, deleted_records))
         elif not moves.is_reported and moves.number:
             # Retention deletes a segment at a time: two steps are a speed, one is a size.
             left_s = left * (at_s - moves.first_s) / (start - moves.first_start)

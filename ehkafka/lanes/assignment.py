@@ -103,6 +103,14 @@ class Assignment:
         # What the handler keeps for this assignment (a class handler: its instance). Set before `opened`.
         self.context: object = None
 
+    def unread_below(self, offset: int) -> int:
+        """Return how many offsets below this one are not received, nor finished by an earlier epoch."""
+        if self.received_next is None or self.received_next >= offset:
+            return 0
+        before = () if self.finished_before is None else self.finished_before.above(self.received_next)
+        finished = sum(max(0, min(end, offset) - start) for start, end in before)
+        return offset - self.received_next - finished
+
     @property
     def unfinished_records(self) -> int:
         """How many records were received and have no outcome, parked ones included."""

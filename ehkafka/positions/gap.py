@@ -13,7 +13,7 @@ from ehkafka.events import OffsetGap
 from ehkafka.wording import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from ehkafka.events import CounterName, Event
     from ehkafka.records import TopicPartition
@@ -32,11 +32,15 @@ class LogBounds(NamedTuple):
 
 
 class Gap(NamedTuple):
-    """The offset that was to be read next, and the log that cannot give it."""
+    """The offset that was to be read next, and the log that cannot give it.
+
+    `finished` are the ranges above it that an earlier epoch has finished: they are not lost.
+    """
 
     partition: TopicPartition
     wanted_offset: int
     log: LogBounds
+    finished: Sequence[tuple[int, int]] = ()
 
     def resume_at(self, action: OutOfRange) -> int | None:
         """Return where a policy goes on, None when it stops."""
@@ -53,7 +57,10 @@ class Gap(NamedTuple):
         if self.wanted_offset > self.log.end:
             return self.log.end - self.log.start if action == "latest" else 0
         up_to = self.log.end if action == "latest" else self.log.start
-        return max(0, up_to - self.wanted_offset)
+        return max(0, up_to - self.wanted_offset) - self._finished_below(up_to)
+
+    def _finished_below(self, offset: int) -> int:
+        return sum(max(0, min(end, offset) - start) for start, end in self.finished)
 
     def event(self, action: OutOfRange) -> OffsetGap:
         """Return its event."""
@@ -91,8 +98,9 @@ class Gap(NamedTuple):
     def _size(self) -> str:
         wanted, log = self.wanted_offset, self.log
         if wanted < log.start:
-            missing = log.start - wanted
-            return f", so {counted(missing, 'record')} {'is' if missing == 1 else 'are'} gone"
+            missing, finished = log.start - wanted, self._finished_below(log.start)
+            gone = f", so {counted(missing, 'record')} {'is' if missing == 1 else 'are'} gone"
+            return f"{gone}, of which {finished} had been finished" if finished else gone
         if wanted > log.end:
             return f", which ends {wanted - log.end} before it: it was truncated, or its topic was recreated"
         return ", with other records there than before: it was cut and written again"

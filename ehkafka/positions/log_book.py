@@ -58,10 +58,7 @@ class LogBook:
             self._known[partition] = KnownLog(start, end, at_s)
 
     def answered(self, partition: TopicPartition, log: LogBounds, at_s: float) -> None:
-        """Take a broker's answer to a question of that moment.
-
-        With `read_committed` it ends with the last finished transaction, and a fetch knew of more.
-        """
+        """Take a broker's answer to a question of that moment. What a fetch has shown stays."""
         known = self._known.get(partition)
         end = log.end if known is None else max(log.end, known.end)
         at_s = at_s if known is None else max(at_s, known.at_s)

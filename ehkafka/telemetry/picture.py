@@ -191,7 +191,7 @@ def _log_numbers(context: IntakeContext, assignment: Assignment) -> dict[str, An
     if known is not None:
         numbers["log_age_s"] = max(0.0, contact.now_s - known.at_s)
         if partition in context.flow.paused and known.start is not None:
-            numbers["deleted_records"] = max(0, known.start - (assignment.received_next or known.start))
+            numbers["deleted_records"] = assignment.unread_below(known.start)
     return numbers
 
 

@@ -7,13 +7,16 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from ehkafka.events import ConnectionProblem, OffsetGap
 from ehkafka.intake.owned import OwnedPartition, OwnedPartitions
 from ehkafka.intake.repair import RETRY_S, GapRepair
 from ehkafka.intake.unreadable import Halted
+from ehkafka.lanes.finished import FinishedBefore
+from ehkafka.positions.log_asker import LogsQuestion
+from ehkafka.positions.log_book import KnownLog
 from ehkafka.records import TopicPartition
 from tests.kit.events import Events
 from tests.kit.lane_bench import LaneBench
@@ -37,15 +40,15 @@ class Consumer:
         self.assigned: list[dict[int, int]] = []
         self.unassigned: list[int] = []
 
-    def offsets_for_times(self, asked: list[Any], timeout: float) -> list[Any]:
-        """Answer with one bound of each log."""
-        self._may_fail("offsets_for_times")
-        return [
-            KafkaPartition(
-                one.topic, one.partition, self.logs[one.topic, one.partition][one.offset != OFFSET_BEGINNING]
-            )
-            for one in asked
-        ]
+    def read_logs(self, groups: Any) -> LogsQuestion:
+        """Answer with the bounds of each log, at once."""
+        question = LogsQuestion(groups)
+        if self.broken == "read_logs":
+            question.problems |= {one: "no answer" for group in groups for one in group}
+        else:
+            question.logs |= {one: KnownLog(*self.logs[one], 0.0) for group in groups for one in group}
+        question.done.set()
+        return question
 
     def position(self, asked: list[Any]) -> list[Any]:
         """Answer with the offset behind what was consumed last."""
@@ -84,7 +87,8 @@ class Stage:
         context: Any = SimpleNamespace(
             waiting={},
             owned=self.owned, clock=lambda: self.lanes.now_s, emit=self.reported.append, history=None,
-            count=self._count, fatal=self.fatal.append, cooperative=cooperative, unreadable=self.unreadable,
+            count=self._count, fatal=self.fatal.append, cooperative=cooperative, asker=self.consumer,
+            unreadable=self.unreadable,
         )  # fmt: skip
         membership: Any = SimpleNamespace(begin_anew=self._begin_anew, after_assign=lambda *_arguments: None)
         self._repair = GapRepair(context, membership, action)
@@ -121,8 +125,9 @@ class Stage:
         self.turn()
 
     def turn(self) -> None:
-        """Take a turn."""
-        self._repair.run(self.consumer)  # type: ignore[arg-type]
+        """Take a turn: one to ask, and one with the answer."""
+        for _ in range(2):
+            self._repair.run(self.consumer)  # type: ignore[arg-type]
 
 
 def test_a_gap_is_jumped_over_and_the_others_go_on_where_they_were() -> None:
@@ -155,6 +160,16 @@ def test_what_was_thrown_away_by_a_pause_counts_as_lost() -> None:
     assert [(gap.wanted_offset, gap.lost_records) for gap in stage.reported.of(OffsetGap)] == [(3, 7)]
 
 
+def test_what_an_earlier_epoch_has_finished_is_no_loss() -> None:
+    """It was finished above the commit, before retention deleted it."""
+    stage = Stage("earliest")
+    stage[P0].received_next = 3
+    stage[P0].finished_before = FinishedBefore([(4, 8), (9, 20)])
+    assert stage[P0].unread_below(10) == 2
+    stage.report()
+    assert [(gap.wanted_offset, gap.lost_records) for gap in stage.reported.of(OffsetGap)] == [(3, 2)]
+
+
 def test_marks_behind_the_last_record_are_no_loss() -> None:
     """Librdkafka had read on to 5 over what is no record."""
     stage = Stage("earliest")
@@ -168,7 +183,7 @@ def test_a_broker_that_does_not_answer_is_asked_again_later() -> None:
     """An outage is no reason to end, nor to ask with every turn; the size stays exact."""
     stage = Stage("stop")
     stage[P0].received_next = 3
-    stage.consumer.broken = "offsets_for_times"
+    stage.consumer.broken = "read_logs"
     stage.report()
     stage.turn()
     assert [problem.fatal for problem in stage.reported.of(ConnectionProblem)] == [False]
@@ -252,7 +267,7 @@ def test_a_partition_that_left_meanwhile_is_forgotten() -> None:
     """It is another member's gap now, or another epoch's."""
     stage = Stage("stop")
     stage[P0].received_next = 3
-    stage.consumer.broken = "offsets_for_times"
+    stage.consumer.broken = "read_logs"
     stage.report()
     del stage.owned[P0]
     stage.consumer.broken = None

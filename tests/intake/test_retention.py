@@ -20,7 +20,8 @@ def reported(
     events: list[Any] = []
     retention = Retention(events.append)
     for number, start in enumerate(starts):
-        retention.check(P0, start, position, number * every_s, is_paused=is_paused)
+        deleted = max(0, start - (position or start)) if is_paused else 0
+        retention.check(P0, start, position, number * every_s, deleted)
     return events
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from ehkafka.positions.gap import Gap, LogBounds
@@ -43,6 +45,14 @@ def test_the_error_says_what_was_wanted_what_is_there_and_what_to_do(wanted: int
     assert text.startswith(f"t[0]: the next record to read was at {words}")
     assert "(why)" in text
     assert "on_out_of_range='earliest'" in text
+
+
+@pytest.mark.parametrize(("action", "lost"), [("earliest", 3), ("latest", 31)])
+def test_what_an_earlier_epoch_has_finished_is_not_lost(action: Any, lost: int) -> None:
+    """Nor what lies across the beginning of the log; `latest` skips what is finished, too."""
+    gap = Gap(P0, 3, LogBounds(10, 50), ((4, 6), (8, 22)))
+    assert gap.lost_records(action) == lost
+    assert "7 records are gone, of which 4 had been finished" in gap.text()
 
 
 def test_the_end_of_the_log_is_a_position_to_wait_at() -> None:
