@@ -98,7 +98,11 @@ class LogLines:
             when = f"Also at {clock_time(event.at_s)}"
             if others:
                 when = f"{others + 1} more times from {clock_time(first_at_s)} to {clock_time(event.at_s)}"
-            extra = {"suppressed": others, "first_at_s": first_at_s, "last_at_s": event.at_s}
+            extra: dict[str, object] = {
+                "suppressed": others,
+                "first_at_s": first_at_s,
+                "last_at_s": event.at_s,
+            }
             line = f"{when}: {event.sentence()}"
             self._log(event, line, extra, time.time() if at_s is None else at_s)
 
