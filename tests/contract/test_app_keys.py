@@ -104,7 +104,7 @@ def test_a_retry_does_not_wait_for_its_time(lab: Any, recorder: Any, wait_for: A
 
 
 def test_a_running_head_is_neither_skipped_nor_retried(lab: Any, recorder: Any, wait_for: Any) -> None:
-    """It is refused with its age; a retry of it has nothing to do."""
+    """It is refused with the way past it, as its page says before; a retry of it has nothing to do."""
     recorder.block(b"a")
     app = lab.app(recorder)
     app.start()
@@ -112,7 +112,8 @@ def test_a_running_head_is_neither_skipped_nor_retried(lab: Any, recorder: Any, 
     wait_for(lambda: app.keys.blocking() and app.keys.blocking()[0].status == "running")
     refused = refusal(lambda: app.keys.skip("t/0@0"))
     assert refused.reason == "running"
-    assert " ago" in str(refused)
+    assert "a call that never returns there is ehkafka offsets skip" in str(refused)
+    assert app.keys.blocking()[0].refused["skip"] in str(refused)
     assert not app.keys.retry("t/0@0").changed
 
 
@@ -376,3 +377,10 @@ def test_a_preview_reads_as_one(dead: Any, wait_for: Any) -> None:
         assert " would " in text(back, target, name)
         assert "would" not in text(back, target, name, preview=False)
     app.stop(drain=False)
+
+
+def test_what_would_be_refused_is_known_before_it_is_asked_for(held: Any) -> None:
+    """A held key of a handler without dead letters: its page greys that one button."""
+    (key,) = held.keys.blocking()
+    assert list(key.refused) == ["dead_letter"]
+    assert key.refused["dead_letter"] in str(refusal(lambda: held.keys.dead_letter("a")))

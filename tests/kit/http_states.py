@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import time
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from ehkafka.records import TopicPartition
 from ehkafka.run.steer.keys import KeyState
+from ehkafka.run.steer.refusals import refusals
 from ehkafka.telemetry.snapshot import (
     HandlerSnapshot,
     Health,
@@ -16,6 +18,7 @@ from ehkafka.telemetry.snapshot import (
     Snapshot,
     Unfinished,
 )
+from ehkafka.workers.attempt_clock import OverdueAttempt
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,6 +31,8 @@ STACK: Final = """Traceback (most recent call last):
 shop.parsing.ReadingError"""
 HOSTILE: Final = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>"
 FALLS_POINTS: Final = 50
+# Functions that a call which hangs has gone through.
+DEEP: Final = ("handle", "store", "client", "pool", "connection", "socket")
 # Turns what follows around, moves the cursor, hides.
 CONTROLS: Final = "a\u202eb\u0000c\u001b[2Jd\u200be\u2028f\ud800g\t\u05e9\u05dc\u05d5\u05dd"
 
@@ -249,6 +254,29 @@ def poisoned(**given: Any) -> dict[str, Any]:
     }
     keys = [key(), waiting, *(on_its_way(n) for n in (0, 1, 2, 4)), other]
     return state(partitions, keys, **usual | given)
+
+
+def hanging() -> dict[str, Any]:
+    """Return an app where a call has not returned for minutes, far past its deadline; the rest is well."""
+    stuck = Unfinished(
+        91_003, "'home-4711'", 340.0, 0, "running", deadline_s=5.0, is_stuck=True, status="running"
+    )
+    partitions = [
+        partition(n, lag=9) if n != 3 else partition(3, lag=5_210, paused=True, oldest=stuck)
+        for n in range(5)
+    ]
+    given: dict[str, Any] = {"status": "running", "state": "running", "age_s": 340.0, "attempts": 0}
+    one = key(last_error="", refused=refusals("running", "store_reading", has_letters=True), **given)
+    reason = "readings[3]@91003, key home-4711: attempt 1 has run for 339 s in handler 'store_reading'."
+    made = state(partitions, [one, on_its_way(0)], health=Health((reason,)))
+    made["keys"][0]["stack"] = "".join(
+        f'  File "shop/{name}.py", line {n}, in {name}\n    {name}_more()\n' for n, name in enumerate(DEEP)
+    )
+    call = OverdueAttempt(
+        "store_reading", TopicPartition("readings", 3), 91_003, "home-4711", 1, 339.0, 5.0, "ehkafka-store-4"
+    )
+    made["snapshot"]["overdue"] = [asdict(call) | {"partition": {"topic": "readings", "partition": 3}}]
+    return made
 
 
 def hostile() -> dict[str, Any]:

@@ -19,9 +19,11 @@ def tiles(state: dict[str, Any], rates: Rates) -> list[tuple[str, str, str]]:
     snapshot, history = state["snapshot"], state.get("history") or {}
     handled = _or_last(rates.handled_per_s, history.get("handled_per_s"))
     received = _or_last(rates.received_per_s, history.get("received_per_s"))
-    oldest = max((one["oldest"]["age_s"] for one in snapshot["partitions"] if one["oldest"]), default=None)
     waiting = [one for one in state["keys"] if one["status"] not in ON_THEIR_WAY]
-    blocking = sum(1 for one in waiting if one["is_blocking"])
+    oldest_ones = [one["oldest"] for one in snapshot["partitions"] if one["oldest"]]
+    oldest = max((one["age_s"] for one in oldest_ones), default=None)
+    hanging = [one for one in oldest_ones if one.get("is_stuck") and one["status"] in ON_THEIR_WAY]
+    blocking = sum(1 for one in waiting if one["is_blocking"]) + len(hanging)
     parked = snapshot["parked_records"]
     left_out = state.get("keys_left_out", 0)
     unlisted = f", {number(left_out)} not listed" if left_out else ""

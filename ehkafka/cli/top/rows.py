@@ -124,9 +124,12 @@ def _word(one: dict[str, Any], *, is_stopped: bool) -> str:
         return "paused by hand"
     if one.get("unreadable"):
         return f"cannot be read from {number(one['unreadable']['offset'])}"
+    oldest = one["oldest"] or {}
+    if oldest.get("is_stuck") and oldest["status"] == "running":
+        return "held up by a running call"
     if one["paused"]:
         return "paused, is full"
-    if one["oldest"] and one["oldest"]["status"] not in ON_THEIR_WAY:
+    if oldest and (oldest.get("is_stuck") or oldest["status"] not in ON_THEIR_WAY):
         return "its commit is held up"
     return f"stands still for {span(one['standstill_s'])}" if one["standstill_s"] > 0 else "receives"
 
@@ -253,9 +256,15 @@ def detail(key: dict[str, Any], overdue: Iterable[dict[str, Any]] = ()) -> str:
 
 
 def stack_lines(stack: str) -> Iterable[str]:
-    """Return a stack's lines, the last ones, without Python's marks below them."""
+    """Return a stack's lines, as many as fit, without Python's marks below them.
+
+    An error's are the last ones; of a call that runs the first two, too, which are the user's.
+    """
     lines = [line for line in stack.splitlines() if line.strip(" ~^")]
-    return [cut(line, LINE_CHARACTERS_MAX) for line in lines[-STACK_LINES_MAX:]]
+    if len(lines) > STACK_LINES_MAX:
+        first = lines[:2] if lines[0].startswith("  File ") else []
+        lines = [*first, *lines[len(first) - STACK_LINES_MAX :]]
+    return [cut(line, LINE_CHARACTERS_MAX) for line in lines]
 
 
 def moment(at_s: float) -> str:

@@ -278,6 +278,9 @@ class Top(App[None]):
         if name is None:
             return
         key = self._key() if self._tab == "keys" else None
+        if key is not None and (why := (key.get("refused") or {}).get(do)):
+            self.notify(rows.cut(f"{name} {why}", 300), severity="warning", markup=False)
+            return
         self._open(question_of(do, self._tab, name, key, self._asked.act))
 
     def action_redrive(self) -> None:

@@ -18,9 +18,16 @@ export function showAccess(given) {
 // For what was made since.
 export function applyAccess(where) {
   for (const one of where.querySelectorAll("button.act")) {
-    one.disabled = !access.may_act;
-    one.title = access.may_act ? "" : visible(access.why_not || "Actions are off.", 300);
+    const reason = access.may_act ? one.dataset.refused ?? "" : access.why_not || "Actions are off.";
+    one.disabled = Boolean(reason);
+    one.title = visible(reason, 300);
   }
+}
+
+// Why the server would refuse what a button asks for; empty where it would not.
+export function refuse(button, reason) {
+  if (reason) button.dataset.refused = reason;
+  else delete button.dataset.refused;
 }
 
 export function watchAccess(onChange) {

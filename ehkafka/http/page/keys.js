@@ -1,6 +1,6 @@
 // What holds it up: a card for each key that holds a commit and is stuck, rows for all others.
 import { askToAct, word } from "./act.js";
-import { applyAccess } from "./access.js";
+import { applyAccess, refuse } from "./access.js";
 import { Kept, at, button, element, fold, foreign, row, write } from "./dom.js";
 import { KEY_CHARACTERS_MAX, VALUE_CHARACTERS_MAX, counted, number, span, stateOf, visible, visibleLines } from "./words.js";
 
@@ -97,11 +97,13 @@ function showButtons(where, made, key, current) {
   const wanted = actionsOf(key);
   for (const [action, one] of made) one.hidden = !wanted.includes(action);
   for (const action of wanted) {
-    if (made.has(action)) continue;
-    const label = `${word(action)} key ${visible(key.key, 60)}`;
-    const one = button(`act ${action}`, word(action), label, (from) => askAbout(from, action, current()));
-    made.set(action, one);
-    where.append(one);
+    if (!made.has(action)) {
+      const label = `${word(action)} key ${visible(key.key, 60)}`;
+      made.set(action, button(`act ${action}`, word(action), label, (from) => askAbout(from, action, current())));
+      where.append(made.get(action));
+    }
+    const why = key.refused?.[action];
+    refuse(made.get(action), why && `${key.name} ${why}`);
   }
 }
 

@@ -84,7 +84,8 @@ function showTiles({ snapshot, keys, keys_left_out: leftOut = 0, history }) {
   set("oldest", oldest ? span(oldest.oldest.age_s) : NONE);
   note("oldest", oldest ? `${visible(oldest.partition.topic, 40)}/${oldest.partition.partition}, ${visible(oldest.oldest.status, 20)}` : "all is handled");
   const waiting = keys.filter((key) => !["running", "queued"].includes(key.status));
-  const blocking = waiting.filter((key) => key.is_blocking).length;
+  const hanging = snapshot.partitions.filter(({ oldest }) => oldest?.is_stuck && ["running", "queued"].includes(oldest.status));
+  const blocking = waiting.filter((key) => key.is_blocking).length + hanging.length;
   set("waiting", number(waiting.length + leftOut));
   const unlisted = leftOut ? `, ${number(leftOut)} not listed` : "";
   note("waiting", (blocking ? `${counted(blocking, "commit")} held up` : "none holds a commit") + unlisted);

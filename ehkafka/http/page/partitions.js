@@ -1,6 +1,6 @@
 // The partitions as a table, by the column that was chosen.
 import { askToAct, word } from "./act.js";
-import { applyAccess } from "./access.js";
+import { applyAccess, refuse } from "./access.js";
 import { Kept, at, button, element, row, write } from "./dom.js";
 import { NONE, counted, number, partitionName, rate, span, visible } from "./words.js";
 
@@ -25,23 +25,25 @@ export function showPartitions(state, rates) {
   const stopped = new Set((state.snapshot.handlers ?? []).filter((one) => one.is_stopped).flatMap((one) => one.topics));
   const all = state.snapshot.partitions.map((one) => {
     const name = partitionName(one.partition);
-    return { ...one, name, rate: rates.partition(name), word: wordOf(one, stopped) };
+    const isStopped = stopped.has(one.partition.topic);
+    return { ...one, name, isStopped, rate: rates.partition(name), word: wordOf(one, isStopped) };
   });
   write(at("partitions-note"), all.length ? counted(all.length, "partition") : "none is ours");
   rows.show(sorted(all), (one) => one.name);
   applyAccess(at("partition-rows"));
 }
 
-function wordOf(one, stopped) {
-  if (stopped.has(one.partition.topic)) return "handler stopped";
+function wordOf(one, isStopped) {
+  if (isStopped) return "handler stopped";
   if (one.is_paused_by_hand) return "paused by hand";
   if (one.unreadable) return `cannot be read from ${number(one.unreadable.offset)}`;
+  if (one.oldest?.is_stuck && one.oldest.status === "running") return "held up by a running call";
   if (one.paused) return "paused, is full";
   if (isHeldUp(one)) return "its commit is held up";
   return one.standstill_s > 0 ? `stands still for ${span(one.standstill_s)}` : "receives";
 }
 
-const isHeldUp = (one) => Boolean(one.oldest) && !["running", "queued"].includes(one.oldest.status);
+const isHeldUp = ({ oldest }) => Boolean(oldest) && (oldest.is_stuck || !["running", "queued"].includes(oldest.status));
 
 // Names of a topic by the partition's number, all else by the number, then by name.
 const naturally = new Intl.Collator("en", { numeric: true });
@@ -66,6 +68,7 @@ function makeRow(one) {
       node.classList.toggle("attention", now.is_paused_by_hand || isHeldUp(now) || Boolean(now.unreadable) || now.standstill_s > 0);
       pause.hidden = now.is_paused_by_hand;
       resume.hidden = !now.is_paused_by_hand;
+      refuse(resume, now.isStopped ? "Its handler is stopped: start that." : "");
     },
   };
 }

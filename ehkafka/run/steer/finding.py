@@ -15,8 +15,8 @@ from ehkafka.run.steer.names import (
     parse_head,
     partition_name,
 )
+from ehkafka.run.steer.refusals import WHY_NOT
 from ehkafka.telemetry.picture import status_of
-from ehkafka.wording import seconds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from ehkafka.records import TopicPartition
     from ehkafka.run.steer.action import Action
 
-# Statuses of a head that waits, which alone can be skipped or sent to the dead letters.
-_WAITS: Final = {"waiting", "held", "paused"}
 _PARTITIONS_SHOWN: Final = 20
 
 
@@ -118,25 +116,9 @@ class Finder:
     def must_wait(self, found: Found) -> None:
         """Refuse what is done only to a head that waits. Raises `ActionRefusedError`."""
         status = self.status(found)
-        if status in _WAITS:
-            return
-        where = described(found)
-        if status == "queued":
-            text = f"{where} waits for a worker and will run. Pause its key first."
-        elif status == "sending":
-            text = f"{where} is on its way to the dead letters already."
-        else:
-            mark = found.assignment.mark_at(found.offset)
-            age = (
-                ""
-                if mark is None
-                else f", received {seconds(self._context.clock() - mark.received_at_s)} ago"
-            )
-            what = "waits for an answer" if status == "deferred" else "is with its handler"
-            text = f"{where} {what}{age}: only what does not run can be skipped or sent away."
-        raise refused(
-            "running" if status == "deferred" else status, f"Nothing was done: {text}", (found.name,)
-        )
+        if (why := WHY_NOT.get(status)) is not None:
+            reason = "running" if status == "deferred" else status
+            raise refused(reason, f"Nothing was done: {described(found)} {why}", (found.name,))
 
 
 def described(found: Found) -> str:

@@ -12,6 +12,7 @@ from ehkafka.run.steer.action import ActionResult, refused
 from ehkafka.run.steer.finding import described
 from ehkafka.run.steer.names import key_text, keys_meant, lanes_of_keys, parse_head
 from ehkafka.run.steer.pauses import Paused
+from ehkafka.run.steer.refusals import no_letters
 from ehkafka.wording import seconds
 from ehkafka.wording.line import records as counted
 
@@ -153,9 +154,7 @@ class KeyActions:
         decisions = found.route.dispatcher.decisions
         if decisions.divert is None:
             raise refused(
-                "no_dead_letter",
-                f"Nothing was done: handler {found.route.handler!r} has no dead letters. Register it with "
-                'on_failure=DeadLetter("TOPIC"), or skip the record.',
+                "no_dead_letter", f"Nothing was done: {described(found)} {no_letters(found.route.handler)}"
             )
         self._finder.must_wait(found)
         count = len(self._finder.heads(found, all_of_it=action.all))

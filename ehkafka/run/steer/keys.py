@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from ehkafka.run.steer.names import head_name, key_text, lanes_at
+from ehkafka.run.steer.refusals import refusals
 from ehkafka.telemetry.picture import partition_snapshots, unfinished_of
 from ehkafka.telemetry.snapshot import Unfinished
 
@@ -51,6 +52,8 @@ class KeyState:
     is_blocking: bool
     # The head's value as text, escaped and cut; None where it was not asked for.
     value: str | None = None
+    # Actions that would be refused as it is, each with the reason.
+    refused: dict[str, str] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         """Return it for JSON."""
@@ -63,15 +66,18 @@ def blocking(context: IntakeContext, *, values: bool = False) -> list[KeyState]:
     for picture in partition_snapshots(context):
         if (oldest := picture.oldest) is None:
             continue
-        key, value = oldest.key, None
+        key, value, has_letters = oldest.key, None, True
         owned = context.owned.get(picture.partition)
         if owned is not None:
+            has_letters = _has_letters(owned.route)
             # The key as it is named, which the snapshot has only as it is described.
             for one in lanes_at(owned, oldest.offset):
                 key = key_text(one.lane.key)
                 if values and (head := one.lane.head) is not None:
                     value = value_text(head.value())
-        found.append(_state(picture.partition, oldest, key, is_blocking=True, value=value))
+        found.append(
+            _state(picture.partition, oldest, key, is_blocking=True, value=value, has_letters=has_letters)
+        )
     return sorted(found, key=lambda one: -one.age_s)
 
 
@@ -85,7 +91,9 @@ def on_hold(context: IntakeContext, routes: tuple[Route, ...], limit: int) -> li
             # Put into words without the lock: a key may be of a user's type.
             for where, key, numbers in _numbers(context, route, lanes[begin : begin + _HOLD]):
                 text = key_text(key)
-                found.append(_state(where, Unfinished(key=text, **numbers), text, is_blocking=False))
+                picture = Unfinished(key=text, **numbers)
+                has_letters = _has_letters(route)
+                found.append(_state(where, picture, text, is_blocking=False, has_letters=has_letters))
     return sorted(found, key=lambda one: -one.age_s)
 
 
@@ -119,7 +127,13 @@ def value_text(value: bytes | None) -> str:
 
 
 def _state(
-    where: TopicPartition, picture: Unfinished, key: str, *, is_blocking: bool, value: str | None = None
+    where: TopicPartition,
+    picture: Unfinished,
+    key: str,
+    *,
+    is_blocking: bool,
+    has_letters: bool,
+    value: str | None = None,
 ) -> KeyState:
     return KeyState(
         name=head_name(where, picture.offset),
@@ -136,7 +150,12 @@ def _state(
         records=picture.lane_records,
         is_blocking=is_blocking,
         value=value,
+        refused=refusals(picture.status, picture.handler, has_letters=has_letters),
     )
+
+
+def _has_letters(route: Route) -> bool:
+    return route.dispatcher.decisions.divert is not None
 
 
 def _cut(text: str) -> str:

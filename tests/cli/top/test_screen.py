@@ -81,6 +81,28 @@ def test_a_call_past_its_deadline_shows_for_how_long_and_where() -> None:
     used(story, state)
 
 
+def test_a_call_that_hangs_marks_its_partition_and_is_not_skipped(tmp_path: Path) -> None:
+    """Its stack begins with the user's line, however deep it is; a refused action says why at once."""
+
+    async def story(seen: Seen) -> None:
+        assert "1 holds a commit" in seen.text("#tile-4")
+        detail = seen.text("#key-text")
+        assert "in handle" in detail
+        assert "in socket" in detail
+        assert "in client" not in detail
+        await seen.pilot.press("s")
+        assert "readings/3@91003 is with its handler: only what does not run" in seen.notices()
+        assert seen.double.actions(preview=True) == []
+        await seen.pilot.press("2")
+        assert [row[-1] for row in seen.rows("partitions") if row[0] == "readings/3"] == [
+            "held up by a running call"
+        ]
+        kept = os.environ.get("EHKAFKA_PICTURES")
+        seen.app.save_screenshot("top-hanging.svg", path=kept or str(tmp_path))
+
+    used(story, states.hanging())
+
+
 def test_skipping_says_first_what_it_will_do() -> None:
     """Escape does nothing; the head's offset goes along, and so does the choice of all records."""
 

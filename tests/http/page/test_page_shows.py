@@ -31,6 +31,44 @@ def test_a_healthy_app_is_a_calm_page(shown: Shown, browser_page: Any) -> None:
     assert "handled" in text(browser_page, "#plot-rates .tip")
 
 
+def test_a_call_that_hangs_marks_its_partition_and_offers_what_can_be_done(
+    shown: Shown, browser_page: Any, tmp_path: Path
+) -> None:
+    """The user's line first in its stack; what the server would refuse is off, with the server's reason."""
+    double = shown(states.hanging())
+    row = browser_page.locator('tr[data-name="readings/3"]')
+    assert "held up by a running call" in row.inner_text()
+    assert "attention" in row.get_attribute("class")
+    assert browser_page.locator("#partition-rows .attention").count() == 1
+    assert text(browser_page, "#waiting-note") == "1 commit held up"
+    held = card(browser_page, "readings/3@91003")
+    assert "running for 5 min 39 s on ehkafka-store-4, its deadline is 5 s" in held.inner_text()
+    held.locator("summary").click()
+    assert held.locator("pre.code").inner_text().startswith('  File "shop/handle.py", line 0, in handle')
+    for action in ("Retry", "Skip", "Dead letter"):
+        button = held.get_by_role("button", name=action)
+        assert button.is_disabled()
+        assert "readings/3@91003 is with its handler: only what does not run" in button.get_attribute("title")
+    assert held.get_by_role("button", name="Pause").is_enabled()
+    picture(browser_page, tmp_path / "page-hanging.png")
+    state = states.hanging()
+    state["keys"][0] |= {"status": "held", "refused": {}}
+    double.state = state
+    browser_page.wait_for_selector("#cards button.skip:not([disabled])")
+    assert held.get_by_role("button", name="Skip").get_attribute("title") == ""
+
+
+def test_a_partition_of_a_stopped_handler_is_not_resumed_by_itself(shown: Shown, browser_page: Any) -> None:
+    """Its button is off, and names what to do."""
+    state = states.healthy()
+    state["snapshot"]["handlers"][0]["is_stopped"] = True
+    state["snapshot"]["partitions"][1]["is_paused_by_hand"] = True
+    shown(state)
+    resume = browser_page.get_by_role("button", name="Resume partition readings/1")
+    assert resume.is_disabled()
+    assert resume.get_attribute("title") == "Its handler is stopped: start that."
+
+
 def test_a_poison_key_is_what_holds_it_up(shown: Shown, browser_page: Any, tmp_path: Path) -> None:
     """Key, record, value, attempts, error and the reason, above all else; young records are no blockers."""
     shown(states.poisoned())
