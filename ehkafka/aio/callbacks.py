@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import weakref
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.aio.reentry import Reentry
@@ -22,7 +23,8 @@ class LoopCallbacks:
     """Makes the callbacks of one consumer. `loop` is where they run."""
 
     def __init__(self, owner: object, loop: asyncio.AbstractEventLoop) -> None:
-        self._owner = owner
+        # Weakly: with its last reference a consumer ends.
+        self._owner = weakref.ref(owner)
         self.loop = loop
 
     def in_config(self, config: Mapping[str, Any]) -> dict[str, Any]:
@@ -40,7 +42,7 @@ class LoopCallbacks:
         if not callable(callback):
             return callback
         call = self.on_loop(name, callback)
-        return lambda _consumer, *arguments: call(self._owner, *arguments)
+        return lambda _consumer, *arguments: call(self._owner(), *arguments)
 
     def on_loop(self, name: str, callback: Callable[..., Any]) -> Callable[..., Any]:
         """Return a callback that waits for this one to have run on the loop."""
@@ -50,7 +52,7 @@ class LoopCallbacks:
             if asyncio._get_running_loop() is self.loop:  # noqa: SLF001 - get_running_loop raises where none is
                 # As where the last reference goes away: to wait for the loop would stop it for good.
                 raise RuntimeError(f"{name} could not be called: the consumer was used on the loop itself.")
-            return Reentry(self._owner, name, self.loop).call(callback, arguments)
+            return Reentry(self._owner(), name, self.loop).call(callback, arguments)
 
         return wrapped
 

@@ -132,10 +132,11 @@ class Reentry:
 
 def _run_apart(job: Callable[[], None]) -> None:
     """Have another thread do it, which confluent-kafka (from 2.16 on) lets in as if it were this one."""
-    caller = threading.get_ident()
+    identity: Any = getattr(cimpl, "_reentry_identity_var", None)
+    # In a callback of the close, the thread that closes is inside, and not this one.
+    caller = None if identity is None else identity.get(None) or threading.get_ident()
 
     def run() -> None:
-        identity: Any = getattr(cimpl, "_reentry_identity_var", None)
         if identity is not None:
             identity.set(caller)
         job()

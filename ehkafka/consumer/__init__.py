@@ -8,10 +8,11 @@ programs whose threads finish records in any order) knows what may be committed,
 record. `committing` reads what is asked for by its `arguments`, `auto_commit` what nobody needs to ask
 for; `commit_requests` and `commits` put it into as few requests as the service takes, `access` says who
 is inside the client meanwhile. `log_guard` sees whose log it is, by `carried_facts`; `anew` moves to a
-new one. `mirrored` is the mirror, `log_lines` what is reported.
+new one. `mirrored` is the mirror, `log_lines` what is reported, `ending` the end, with `close` or without.
 
-The room must never touch a `Message`, never commit what nobody asked for, and never start a thread before a
-commit has to wait. Called by the program, on its own threads; `ehkafka-commits` sends what waits.
+The room must never touch a `Message`, never commit what was not asked for, and never start a thread before a
+commit has to wait. Called by the program, on its own threads; `ehkafka-commits` sends what waits, and
+`ehkafka-close` makes the client's last calls.
 """
 
 from __future__ import annotations

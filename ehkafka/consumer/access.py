@@ -114,3 +114,8 @@ class Access:
         """Let nobody in but this thread. Caller has the lock."""
         self._closer = threading.get_ident()
         self.changed.notify_all()
+
+    def leave_to(self, thread_id: int | None) -> None:
+        """Another thread goes on closing: every call of the program is refused from now on."""
+        with self.lock:
+            self.closing = self._closer = thread_id

@@ -46,13 +46,13 @@ class Arguments:
         internals = self._internals
         if internals.marks is not None:
             marked = [partition for partition in internals.marks.partitions() if partition in internals.held]
-            return CommitRequest(dict.fromkeys(marked, AS_MARKED), marked)
+            return CommitRequest(dict.fromkeys(marked, AS_MARKED), marked, is_bare=True)
         returned = (
             internals.returned.now() if internals.program_settings.auto_store else internals.stored.now()
         )
         listed = sorted(internals.held)
         positions = {partition: returned[partition] for partition in listed if partition in returned}
-        return CommitRequest(self._moved(positions), listed)
+        return CommitRequest(self._moved(positions), listed, is_bare=True)
 
     def automatic(self) -> Positions:
         """Return what `enable.auto.commit` commits: what the program has had time for."""

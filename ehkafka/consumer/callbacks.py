@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ehkafka.consumer.ending import LastCalls
+
 
 class Callbacks:
     """Holds back what a call's callbacks do until the call is over. `report` is called when it does."""
@@ -23,6 +25,8 @@ class Callbacks:
         # Whether there is something, so that the call should end.
         self.is_cut = False
         self.is_close_wanted = False
+        # While the client is closed: they run on the program's thread all the same.
+        self.last_calls: LastCalls | None = None
         # The first one of a call.
         self._error: BaseException | None = None
 
@@ -32,6 +36,9 @@ class Callbacks:
         @functools.wraps(callback, updated=())
         def wrapped(*arguments: Any) -> Any:
             try:
+                last_calls = self.last_calls
+                if last_calls is not None:
+                    return last_calls.at_home(callback, *arguments)
                 return callback(*arguments)
             except BaseException as error:
                 self._keep(error)

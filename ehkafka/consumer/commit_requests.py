@@ -24,6 +24,13 @@ Answer = tuple[KafkaError | None, list[KafkaPartition]]
 """The error of the whole request, and the partitions, each with its own: what `on_commit` gets."""
 
 
+_NOT_A_MEMBER = {
+    KafkaError.UNKNOWN_MEMBER_ID,
+    KafkaError.ILLEGAL_GENERATION,
+    KafkaError._ASSIGNMENT_LOST,  # noqa: SLF001 - see below
+}
+"""What the broker says where the partitions of the assignment are not this consumer's any more."""
+
 AS_MARKED = Position(0, OFFSET_INVALID)
 """Stands for wherever the marks of a partition are when the request is made."""
 
@@ -36,6 +43,8 @@ class CommitRequest:
     listed: Sequence[TopicPartition]
     # Whether `on_commit` is to hear of it.
     is_reported: bool = False
+    # Whether the program gave no partitions: it means those that are assigned.
+    is_bare: bool = False
     # Written once, under the owner's lock.
     answer: Answer | None = None
 
@@ -48,6 +57,10 @@ class CommitRequest:
             # same request may have had more luck, or another error.
             last = refused[-1]
             error = KafkaError(last.code(), f"Commit failed: {last.str()}")
+        if self.is_bare and error is not None and error.code() in _NOT_A_MEMBER:
+            # librdkafka, which knows of some of these before the broker says it, has a name for all of them.
+            lost = KafkaError._ASSIGNMENT_LOST  # noqa: SLF001 - librdkafka's own codes start with _
+            return KafkaError(lost, f"Commit failed: {KafkaError(lost).str()}"), []
         return error, partitions
 
     def _partition(self, partition: TopicPartition, answered: KafkaPartition | None) -> KafkaPartition:
@@ -67,6 +80,8 @@ class Request:
 
     positions: dict[TopicPartition, Position]
     commit_requests: list[CommitRequest]
+    # Of those sent, from 1 on.
+    number: int = 0
     # Where partitions stand that are not sent, because nothing has moved since.
     unmoved: dict[TopicPartition, Position] = field(default_factory=dict)
 
@@ -104,6 +119,10 @@ class CommitRequests:
         self._positions.update(ask.positions)
         if is_awaited or ask.is_reported:
             self._commit_requests.append(ask)
+
+    def put_back(self, positions: Mapping[TopicPartition, Position]) -> None:
+        """Let these be sent again; what was asked for since then counts more."""
+        self._positions = {**positions, **self._positions}
 
     def take(self) -> Request:
         """Return all as one request."""

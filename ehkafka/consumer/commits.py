@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaError
 
@@ -41,11 +41,11 @@ IDLE_S = 5.0
 
 
 class Commits:
-    """The commits of one consumer. `consumer` is confluent-kafka's own view of it."""
+    """The commits of one consumer. `bare` is confluent-kafka's own view of it."""
 
     def __init__(
         self,
-        consumer: Consumer,
+        bare: Any,
         committer: Committer,
         ledger: CommitLedger,
         access: Access,
@@ -59,7 +59,7 @@ class Commits:
 
         `answers` takes what `on_commit` is still to hear, oldest first. Any thread appends.
         """
-        self._consumer = consumer
+        self._bare = bare
         self._committer = committer
         self._ledger = ledger
         self._access = access
@@ -132,14 +132,18 @@ class Commits:
             self._ledger.ended(partition)
 
     def stop(self) -> None:
-        """Let nobody in but this thread, and send nothing unasked; the sender has ended afterwards."""
+        """Take requests of this thread only, and send nothing unasked; the sender ends."""
         with self._access.lock:
             self._is_stopped = True
             self._access.close()
-            sender, self._sender = self._sender, None
             self._work.notify_all()
+
+    def finish(self) -> None:
+        """Wait for the sender, which `stop` has ended, and send what waits: the client may be closed then."""
+        sender = self._sender
         if sender is not None:
             sender.join()
+        self.flush()
 
     def closed(self) -> None:
         """The consumer has gone: tell so to everybody who still waits for an answer."""
@@ -176,6 +180,26 @@ class Commits:
             self._send(request)
         assert ask.answer is not None
         return ask.answer
+
+    @property
+    def has_unanswered(self) -> bool:
+        """Whether a commit was asked for whose answer has not come."""
+        return self._in_flight is not None or bool(self._commit_requests)
+
+    def settle(self) -> None:
+        """Return when all that was asked for is answered. Also while another thread polls."""
+        ask = CommitRequest({}, [])
+        with self._access.lock:
+            last = self._in_flight
+            if last is not None and last.number == self._sent and self._access.poller is None:
+                # Nothing polls any more, so its answer would never come: it goes again, and waits for it.
+                self._commit_requests.put_back(last.positions)
+            if not self._commit_requests:
+                return
+            self._add(ask, is_awaited=True)
+            request = self._take_turn(ask)
+        if request is not None:
+            self._send(request)
 
     def acknowledged(self, partition: TopicPartition) -> int | None:
         """Return the next_offset that the broker has stored for this consumer, None if it stored none."""
@@ -220,6 +244,7 @@ class Commits:
         self._note_commit_requests()
         self._check_marks(request)
         self._sent += 1
+        request.number = self._sent
         # Each request is news to the ledger, also one that repeats a position or goes back.
         for partition, position in request.positions.items():
             self._ledger.assigned(partition, self._sent, None)
@@ -251,14 +276,14 @@ class Commits:
             self._land(request, error, partitions)
 
     def _commit_once(self, request: Request) -> tuple[KafkaError | None, Sequence[KafkaPartition]]:
-        return self._committer.commit_once(self._consumer, self._facts.dressed(request.positions))
+        return self._committer.commit_once(self._bare, self._facts.dressed(request.positions))
 
     def _send_off(self, request: Request) -> None:
         """Send; the answer comes to `on_commit`."""
         error: KafkaError | None = _interrupted()
         is_away = False
         try:
-            error = self._committer.send(self._consumer, self._facts.dressed(request.positions), 0)
+            error = self._committer.send(self._bare, self._facts.dressed(request.positions), 0)
             is_away = error is None and bool(request.positions)
         finally:
             if is_away:
@@ -287,22 +312,28 @@ class Commits:
     # --- the sender -----------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        while (request := self._next()) is not None:
+        while (turn := self._next()) is not None:
             try:
-                self._send(request)
+                self._send(turn[0])
             except Exception:
                 # Who asked was answered; the next ones must still be sent.
                 logging.getLogger("ehkafka.consumer").exception("A commit failed. Please report it.")
+            turn = None  # where the program has let it go, the consumer ends here
 
-    def _next(self) -> Request | None:
-        """Wait until something waits and the program does not poll; None: it is time to end."""
+    def _next(self) -> tuple[Request, Consumer] | None:
+        """Wait until something waits and the program does not poll; None: it is time to end.
+
+        The consumer comes along: it must not end before its commit, where the program lets it go meanwhile.
+        """
         access = self._access
         with access.lock:
             polls = -1
             while not self._is_stopped:
                 is_busy = polls == access.polls and access.poller is None
-                if is_busy and self._commit_requests and self._pace_allows() and access.may_enter():
-                    return self._begin()
+                consumer = self._bare.consumer() if is_busy else None
+                if consumer and self._commit_requests and self._pace_allows() and access.may_enter():
+                    return self._begin(), consumer
+                consumer = None
                 polls = access.polls
                 if (
                     not self._work.wait(BUSY_S if self._commit_requests else IDLE_S)

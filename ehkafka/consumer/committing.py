@@ -25,11 +25,10 @@ if TYPE_CHECKING:
 
 
 class Committing:
-    """The commits of one consumer, as its program knows them. `bare` is confluent-kafka's own `commit`."""
+    """The commits of one consumer, as its program knows them."""
 
-    def __init__(self, internals: Internals, bare: Callable[..., Any]) -> None:
+    def __init__(self, internals: Internals) -> None:
         self._internals = internals
-        self._bare = bare
         self._arguments = Arguments(internals)
 
     def asked(self, message: Any, offsets: Any) -> CommitRequest | None:
@@ -51,7 +50,7 @@ class Committing:
             return None
         if self._internals.commits is None:
             where = [as_offset(p, position) for p, position in ask.positions.items()]
-            return self._bare(offsets=where, asynchronous=is_asynchronous)  # type: ignore[no-any-return]
+            return self._internals.bare.commit(offsets=where, asynchronous=is_asynchronous)  # type: ignore[no-any-return]
         self._internals.deviating.report("coalescing")
         return self._commit(self._internals.commits, ask, is_asynchronous=is_asynchronous)
 
@@ -73,6 +72,7 @@ class Committing:
 
     def _commit_nothing(self, ask: CommitRequest, *, is_asynchronous: bool) -> None:
         """Answer a commit when nothing is to be committed, as librdkafka does."""
+        self._internals.access.refuse_while_closing()
         nothing: Any = KafkaError._NO_OFFSET  # noqa: SLF001 - librdkafka's own codes start with _
         if not is_asynchronous:
             raise KafkaException(KafkaError(nothing, "Commit failed: Local: No offset stored"))
@@ -110,4 +110,4 @@ class Committing:
             internals.commits.ask(ask, will_flush=partitions is not None)
         else:
             where = [as_offset(p, position) for p, position in positions.items()]
-            self._bare(offsets=where, asynchronous=True)
+            internals.bare.commit(offsets=where, asynchronous=True)

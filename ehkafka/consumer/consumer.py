@@ -7,6 +7,7 @@ that this class does not understand go to confluent-kafka, whose errors the prog
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Literal, overload
@@ -16,6 +17,7 @@ from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 from ehkafka.consumer.access import CLOSE_WAIT_S
 from ehkafka.consumer.carried_facts import without_ours
 from ehkafka.consumer.committing import Committing
+from ehkafka.consumer.ending import CLOSE_S, LastCalls, call_at_exit
 from ehkafka.consumer.internals import Internals
 from ehkafka.consumer.polling import PollingConsumer
 from ehkafka.consumer.program_settings import UNMARKED_BYTES_MAX, UNMARKED_RECORDS_MAX, SyncCommit, flattened
@@ -65,6 +67,8 @@ class Consumer(PollingConsumer):
     - `unmarked_bytes_max` (bytes, default `128 * 1024 * 1024`): the same in bytes.
     - `sync_commit` (default `"acknowledged"`): when a synchronous commit returns. `"deferred"`: when it is
       accepted, as if it were asynchronous; its answer is logged if it is a refusal.
+    - `close_s` (seconds, default `25.0`): how long `close()`, and the end of a consumer that is not closed,
+      wait for a broker that does not answer; `None`: as long as confluent-kafka, 45 s and more.
     - `as_confluent` (default `()`): names of what is to be done in confluent-kafka's way, such as
       `"bare_commit"`.
 
@@ -108,6 +112,7 @@ class Consumer(PollingConsumer):
         unmarked_records_max: int = UNMARKED_RECORDS_MAX,
         unmarked_bytes_max: int = UNMARKED_BYTES_MAX,
         sync_commit: SyncCommit = "acknowledged",
+        close_s: float | None = CLOSE_S,
         as_confluent: Collection[Deviation] = (),
         **properties: Unpack[ClientProperties],
     ) -> None:
@@ -131,9 +136,9 @@ class Consumer(PollingConsumer):
             unmarked_records_max=unmarked_records_max,
             unmarked_bytes_max=unmarked_bytes_max,
             sync_commit=sync_commit,
+            close_s=close_s,
         )
-        bare_commit: Any = super().commit
-        self._committing = Committing(internals, bare_commit)
+        self._committing = Committing(internals)
         self._rebalances = Rebalances(internals, self._committing.ask_auto)
         self._kept = deque()
         if internals.endpoint is None:
@@ -142,6 +147,7 @@ class Consumer(PollingConsumer):
             initialise_consumer(super().__init__, internals.properties)
         self._is_open = True
         internals.join(self, self._rebalances.begin_anew)
+        call_at_exit(self, Consumer._settle)
 
     # --- committing -----------------------------------------------------------------------------------
 
@@ -273,9 +279,9 @@ class Consumer(PollingConsumer):
         if not self._is_open:
             super().close()
             return
-        access = self._internals.access
-        if access.closing == get_ident():
-            return  # in a callback of the close
+        access, last_calls = self._internals.access, self._internals.callbacks.last_calls
+        if access.closing == get_ident() or (last_calls is not None and last_calls.is_left):
+            return  # in a callback of the close, or its thread is still at it
         if access.poller == get_ident() and self._internals.deviating.has("callbacks"):
             # In a callback of `poll` or `consume`. confluent-kafka would take the client away from under its
             # own call, or stand still.
@@ -284,7 +290,8 @@ class Consumer(PollingConsumer):
         with access.lock:
             access.closing = access.closing or get_ident()
         # confluent-kafka would take the client away from under another thread's call, or stand still.
-        is_in = access.door.acquire(timeout=CLOSE_WAIT_S)
+        close_s = self._internals.program_settings.close_s
+        is_in = access.door.acquire(timeout=CLOSE_WAIT_S if close_s is None else min(CLOSE_WAIT_S, close_s))
         try:
             # Of several that close, the first one inside does.
             if self._is_open and (is_in or access.closing == get_ident()):
@@ -296,26 +303,65 @@ class Consumer(PollingConsumer):
 
     def _close(self) -> None:
         internals = self._internals
+        last_calls = internals.callbacks.last_calls = LastCalls()
+        # Unguarded, the program's callbacks would run on the thread that closes.
+        is_bounded = internals.deviating.has("callbacks")
         try:
             if internals.access.poller is None:  # else in a callback, as with `as_confluent={"callbacks"}`
                 self._check_positions()
             self._committing.ask_auto(internals.held)
-            internals.close()
-            if internals.commits is not None:
-                internals.commits.flush()
-                internals.report_answers()
         finally:
             internals.close()
-            # From here on confluent-kafka answers every call, in rebalance callbacks too.
             try:
-                super().close()
+                last_calls.run(self._close_client, internals.program_settings.close_s if is_bounded else None)
             finally:
-                self._is_open = False
+                if last_calls.is_left:
+                    internals.access.leave_to(last_calls.thread_id)
+                    internals.report_left()
                 self._kept.clear()
                 self._rebalances.end_all()
                 internals.closed()
         internals.report_answers()
         internals.callbacks.release()
+
+    def _close_client(self) -> None:
+        """Send what waits, leave the group and end the client. On the thread of its last calls."""
+        internals, last_calls = self._internals, self._internals.callbacks.last_calls
+        assert last_calls is not None
+        try:
+            if internals.commits is not None:
+                internals.commits.finish()
+                last_calls.at_home(internals.report_answers)
+        finally:
+            # From here on confluent-kafka answers every call, in rebalance callbacks too.
+            try:
+                super().close()
+            finally:
+                self._is_open = False
+
+    def _settle(self) -> None:
+        """Wait for the commits that were asked for, as confluent-kafka's destructor does; leave no group."""
+        internals = self._internals
+        if not self._is_open or internals.access.closing is not None:
+            return
+        commits, close_s = internals.commits, internals.program_settings.close_s
+        if commits is not None and commits.has_unanswered and not LastCalls().run(commits.settle, close_s):
+            internals.report_left()
+        internals.mirror.stop()
+        internals.log_lines.close()
+
+    def __del__(self) -> None:
+        """End with the program's last reference. Nothing is committed that was not asked for."""
+        if not self._is_open or sys.is_finalizing():
+            return
+        bare = self._internals.bare
+        bare.consumer = lambda: self  # the collector has cleared the weak reference
+        try:
+            self._settle()
+            self._internals.close()
+        finally:
+            self._is_open = False
+            bare.consumer = _none
 
     def __exit__(
         self,
@@ -326,6 +372,10 @@ class Consumer(PollingConsumer):
         """Close. confluent-kafka's own would not come by this class's `close`."""
         self.close()
         return None
+
+
+def _none() -> None:
+    """Return the consumer of a client that has ended."""
 
 
 def _names(partitions: Sequence[KafkaPartition]) -> list[TopicPartition]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import time
+import weakref
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
@@ -32,9 +33,11 @@ from ehkafka.endpoint.drop_in import check_drop_in, drop_in_properties, endpoint
 from ehkafka.endpoint.keys.watch import CredentialWatch
 from ehkafka.endpoint.properties.limits import COMMIT_INTERVAL_S_MIN
 from ehkafka.errors import ConfigurationError
+from ehkafka.events import ConnectionProblem
 from ehkafka.progress.committer import Committer
 from ehkafka.progress.ledger import CommitLedger, CommitPacing
 from ehkafka.settings.secret import HiddenProperties
+from ehkafka.wording import seconds
 from ehkafka.wording.calling import must_be_endpoint
 
 if TYPE_CHECKING:
@@ -49,17 +52,37 @@ if TYPE_CHECKING:
     from ehkafka.records import TopicPartition
 
 _CALLBACKS = ("error_cb", "stats_cb", "throttle_cb", "on_commit")
+_BARE_METHODS = (
+    "assign",
+    "assignment",
+    "commit",
+    "committed",
+    "pause",
+    "position",
+    "resume",
+    "seek",
+    "set_sasl_credentials",
+)
 # How often a rotated key is looked for.
 CREDENTIAL_CHECK_S = 1.0
 
 
 class BareConsumer:
-    """confluent-kafka's own methods of a consumer that overrides them."""
+    """confluent-kafka's own methods of a consumer that overrides them.
+
+    It keeps no consumer: with its program's last reference a consumer ends, its threads and sockets too.
+    """
 
     def __init__(self, consumer: KafkaConsumer) -> None:
-        kind: Any = KafkaConsumer
-        for name in ("assign", "assignment", "commit", "committed", "pause", "position", "resume", "seek"):
-            setattr(self, name, getattr(kind, name).__get__(consumer))
+        self.consumer: Callable[[], KafkaConsumer | None] = weakref.ref(consumer)
+        for name in _BARE_METHODS:
+            setattr(self, name, functools.partial(self._call, getattr(KafkaConsumer, name)))
+
+    def _call(self, method: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+        consumer = self.consumer()
+        if consumer is None:
+            raise RuntimeError("Consumer closed")  # as confluent-kafka says it
+        return method(consumer, *arguments, **named)
 
 
 class Internals:
@@ -124,6 +147,8 @@ class Internals:
         # When the polling thread has something to look after.
         self.next_check_s = 0.0
         self.has_checks = self.auto is not None or credential is not None or self.log_guard.is_on
+        # Confluent-kafka's own view of the consumer, from `join` on.
+        self.bare: Any = None
         self.marks: Marks | None = None
         self.commits: Commits | None = None
         self.anew: Anew | None = None
@@ -133,6 +158,7 @@ class Internals:
     def join(self, consumer: KafkaConsumer, begin_anew: Callable[[TopicPartition], None]) -> None:
         """Take up the client that was just opened. `begin_anew` forgets a partition's old log."""
         bare: Any = BareConsumer(consumer)
+        self.bare = bare
         if self.program_settings.contiguous:
             limits = self.program_settings.unmarked_records_max, self.program_settings.unmarked_bytes_max
             self.marks = Marks(bare, records_max=limits[0], bytes_max=limits[1], emit=self.log_lines.emit)
@@ -158,7 +184,7 @@ class Internals:
             )
         if self.auto is not None:
             self.passed = Passed(bare, self.access, self.marks or self._done())
-        self.credential.start(consumer)
+        self.credential.start(bare)
 
     def _done(self) -> Returned | Stored:
         return self.returned if self.program_settings.auto_store else self.stored
@@ -170,6 +196,15 @@ class Internals:
         self._next_credential_check_s = float("inf")
         if self.commits is not None:
             self.commits.stop()
+
+    def report_left(self) -> None:
+        """Tell that the program waits no longer for the client to end."""
+        text = (
+            f"the client did not close within {seconds(self.program_settings.close_s or 0.0)} (close_s), "
+            "because no broker answered. The program goes on. The last commits may not be stored; if so, "
+            "their records are delivered again"
+        )
+        self.log_lines.emit(ConnectionProblem("close", text, fatal=True))
 
     def closed(self) -> None:
         """The client has gone; nothing more is acknowledged."""

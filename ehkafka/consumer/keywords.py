@@ -79,6 +79,11 @@ class OwnOptions(TypedDict, total=False):
     if it were asynchronous; its answer is logged if it is a refusal.
     """
 
+    close_s: float | None
+    """Seconds, default `25.0`: how long `close()` waits for a broker that does not answer. `None`: as long as
+    confluent-kafka, 45 s and more.
+    """
+
     as_confluent: Collection[Deviation]
     """Default `()`: names of what is to be done in confluent-kafka's way, such as
     `"bare_commit"`.

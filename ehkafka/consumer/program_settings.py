@@ -18,6 +18,7 @@ SyncCommit = Literal["acknowledged", "deferred"]
 
 _TRUE = frozenset({"true", "t", "1"})
 _AUTO_COMMIT_S = 5.0
+_CLOSE_S_MAX = 86_400
 # confluent-kafka opens one in another as well.
 _NESTED_MAX = 20
 UNMARKED_RECORDS_MAX = 50_000
@@ -33,6 +34,7 @@ class ProgramSettings:
     auto_store: bool
     contiguous: bool
     sync_commit: SyncCommit
+    close_s: float | None
     unmarked_records_max: int
     unmarked_bytes_max: int
 
@@ -45,10 +47,19 @@ class ProgramSettings:
             )
         if not isinstance(self.contiguous, bool):
             raise ConfigurationError(f"Consumer: contiguous={self.contiguous!r:.80}: give True or False.")
+        if self.close_s is not None and not _is_within(self.close_s, _CLOSE_S_MAX):
+            raise ConfigurationError(
+                f"Consumer: close_s={self.close_s!r:.80}: give seconds from 0 to {_CLOSE_S_MAX}, or None for "
+                "no limit."
+            )
         for name in ("unmarked_records_max", "unmarked_bytes_max"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise ConfigurationError(f"Consumer: {name}={value!r}: give a whole number from 1 on.")
+
+
+def _is_within(value: object, most: float) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= most
 
 
 def flattened(config: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:

@@ -120,12 +120,16 @@ class Rebalances:
             self._leave(names)
 
     def _lose(self, consumer: Any, partitions: list[KafkaPartition], callback: Callback | None) -> None:
-        names = _names(partitions)
-        if self._internals.commits is not None:
-            self._internals.commits.drop(names)
+        names, commits = _names(partitions), self._internals.commits
+        if commits is not None:
+            commits.drop(names)
         try:
             self._call(consumer, partitions, callback)
         finally:
+            if (
+                commits is not None
+            ):  # what the callback asked for would go out as a member of the next generation
+                commits.drop(names)
             self._leave(names)
 
     def _call(self, consumer: Any, partitions: list[KafkaPartition], callback: Callback | None) -> None:

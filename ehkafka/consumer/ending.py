@@ -1,0 +1,129 @@
+"""The last calls of a client, which know no time-out: how long its program waits for them.
+
+A thread `ehkafka-close` makes them, and the program's own thread runs the callbacks that they bring. After
+`close_s` the program goes on; the thread, which is left inside the client, ends when the client does.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import weakref
+from concurrent.futures import Future
+from contextlib import contextmanager
+from queue import Empty, SimpleQueue
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import cimpl
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+CLOSE_S = 25.0
+"""As long as an app's stop takes by default: below the 30 s after which Kubernetes kills."""
+
+# Between two checks whether the program still waits.
+_CHECK_S = 0.1
+
+
+class LastCalls:
+    """Makes one consumer's last calls. Made by the consumer's thread, which also runs the callbacks."""
+
+    def __init__(self) -> None:
+        self._jobs: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._error: BaseException | None = None
+        self._is_over = False
+        # The program waits no more. Written by its thread.
+        self.is_left = False
+
+    @property
+    def thread_id(self) -> int | None:
+        """Which thread makes the calls; None: the program's own."""
+        return None if self._thread is None else self._thread.ident
+
+    def run(self, calls: Callable[[], None], limit_s: float | None) -> bool:
+        """Make the calls; False: they have not ended within the limit. Raises what they raise."""
+        if limit_s is None or not self._starts(calls):
+            calls()
+            return True
+        try:
+            self._serve(monotonic() + limit_s)
+        finally:  # Ctrl-C ends the wait, too
+            self.is_left = not self._is_over
+        if self._error is not None:
+            raise self._error
+        return not self.is_left
+
+    def at_home(self, callback: Callable[..., Any], *arguments: Any) -> Any:
+        """Run a callback on the program's thread, while that waits; else not at all."""
+        if self.thread_id != threading.get_ident():
+            return callback(*arguments)
+        answer: Future[Any] = Future()
+        self._jobs.put((answer, lambda: callback(*arguments)))
+        while not self.is_left:
+            try:
+                return answer.result(_CHECK_S)
+            except TimeoutError:
+                if answer.done():  # the callback's own
+                    raise
+        return None
+
+    def _starts(self, calls: Callable[[], None]) -> bool:
+        if sys.is_finalizing():
+            return False  # until 3.12, Python waits for ever here
+        thread = threading.Thread(target=self._main, args=(calls,), name="ehkafka-close", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:  # from 3.12 on
+            return False
+        self._thread = thread
+        return True
+
+    def _main(self, calls: Callable[[], None]) -> None:
+        try:
+            calls()
+        except BaseException as error:
+            self._error = error
+        self._is_over = True
+        self._jobs.put(None)
+
+    def _serve(self, ends_s: float) -> None:
+        while True:
+            try:
+                job = self._jobs.get(timeout=max(0.0, ends_s - monotonic()))
+            except Empty:
+                return
+            if job is None:
+                return
+            answer, callback = job
+            try:
+                with _as_thread(self.thread_id):
+                    answer.set_result(callback())
+            except Exception as error:
+                answer.set_exception(error)
+
+
+@contextmanager
+def _as_thread(thread_id: int | None) -> Iterator[None]:
+    """Let confluent-kafka (2.16 and newer) take this thread for the one that is inside the client."""
+    identity: Any = getattr(cimpl, "_reentry_identity_var", None)
+    token = None if identity is None else identity.set(thread_id)
+    try:
+        yield
+    finally:
+        if identity is not None:
+            identity.reset(token)
+
+
+def call_at_exit(consumer: Any, call: Callable[[Any], None]) -> None:
+    """Have `call(consumer)` made when the process ends, if the consumer is there then."""
+    weakref.finalize(consumer, _call_in_its_process, weakref.ref(consumer), call, os.getpid())
+
+
+def _call_in_its_process(consumer: Callable[[], Any], call: Callable[[Any], None], process_id: int) -> None:
+    there = consumer()
+    if there is not None and os.getpid() == process_id:  # a forked child has none of the client's threads
+        call(there)
