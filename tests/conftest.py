@@ -165,7 +165,7 @@ def express() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def versions() -> Iterator[None]:
-    """Let EHKAFKA_VERSIONS say which versions of requests embedded brokers offer: `namespace`, Event Hubs'."""
+    """Let embedded brokers offer the requests of an Event Hubs namespace: EHKAFKA_VERSIONS=namespace."""
     with pytest.MonkeyPatch.context() as patch:
         if os.environ.get("EHKAFKA_VERSIONS") == "namespace":
             from tests.kit.namespace_versions import offer_namespace_versions  # noqa: PLC0415 - when wanted

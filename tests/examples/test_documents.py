@@ -24,10 +24,9 @@ LINKED = [*PAGES, *(ROOT / name for name in ("DESIGN.md", "CHANGELOG.md", "SECUR
 README_BYTES_MAX = 7_000
 # Met in logs, settings and snapshots, and nowhere else in the field.
 OUR_WORDS = ("lane", "chunk", "parked", "backlog", "watermark", "mirror", "witness")
-# Without the page that explains them, and the one that lists modules by their old names.
-LINKED_TO_WORDS = [
-    page for page in GUIDES.glob("*.md") if page.name not in {"concepts.md", "migrating.md", "benchmarks.md"}
-]
+# The page that explains them, the one that lists modules by their old names, figures, and a generated one.
+NOT_LINKED = {"concepts.md", "migrating.md", "benchmarks.md", "messages.md"}
+LINKED_TO_WORDS = [page for page in GUIDES.glob("*.md") if page.name not in NOT_LINKED]
 # Shown where a page says how to install them; the user's own modules.
 NOT_HERE = {"alerts", "azure.keyvault.secrets", "azure.monitor.opentelemetry", "doors", "test_doors"}
 # "Apache Kafka" and "Azure Event Hubs" of KEDA 2.17's documentation, without other clouds' fields.

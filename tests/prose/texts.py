@@ -73,6 +73,11 @@ def docstrings_and_messages() -> Iterator[Text]:
                 yield Text(room, f"{name}:{line}", text)
 
 
+def strings_of(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Yield all strings of a file but its docstrings, with their lines."""
+    yield from _strings(tree, set(dict(_docstrings(tree))))
+
+
 def _docstrings(tree: ast.AST, *, is_public: bool = True) -> Iterator[tuple[ast.Constant, bool]]:
     for child in [tree] if isinstance(tree, ast.Module) else []:
         yield from _docstring(child, is_public=True)

@@ -1,0 +1,51 @@
+"""`docs/messages.md` is what the package says now: each event and error with real values, each message."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ehkafka.errors import EhkafkaError
+from tests.prose.messages import FILE, an_error, error_kinds, event_kinds, made, page
+from tests.prose.samples import filled
+
+if TYPE_CHECKING:
+    from ehkafka.events import Event
+
+
+def test_the_page_is_what_the_package_says_now() -> None:
+    """`python -m tests.prose.messages` writes it anew."""
+    assert FILE.read_text() == page(), "run `python -m tests.prose.messages`"
+
+
+@pytest.mark.parametrize("kind", event_kinds(), ids=lambda kind: kind.__name__)
+def test_each_event_makes_a_sentence_of_real_values(kind: type[Event]) -> None:
+    """Whole or sparse: one line that ends once and shows neither None nor the code of a value."""
+    for is_sparse in (False, True):
+        sentence = made(kind, is_sparse=is_sparse).sentence()
+        assert sentence
+        assert "\n" not in sentence
+        assert not any(flaw in sentence for flaw in ("None", "TopicPartition(", "..", "  "))
+
+
+def test_each_error_is_in_the_table() -> None:
+    """With its exit code and when it is raised."""
+    text = FILE.read_text()
+    for kind in error_kinds():
+        assert isinstance(an_error(kind), EhkafkaError)
+        assert f"| `{kind.__name__}` | {kind.exit_code} |" in text
+
+
+@pytest.mark.parametrize(
+    ("expression", "shown"),
+    [
+        ("self.partition", "orders[2]"),
+        ("ended(describe(error))", "TimeoutError: no answer within 5 s."),
+        ("seconds(wait_s)", "5.1 s"),
+        ("unknown(thing)", "{unknown(thing)}"),
+    ],
+)
+def test_a_part_is_filled_by_what_the_code_calls_it(expression: str, shown: str) -> None:
+    """What has no value stands there as code."""
+    assert filled(expression, is_quoted=False) == shown
