@@ -39,6 +39,7 @@ QUICK = {
     "outputs",
     "positions",
     "progress",
+    "prose",
     "records",
     "recovery",
     "run",

@@ -267,7 +267,7 @@ class RecordsLeft(Event):
                 f"{records(self.repeated_without_metadata)}"
             )
         return (
-            f"Returned to the next owner: {'; '.join(left) or 'nothing'}. ehkafka handles no finished record "
+            f"Left for the next owner: {'; '.join(left) or 'nothing'}. ehkafka handles no finished record "
             f"again{others}."
         )
 

@@ -52,7 +52,7 @@ class CommitFailed(Event):
         step = (
             "The next commit retries it; a restart before that repeats more records."
             if self.retriable
-            else "A retry does not help: the error says what to change."
+            else "Retrying will not help; the error shows what to change."
         )
         return f"The commit of {names(self.partitions)} failed: {ending(self.error)} {step}"
 

@@ -69,8 +69,8 @@ class OutputsSentInVain(Event):
     def sentence(self) -> str:
         return (
             f"Attempt {self.attempt} of {self.partition}@{self.offset} failed after it had sent "
-            f"{counted(self.sent, 'output')} ({self.acknowledged} acknowledged); another attempt sends all "
-            "again."
+            f"{counted(self.sent, 'output')} ({self.acknowledged} acknowledged). Readers may see them "
+            "twice: the retry sends all of them again."
         )
 
     def subject(self) -> Hashable:

@@ -135,9 +135,9 @@ class ParkedBudgetFull(Event):
             "stop": "the app stops",
         }
         return (
-            f"{self.partition} has {records(self.parked_records)} ({self.parked_bytes} bytes) waiting behind "
-            f"failed ones, which is its share of the parked budget; most are of key "
-            f"{plain(self.largest_key)}: {action.get(self.action, self.action)}."
+            f"{self.partition} has reached its limit of {records(self.parked_records)} ({self.parked_bytes} "
+            f"bytes) waiting behind failed ones; most are of key {plain(self.largest_key)}: "
+            f"{action.get(self.action, self.action)}."
         )
 
     def subject(self) -> Hashable:

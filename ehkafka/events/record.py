@@ -70,7 +70,8 @@ class RecordRetried(Failure):
     def sentence(self) -> str:
         return (
             f"Attempt {self.attempt} of {self.partition}@{self.offset}, key {plain(self.key)}, failed: "
-            f"{clause(self.error)}{self.at_place}. Retry in {seconds(self.after_s)}; its key waits."
+            f"{clause(self.error)}{self.at_place}. Retrying in {seconds(self.after_s)}. Later records of "
+            "this key wait."
         )
 
     def subject(self) -> Hashable:
@@ -155,8 +156,9 @@ class StaleResult(Event):
 
     def sentence(self) -> str:
         return (
-            f"Dropped the late outcome of {records(self.records)} of {self.partition}: epoch "
-            f"{self.epoch} had ended. They will be redelivered; a longer drain or faster handlers avoid this."
+            f"Ignored the result of {records(self.records)} of {self.partition}: the partition was "
+            "reassigned while the handler ran. The new owner handles them again. To avoid this, raise "
+            "drain_s."
         )
 
     def subject(self) -> Hashable:

@@ -186,7 +186,7 @@ class Failures:
         if answer == STOP:
             return self._stop(lane, error)
         if answer == CONTINUE or isinstance(self.policy, Hold):
-            return self._hold(lane, error, "its key waits, nothing is committed past it")
+            return self._hold(lane, error, "its key is on hold, and commits stop at this record")
         if isinstance(self.policy, Skip):
             return self._skip(lane, describe(error), error)
         if isinstance(self.policy, DeadLetter):
@@ -200,7 +200,7 @@ class Failures:
             self._report(lane, error, f"it goes to {policy.where}")
             return self._post(lane, error, describe(error), lane.attempts + 1)
         if policy.on_limit == "hold":
-            return self._hold(lane, error, f"its key waits: {flood}")
+            return self._hold(lane, error, f"its key is on hold: {flood}")
         return self._stop(lane, error, because=flood)
 
     def _post(self, lane: Lane, error: Exception | None, reason: str, attempts: int) -> Decision:

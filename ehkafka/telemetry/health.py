@@ -142,8 +142,8 @@ def _partition_reasons(
         yield (
             f"{partition.partition} lags {records(partition.lag_records or 0)} behind, and nothing of them "
             f"has arrived for {partition.standstill_s:.0f} s (limit stuck_s={stuck_s:g}). See whether its "
-            "leader is up, and whether a producer left a transaction open there. Else a batch there is broken; "
-            f"the way past it: {way_past(partition.partition, partition.watermark or 0, group)}"
+            "leader is up, and whether a producer left a transaction open there. Else a batch is "
+            f"broken there. To get past it: {way_past(partition.partition, partition.watermark or 0, group)}"
         )
 
 

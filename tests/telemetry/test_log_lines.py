@@ -91,7 +91,7 @@ EXAMPLES: list[tuple[events.Event, list[str]]] = [
     ),
     (
         events.OutputsSentInVain(READINGS_0, 7, 1, 2, 1),
-        ["Attempt 1 of readings[0]@7", "2 outputs (1 acknowledged)", "sends all again"],
+        ["Attempt 1 of readings[0]@7", "2 outputs (1 acknowledged)", "sends all of them again"],
     ),
     (
         events.OutputProducerReplaced("the id is unknown.", 2.0),
@@ -288,7 +288,7 @@ EXAMPLES: list[tuple[events.Event, list[str]]] = [
     ),
     (events.HandlerResized("store", 4, 9), ["store", "9 workers now", "4 before."]),
     (events.HandlerResized("store", 4, 9, is_auto=True), ["9 workers now", '(workers="auto").']),
-    (events.StaleResult(READINGS_0, 3, 2), ["readings[0]", "epoch 3", "2 records", "redelivered"]),
+    (events.StaleResult(READINGS_0, 3, 2), ["readings[0]", "reassigned", "2 records", "raise drain_s"]),
     (
         events.ConnectionProblem("_TRANSPORT", "broker down", fatal=False),
         ["problem, _TRANSPORT: broker down", "check"],
