@@ -87,20 +87,20 @@ def test_an_error_of_the_broker_for_one_partition_names_it_while_it_lasts(
 
 
 @pytest.mark.parametrize(
-    ("what", "said"),
+    ("what", "shown"),
     [
         ("compression", r"t\[0\]@1 \(it cannot be read: .*skip t/0@1"),
         ("length", r"t\[0\] \(nothing of it arrives from 1 up to 3"),
     ],
 )
 def test_a_partition_that_waits_before_such_a_batch_is_not_caught_up(
-    lab: Any, recorder: Any, what: str, said: str
+    lab: Any, recorder: Any, what: str, shown: str
 ) -> None:
-    """The run ends with the code for what is left to do, and says where; the client may say nothing."""
+    """The run ends with the code for what is left to do, and the place; the client may report nothing."""
     write_batch(lab.broker, "t", good_batch([b"1"]))
     write_batch(lab.broker, "t", broken_batch(what, 2))
     app = lab.app(recorder)
-    with pytest.raises(UnfinishedError, match=said) as raised:
+    with pytest.raises(UnfinishedError, match=shown) as raised:
         app.run(until="caught_up", settle_s=0.5)
     assert raised.value.exit_code == 4
     assert lab.committed() == 1
