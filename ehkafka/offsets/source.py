@@ -41,6 +41,7 @@ __all__ = [
     "mirror_of_target",
     "mirrored_positions",
     "named_mirror",
+    "namespace_of_target",
     "open_source",
     "read_store",
 ]
@@ -118,10 +119,14 @@ def mirror_of_target(
     The store is None where there is neither. Raises `ConfigurationError`.
     """
     choice = target.mirror or mirror_of_environment(environ)
-    name = namespace_of(target.endpoint.name)
-    if choice is None:
-        return None, name
-    return choice.open_store(), choice.namespace or name
+    return None if choice is None else choice.open_store(), namespace_of_target(target, environ)
+
+
+def namespace_of_target(target: Target, environ: Mapping[str, str] | None = None) -> str:
+    """Return what stands for the broker in blobs' names: as the app has it, else as the environment."""
+    environ = os.environ if environ is None else environ
+    chosen = target.mirror.namespace if target.mirror else environ.get("EHKAFKA_MIRROR_NAMESPACE")
+    return chosen or namespace_of(target.endpoint.name)
 
 
 def mirrored_positions(

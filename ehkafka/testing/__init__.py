@@ -2,9 +2,9 @@
 
 It hands on `embedded`, the broker inside of the process. `kafka/` is a real Apache Kafka on this machine,
 `azurite` a real Blob Storage (`azurite_install` fetches it), `identity_endpoint` gives managed-identity
-tokens, `ports` chooses ports; `faults/` spoils networks, `checker/` judges what happened, `clock` moves only
-when asked to, `in_test/` runs an app of one's own, `plugin` has the fixtures. Nothing of it is loaded by an
-app.
+tokens, `ports` chooses ports, `checkpoint_stores` tests a store of one's own; `faults/` spoils networks,
+`checker/` judges what happened, `clock` moves only when asked to, `in_test/` runs an app of one's own,
+`plugin` has the fixtures. Nothing of it is loaded by an app.
 """
 
 from ehkafka.embedded.broker import EmbeddedBroker
@@ -15,6 +15,7 @@ from ehkafka.testing.checker.checking_history import CheckingHistory
 from ehkafka.testing.checker.history import MemoryHistory
 from ehkafka.testing.checker.history_file import JsonLinesHistory, read_history
 from ehkafka.testing.checker.verdict import Measure, Verdict
+from ehkafka.testing.checkpoint_stores import CheckpointStoreSuite
 from ehkafka.testing.clock import VirtualClock
 from ehkafka.testing.in_test.app_test import AppTest, AsyncAppTest
 from ehkafka.testing.in_test.made_record import make_batch, make_record
@@ -27,6 +28,7 @@ __all__ = [
     "AsyncAppTest",
     "Checker",
     "CheckingHistory",
+    "CheckpointStoreSuite",
     "EmbeddedBroker",
     "EmbeddedBrokerError",
     "Handled",

@@ -12,6 +12,7 @@ from ehkafka.checkpoints.mirror import outage
 from ehkafka.checkpoints.mirror.body import checkpoint_body, read_checkpoint, read_ownership
 from ehkafka.checkpoints.mirror.mirror import BEHIND_S, Mirror
 from ehkafka.checkpoints.stores.memory import MemoryStore
+from ehkafka.checkpoints.stores.store import StoreForbiddenError
 from ehkafka.events import (
     MirrorBehind,
     MirrorContested,
@@ -193,12 +194,15 @@ def test_the_blob_of_another_program_is_left_alone(run: Run) -> None:
     run.acknowledge(5)
     wait_until(lambda: run.mirrored() == 5)
     wait_until(lambda: run.reported.of(MirrorForeign))
+    assert f"{T1} has no mirror: memory/{name} was written by another program." in (run.mirror.problem or "")
     run.stop()
     assert len(run.reported.of(MirrorForeign)) == 1
     blob = run.store.read(name)
     assert blob is not None
     assert dict(blob.metadata)["offset"] == "1"
-    assert [event.partitions for event in run.reported.of(MirrorBehind)] == [(T1,)]
+    [behind] = run.reported.of(MirrorBehind)
+    assert behind.partitions == (T1,)
+    assert "another program's" in behind.error
 
 
 def test_a_stop_writes_the_last_position_whatever_the_interval(run: Run) -> None:
@@ -210,6 +214,51 @@ def test_a_stop_writes_the_last_position_whatever_the_interval(run: Run) -> None
     run.stop()
     assert run.mirrored() == 6
     assert run.reported.of(MirrorBehind) == []
+
+
+def test_many_partitions_are_listed_first_and_written_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 300 blobs one is there: it alone is read. Owners are written in the same passes."""
+    store, many = BadStore(), [TopicPartition("t", number) for number in range(300)]
+    store.calls_at_once = 8  # type: ignore[attr-defined]
+    MemoryStore.write(store, LAYOUT.name("t", 7), metadata={}, body=b"theirs", expected=None)
+    read: list[str] = []
+    monkeypatch.setattr(store, "read", lambda name: (read.append(name), MemoryStore.read(store, name))[1])
+    threads: set[str] = set()
+    write = store.write
+
+    def slow_write(name: str, **what: Any) -> str:
+        threads.add(threading.current_thread().name)
+        time.sleep(0.002)
+        return write(name, **what)
+
+    monkeypatch.setattr(store, "write", slow_write)
+    run = Run(store=store)
+    for partition in many:
+        run.mirror.assigned(partition, 1)
+        run.acknowledge(5, partition=partition)
+    run.mirror.start()
+    try:
+        wait_until(lambda: sum(run.mirrored(one) == 5 for one in many) == 299)
+        owners = [LAYOUT.name(*one, "ehkafka/owner") for one in many]
+        wait_until(lambda: all(MemoryStore.read(store, name) for name in owners))
+        assert LAYOUT.name("t", 7) in read
+        assert len(read) < 8
+        assert len(threads) == 8
+        [foreign] = run.reported.of(MirrorForeign)
+        assert foreign.partition == many[7]
+    finally:
+        run.stop()
+
+
+def test_a_store_that_may_not_be_listed_is_read(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A SAS for reading and writing alone was enough before listings."""
+
+    def refuse(_prefix: str) -> None:
+        raise StoreForbiddenError("memory: 403 AuthorizationPermissionMismatch.")
+
+    monkeypatch.setattr(run.store, "list_blobs", refuse)
+    many = [TopicPartition("t", number) for number in range(20)]
+    assert run.mirror.lookup(many, 5.0) == dict.fromkeys(many)
 
 
 def test_a_stop_waits_no_longer_than_it_may(run: Run) -> None:

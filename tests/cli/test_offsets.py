@@ -238,6 +238,17 @@ def test_what_is_exported_is_imported_again(broker: EmbeddedBroker, tmp_path: Pa
     assert committed(broker) == {0: 4, 1: 9, 2: 0}
 
 
+def test_an_export_stands_under_the_mirrors_namespace(
+    broker: EmbeddedBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else KEDA, which looks where the mirror writes, would not find it."""
+    reset(broker, "--to", "0=4", "--to", "1=9", "--yes")
+    monkeypatch.setenv("EHKAFKA_MIRROR_NAMESPACE", "home")
+    code, text, error = ehkafka(broker, "offsets", "export", "t", "--to", f"{tmp_path}/c", "--yes", "--json")
+    assert code == 0, error
+    assert orjson.loads(text)["checkpoints"][0]["blob"] == "home/t/$default/checkpoint/0"
+
+
 def test_an_export_says_that_it_goes_back(broker: EmbeddedBroker, tmp_path: Path) -> None:
     """Over an SDK's checkpoint that is further on; the one that is there is shown."""
     folder = sdk_folder(tmp_path, {0: "8", 1: "2"})

@@ -134,22 +134,23 @@ class Mirror:
             return
         with self._changed:
             self._stop_by_s = self._clock() + timeout_s
+            before = len(self._book.behind())
             self._changed.notify()
         self._thread.join(timeout_s)
         with self._changed:
             behind, foreign = sorted(self._book.behind()), self._book.foreign()
-        reasons = {p: _FOREIGN if p in foreign else self._why_behind(timeout_s) for p in behind}
+        text = self._why_behind(timeout_s, is_slow=len(behind) < before)
+        reasons = {partition: _FOREIGN if partition in foreign else text for partition in behind}
         for reason in dict.fromkeys(reasons.values()):
             self._emit(MirrorBehind(tuple(p for p in behind if reasons[p] == reason), reason))
 
-    def _why_behind(self, timeout_s: float) -> str:
+    def _why_behind(self, timeout_s: float, *, is_slow: bool) -> str:
         if self._outage.error is not None:
             return self._outage.error
+        if is_slow:
+            return f"{seconds(timeout_s)} were too short to write all of it"
         if self._thread.is_alive():
             return f"a request to the store was not answered within {seconds(timeout_s)}"
-        assert self._stop_by_s is not None
-        if self._clock() >= self._stop_by_s:
-            return f"{seconds(timeout_s)} were too short to write all of it"
         return "another process writes there"
 
     def metadata_returned(self, is_returned: bool) -> None:

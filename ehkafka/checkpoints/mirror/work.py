@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from ehkafka.records import TopicPartition
 
 FOREIGN = "another program"
+# So many owners are written, or as many as checkpoints, before it is looked which checkpoints are due.
+CLAIMS_MIN: Final = 100
 # For so many partitions one listing says which blobs are there, and only those are read.
 LIST_FROM: Final = 8
 
@@ -143,7 +145,7 @@ class MirrorWork:
         began_s = self._clock()
         with self._lock:
             partitions = self._book.to_write(began_s, hurry=hurry)
-            claims = self._owners.due(began_s)
+            claims = self._owners.due(began_s)[: max(CLAIMS_MIN, len(partitions))]
         if not (partitions or claims) or is_over():
             return False
         unseen = [claim.partition for claim in claims if not claim.is_seen]

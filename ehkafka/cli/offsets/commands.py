@@ -233,7 +233,11 @@ def export_checkpoints(
     client_id: ClientId = None,
     to_namespace: Annotated[
         str | None,
-        typer.Option("--to-namespace", metavar="HOST", help="Default: the endpoint's host name."),
+        typer.Option(
+            "--to-namespace",
+            metavar="HOST",
+            help="Default: the mirror's, else the endpoint's host.",
+        ),
     ] = None,
     to_group: Annotated[
         str, typer.Option("--to-group", metavar="NAME", help="The hub's consumer group.")

@@ -34,6 +34,7 @@ from ehkafka.offsets.source import (
     Wanted,
     choose,
     mirrored_positions,
+    namespace_of_target,
     open_source,
     read_store,
 )
@@ -96,7 +97,7 @@ def export_place(
     """Return under which names to write. Raises `ConfigurationError`."""
     return ExportPlace(
         form=_format(form, WRITTEN),
-        namespace=namespace or there.target.endpoint.name,
+        namespace=namespace or namespace_of_target(there.target),
         hub=there.topic,
         group=group,
         prefix=prefix,
