@@ -94,7 +94,7 @@ class MirrorContested(Event):
 
 @dataclass(frozen=True, slots=True)
 class MirrorForeign(Event):
-    """The blob of a partition is somebody else's, so it is neither used nor written. Once an epoch."""
+    """Another program wrote the blob of a partition, so it is neither used nor written. Once an epoch."""
 
     level: ClassVar[int] = logging.WARNING
     partition: TopicPartition
@@ -133,7 +133,7 @@ class MirrorUsed(Event):
 
 @dataclass(frozen=True, slots=True)
 class PartitionsWaiting(Event):
-    """The group has no commit for partitions of ours, and the mirror does not say where they begin."""
+    """The group has no commit for partitions of ours, and the mirror does not answer."""
 
     level: ClassVar[int] = logging.WARNING
     partitions: tuple[TopicPartition, ...]

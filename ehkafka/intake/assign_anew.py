@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def assign_anew(consumer: Consumer, context: IntakeContext, partitions: Sequence[TopicPartition]) -> None:
-    """Let partitions of ours be read from where their epochs stand. Raises `KafkaException`."""
+    """Let partitions of ours be read from the positions of their epochs. Raises `KafkaException`."""
     if context.cooperative:
         consumer.incremental_unassign([KafkaPartition(*partition) for partition in partitions])
         consumer.incremental_assign([_position(context.owned[p].assignment) for p in partitions])

@@ -99,7 +99,7 @@ class GapRepair:
         self._stuck[partition] = _Stuck(owned.assignment, reason, truncated=True, is_another_log=True)
 
     def note_empty(self, partition: TopicPartition, end: int) -> None:
-        """Have a partition whose log has no record stand at its end: no record will show a position."""
+        """Move a partition whose log has no record to its end: no record will show a position."""
         self._stuck[partition] = _Stuck(
             self._context.owned[partition].assignment, "", truncated=False, resume_at=end
         )

@@ -1,6 +1,6 @@
-"""Asks again about partitions that wait, because the mirror did not say where they begin.
+"""Asks again about partitions that wait, because the mirror did not answer where they begin.
 
-Their reasons stand in the context; the client has them, paused, and they have no epoch. On the poll thread,
+The context has their reasons; the client has them, paused, and they have no epoch. On the poll thread,
 between two batches, never inside a callback.
 """
 

@@ -123,7 +123,7 @@ def mirror_of_target(
 
 
 def namespace_of_target(target: Target, environ: Mapping[str, str] | None = None) -> str:
-    """Return what stands for the broker in blobs' names: as the app has it, else as the environment."""
+    """Return the namespace in blobs' names: the app's mirror's, else the environment's, else the broker's."""
     environ = os.environ if environ is None else environ
     chosen = target.mirror.namespace if target.mirror else environ.get("EHKAFKA_MIRROR_NAMESPACE")
     return chosen or namespace_of(target.endpoint.name)

@@ -1,10 +1,10 @@
 """Where a partition begins whose group has no commit: at the mirror, at `start`, or nowhere.
 
 On the poll thread, inside the assign callback; waits for the store and the broker, for a bounded time. The
-mirror is never asked where the group has a commit, so an operator's rewind is never undone. What it says is
-believed for the same log alone. While it cannot be asked its partitions wait: to begin at `start` instead
-could skip what was never handled. A store that has refused its first question is a wrong setting, which ends
-the app.
+mirror is never asked where the group has a commit, so an operator's rewind is never undone. It counts only
+for the same log. While it cannot be asked, its partitions wait: to begin at `start` instead could skip
+records that were never handled. A store that refuses its first question is a wrong setting, which ends the
+app.
 """
 
 from __future__ import annotations

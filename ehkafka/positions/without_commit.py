@@ -41,7 +41,7 @@ class WithoutCommit:
         self._group = group
 
     def find(self, partitions: Sequence[TopicPartition], _others: Sequence[TopicPartition]) -> Found:
-        """Return where those begin that do not begin at `start`; `others` are asked for their facts alone.
+        """Return where those begin that do not begin at `start`; of the others it asks only for facts.
 
         Raises `EndpointError`.
         """

@@ -68,7 +68,7 @@ class CheckpointStoreSuite:
         assert [blob.name for blob in store.list_blobs("")] == names
 
     def test_only_the_expected_version_is_overwritten(self, store: CheckpointStore) -> None:
-        """Whoever has an old version, or thinks that there is none, is refused and changes nothing."""
+        """A writer with an old version, or one that expects no blob, is refused and changes nothing."""
         old = store.write(NAME, metadata={}, body=b"1", expected=None)
         new = store.write(NAME, metadata={}, body=b"2", expected=old)
         assert new != old
@@ -85,7 +85,7 @@ class CheckpointStoreSuite:
         assert store.read(f"{NAME}1") is None
 
     def test_the_same_content_twice_has_two_versions(self, store: CheckpointStore) -> None:
-        """A version is never used again: who has the first one must notice that somebody wrote."""
+        """A version is never used again: a writer that has the first one must notice the second."""
         first = store.write(NAME, metadata={}, body=b"1", expected=None)
         second = store.write(NAME, metadata={}, body=b"2", expected=first)
         third = store.write(NAME, metadata={}, body=b"1", expected=second)
@@ -115,7 +115,7 @@ class CheckpointStoreSuite:
         assert store.read(NAME) is not None
 
     def test_the_name_is_for_people(self, store: CheckpointStore) -> None:
-        """It says where, and holds no secret."""
+        """It shows the place and has no secret."""
         assert store.name
         assert "AccountKey" not in store.name + repr(store)
 
