@@ -22,19 +22,31 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 SEARCH_S: Final = 2.0
-"""How long the patterns of one record may take, and comparing its items, where they must differ."""
+"""How much of a processor's time the patterns of one record may take."""
+QUICK_S: Final = 0.02
+"""How long a search may keep other threads from running: longer than any but a hostile one takes."""
+COMPARISONS_MAX: Final = 10_000_000
+"""How many values of one record may be compared with each other, where a schema wants them to differ."""
 
-_here = threading.local()
+
+class _Left(threading.local):
+    """What this thread's record may still spend; `search_s` is None outside of one."""
+
+    search_s: float | None = None
+    comparisons = 0
+
+
+_left = _Left()
 _LOG = logging.getLogger("ehkafka")
 
 
 def bounded(function: Callable[..., Any], *arguments: Any) -> Any:
     """Call what may validate. Raises `Misfit`, and what it raises."""
-    _here.until_s = time.monotonic() + SEARCH_S
+    _left.search_s, _left.comparisons = SEARCH_S, COMPARISONS_MAX
     try:
         return function(*arguments)
     finally:
-        _here.until_s = None
+        _left.search_s = None
 
 
 def bound_jsonschema() -> None:
@@ -58,29 +70,34 @@ class _Patterns:
 
     def search(self, pattern: str, text: str) -> Any:
         """Return what `re.search` does, or give up."""
-        if (left_s := _left_s()) is None:
+        if (left_s := _left.search_s) is None:
             return re.search(pattern, text)
-        import regex  # noqa: PLC0415
-
-        with contextlib.suppress(TimeoutError):
-            return regex.search(pattern, text, timeout=left_s, concurrent=True)
-        # Outside of that error, which would be taken for a network's.
-        raise Misfit("matching it against its schema's patterns takes too long")
+        began_s = time.thread_time()
+        try:
+            return _searched(pattern, text, left_s)
+        finally:
+            _left.search_s = max(left_s - (time.thread_time() - began_s), 0.0)
 
 
 _PATTERNS: Final = _Patterns()
 
 
+def _searched(pattern: str, text: str, left_s: float) -> Any:
+    import regex  # noqa: PLC0415 - an extra
+
+    for limit_s, lets_others_run in ((QUICK_S, False), (left_s, True)):
+        # What raises stands outside of that error, which would be taken for a network's.
+        with contextlib.suppress(TimeoutError):
+            if left_s:
+                return regex.search(pattern, text, timeout=limit_s, concurrent=lets_others_run)
+    raise Misfit("matching it against its schema's patterns takes too long")
+
+
 def _bounded_equal(equal: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
     def compare(one: Any, two: Any) -> bool:
-        if _left_s() == 0:
+        _left.comparisons -= 1
+        if _left.comparisons < 0 and _left.search_s is not None:
             raise Misfit("comparing its items with each other takes too long")
         return equal(one, two)
 
     return compare
-
-
-def _left_s() -> float | None:
-    """Return how much time this thread's record has left; None outside of one."""
-    until_s: float | None = getattr(_here, "until_s", None)
-    return None if until_s is None else max(until_s - time.monotonic(), 0)

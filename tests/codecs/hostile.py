@@ -150,7 +150,7 @@ def cases() -> Iterator[tuple[str, Any, Any, bytes, str]]:
 
 def main() -> None:
     """Try all."""
-    patterns.SEARCH_S = 0.1
+    patterns.SEARCH_S, patterns.COMPARISONS_MAX = 0.1, 100_000
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     for name, handler, decoder, value, content_type in cases():
         headers = [("content-type", content_type.encode())] if content_type else None
