@@ -174,6 +174,18 @@ def test_a_registry_that_is_down_is_asked_later() -> None:
     assert str(gone.port) not in str(caught.value)
 
 
+def test_an_unknown_schema_is_asked_for_once_in_a_while(registry: RegistryDouble) -> None:
+    """A producer that names it in each record slows nothing down; another id is asked for."""
+    payload = payload_of(plain, decoder=failing(registry))
+    assert payload is not None
+    for schema_id, times in ((b"\x08", 3), (b"\x09", 1)):
+        for _ in range(times):
+            with pytest.raises(ehkafka.RejectRecord, match="does not know its schema"):
+                payload.decoder()(record(VALUE[:4] + schema_id + VALUE[5:]))
+    assert len([path for path, _ in registry.asked if "/schemas/ids/" in path]) == 2
+    assert payload.decoder()(record(VALUE)) == {"celsius": 1.5}
+
+
 def test_a_known_schema_is_not_asked_for_again(registry: RegistryDouble) -> None:
     """Whatever became of the registry."""
     decoder = failing(registry)

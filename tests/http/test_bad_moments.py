@@ -9,6 +9,7 @@ import socket
 import threading
 import time
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -39,6 +40,11 @@ def connected(client: Any, stack: ExitStack, first: bytes = b"", receive_bytes: 
 def connections(client: Any) -> int:
     """Return how many the server has."""
     return len(client.site._server._server.server_state.connections)
+
+
+def descriptors() -> int:
+    """Return how many file descriptors this process has open."""
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
 
 
 def closed(one: socket.socket) -> bool:
@@ -129,6 +135,18 @@ def test_probes_are_answered_while_all_places_are_being_answered(
             connected(client, stack)
         assert client.ask(path).status == 200
         assert connections(client) <= 5
+
+
+def test_a_flood_of_silent_connections_leaves_the_app_its_descriptors(client: Any) -> None:
+    """Without a token, faster than they are closed: each is looked at before the next ones are taken."""
+    before, peak = descriptors(), 0
+    assert client.site._server._server.config.backlog <= 64
+    with ExitStack() as stack:
+        for at in range(700):
+            connected(client, stack)
+            peak = max(peak, descriptors() - before - at)
+        assert client.ask("/live").status == 200
+    assert peak <= protocol.CONNECTIONS_MAX + 100
 
 
 def test_connections_leave_file_descriptors_to_the_app(monkeypatch: pytest.MonkeyPatch) -> None:
