@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
+from ehkafka.endpoint.properties.ahead import OF_A_COMMAND
 from ehkafka.endpoint.properties.layers import consumer_properties
 from ehkafka.settings.secret import HiddenProperties
 
@@ -99,4 +100,4 @@ class Target:
 def as_own_group(properties: Mapping[str, Any]) -> dict[str, Any]:
     """Return the same client in our own group, and as nobody's static member."""
     kept = {name: value for name, value in properties.items() if name != "group.instance.id"}
-    return {**kept, "group.id": OWN_GROUP}
+    return {**kept, **OF_A_COMMAND.properties, "group.id": OWN_GROUP}

@@ -275,7 +275,8 @@ class Endpoint(NeverPickled):
     @property
     def is_embedded(self) -> bool:
         """Whether it leads to an embedded broker of this process, if only by its address."""
-        return self.kind == "embedded" or is_embedded(self.chosen("bootstrap.servers"))
+        at_one = self.kind == "kafka" and is_embedded(self.chosen("bootstrap.servers"))
+        return at_one or self.kind == "embedded"
 
     @property
     def credential_name(self) -> str | None:

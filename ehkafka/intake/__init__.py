@@ -4,7 +4,8 @@
 way from topics to one handler, `owned` the partitions that are ours; `epochs` and `poll_wait` (pure) say
 which assignment it is, and how long to wait, `poll_gap` (pure) how long the loop stood. `backpressure` says
 how much to take and what to pause, by `demand`, `pace`, `suspicion` and `flow` (pure): what handlers lack,
-which partitions are stuck or taken for it, what there is room for; by `young` no more at once than the
+which partitions are stuck or taken for it, what there is room for, by `prefetch` whether the client would
+hold too much of what is not taken; by `young` no more at once than the
 collector lets pass; `unread` knows whose logs go on, `retention` (pure) whose unread records are deleted.
 `resume` wakes the broker's thread, `by_hand` does what other threads ask of this one, `assign_anew` moves the
 client, `repair` deals with positions outside of the log, `unreadable` with batches that cannot be read,

@@ -15,7 +15,8 @@ from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 from ehkafka.events import PartitionPaused, PartitionResumed
 from ehkafka.intake.demand import Demand
 from ehkafka.intake.flow import Amounts, Stuck, largest_lane
-from ehkafka.intake.pace import Counts, PartitionPaces
+from ehkafka.intake.pace import AHEAD_S, Counts, PartitionPaces
+from ehkafka.intake.prefetch import Prefetch
 from ehkafka.intake.resume import resume
 from ehkafka.intake.unread import Unread
 from ehkafka.intake.young import records_uncollected
@@ -54,6 +55,7 @@ class Backpressure:
         self._halts = halts
         self._paces = PartitionPaces()
         self._unread = Unread(context)
+        self.prefetch = Prefetch()
         # Records behind awaited heads, by assignment; when they were counted, and how large the backlog was.
         self._awaited: Counter[Assignment] = Counter()
         self._awaited_s = float("-inf")
@@ -63,12 +65,16 @@ class Backpressure:
 
     def wanted(self, consumer: Consumer) -> int:
         """Return how many records to take now; 0: withhold them. Pauses what is stuck where others gain."""
-        flow, amounts, outputs = self._context.flow, self.amounts(), self._context.outputs
-        if outputs is not None and outputs.is_over_bound():
+        flow, amounts = self._context.flow, self.amounts()
+        if self._outputs_wait():
             return 0
         self._paces.sample(map(_counts, self._context.owned.assignments()), self._context.clock())
+        # What the client must not hold is received, as much as fits into the backlog.
+        fitting = flow.batch_size(amounts) if self.prefetch.outgrows else 0
         if flow.is_half_full(amounts):
-            return self._wanted_when_half_full(consumer, amounts)
+            return self._wanted_when_half_full(consumer, amounts) or fitting
+        if fitting:
+            return fitting
         missing = max(self._missing(route, demand) for route, demand in self._gaining())
         return min(flow.batch_size(amounts), missing)
 
@@ -85,6 +91,18 @@ class Backpressure:
         """See to it that a call of the client brings no record too many: what is full is paused."""
         if self._context.flow.room(self.amounts()) == 0:
             self.pause(consumer, self._context.flow.to_pause_all(self._context.owned.assignments()))
+
+    def bound_prefetch(self, consumer: Consumer) -> None:
+        """Pause everything where records are withheld and the client would fetch more than it is to hold."""
+        flow = self._context.flow
+        if self.prefetch.outgrows and not flow.full:
+            # Pauses are the rule then: records that wait their turn for so long are no sign of anything.
+            patient_until_s = self._context.clock() + AHEAD_S
+            self.pause(consumer, flow.to_pause_all(self._context.owned.assignments(), patient_until_s))
+
+    def _outputs_wait(self) -> bool:
+        outputs = self._context.outputs
+        return outputs is not None and outputs.is_over_bound()
 
     def pause(self, consumer: Consumer, partitions: Iterable[TopicPartition]) -> None:
         """Pause partitions, and tell which key has most of what each holds."""
@@ -107,7 +125,7 @@ class Backpressure:
     def resume(self, consumer: Consumer) -> None:
         """Resume the partitions that may go on."""
         context = self._context
-        if not context.flow.paused:
+        if not context.flow.paused or (self.prefetch.outgrows and self._outputs_wait()):
             return
         # Backlog and parked count together: an attempt at a parked head turns its whole lane into backlog,
         # and parked alone would let the partition go on at every retry.

@@ -121,6 +121,7 @@ class FlowControl:
     _waits: dict[TopicPartition, float] = field(default_factory=dict)
     # How many records each partition held when the backlog became full.
     _at_full: dict[TopicPartition, int] = field(default_factory=dict)
+    _patient_until_s: float = 0.0
     _suspicion: Suspicion = field(default_factory=Suspicion)
     _largest_bytes: int = LARGEST_RECORD_GUESS_BYTES
     _largest_age_batches: int = 0
@@ -226,11 +227,14 @@ class FlowControl:
         self.paused.update(new)
         return new
 
-    def to_pause_all(self, loads: Iterable[Load]) -> list[TopicPartition]:
-        """Return what is left to pause because the whole backlog is full."""
+    def to_pause_all(self, loads: Iterable[Load], patient_until_s: float = 0.0) -> list[TopicPartition]:
+        """Return what is left to pause because the whole backlog is full.
+
+        Until `patient_until_s` nothing that has not moved since is taken for stuck: it waits its turn.
+        """
         loads = list(loads)
         if not self.full:
-            self.full = True
+            self.full, self._patient_until_s = True, patient_until_s
             self._at_full = {load.partition: load.backlog_records for load in loads}
         rest = [load.partition for load in loads if load.partition not in self.paused]
         self.paused.update(rest)
@@ -241,6 +245,8 @@ class FlowControl:
         loads = list(loads)
         room, parts = self._room_for_stuck(amounts, len(loads)), self._resume_parts(loads)
         if self.full and not self._half_empty(amounts):
+            if now_s < self._patient_until_s:
+                return []
             still = [load for load in loads if self._has_not_moved(load)]
             moved = (load for load in loads if not self._has_not_moved(load))
             if not self._half_empty_beside(still, amounts) or not any(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from confluent_kafka.cimpl import Message as KafkaMessage
 
@@ -101,6 +101,10 @@ class PollLoop:
         while not should_stop():
             self.turn(consumer)
 
+    def use(self, properties: Mapping[str, Any]) -> None:
+        """Take the properties of the run's consumer, before there is a poll thread."""
+        self._pressure.prefetch.use(properties)
+
     def turn(self, consumer: Consumer) -> None:
         """Take one batch, hand it on, and do what is due."""
         self._note_turn()
@@ -133,6 +137,8 @@ class PollLoop:
         wanted = self._pressure.wanted(consumer)
         if wanted == 0:
             self._context.flow.has_withheld = True
+            # Left alone, the client would go on fetching what it does not count.
+            self._pressure.bound_prefetch(consumer)
             left_s = self._pressure.touch_due_s() - self._context.clock()
             if left_s > 0:
                 # Not in `consume()`: with a full queue that returns at once, with a record that nobody wants.
@@ -248,6 +254,8 @@ class PollLoop:
             largest_bytes = max(largest_bytes, largest)
             received.append(assignment)
         context.flow.note_batch(largest_bytes)
+        if messages:
+            self._pressure.prefetch.note(messages[-1])
         return received
 
     def _without_restored(self, assignment: Assignment, batch: list[Message]) -> list[Message]:

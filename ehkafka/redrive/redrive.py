@@ -17,6 +17,7 @@ from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 from ehkafka.checks.topic_reader import TopicReader
 from ehkafka.endpoint.client import describe_error, open_consumer
 from ehkafka.endpoint.client_log import ClientLog
+from ehkafka.endpoint.properties.ahead import OF_A_COMMAND
 from ehkafka.endpoint.properties.layers import consumer_properties
 from ehkafka.errors import ConfigurationError, EndpointError, TopicNotFoundError
 from ehkafka.positions.log_bounds import log_bounds
@@ -152,7 +153,12 @@ class Redrive:
     @contextmanager
     def _consumer(self) -> Iterator[Consumer]:
         properties = consumer_properties(
-            self.target.endpoint, self.group_name, self.target.consumer, assignor="default", instance_id=None
+            self.target.endpoint,
+            self.group_name,
+            self.target.consumer,
+            assignor="default",
+            instance_id=None,
+            ahead=OF_A_COMMAND,
         )
         # Our own client: the end of a compacted log may be nothing that is delivered.
         consumer = open_consumer(

@@ -281,6 +281,7 @@ class Runtime:
         _started.add(self)
         properties = self._reach.properties(sum(not runtime.is_done for runtime in tuple(_started)))
         self._logs.use(properties)
+        self.loop.use(properties)
         take_statistics = self.context.contact.with_statistics(properties)
         return self._reach.open(
             properties,

@@ -35,3 +35,6 @@ class Ahead(NamedTuple):
 
 AHEAD: Final = Ahead()
 """Of one app with the default limits."""
+
+OF_A_COMMAND: Final = Ahead(_RECORDS_MIN, _KILOBYTES_MIN)
+"""Of a command that reads at a person's pace: little, of records with large keys and headers too."""
