@@ -41,7 +41,10 @@ def move(
     `EndpointError`. Up to the commit nothing has moved.
     """
     if plan.refused:
-        raise OffsetGapError(f"{group.where}: {ended(plan.refusal())} Nothing was moved.{plan.advice}")
+        raise OffsetGapError(
+            f"{group.where}: {ended(plan.refusal())} Nothing was moved. Choose other positions, leave these"
+            " partitions out with --partition, or take the nearest end of the log with --clamp."
+        )
     positions = plan.positions
     if positions:
         is_reported = _refuse_members(group)
@@ -50,7 +53,8 @@ def move(
         if watch.seconds:
             report(watch.describe())
         _refuse_moving(group, plan, before or group.commits(), watch.seconds)
-        group.commit(positions, plan.texts)
+        texts = {one.partition: one.text for one in plan.moves if one.text is not None}
+        group.commit(positions, texts or None)
     views = group.views()
     _refuse_other(group, positions, views)
     _refuse_unsaid(group, plan, views)

@@ -66,11 +66,6 @@ class Plan:
     """All partitions of a topic."""
 
     moves: tuple[Move, ...]
-    # What to do where some of it is refused.
-    advice: str = (
-        " Choose other positions, leave these partitions out with --partition, or take the nearest end of"
-        " the log with --clamp."
-    )
 
     @property
     def refused(self) -> tuple[Move, ...]:
@@ -81,11 +76,6 @@ class Plan:
     def positions(self) -> dict[int, int]:
         """What is to be committed."""
         return {m.partition: m.after for m in self.moves if m.changes and m.after is not None}
-
-    @property
-    def texts(self) -> dict[int, str] | None:
-        """What is to be said beside it; None: that the group was moved."""
-        return {m.partition: m.text for m in self.moves if m.text is not None} or None
 
     def refusal(self) -> str:
         """Say what is refused: partitions and reasons."""

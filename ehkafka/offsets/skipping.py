@@ -9,16 +9,18 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from ehkafka.errors import OffsetGapError
 from ehkafka.offsets.plan import NO_PARTITION, Move
 from ehkafka.offsets.view import outside
 from ehkafka.progress.known import Known
 from ehkafka.progress.metadata import NOTHING_KNOWN, CommitMetadata, Unusable, decode, encode, moved
-from ehkafka.wording import counted
+from ehkafka.wording import counted, ended
 
 if TYPE_CHECKING:
     from ehkafka.offsets.view import PartitionView
     from ehkafka.progress.metadata import LogFacts
     from ehkafka.progress.ranges import SavedRanges
+    from ehkafka.records import TopicPartition
 
 
 class Skip(NamedTuple):
@@ -28,43 +30,46 @@ class Skip(NamedTuple):
     position behind them gets past them. `note` says what they are.
     """
 
+    partition: TopicPartition
     start: int
     end: int
     leader_epoch: int | None = None
     unreadable: bool = False
     note: str = ""
 
+    def refused(self, why: str) -> OffsetGapError:
+        """Return the error of what cannot be skipped."""
+        place = f"{self.partition.topic}/{self.partition.partition}@{self.start}"
+        return OffsetGapError(f"{place} cannot be skipped: {ended(why)} Nothing was moved.")
 
-def refusal(view: PartitionView | None, skip: Skip) -> str:
-    """Return why nothing of it can be skipped, whatever is there; empty where it can."""
+
+def check_skip(view: PartitionView | None, skip: Skip) -> None:
+    """Refuse what cannot be skipped, whatever lies there. Raises `OffsetGapError`."""
     if view is None:
-        return NO_PARTITION
+        raise skip.refused(NO_PARTITION)
+    log, last = view.log, skip.end - 1
     if view.committed is None:
-        return "the group has no commit there: give it one first, with ehkafka offsets reset"
+        raise skip.refused("the group has no commit there. Give it one first, with ehkafka offsets reset")
     if view.is_outside:
-        deleted = (
-            ": retention has deleted the record that it waits for" if view.committed < view.log.start else ""
+        why = ": retention has deleted the record that it waits for" if view.committed < log.start else ""
+        raise skip.refused(
+            f"the commit, {view.committed}, is {view.problem}{why}. Move it with ehkafka offsets reset"
         )
-        return f"its commit, {view.committed}, is {view.problem}{deleted}. Move it with ehkafka offsets reset"
-    if skip.start == view.log.end:
-        return f"the log ends at {view.log.end}: no record that can be read has that offset yet"
-    if skip.end > view.log.end:
-        last = skip.end - 1
-        return (
-            f"{last} is {outside(last, view.log) or 'the end of the log'} ({view.log.start}–{view.log.end})"
-        )
-    return ""
+    if skip.start == log.end:
+        raise skip.refused(f"the log ends at {log.end}, no record that can be read has that offset yet")
+    if skip.end > log.end:
+        raise skip.refused(f"{last} is {outside(last, log) or 'the end of the log'} ({log.start}–{log.end})")
 
 
 def skipping(view: PartitionView, text: str, skip: Skip, bytes_max: int) -> Move:
-    """Return the move that skips records of which none is refused; `text` is what the commit says now.
+    """Return the move that skips what was checked; `text` is what the commit says now.
 
     The new commit has room for `bytes_max` bytes. Where not all that is finished fits, the lowest offsets are
-    kept, and the rest is handled again; where what is to be skipped does not fit, it is refused.
+    kept, and the rest is handled again. Raises `OffsetGapError`, also where there is no room for the skip.
     """
     committed = view.committed
     assert committed is not None
-    plain = Move(view.partition, view.log, committed, committed, skip.note)
+    plain = Move(view.partition, view.log, committed, committed)
     if skip.end <= committed:
         return replace(plain, note=f"passed already: the commit is {committed}")
     facts, saved = _contents(text, committed)
@@ -75,19 +80,24 @@ def skipping(view: PartitionView, text: str, skip: Skip, bytes_max: int) -> Move
     first_start, first_end = finished.finished[0]
     after = first_end if first_start == committed else committed
     if skip.unreadable and after < skip.end:
-        return replace(plain, after=None, is_refused=True, note=_waits_below(view, skip))
+        left = start - committed - view.finished_within(committed, start)
+        unfinished = f"Unfinished before it: {counted(left, 'offset')}. Let the group handle that first"
+        raise skip.refused(f"{skip.note}. {unfinished}")
     # A copy of the old commit may say more than there was room for: it counts for that position alone.
     is_complete = saved.is_complete or after != committed
     written = encode(after, facts, *finished.above(after), bytes_max, is_complete=is_complete)
     new_text = written.text or moved(after, facts)
     kept = _contents(new_text, after)[1].finished
     if after < skip.end and not any(low <= start and skip.end <= high for low, high in kept):
-        note = f"{bytes_max} bytes of a commit have no room for it: skip first what the commit waits for"
-        return replace(plain, after=None, is_refused=True, note=note)
+        raise skip.refused(
+            f"{bytes_max} bytes of a commit have no room for it. Skip first what the commit waits for"
+        )
+    fresh = skip.end - start - view.finished_within(start, skip.end)
+    marked = "" if after >= skip.end else f"stays; {counted(fresh, 'offset')} above it marked finished"
     return replace(
         plain,
         after=after,
-        note="; ".join(filter(None, (_marked(view, start, skip.end, after), skip.note))),
+        note="; ".join(filter(None, (marked, skip.note))),
         passed_finished=view.finished_within(committed, after),
         finished_again=written.dropped_offsets,
         says_all=view.says_all,
@@ -109,16 +119,3 @@ def _newest(saved: SavedRanges, skip: Skip) -> int | None:
     if not saved.finished or saved.leader_epoch is None:
         return None if saved.finished else skip.leader_epoch
     return max(saved.leader_epoch, skip.leader_epoch or 0)
-
-
-def _marked(view: PartitionView, start: int, end: int, after: int) -> str:
-    if after >= end:
-        return ""
-    fresh = end - start - view.finished_within(start, end)
-    return f"stays; {counted(fresh, 'offset')} above it marked finished"
-
-
-def _waits_below(view: PartitionView, skip: Skip) -> str:
-    assert view.committed is not None
-    left = skip.start - view.committed - view.finished_within(view.committed, skip.start)
-    return f"{skip.note}. Unfinished before it: {counted(left, 'offset')}. Let the group handle that first"

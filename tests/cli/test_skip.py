@@ -55,9 +55,9 @@ def test_records_above_the_commit_are_skipped_where_they_lie(broker: EmbeddedBro
         ("t", 2, "'t' names no record: give TOPIC/PARTITION@OFFSET"),
         ("t/1@x", 2, "names no record"),
         ("t/1@9-3", 2, "ends before it begins"),
-        ("t/7@3", 3, "partition 7: the topic has no such partition"),
-        ("t/0@0", 3, "partition 0: the group has no commit there"),
-        ("t/1@40", 3, "partition 1: the log ends at 40"),
+        ("t/7@3", 3, "t/7@3 cannot be skipped: the topic has no such partition"),
+        ("t/0@0", 3, "t/0@0 cannot be skipped: the group has no commit there"),
+        ("t/1@40", 3, "t/1@40 cannot be skipped: the log ends at 40"),
         ("t/1@30-99", 3, "99 is 59 ahead of the log's end (0–40). Nothing was moved."),
     ],
 )

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import random
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ehkafka.offsets.skipping import Skip, refusal, skipping
+from ehkafka.errors import OffsetGapError
+from ehkafka.offsets.skipping import Skip, check_skip, skipping
 from ehkafka.offsets.view import PartitionView
 from ehkafka.positions.gap import LogBounds
 from ehkafka.progress.metadata import LogFacts, decode, encode, moved
 from ehkafka.progress.ranges import Ranges, SavedRanges
+from ehkafka.records import TopicPartition
 
 if TYPE_CHECKING:
     from ehkafka.offsets.plan import Move
 
+P0 = TopicPartition("t", 0)
 LOG = LogBounds(10, 1_000)
 FACTS = LogFacts(4, b"i" * 16, (98, 1_700_000_000_000), "release-7")
 # 100 is stuck, 101 to 216 and 230 to 239 are finished.
@@ -34,7 +38,7 @@ def skipped(
     """Skip in a commit of 100, or in one of `text`."""
     if text is None:
         text = encode(100, FACTS, finished, 5, 4_000).text or ""
-    one = Skip(start, start + 1 if end is None else end, **of)
+    one = Skip(P0, start, start + 1 if end is None else end, **of)
     return skipping(PartitionView(0, LOG, 100, finished, True), text, one, bytes_max)
 
 
@@ -73,21 +77,23 @@ def test_a_range_is_cut_at_the_commit_and_joined_with_what_is_finished() -> None
 @pytest.mark.parametrize(
     ("committed", "start", "end", "words"),
     [
-        (100, 1_000, 1_001, "the log ends at 1000: no record that can be read has that offset yet"),
+        (100, 1_000, 1_001, "the log ends at 1000, no record that can be read has that offset yet"),
         (100, 1_005, 1_006, "1005 is 5 ahead of the log's end (10–1000)"),
         (100, 990, 1_001, "1000 is the end of the log"),
         (None, 20, 21, "the group has no commit there"),
         (3, 12, 13, "is 7 before the log's start: retention has deleted the record that it waits for"),
-        (1_007, 12, 13, "its commit, 1007, is 7 ahead of the log's end. Move it"),
+        (1_007, 12, 13, "the commit, 1007, is 7 ahead of the log's end. Move it"),
     ],
 )
 def test_where_there_is_nothing_to_skip_it_says_so(
     committed: int | None, start: int, end: int, words: str
 ) -> None:
     """Behind the log's end, before its start, without a commit; nothing else is refused without a look."""
-    assert words in refusal(PartitionView(0, LOG, committed), Skip(start, end))
-    assert refusal(None, Skip(1, 2)) == "the topic has no such partition"
-    assert refusal(PartitionView(0, LOG, 100), Skip(100, 101)) == ""
+    with pytest.raises(OffsetGapError, match=rf"^t/0@{start} cannot be skipped: .*{re.escape(words)}"):
+        check_skip(PartitionView(0, LOG, committed), Skip(P0, start, end))
+    with pytest.raises(OffsetGapError, match="the topic has no such partition"):
+        check_skip(None, Skip(P0, 1, 2))
+    check_skip(PartitionView(0, LOG, 100), Skip(P0, 100, 101))
 
 
 def test_what_no_longer_fits_is_handled_again_and_counted() -> None:
@@ -100,9 +106,8 @@ def test_what_no_longer_fits_is_handled_again_and_counted() -> None:
     assert move.kept is not None
     assert move.kept[0] == (104, 105)
     assert not contents(move)[1].is_complete
-    late = skipped(995, finished=many, bytes_max=room)
-    assert late.is_refused
-    assert f"{room} bytes of a commit have no room for it" in late.note
+    with pytest.raises(OffsetGapError, match=f"{room} bytes of a commit have no room for it"):
+        skipped(995, finished=many, bytes_max=room)
 
 
 @pytest.mark.parametrize(
@@ -135,6 +140,5 @@ def test_past_a_batch_that_cannot_be_read_only_a_position_leads() -> None:
     """Marked alone it would stop the next reader, too; what lies before it comes first."""
     move = skipped(100, 110, unreadable=True, note="what lies up to 109 cannot be read: CRC")
     assert (move.after, move.passed_finished) == (217, 116)
-    above = skipped(220, 225, unreadable=True, note="what lies up to 224 cannot be read: CRC")
-    assert above.is_refused
-    assert above.note.endswith("Unfinished before it: 4 offsets. Let the group handle that first")
+    with pytest.raises(OffsetGapError, match=r"Unfinished before it: 4 offsets\. Let the group"):
+        skipped(220, 225, unreadable=True, note="what lies up to 224 cannot be read: CRC")

@@ -102,8 +102,8 @@ def test_an_offset_that_no_record_has_is_refused(group: Group) -> None:
     for hole in ("1", "2", "3"):
         code, _, error = skip(group, hole)
         assert code == 3
-        assert "compaction removed the record. The next record is 4." in error
-    assert "the log ends at 5: no record that can be read" in skip(group, "5")[2]
+        assert "compaction removed it. The next record is 4." in error
+    assert "the log ends at 5, no record that can be read" in skip(group, "5")[2]
     producer.abort_transaction(20.0)
     wait_until(lambda: "No record lies behind it yet." in skip(group, "5")[2])
     # In a range they are passed with all others.
@@ -119,6 +119,6 @@ def test_a_record_that_retention_has_deleted_needs_another_move(group: Group, ka
     for where in ("5", "12"):
         code, _, error = skip(group, where, "--yes")
         assert code == 3
-        assert "its commit, 5, is 5 before the log's start: retention has deleted the record" in error
+        assert "the commit, 5, is 5 before the log's start: retention has deleted the record" in error
     group.reset("--to", "earliest")
     assert "passed already: the commit is 10" in skip(group, "5")[1]

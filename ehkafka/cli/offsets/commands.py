@@ -206,9 +206,9 @@ def skip(
     from ehkafka.cli.offsets import skip as skipping  # noqa: PLC0415
 
     with reported(debug=of.debug):
-        found = skipping.parse_place(place)
+        asked = skipping.parse_skip(place)
         acting = work.Acting(yes=applying.yes, watch_s=applying.watch_s, as_json=of.as_json)
-        skipping.skip(work.group_offsets(found.topic, of), found, acting)
+        skipping.skip(work.group_offsets(asked.partition.topic, of), asked, acting)
 
 
 @offsets.command("import", help=IMPORT_HELP)
