@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from confluent_kafka import KafkaError
 from ehkafka.errors import UnfinishedError
 from ehkafka.events import ConnectionProblem, PartitionReadable, PartitionUnreadable
 from ehkafka.intake import unreadable
+from ehkafka.positions.empty_tails import empty_tails
 from ehkafka.records import TopicPartition
 from ehkafka.testing import ApiKey
 from tests.kit.broken_batches import CODES, broken_batch, good_batch, write_batch
@@ -86,6 +88,22 @@ def test_an_error_of_the_broker_for_one_partition_names_it_while_it_lasts(
     assert [event.is_batch for event in events.of(PartitionUnreadable)] == [False]
 
 
+def test_its_next_owner_says_so_too(lab: Any, wait_for: Any) -> None:
+    """Also where that is the same one: librdkafka keeps the pause over a rebalance."""
+    write_batch(lab.broker, "t4", broken_batch("codec", 2))
+    one, two = lab.app(lab.recorder(), "t4"), lab.app(lab.recorder(), "t4")
+
+    def seen(app: Any) -> list[int]:
+        return [each.epoch for each in app.snapshot().partitions if each.unreadable]
+
+    one.start()
+    wait_for(lambda: seen(one) == [1])
+    two.start()
+    wait_for(lambda: len(two.snapshot().partitions) == 2 and len(seen(one) + seen(two)) == 1)
+    two.stop()
+    wait_for(lambda: len(one.snapshot().partitions) == 4 and seen(one) and seen(one)[0] > 1)
+
+
 @pytest.mark.parametrize(
     ("what", "shown"),
     [
@@ -94,9 +112,11 @@ def test_an_error_of_the_broker_for_one_partition_names_it_while_it_lasts(
     ],
 )
 def test_a_partition_that_waits_before_such_a_batch_is_not_caught_up(
-    lab: Any, recorder: Any, what: str, shown: str
+    lab: Any, recorder: Any, monkeypatch: Any, what: str, shown: str
 ) -> None:
     """The run ends with the code for what is left to do, and the place; the client may report nothing."""
+    monkeypatch.setattr("ehkafka.intake.caught_up.SILENT_S", 0.3)
+    monkeypatch.setattr("ehkafka.positions.log_asker.empty_tails", partial(empty_tails, timeout_s=2.0))
     write_batch(lab.broker, "t", good_batch([b"1"]))
     write_batch(lab.broker, "t", broken_batch(what, 2))
     app = lab.app(recorder)

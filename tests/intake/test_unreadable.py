@@ -1,0 +1,179 @@
+"""A partition that cannot be read, step by step: paused, fetched again, released, whatever else pauses it."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from ehkafka.endpoint.broker_errors import FailedFetch, failed_fetch
+from ehkafka.events import PartitionReadable, PartitionUnreadable
+from ehkafka.intake.owned import OwnedPartition
+from ehkafka.intake.unreadable import LASTS_S, RETRY_S, UnreadablePartitions
+from ehkafka.records import TopicPartition
+from ehkafka.testing import VirtualClock
+from tests.kit.events import Events
+from tests.kit.lane_bench import LaneBench
+
+P0 = TopicPartition("t", 0)
+
+
+class Consumer:
+    """Notes what is asked of it; `refuses` a seek, as librdkafka does where it fetches nothing."""
+
+    def __init__(self) -> None:
+        self.calls: list[Any] = []
+        self.refuses = False
+
+    def pause(self, _partitions: list[Any]) -> None:
+        """Note it."""
+        self.calls.append("pause")
+
+    def resume(self, _partitions: list[Any]) -> None:
+        """Note it."""
+        self.calls.append("resume")
+
+    def seek(self, place: Any) -> None:
+        """Note where, or refuse."""
+        if self.refuses:
+            raise KafkaException(KafkaError(KafkaError._STATE))
+        self.calls.append(place.offset)
+
+
+class Stage:
+    """One partition, received up to 10."""
+
+    def __init__(self) -> None:
+        self.clock, self.reported, self.consumer = VirtualClock(), Events(), Consumer()
+        self.assignment = LaneBench().assign(0)
+        self.assignment.received_next = 10
+        self.flow = SimpleNamespace(paused=set[TopicPartition](), has_withheld=False)
+        self.anew: list[TopicPartition] = []
+        self.context: Any = SimpleNamespace(
+            clock=self.clock.now_s, emit=self.reported.append, flow=self.flow, unreadable={},
+            contact=SimpleNamespace(is_cut_off=False), owned={P0: OwnedPartition(None, self.assignment)},  # type: ignore[arg-type]
+        )  # fmt: skip
+        self.parts = UnreadablePartitions(self.context, lambda partition, _why: self.anew.append(partition))
+
+    def fail(self, offset: int = 10, code: int = KafkaError._BAD_MSG) -> None:
+        """Report it."""
+        self.parts.note(FailedFetch(P0, offset, KafkaError(code)))
+
+    def turn(self, after_s: float = 0.0) -> list[Any]:
+        """Take a turn so much later; return what it asked of the client."""
+        self.clock.advance(after_s)
+        self.consumer.calls.clear()
+        self.parts.run(self.consumer)  # type: ignore[arg-type]
+        return list(self.consumer.calls)
+
+    @property
+    def offset(self) -> int | None:
+        """From where on it cannot be read."""
+        return self.context.unreadable[P0].offset if P0 in self.context.unreadable else None
+
+
+def test_it_is_paused_at_once_and_fetched_from_its_begin_again_and_again() -> None:
+    """However often it is reported, that is one event, and it lasts until something behind it is received."""
+    stage = Stage()
+    for _ in range(3):
+        stage.fail()
+        assert stage.turn() == ["pause"]
+        assert stage.turn(RETRY_S / 2) == []
+        assert stage.turn(RETRY_S) == ["resume", 10]
+    assert len(stage.reported.of(PartitionUnreadable)) == 1
+    assert stage.parts.halts(P0) is False
+    stage.assignment.received_next = 11
+    assert stage.turn() == []
+    assert (stage.offset, len(stage.reported.of(PartitionReadable))) == (None, 1)
+
+
+def test_a_retry_that_is_neither_answered_nor_refused_ends_it_after_a_while() -> None:
+    """Such as where the batch was deleted; not while the partition is paused, or the backlog full."""
+    stage = Stage()
+    stage.fail()
+    stage.turn()
+    stage.flow.has_withheld = True
+    assert stage.turn(RETRY_S) == ["resume", 10]
+    stage.turn(LASTS_S + RETRY_S)
+    assert stage.offset == 10
+    stage.flow.has_withheld = False
+    stage.turn(RETRY_S)
+    assert stage.offset is None
+
+
+def test_what_flow_control_has_paused_is_not_resumed_here() -> None:
+    """Nor does flow control resume what is paused here."""
+    stage = Stage()
+    stage.fail()
+    stage.turn()
+    assert stage.parts.halts(P0)
+    stage.flow.paused.add(P0)
+    assert stage.turn(2 * RETRY_S) == []
+    stage.assignment.received_next = 11
+    assert stage.turn() == []
+    assert stage.offset is None
+
+
+def test_a_seek_that_is_refused_has_the_partition_assigned_anew() -> None:
+    """Behind a wrong checksum librdkafka may have left the log, and then it seeks no more."""
+    stage = Stage()
+    stage.fail()
+    stage.turn()
+    stage.consumer.refuses = True
+    stage.turn(RETRY_S)
+    assert stage.anew == [P0]
+
+
+def test_the_places_that_librdkafka_invents_behind_a_wrong_checksum_count_for_nothing() -> None:
+    """A second broken batch counts, once the first one is passed."""
+    stage = Stage()
+    stage.fail(10)
+    stage.fail(8459202870869259873, KafkaError._NOT_IMPLEMENTED)
+    stage.turn()
+    assert stage.offset == 10
+    stage.fail(20, KafkaError._BAD_COMPRESSION)
+    stage.assignment.received_next = 20
+    assert stage.turn() == ["resume", "pause"]
+    assert stage.offset == 20
+
+
+def test_an_error_of_the_broker_pauses_nothing_and_ends_when_it_is_not_repeated() -> None:
+    """The client repeats these fetches itself."""
+    stage = Stage()
+    stage.fail(code=KafkaError.UNKNOWN)
+    assert stage.turn() == []
+    stage.fail(code=KafkaError.UNKNOWN)
+    stage.turn(LASTS_S - 1)
+    stage.turn(LASTS_S - 1)
+    assert stage.offset == 10
+    stage.turn(1)
+    assert stage.offset is None
+
+
+@pytest.mark.parametrize(
+    ("topic", "partition", "offset", "code", "found"),
+    [
+        ("t", 0, 10, KafkaError._BAD_MSG, True),
+        ("t", 0, 10, KafkaError.UNKNOWN, True),
+        ("t", 0, 10, KafkaError._PARTITION_EOF, False),
+        ("t", 0, 10, KafkaError._AUTO_OFFSET_RESET, False),
+        ("t", 0, 10, KafkaError.TOPIC_AUTHORIZATION_FAILED, False),
+        ("t", 0, 10, KafkaError.UNKNOWN_TOPIC_OR_PART, False),
+        ("t", 0, -1001, KafkaError._TIMED_OUT, False),  # a commit's
+        ("t", -1, -1001, KafkaError.UNKNOWN, False),  # a topic's
+        (None, -1, -1001, KafkaError._MAX_POLL_EXCEEDED, False),  # the group's
+    ],
+)
+def test_only_errors_of_a_partition_at_an_offset_are_of_a_fetch(
+    topic: str | None, partition: int, offset: int, code: int, found: bool
+) -> None:
+    """What others deal with is left to them."""
+    message: Any = SimpleNamespace(
+        topic=lambda: topic,
+        partition=lambda: partition,
+        offset=lambda: offset,
+        error=lambda: KafkaError(code),
+    )
+    assert (failed_fetch(message) is not None) == found
