@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from functools import partial
 from typing import Any
 
@@ -42,6 +44,24 @@ def test_a_batch_that_cannot_be_read_is_named_at_once_and_not_passed(
     found = app.snapshot().partitions[0].unreadable
     assert (found.offset, found.is_batch) == (2, True)
     assert events.of(ConnectionProblem) == []
+
+
+def test_what_the_client_has_passed_such_a_batch_for_is_received_later(
+    lab: Any, recorder: Any, wait_for: Any, stays: Any
+) -> None:
+    """It may stand in the client's queue behind the error, and be handed out with it."""
+    has_read_on = threading.Event()
+    app = lab.app(recorder, order_by=lambda _record: has_read_on.wait(5.0))
+    app.start()
+    write_batch(lab.broker, "t", good_batch([b"1"]))
+    wait_for(lambda: app.snapshot().partitions)
+    time.sleep(0.3)
+    write_batch(lab.broker, "t", broken_batch("format", 1))
+    write_batch(lab.broker, "t", good_batch([b"3"]))
+    time.sleep(1.2)  # the client waits for half a second behind an error
+    has_read_on.set()
+    wait_for(lambda: app.snapshot().partitions[0].unreadable and lab.committed() == 1)
+    stays(lambda: recorder.count == 1 and lab.committed() == 1, for_s=0.7)
 
 
 def test_a_batch_at_the_begin_of_the_log_is_named_too(lab: Any, recorder: Any, wait_for: Any) -> None:
