@@ -33,6 +33,8 @@ RULES = (
     _rule(r"settle[sd]?|settling", "finish, or commit", "The lane is settled"),
     _rule(r"lends?|lent|lending", "hand out, assigned", "Records that are lent to a process"),
     _rule(r"trials?", "isolated retry", "The trial of a refused output"),
+    _rule(r"finished above", "finished out of order", "What is finished above the commit"),
+    _rule(r"records? returned|returned to the next", "left for the next owner", "900 records returned"),
     _rule(r"in line", "queued", "Records of a key in line"),
     _rule(r"made anew|made again|a new log", "recreated topic", "A topic that was made anew"),
     # Nobody in particular as the subject.
