@@ -4,7 +4,7 @@
 bytes, text and JSON by orjson, `typed` what msgspec decodes (dataclasses, structs, TypedDicts), `models` what
 pydantic does, `whose` tells which of the two. `encoding` writes values as JSON, so that the same codecs can
 read them. `custom` makes a codec of a user's own function; `confluent` and `azure` decode by the schema that
-a record names: `schemas` keeps what a registry answered, `avro` and `patterns` bound what a payload may take.
+a record names: `schemas` keeps what a registry answered, `avro` and `validating` bound what a payload may take.
 `reason` says why a payload does not fit, and shows nothing of it.
 
 A codec is made when a handler is registered, and called by workers, in several threads at once. It knows no

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from ehkafka.codecs import avro
-from ehkafka.codecs.patterns import bound_jsonschema, bounded
 from ehkafka.codecs.reason import of_library, of_own_code
 from ehkafka.codecs.schemas import RETRY_S, NoSchema, Schemas
+from ehkafka.codecs.validating import bound_jsonschema, bounded
 from ehkafka.errors import MissingExtraError
 from ehkafka.headers.reading import content_type
 from ehkafka.records.signals import RetryLater

@@ -13,9 +13,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from ehkafka.codecs import avro
-from ehkafka.codecs.patterns import bound_jsonschema, bounded
 from ehkafka.codecs.reason import of_library, of_own_code
 from ehkafka.codecs.schemas import RETRY_S, NoSchema, Schemas
+from ehkafka.codecs.validating import bound_jsonschema, bounded
 from ehkafka.records.signals import RetryLater
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from confluent_kafka.schema_registry.avro import AvroDeserializer
 from confluent_kafka.schema_registry.json_schema import JSONDeserializer
 from google.protobuf.struct_pb2 import Value
 
-from ehkafka.codecs import AzureSchemaRegistry, patterns
+from ehkafka.codecs import AzureSchemaRegistry, validating
 from ehkafka.handlers.arguments import payload_of
 from ehkafka.records import Record
 from tests.kit.simulated.message import SimulatedMessage
@@ -85,6 +85,8 @@ AVRO: dict[str, tuple[Any, bytes]] = {
     "a number without an end": (node(["null", "N"]), b"\xff" * 11),
     "a block that lies": (node({"type": "array", "items": "N"}), b"\x01\x7e\x00\x00"),
 }
+BRANCH = {"type": "object", "properties": {"left": {"$ref": "#"}}}
+TREE = {"oneOf": [{**BRANCH, "required": ["and"]}, {**BRANCH, "required": ["or"]}]}
 NAMES = {f"{'a' * 40}{at}!": 1 for at in range(3)}
 JSON: dict[str, tuple[Any, Any]] = {
     "deep JSON": ({"type": "array"}, b"[" * LONG + b"]" * LONG),
@@ -93,6 +95,7 @@ JSON: dict[str, tuple[Any, Any]] = {
     "names by a pattern": ({"patternProperties": {"^(a|aa)+$": {}}}, NAMES),
     "other names": ({"additionalProperties": False, "patternProperties": {"^(a|aa)+$": {}}}, NAMES),
     "items that differ": ({"type": "array", "uniqueItems": True}, [{"a": at} for at in range(30_000)]),
+    "two ways into itself": (TREE, b'{"left":' * 40 + b"1" + b"}" * 40),
     "a schema that is itself": ({"$ref": "#"}, 1),
 }
 
@@ -150,7 +153,7 @@ def cases() -> Iterator[tuple[str, Any, Any, bytes, str]]:
 
 def main() -> None:
     """Try all."""
-    patterns.SEARCH_S, patterns.COMPARISONS_MAX = 0.1, 100_000
+    validating.SEARCH_S, validating.STEPS_MAX = 0.1, 100_000
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     for name, handler, decoder, value, content_type in cases():
         headers = [("content-type", content_type.encode())] if content_type else None

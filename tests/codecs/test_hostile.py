@@ -21,15 +21,15 @@ from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroDeserializer
 
 import ehkafka
-from ehkafka.codecs import avro, patterns, schemas
-from ehkafka.codecs.patterns import bound_jsonschema, bounded
+from ehkafka.codecs import avro, schemas, validating
 from ehkafka.codecs.reason import Misfit
 from ehkafka.codecs.schemas import ASKED_MAX, SCHEMAS_MAX, NoSchema, Schemas
+from ehkafka.codecs.validating import bound_jsonschema, bounded
 from ehkafka.records.signals import RetryLater
 
 ROOT = Path(__file__).parents[2]
 LINK = {"type": "record", "name": "N", "fields": [{"name": "next", "type": ["null", "N"]}]}
-CASES = 50
+CASES = 52
 
 
 def test_hostile_payloads_are_rejected_by_a_process_that_lives() -> None:
@@ -92,7 +92,7 @@ def test_patterns_of_other_code_are_searched_as_before(monkeypatch: pytest.Monke
 def test_the_time_that_a_registry_takes_is_not_that_of_patterns(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only what is spent on searching counts, however long the call around it takes."""
     bound_jsonschema()
-    monkeypatch.setattr(patterns, "SEARCH_S", 0.02)
+    monkeypatch.setattr(validating, "SEARCH_S", 0.02)
     validator = jsonschema.Draft202012Validator({"type": "array", "items": {"pattern": "^(a|b)+$"}})
 
     def ask_and_validate() -> None:

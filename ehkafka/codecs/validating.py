@@ -1,8 +1,8 @@
-"""Bounds how long JSON schemas' patterns and comparisons may take for one record.
+"""Bounds what it may take to validate one record by its JSON schema.
 
 Python's `re` can take hours for a short text, and no other thread runs meanwhile. While `bounded` calls a
-validator, jsonschema's own modules search by `regex`, which gives up after a time and lets other threads run.
-Nothing changes for other code of the process. Called by workers.
+validator, jsonschema's own modules search by `regex`, which gives up after a time and lets other threads run,
+and count the steps that can multiply. Nothing changes for other code of the process. Called by workers.
 """
 
 from __future__ import annotations
@@ -25,15 +25,19 @@ SEARCH_S: Final = 2.0
 """How much of a processor's time the patterns of one record may take."""
 QUICK_S: Final = 0.02
 """How long a search may keep other threads from running: longer than any but a hostile one takes."""
-COMPARISONS_MAX: Final = 10_000_000
-"""How many values of one record may be compared with each other, where a schema wants them to differ."""
+STEPS_MAX: Final = 10_000_000
+"""How many steps one record may take: a comparison of items that must differ is one, a `$ref` is 20."""
+
+# With these a schema leads into itself, so that each level of a payload may double the work.
+_REFERENCES: Final = ("$ref", "$dynamicRef", "$recursiveRef")
+_REFERENCE_STEPS: Final = 20
 
 
 class _Left(threading.local):
     """What this thread's record may still spend; `search_s` is None outside of one."""
 
     search_s: float | None = None
-    comparisons = 0
+    steps = 0
 
 
 _left = _Left()
@@ -42,7 +46,7 @@ _LOG = logging.getLogger("ehkafka")
 
 def bounded(function: Callable[..., Any], *arguments: Any) -> Any:
     """Call what may validate. Raises `Misfit`, and what it raises."""
-    _left.search_s, _left.comparisons = SEARCH_S, COMPARISONS_MAX
+    _left.search_s, _left.steps = SEARCH_S, STEPS_MAX
     try:
         return function(*arguments)
     finally:
@@ -58,8 +62,11 @@ def bound_jsonschema() -> None:
         if name.startswith("jsonschema.") and getattr(module, "re", None) is re:
             module.re = _PATTERNS  # type: ignore[attr-defined]
     utilities: Any = sys.modules["jsonschema._utils"]
-    if utilities.equal.__module__ != __name__:
-        utilities.equal = _bounded_equal(utilities.equal)
+    utilities.equal = _counted(utilities.equal, 1)
+    for kind in vars(sys.modules["jsonschema.validators"]).values():
+        keywords = getattr(kind, "VALIDATORS", {})
+        for name in keywords.keys() & _REFERENCES:
+            keywords[name] = _counted(keywords[name], _REFERENCE_STEPS)
 
 
 class _Patterns:
@@ -93,11 +100,14 @@ def _searched(pattern: str, text: str, left_s: float) -> Any:
     raise Misfit("matching it against its schema's patterns takes too long")
 
 
-def _bounded_equal(equal: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
-    def compare(one: Any, two: Any) -> bool:
-        _left.comparisons -= 1
-        if _left.comparisons < 0 and _left.search_s is not None:
-            raise Misfit("comparing its items with each other takes too long")
-        return equal(one, two)
+def _counted(function: Callable[..., Any], steps: int) -> Callable[..., Any]:
+    if function.__module__ == __name__:
+        return function
 
-    return compare
+    def counted(*arguments: Any) -> Any:
+        _left.steps -= steps
+        if _left.steps < 0 and _left.search_s is not None:
+            raise Misfit("validating it takes too many steps")
+        return function(*arguments)
+
+    return counted
