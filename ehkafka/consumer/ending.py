@@ -74,13 +74,14 @@ class LastCalls:
     def _starts(self, calls: Callable[[], None]) -> bool:
         if sys.is_finalizing():
             return False  # until 3.12, Python waits for ever here
+        # Known before it starts: its first callback may come at once.
         thread = threading.Thread(target=self._main, args=(calls,), name="ehkafka-close", daemon=True)
+        self._thread = thread
         try:
             thread.start()
         except RuntimeError:  # from 3.12 on
-            return False
-        self._thread = thread
-        return True
+            self._thread = None
+        return self._thread is not None
 
     def _main(self, calls: Callable[[], None]) -> None:
         try:
