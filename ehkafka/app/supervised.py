@@ -75,6 +75,8 @@ class Supervised:
     ) -> None:
         """Start the members and look after them until all have ended. Raises what ended them."""
         # Not for an app that runs in one process.
+        from ehkafka.events import AppStopped  # noqa: PLC0415
+        from ehkafka.members.commands import StoppedEarly, caught_early  # noqa: PLC0415
         from ehkafka.members.count import checked_count  # noqa: PLC0415
         from ehkafka.members.opening import Wanted, plan_of  # noqa: PLC0415
         from ehkafka.members.plan import checked_hung_s, checked_members_min  # noqa: PLC0415
@@ -106,11 +108,14 @@ class Supervised:
         if serving is not None:
             bus.emit(serving)
         try:
-            with signals.stop_signals(_interrupt, _interrupt):
+            # Also between these: the supervisor's own handlers are laid over.
+            with caught_early():
                 plan = plan_of(options, wanted, bus.emit)
-            self._supervisor = Supervisor(plan, bus)
-            self._supervisor.measures = self._measures
-            self._supervisor.run()
+                self._supervisor = Supervisor(plan, bus)
+                self._supervisor.measures = self._measures
+                self._supervisor.run()
+        except StoppedEarly:
+            bus.emit(AppStopped(0, 0))
         finally:
             bus.close(2.0)
 
@@ -138,8 +143,3 @@ def _must_be_supervisor() -> None:
             "members=: this process is a member itself. Put app.run(members=…) under "
             "`if __name__ == '__main__':`."
         )
-
-
-def _interrupt(_name: str = "") -> None:
-    # Nothing runs yet: whatever is waited for, the broker or a token, is left.
-    raise KeyboardInterrupt

@@ -17,6 +17,20 @@ EXTRA = ("typer", "rich", "pydantic", "pydantic_settings")
 
 def main() -> None:
     """Run the command line and exit with its code."""
+    if "run" not in sys.argv or not any(word.startswith("--members") for word in sys.argv):
+        _main()
+        return
+    from ehkafka.members.commands import StoppedEarly, caught_early  # noqa: PLC0415 - `run` with members alone
+
+    # The import of the app may take seconds.
+    try:
+        with caught_early():
+            _main()
+    except StoppedEarly:
+        sys.exit(0)
+
+
+def _main() -> None:
     # Each of these is loaded where it is needed; a command that needs one must not find out half-way.
     if not all(map(importlib.util.find_spec, EXTRA)):
         _leave()

@@ -56,6 +56,33 @@ def caught(signals: deque[str], wake: Callable[[], None]) -> Iterator[None]:
             signal.signal(number, handler)
 
 
+class StoppedEarly(BaseException):
+    """A signal has stopped the members before there were any. No `Exception`, as user code may be running."""
+
+
+@contextmanager
+def caught_early() -> Iterator[None]:
+    """Do what the supervisor's signals do, while it is about to start: SIGTERM raises `StoppedEarly`.
+
+    SIGHUP does nothing: members that are not started yet will have the newest code. In the main thread.
+    """
+    numbers = [signal.SIGTERM, signal.SIGHUP]
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        numbers.remove(signal.SIGHUP)
+    in_terminal = has_terminal()
+
+    def handle(number: int, _frame: FrameType | None) -> None:
+        if number == signal.SIGTERM or in_terminal:
+            raise StoppedEarly
+
+    before = {number: signal.signal(number, handle) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
 class Waker:
     """A pipe that ends a selector's wait; any thread, and a signal's handler, may write."""
 

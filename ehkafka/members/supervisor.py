@@ -213,8 +213,8 @@ class Supervisor:
             self._waker.close()
         if self.failure is not None:
             raise self.failure
-        # As an app of one process: nothing had begun.
-        if self._stop_codes <= {INTERRUPTED}:
+        # As an app of one process where Ctrl-C comes before anything has begun.
+        if self._stopping == "SIGINT" and self._stop_codes <= {INTERRUPTED}:
             raise KeyboardInterrupt
 
     def _report_end(self) -> None:
