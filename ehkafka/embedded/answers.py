@@ -80,10 +80,6 @@ class AnswerQueues:
                 )
 
     def _push_own(self, broker_id: int, api_key: ApiKey, answers: Sequence[tuple[int, int]]) -> None:
-        if not is_whole(broker_id, 1, self._brokers):
-            raise ConfigurationError(
-                f"There is no broker {broker_id!r:.80}; ids run from 1 to {self._brokers}."
-            )
         # The function is variadic: what follows the declared arguments goes as C ints.
         pairs = [ctypes.c_int(number) for answer in answers for number in answer]
         self._cluster.call(

@@ -190,6 +190,7 @@ class EmbeddedBroker:
         Counted over the whole cluster, or on broker `broker_id`. `KafkaError._TRANSPORT`
         closes the connection instead of answering.
         """
+        self._one_or_all(broker_id)
         self._prepared().fail(api_key, codes, broker_id)
 
     def delay_next(
@@ -202,6 +203,7 @@ class EmbeddedBroker:
         time-out (1.5 s with `consumer_properties`) costs the member its heartbeats.
         Counted on each broker, or on `broker_id` alone.
         """
+        self._one_or_all(broker_id)
         self._prepared().delay(api_key, _milliseconds(delay_s), times, code, broker_id)
 
     def clear_failures(self, api_key: ApiKey) -> None:

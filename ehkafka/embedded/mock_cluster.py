@@ -14,11 +14,10 @@ import signal
 import time
 import weakref
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from confluent_kafka import KafkaError
 
-from ehkafka.embedded import running
 from ehkafka.embedded.mock_api import PRODUCER, function
 from ehkafka.errors import EhkafkaError
 
@@ -28,6 +27,8 @@ if TYPE_CHECKING:
 
 # See `MockCluster.call`.
 BETWEEN_CALLS_S = 0.5e-3
+ADDRESSES: Final[set[str]] = set()
+"""`host:port` of the brokers that run in this process: who has only that finds out what it leads to."""
 # What a cluster has beside a listener for each broker, with some to spare.
 _DESCRIPTORS_OF_A_CLUSTER = 10
 
@@ -50,7 +51,7 @@ class MockCluster:
             cluster = function("rd_kafka_mock_cluster_new")(client, brokers)
         self._cluster = cluster
         self._bootstrap: str = function("rd_kafka_mock_cluster_bootstraps")(cluster).decode("ascii")
-        running.note_started(self._bootstrap)
+        ADDRESSES.update(self._bootstrap.split(","))
         self._finalizer = weakref.finalize(self, _destroy, cluster, client, self._bootstrap, os.getpid())
 
     @property
@@ -139,7 +140,7 @@ def _silent_client() -> int:
 
 
 def _destroy(cluster: int, client: int, bootstrap: str, owner_pid: int) -> None:
-    running.note_ended(bootstrap)
+    ADDRESSES.difference_update(bootstrap.split(","))
     # A forked child has the handles but not the threads: joining those would hang it.
     if os.getpid() == owner_pid:
         function("rd_kafka_mock_cluster_destroy")(cluster)
