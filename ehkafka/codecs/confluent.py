@@ -23,9 +23,10 @@ if TYPE_CHECKING:
 
     from ehkafka.records import Record
 
-# Before the payload: a byte 0 and the schema's id.
-_PREFIX_BYTES: Final = 5
-_ID_HEADER: Final = "__value_schema_id"
+# How long a schema's name is by its first byte: 0 and the id, or 1 and its GUID. It is in a header, or before
+# the payload; what follows it there may be of any length.
+_NAME_BYTES: Final = {0: 5, 1: 17}
+_NAME_HEADER: Final = "__value_schema_id"
 # What a registry answers where it has no such schema, subject or version.
 _UNKNOWN: Final = {40400, 40401, 40402, 40403}
 _CLIENTS: Final = ("httpx", "httpx2", "httpcore", "httpcore2", "authlib")
@@ -45,6 +46,9 @@ class ConfluentCodec:
         self._deserializer = within_bounds(deserializer)
         self.name = type(deserializer).__qualname__
         self._schemas = Schemas()
+        # A function of the user's own may find the id elsewhere.
+        finds_id = getattr(deserializer, "_schema_id_deserializer", None)
+        self._knows_names = getattr(finds_id, "__module__", "").startswith("confluent_kafka.")
 
     def decode_message(self, record: Record) -> Any:
         """Return the record's value. Raises `RetryLater` while the registry cannot be asked."""
@@ -74,7 +78,7 @@ class ConfluentCodec:
         return None
 
     def _decoded(self, value: bytes | None, context: Any) -> Any:
-        name = _schema_of(value, context)
+        name = _schema_of(value, context) if self._knows_names else None
         if name is None or name in self._schemas.known:
             return self._called(value, context)
         found: list[Any] = []
@@ -113,11 +117,11 @@ def within_bounds(deserializer: Any) -> Callable[[bytes | None, Any], Any]:
 
 
 def _schema_of(value: bytes | None, context: Any) -> str | None:
-    """Return a name for the schema that a record names, None where it names none in confluent's way."""
-    for name, written in () if context is None else context.headers:
-        if name == _ID_HEADER:
-            return repr(written)
-    return value[:_PREFIX_BYTES].hex() if value and value[0] == 0 else None
+    """Return the name of the schema that a record names, None where it names none in confluent's way."""
+    in_headers = (one for name, one in (context.headers if context else ()) if name == _NAME_HEADER)
+    written = next(in_headers, None) or value
+    length = _NAME_BYTES.get(written[0]) if written else None
+    return written[:length].hex() if written and length else None
 
 
 def _outage(error: BaseException) -> str | None:

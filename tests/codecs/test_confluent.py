@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
 from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
@@ -15,6 +16,7 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from google.rpc.http_pb2 import HttpHeader
 
 import ehkafka
+from ehkafka.codecs.confluent import ConfluentCodec
 from ehkafka.handlers.arguments import payload_of
 from ehkafka.records import Record
 from tests.kit.registry_double import running_registry
@@ -184,6 +186,31 @@ def test_an_unknown_schema_is_asked_for_once_in_a_while(registry: RegistryDouble
                 payload.decoder()(record(VALUE[:4] + schema_id + VALUE[5:]))
     assert len([path for path, _ in registry.asked if "/schemas/ids/" in path]) == 2
     assert payload.decoder()(record(VALUE)) == {"celsius": 1.5}
+
+
+def test_what_is_kept_of_a_schemas_name_is_short(client: SchemaRegistryClient) -> None:
+    """Else a header with a known id and a megabyte behind it would be kept as another name."""
+    schema_id = client.register_schema("readings-value", Schema(AVRO, "AVRO"))
+    codec = ConfluentCodec(AvroDeserializer(client))
+    header = b"\x00" + schema_id.to_bytes(4, "big") + b"x" * 1_000_000
+    given = Record(
+        SimulatedMessage("readings", 0, 0, b"a", VALUE[5:], headers=[("__value_schema_id", header)])
+    )
+    assert codec.decode_message(given) == {"celsius": 1.5}
+    assert [len(name) for name in codec._schemas.known] == [10]
+
+
+def test_a_users_own_way_to_the_id_is_left_alone(client: SchemaRegistryClient) -> None:
+    """No name is read out of bytes that have another meaning there."""
+    schema_id = client.register_schema("readings-value", Schema(AVRO, "AVRO"))
+
+    def find(payload: bytes, _context: Any, found: Any) -> io.BytesIO:
+        found.id = schema_id
+        return io.BytesIO(payload)
+
+    codec = ConfluentCodec(AvroDeserializer(client, conf={"schema.id.deserializer": find}))
+    assert codec.decode_message(record(b"\x00" * 6 + b"\xf8?")) == {"celsius": 1.5}
+    assert not codec._schemas.known
 
 
 def test_a_known_schema_is_not_asked_for_again(registry: RegistryDouble) -> None:
