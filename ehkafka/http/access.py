@@ -50,7 +50,6 @@ SESSIONS_MAX: Final = 100
 WRONG_MAX: Final = 10
 WRONG_S: Final = 60.0
 ADDRESSES_MAX: Final = 1_000
-TEXT_CHARACTERS_MAX: Final = 200
 HOW_TO: Final = (
     f"Give the app a token: EHKAFKA_HTTP_TOKEN, {TOKEN_FILE_VARIABLE} or --http-token-file, and send it as "
     "`Authorization: Bearer …`."

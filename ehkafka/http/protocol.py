@@ -27,13 +27,6 @@ CONNECTIONS_MAX: Final = 256
 FOR_PROBES: Final = 32
 """How many more there may be, which are answered probes only."""
 
-# To connections beyond the limit, whether they ask for anything or not: each takes a file descriptor, which
-# the app's own connections need.
-FULL: Final = (
-    b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: text/plain; charset=utf-8\r\n"
-    b"connection: close\r\ncontent-length: 19\r\n\r\nService Unavailable"
-)
-
 
 class PatientProtocol(H11Protocol):
     """HTTP/1.1, with limits for how long a request may take to come and an answer to be read."""
@@ -51,8 +44,7 @@ class PatientProtocol(H11Protocol):
         self.since_s = self._read_s = time.monotonic()
         if (excess := len(self.connections) - connections_max()) > 0 and not self._takes_a_place():
             if excess > FOR_PROBES:
-                transport.write(FULL)
-                transport.close()
+                transport.abort()
                 return
             self.app = _only_probes(self.app)
         self._check = self.loop.call_later(CHECK_S, self._check_idle)
