@@ -6,8 +6,9 @@ words.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
@@ -33,7 +34,7 @@ from ehkafka.records import TopicPartition
 from ehkafka.wording import seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from confluent_kafka import Consumer
 
@@ -99,10 +100,8 @@ class GroupOffsets:
     def views(self) -> dict[int, PartitionView]:
         """Return where the group stands in each partition."""
         commits = self._commits()
-        try:
+        with self._asking("where the logs begin and end"):
             logs = log_bounds(self._consumer, self._all(), self.timeout_s)
-        except KafkaException as error:
-            raise self._unreadable("where the logs begin and end", error) from None
         return {
             partition.partition: _view(partition.partition, log, commits[partition.partition])
             for partition, log in logs.items()
@@ -118,24 +117,14 @@ class GroupOffsets:
         asked = {TopicPartition(self.topic, number): offset for number, offset in offsets.items()}
         if not asked:
             return {}
-        consumer = self._inspection.open(reading_properties(self._inspection.properties))
-        try:
+        with self._reader(reading_properties, "which records these are") as consumer:
             found = blocking_records(consumer, asked, min(READ_S, self.timeout_s))
-        except KafkaException as error:
-            raise self._unreadable("which records these are", error) from None
-        finally:
-            close_within(consumer, CLOSE_S)
         return {partition.partition: one for partition, one in found.items()}
 
     def next_readable(self, partition: int, offset: int) -> NextReadable | None:
         """Return where the log can be read again from an offset on; None where that was not found in time."""
-        consumer = self._inspection.open(reading_properties(self._inspection.properties))
-        try:
+        with self._reader(reading_properties, "what can be read there") as consumer:
             return next_readable(consumer, TopicPartition(self.topic, partition), offset)
-        except KafkaException as error:
-            raise self._unreadable("what can be read there", error) from None
-        finally:
-            close_within(consumer, CLOSE_S)
 
     def commits(self) -> dict[int, tuple[int | None, str]]:
         """Return the group's commits with their metadata, None for a partition without one."""
@@ -144,12 +133,10 @@ class GroupOffsets:
     def offsets_at(self, start: Start, partitions: Iterable[int]) -> dict[int, int]:
         """Return the offsets of a start position: a word, an offset, a moment or a time ago."""
         asked = [TopicPartition(self.topic, number) for number in partitions]
-        try:
+        with self._asking("where that is"):
             found = start_offsets(self._consumer, start, asked, self.timeout_s)
             begun = [one for one in asked if found[one] == OFFSET_BEGINNING]
             logs = log_bounds(self._consumer, begun, self.timeout_s) if begun else {}
-        except KafkaException as error:
-            raise self._unreadable("where that is", error) from None
         found |= {one: log.start for one, log in logs.items()}
         return {one.partition: offset for one, offset in found.items()}
 
@@ -160,13 +147,8 @@ class GroupOffsets:
         named = {TopicPartition(self.topic, n): one for n, one in checkpoints.items()}
         topics = {self.topic} if any(one.topic_id is not None for one in checkpoints.values()) else set()
         ids = TopicIds(partial(open_admin, admin_properties(self.target.endpoint), logger=_SILENT))
-        consumer = self._inspection.open(witness_properties(self._inspection.properties))
-        try:
+        with self._reader(witness_properties, "whether the log is the mirror's") as consumer:
             judged = prove(consumer, named, ids.ask(topics), self.timeout_s)
-        except KafkaException as error:
-            raise self._unreadable("whether the log is the mirror's", error) from None
-        finally:
-            close_within(consumer, CLOSE_S)
         return {one.partition: reason for one, (is_same, reason) in judged.items() if not is_same}
 
     def commit(self, positions: Mapping[int, int], texts: Mapping[int, str] | None = None) -> None:
@@ -263,9 +245,24 @@ class GroupOffsets:
         text = self._inspection.cleaner.text(describe_error(error))
         return EndpointError(f"{self.where}: the broker did not commit partitions {numbers}: {text}")
 
-    def _unreadable(self, what: str, error: KafkaException) -> EndpointError:
-        text = self._inspection.cleaner.text(describe_error(error.args[0]))
-        return EndpointError(f"{self.where}: the broker does not report {what}: {text}")
+    @contextmanager
+    def _asking(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except KafkaException as error:
+            text = self._inspection.cleaner.text(describe_error(error.args[0]))
+            raise EndpointError(f"{self.where}: the broker does not report {what}: {text}") from None
+
+    @contextmanager
+    def _reader(
+        self, properties: Callable[[Mapping[str, Any]], dict[str, Any]], what: str
+    ) -> Iterator[Consumer]:
+        consumer = self._inspection.open(properties(self._inspection.properties))
+        try:
+            with self._asking(what):
+                yield consumer
+        finally:
+            close_within(consumer, CLOSE_S)
 
 
 def _offset(commit: KafkaPartition) -> int | None:

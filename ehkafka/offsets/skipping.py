@@ -74,7 +74,7 @@ def skipping(view: PartitionView, text: str, skip: Skip, bytes_max: int) -> Move
         return replace(plain, note=f"passed already: the commit is {committed}")
     facts, saved = _contents(text, committed)
     start = max(skip.start, committed)
-    finished = Known(saved.finished, saved.leader_epoch).joined(((start, skip.end),), _newest(saved, skip))
+    finished = Known(saved.finished, saved.leader_epoch).union(Known(((start, skip.end),), skip.leader_epoch))
     if finished.finished == saved.finished:
         return replace(plain, note="finished already")
     first_start, first_end = finished.finished[0]
@@ -112,10 +112,3 @@ def _contents(text: str, offset: int) -> tuple[LogFacts, SavedRanges]:
     if isinstance(said, Unusable):
         said = CommitMetadata(NOTHING_KNOWN)
     return said.facts, said.ranges
-
-
-def _newest(saved: SavedRanges, skip: Skip) -> int | None:
-    """Return the newest leader epoch of both; None where that of what is finished is not known."""
-    if not saved.finished or saved.leader_epoch is None:
-        return None if saved.finished else skip.leader_epoch
-    return max(saved.leader_epoch, skip.leader_epoch or 0)

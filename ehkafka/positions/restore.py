@@ -81,13 +81,11 @@ class Restored(NamedTuple):
         """
         if known is None:
             return self
-        epochs = [one for one in (known.leader_epoch, self.leader_epoch) if one is not None]
-        finished, leader_epoch = Known(known.finished).joined(self.finished, max(epochs, default=None))
-        if finished in (self.finished, known.finished):
-            return known if finished == known.finished else self
-        return self._replace(
-            finished=finished, leader_epoch=leader_epoch, source=f"{known.source} and {self.source}"
-        )
+        both = Known(self.finished, self.leader_epoch).union(Known(known.finished, known.leader_epoch))
+        if both.finished in (self.finished, known.finished):
+            return known if both.finished == known.finished else self
+        source = f"{known.source} and {self.source}"
+        return self._replace(finished=both.finished, leader_epoch=both.leader_epoch, source=source)
 
     def finished_before(self) -> FinishedBefore:
         """Return it as the lanes know it."""

@@ -42,6 +42,11 @@ class Known(NamedTuple):
                 joined.append((start, end))
         return Known(tuple(joined), leader_epoch)
 
+    def union(self, other: Known) -> Known:
+        """Return what either says, with the newest of the epochs that are known."""
+        epochs = [one for one in (self.leader_epoch, other.leader_epoch) if one is not None]
+        return self.joined(other.finished, max(epochs, default=None))
+
     def with_ended(self, offsets: list[int], leader_epoch: int | None) -> Known:
         """Return it with offsets in any order that have ended since, and the newest epoch among all."""
         if not offsets:

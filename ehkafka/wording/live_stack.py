@@ -8,23 +8,46 @@ from __future__ import annotations
 
 import re
 import traceback
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ehkafka.wording.error_stack import frame_lines, is_ours, is_own_file, is_standard
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Iterable, Mapping
     from types import FrameType
 
 # Of a recursion the first frames tell how it began, the last ones where it is.
 _FIRST: Final = 5
 _LAST: Final = 35
+# An await chain that is longer is a runaway recursion.
+_AWAITED_MAX: Final = 50
 _DUMPED: Final = re.compile(r'  File "(?P<name>.*)", line ')
 
 
 def thread_stack(frame: FrameType) -> str:
     """Return where a thread is whose innermost frame this is."""
     return live_stack([*traceback.walk_stack(frame)][::-1])
+
+
+def task_stack(task: asyncio.Task[Any]) -> str:
+    """Return where a suspended task is: its coroutine, and all that it awaits. Never raises if it moves on.
+
+    `Task.get_stack` stops at the outermost coroutine, which here is always the pool's own.
+    """
+    frames: list[tuple[FrameType, int]] = []
+    one: Any = task.get_coro()
+    while len(frames) < _AWAITED_MAX:
+        frame = _first(one, "cr_frame", "gi_frame", "ag_frame")
+        if frame is None:
+            break
+        frames.append((frame, frame.f_lineno))
+        one = _first(one, "cr_await", "gi_yieldfrom", "ag_await")
+    return live_stack(frames)
+
+
+def _first(awaitable: Any, *names: str) -> Any:
+    return next((found for name in names if (found := getattr(awaitable, name, None)) is not None), None)
 
 
 def live_stack(frames: Iterable[tuple[FrameType, int]]) -> str:

@@ -9,12 +9,12 @@ import re
 import time
 from typing import TYPE_CHECKING
 
+from ehkafka import TopicPartition
 from ehkafka.cli.lag_text import record_text
 from ehkafka.cli.offsets.offsets import carry_out
 from ehkafka.errors import ConfigurationError
 from ehkafka.offsets.plan import Plan, planned
 from ehkafka.offsets.skipping import Skip, check_skip, skipping
-from ehkafka.records import TopicPartition
 
 if TYPE_CHECKING:
     from ehkafka.cli.offsets.offsets import Acting

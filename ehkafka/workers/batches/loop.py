@@ -12,10 +12,10 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.settings.clock import REAL_CLOCK
+from ehkafka.wording.live_stack import task_stack
 from ehkafka.workers.loop_threads import LoopThreads
 from ehkafka.workers.tasks.loop import new_loop, stopped_loop
 from ehkafka.workers.tasks.other_loop import explain_other_loop
-from ehkafka.workers.tasks.stack import await_stack
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -88,7 +88,7 @@ class BatchLoop:
         loop = self._loop
         if loop is None:
             return {}
-        return {f"{self._name} {task.get_name()}": await_stack(task) for task in asyncio.all_tasks(loop)}
+        return {f"{self._name} {task.get_name()}": task_stack(task) for task in asyncio.all_tasks(loop)}
 
 
 async def _outcome(awaitable: Awaitable[Any]) -> tuple[Any, BaseException | None]:

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from ehkafka.errors import EhkafkaError, HandlerFailedError
 from ehkafka.settings.clock import REAL_CLOCK
+from ehkafka.wording.live_stack import task_stack
 from ehkafka.workers.loop_threads import LoopThreads
 from ehkafka.workers.tasks.loop import new_loop, stopped_loop
-from ehkafka.workers.tasks.stack import await_stack
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -114,7 +114,7 @@ class SharedLoop:
     def stacks(self, what: str) -> dict[str, str]:
         """Return where each coroutine is that somebody waits for by this name. Any thread."""
         found = [task for task, name in self._calls.copy().items() if name == what]
-        return {f"{self.thread.name} {task.get_name()}": await_stack(task) for task in found}
+        return {f"{self.thread.name} {task.get_name()}": task_stack(task) for task in found}
 
     async def _outcome(self, awaitable: Awaitable[Any], what: str) -> tuple[Any, BaseException | None]:
         """Hand back what was raised: a SystemExit would end the loop, and a cancellation lose its name."""

@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING
 
 from ehkafka.lanes.order import describe_key
 from ehkafka.settings.clock import REAL_CLOCK
-from ehkafka.wording.live_stack import thread_stack
+from ehkafka.wording.live_stack import task_stack, thread_stack
 from ehkafka.workers.loop_threads import LoopThreads
 from ehkafka.workers.tasks.loop import new_loop, stopped_loop
 from ehkafka.workers.tasks.other_loop import explain_other_loop
-from ehkafka.workers.tasks.stack import await_stack
 from ehkafka.workers.tasks.tasks import LaneTasks
 
 if TYPE_CHECKING:
@@ -128,7 +127,7 @@ class AsyncioWorkers:
                 where = f"{lane.assignment.partition}@{head.offset()} key {describe_key(lane.key)}"
                 # A call that blocks instead of awaiting is where the loop is.
                 is_running = getattr(one.task.get_coro(), "cr_running", False)
-                stack = found[self._thread.name] if is_running else await_stack(one.task)
+                stack = found[self._thread.name] if is_running else task_stack(one.task)
                 found[f"{self._thread.name} {where}"] = stack
         if len(running) > STACKS_MAX:
             found[f"{self._thread.name} …"] = f"and {len(running) - STACKS_MAX} calls more\n"
