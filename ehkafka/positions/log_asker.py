@@ -10,6 +10,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -286,11 +287,8 @@ class LogAsker:
         topics = {p.topic for p, one in proof.checkpoints.items() if one.topic_id is not None}
         try:
             ids = self.ids.ask(topics, should_end=self._stopping.is_set)
-            consumer = self._open_consumer()
-            try:
+            with closing(self._open_consumer()) as consumer:
                 proof.judgements = prove(consumer, proof.checkpoints, ids)
-            finally:
-                consumer.close()
         except (KafkaException, EhkafkaError) as error:
             proof.error = error
         finally:
@@ -318,11 +316,8 @@ class LogAsker:
     def _read_commits(self, question: CommitsQuestion) -> None:
         asked = [KafkaPartition(*partition) for partition in question.partitions]
         try:
-            consumer = self._open_consumer()
-            try:
+            with closing(self._open_consumer()) as consumer:
                 answers = self._committed(consumer, asked)
-            finally:
-                consumer.close()
             if answers and not any(answer.error for answer in answers):
                 question.commits = {TopicPartition(a.topic, a.partition): a for a in answers if a.offset >= 0}
         except (KafkaException, EhkafkaError):
@@ -333,13 +328,10 @@ class LogAsker:
     def _read_tails(self, question: TailQuestion) -> None:
         try:
             unparsed = Unparsed()
-            consumer = self._open_consumer(unparsed.properties)
-            try:
+            with closing(self._open_consumer(unparsed.properties)) as consumer:
                 question.empty = empty_tails(
                     consumer, question.tails, unparsed=unparsed, should_end=self._stopping.is_set
                 )
-            finally:
-                consumer.close()
         except (KafkaException, EhkafkaError):
             pass  # it is not known: whoever asked asks again
         finally:
@@ -374,17 +366,11 @@ class LogAsker:
     def _bounds(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, LogBounds]:
         if not partitions or self._stopping.is_set():
             return {}
-        consumer = self._open_consumer()
-        try:
+        with closing(self._open_consumer()) as consumer:
             return log_bounds(consumer, partitions, READ_S)
-        finally:
-            consumer.close()
 
     def _read(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, Reading]:
         if not offsets or self._stopping.is_set():
             return {}
-        consumer = self._open_consumer()
-        try:
+        with closing(self._open_consumer()) as consumer:
             return read_witnesses(consumer, offsets, should_end=self._stopping.is_set)
-        finally:
-            consumer.close()

@@ -11,7 +11,7 @@ from ehkafka.positions.gap import LogBounds
 from ehkafka.records import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
     from confluent_kafka import Consumer
 
@@ -24,11 +24,10 @@ def log_bounds(
     With `isolation.level=read_committed` the end is that of the last finished transaction. Raises
     `KafkaException`, for one partition too: what is asked again later asks for all.
     """
-    found = known_bounds(consumer, partitions, timeout_s)
-    for answer in found.values():
-        if isinstance(answer, KafkaError):
-            raise KafkaException(answer)
-    return found  # type: ignore[return-value]
+    # In this order: a log that grows or is cut in between seems longer, never shorter, than it is.
+    starts = log_starts(consumer, partitions, timeout_s)
+    ends = log_ends(consumer, partitions, timeout_s)
+    return {partition: LogBounds(starts[partition], ends[partition]) for partition in partitions}
 
 
 def known_bounds(
@@ -38,10 +37,34 @@ def known_bounds(
 
     Raises `KafkaException` where one leader does not answer at all: that hides what the others answered.
     """
-    # In this order: a log that grows or is cut in between seems longer, never shorter, than it is.
-    starts = _ask(consumer, partitions, OFFSET_BEGINNING, timeout_s)
-    ends = _ask(consumer, partitions, OFFSET_END, timeout_s)
+    starts = _ask(consumer, dict.fromkeys(partitions, OFFSET_BEGINNING), timeout_s)
+    ends = _ask(consumer, dict.fromkeys(partitions, OFFSET_END), timeout_s)
     return {partition: _joined(starts[partition], ends[partition]) for partition in partitions}
+
+
+def log_starts(
+    consumer: Consumer, partitions: Collection[TopicPartition], timeout_s: float
+) -> dict[TopicPartition, int]:
+    """Return the first offset of each log; errors as `log_bounds`."""
+    return offsets_at(consumer, dict.fromkeys(partitions, OFFSET_BEGINNING), timeout_s)
+
+
+def log_ends(
+    consumer: Consumer, partitions: Collection[TopicPartition], timeout_s: float
+) -> dict[TopicPartition, int]:
+    """Return the offset after the last record of each log; errors as `log_bounds`."""
+    return offsets_at(consumer, dict.fromkeys(partitions, OFFSET_END), timeout_s)
+
+
+def offsets_at(
+    consumer: Consumer, moments_ms: Mapping[TopicPartition, int], timeout_s: float
+) -> dict[TopicPartition, int]:
+    """Return the first offset of each moment or later, below 0 where none is; errors as `log_bounds`."""
+    found = _ask(consumer, moments_ms, timeout_s)
+    for answer in found.values():
+        if isinstance(answer, KafkaError):
+            raise KafkaException(answer)
+    return found  # type: ignore[return-value]
 
 
 def _joined(start: int | KafkaError, end: int | KafkaError) -> LogBounds | KafkaError:
@@ -51,9 +74,9 @@ def _joined(start: int | KafkaError, end: int | KafkaError) -> LogBounds | Kafka
 
 
 def _ask(
-    consumer: Consumer, partitions: Collection[TopicPartition], which: int, timeout_s: float
+    consumer: Consumer, which: Mapping[TopicPartition, int], timeout_s: float
 ) -> dict[TopicPartition, int | KafkaError]:
     # Not get_watermark_offsets: it asks for one partition at a time.
-    asked = [KafkaPartition(*partition, which) for partition in partitions]
-    answers = consumer.offsets_for_times(asked, timeout=timeout_s)
+    asked = [KafkaPartition(*partition, offset) for partition, offset in which.items()]
+    answers = consumer.offsets_for_times(asked, timeout=timeout_s) if asked else []
     return {TopicPartition(one.topic, one.partition): one.error or one.offset for one in answers}

@@ -12,6 +12,7 @@ from confluent_kafka import OFFSET_BEGINNING, OFFSET_END
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
 from ehkafka.errors import EndpointError
+from ehkafka.positions.log_bounds import log_ends
 from ehkafka.positions.start import fixed
 from ehkafka.records import TopicPartition
 from ehkafka.wording import ended
@@ -73,7 +74,4 @@ def _find(
         # A time after the last record has no offset: that is the end.
         found[partition] = answer.offset
     past_end = [p for p, offset in found.items() if offset < 0]
-    for partition in past_end:
-        _, high = consumer.get_watermark_offsets(KafkaPartition(*partition), timeout=timeout_s)
-        found[partition] = high
-    return found
+    return found | log_ends(consumer, past_end, timeout_s)

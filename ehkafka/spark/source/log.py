@@ -19,9 +19,9 @@ from ehkafka.endpoint.client import check_client_version, describe_error
 from ehkafka.errors import ConfigurationError, EndpointError, TopicNotFoundError
 from ehkafka.offsets.group import GroupOffsets
 from ehkafka.positions.first_counts import FirstCounts
+from ehkafka.positions.log_bounds import log_ends, log_starts, offsets_at
 from ehkafka.progress.metadata import facts_of
 from ehkafka.records import TopicPartition
-from ehkafka.spark.source import bounds
 from ehkafka.spark.source.client import client_properties
 from ehkafka.spark.source.log_ids import LogIds
 from ehkafka.spark.source.log_records import LogRecords
@@ -134,15 +134,16 @@ class Log:
 
     def starts(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the first offsets that the logs still hold."""
-        return self._asked(lambda consumer: bounds.log_starts(consumer, partitions, self._timeout_s))
+        return self._asked(lambda consumer: log_starts(consumer, partitions, self._timeout_s))
 
     def ends(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the offsets after the logs' last records."""
-        return self._asked(lambda consumer: bounds.log_ends(consumer, partitions, self._timeout_s))
+        return self._asked(lambda consumer: log_ends(consumer, partitions, self._timeout_s))
 
     def at(self, moments_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
         """Return the first offset of each moment or later, None where all records are older."""
-        return self._asked(lambda consumer: bounds.offsets_at(consumer, moments_ms, self._timeout_s))
+        found = self._asked(lambda consumer: offsets_at(consumer, moments_ms, self._timeout_s))
+        return {partition: offset if offset >= 0 else None for partition, offset in found.items()}
 
     def committed(
         self, group: str, partitions: Collection[TopicPartition]

@@ -21,16 +21,16 @@ from ehkafka.endpoint.broker_errors import failed_fetch
 from ehkafka.endpoint.client import describe_error
 from ehkafka.errors import EndpointError, TopicNotFoundError
 from ehkafka.headers.size import sizes_of
+from ehkafka.positions.log_bounds import log_bounds
 from ehkafka.records import TopicPartition
 from ehkafka.run.collector import collector_set
-from ehkafka.spark.source.bounds import log_bounds
 from ehkafka.spark.source.consumers import borrowed
 from ehkafka.spark.source.loss import Loss
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from ehkafka.spark.source.bounds import Bounds
+    from ehkafka.positions.gap import LogBounds
     from ehkafka.spark.source.consumers import SourceConsumer
     from ehkafka.spark.source.options import SourceOptions
     from ehkafka.spark.source.planning import Piece
@@ -199,7 +199,7 @@ class _Reading:
         self._consumer.incremental_unassign([KafkaPartition(*where)])
         self._consumer.incremental_assign([KafkaPartition(*where, loss.resume_at)])
 
-    def _bounds(self, where: TopicPartition) -> Bounds:
+    def _bounds(self, where: TopicPartition) -> LogBounds:
         try:
             return log_bounds(self._consumer, [where], min(FIND_S, self._options.timeout_s))[where]
         except KafkaException as error:
