@@ -128,12 +128,15 @@ class LogEnds:
         if asker is None or self._question is not None:
             return
         asks_unplaced = now_s >= self._unplaced_s
+        # Well before an answer is too old to be shown.
+        unreachable_s = self._context.contact.unreachable_s
+        fetched_s, again_s = min(FETCHED_S, unreachable_s / 2), min(AGAIN_S, unreachable_s / 4)
         due = [
             partition
             for partition, one in self._context.owned.items()
             if partition in logs.wanted
             or (asks_unplaced and one.assignment.received_next is None)
-            or logs.age_s(partition, now_s) >= (FETCHED_S if self._fetches[partition] else AGAIN_S)
+            or logs.age_s(partition, now_s) >= (fetched_s if self._fetches[partition] else again_s)
         ]
         if due:
             self._unplaced_s = now_s + AGAIN_S if asks_unplaced else self._unplaced_s

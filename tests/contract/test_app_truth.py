@@ -1,0 +1,269 @@
+"""What an app says of itself in seven states, compared with what the broker has: a table of states.
+
+The truth is asked of the brokers by clients of the test's own, which no fault reaches.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka import Consumer
+from confluent_kafka import TopicPartition as KafkaPartition
+from typer.testing import CliRunner
+
+import ehkafka
+from ehkafka.cli.commands import cli
+from ehkafka.metrics import Collector
+from ehkafka.testing import EmbeddedBroker
+from ehkafka.testing.faults.tcp_link import Link
+from ehkafka.testing.faults.tcp_proxy import TcpProxy
+from tests.kit.metrics import Shown
+from tests.kit.waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+
+THE_APP = "the-app"
+UNREACHABLE_S = 2.0
+# Records of each partition before the fault, and of the second one in each half after it.
+BEFORE, HALF = 20, 300
+# What a slow app handles while it is looked at.
+SLACK = 60
+
+
+class AppLink(Link):
+    """A connection that knows whether it is the app's; a fault holds it up, or ends it."""
+
+    is_the_apps = False
+
+    async def requests(self, data: bytes) -> AsyncIterator[bytes]:
+        """Let the app's requests through while there is no fault; others always."""
+        self.is_the_apps |= THE_APP.encode() in data
+        door: Any = self._proxy
+        if self.is_the_apps and door.refuses:
+            self.close()
+        elif not (self.is_the_apps and door.swallows):
+            yield data
+
+
+class Door(TcpProxy):
+    """Stands before one broker, and is shut for the app alone."""
+
+    refuses = swallows = False
+
+    def link(self, client: Any, server: Any) -> Link:
+        """Make a link that tells the app from others."""
+        return AppLink(self, client, server)
+
+
+@dataclass
+class Scene:
+    """Two brokers, each behind a door and the leader of one partition, and an app."""
+
+    options: Mapping[str, Any] = field(default_factory=dict)
+    key: bytes = b"good"
+
+    def __post_init__(self) -> None:
+        self.broker = EmbeddedBroker({"t": 2}, brokers=2).start()
+        self.outside = self.broker.bootstrap
+        self.doors = [Door(address).start() for address in self.outside.split(",")]
+        for number, door in enumerate(self.doors):
+            self.broker.advertise("127.0.0.1", door.port, number + 1)
+            self.broker.move_leader("t", number, number + 1)
+        self.broker.set_coordinator("g", 1)
+        self.idle: list[int] = []
+        self.gate = threading.Event()
+        client = {"client.id": THE_APP, "queued.min.messages": 10, "fetch.wait.max.ms": 50}
+        usual: dict[str, Any] = {"unreachable_s": UNREACHABLE_S, "idle_s": 0.5, "commit_interval_s": 0.1}
+        self.app = ehkafka.App(
+            group="g",
+            endpoint=ehkafka.Endpoint.kafka(self.doors[0].address),
+            start="earliest",
+            consumer=client,
+            stop_s=0.5,
+            http="127.0.0.1:0",
+            **{**usual, **self.options},
+        )
+        self.app.handler("t", on_failure=ehkafka.Hold(), workers=2)(self.handle)
+        self.app.on_idle(lambda partition: self.idle.append(partition.partition))
+        self.shown = Shown(Collector(self.app))
+
+    def handle(self, record: ehkafka.Record) -> None:
+        """Fail, wait or take a while, as the key says."""
+        if record.key() == b"bad":
+            raise ValueError("no")
+        if record.key() == b"stuck":
+            self.gate.wait(30.0)
+        if record.key() == b"slow":
+            time.sleep(0.03)
+
+    def play(self, fault: Callable[[Scene], object]) -> None:
+        """Handle some, then let the fault happen and producers go on."""
+        self.produce(BEFORE, b"good", 0, 1)
+        self.app.start()
+        wait_until(lambda: list(self.broker.committed("g", "t").values()) == [BEFORE] * 2)
+        wait_until(lambda: [one.lag_records for one in self.app.snapshot().partitions] == [0, 0])
+        fault(self)
+        self.produce(HALF, self.key, 1)
+        time.sleep(1.0)
+        self.produce(HALF, self.key, 1)
+        self.produce(1, b"good", 0)
+        self.idle.clear()
+        time.sleep(4.0)
+
+    def produce(self, records: int, key: bytes, *partitions: int) -> None:
+        """Produce to the brokers, past any fault."""
+        for partition in partitions:
+            self.broker.produce("t", [(key, b"x")] * records, partition=partition)
+
+    def lag(self, partition: int = 1) -> int:
+        """Return what the brokers say."""
+        reader = Consumer({"bootstrap.servers": self.outside, "group.id": "truth"})
+        try:
+            end = reader.get_watermark_offsets(KafkaPartition("t", partition), timeout=10.0)[1]
+        finally:
+            reader.close()
+        return end - (self.broker.committed("g", "t")[partition] or 0)
+
+    def state(self) -> Any:
+        """Return what the page is made of."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.app._site._server.port, timeout=10.0)
+        try:
+            connection.request("GET", "/state")
+            return json.loads(connection.getresponse().read())
+        finally:
+            connection.close()
+
+    def told(self) -> Told:
+        """Return all that is told at this moment."""
+        before = self.lag()
+        health, state, snapshot = self.app.health(), self.state(), self.app.snapshot()
+        pages = {one["partition"]["partition"]: one for one in state["snapshot"]["partitions"]}
+        place = ["--group", "g", "--endpoint", self.outside, "--json"]
+        command = json.loads(CliRunner().invoke(cli, ["lag", "t", *place]).stdout)
+        return Told(
+            lag=snapshot.partitions[1].lag_records,
+            total=snapshot.lag_records,
+            page=pages[1]["lag_records"],
+            metric=self.shown.value("ehkafka_lag_records", partition="1"),
+            command=command["partitions"][1]["lag"],
+            health=" ".join(health.reasons),
+            page_health=" ".join(state["health"]["reasons"]),
+            idle=set(self.idle),
+            truth=(self.lag(), before),
+        )
+
+    def close(self) -> None:
+        """End it, with all faults healed."""
+        for door in self.doors:
+            door.refuses = door.swallows = False
+        self.gate.set()
+        with suppress(ehkafka.EhkafkaError):  # records are left, on purpose
+            self.app.stop()
+        for door in self.doors:
+            door.stop()
+        self.broker.close()
+
+
+@dataclass(frozen=True)
+class Told:
+    """What was told, and between which lags the true one was."""
+
+    lag: int | None
+    total: int | None
+    page: int | None
+    metric: float | None
+    command: int
+    health: str
+    page_health: str
+    idle: set[int]
+    truth: tuple[int, int]
+
+
+def refuse(scene: Scene, *numbers: int) -> None:
+    """Let no connection of the app's to these brokers be, old or new."""
+    for number in numbers:
+        scene.doors[number].refuses = True
+        scene.doors[number].cut()
+
+
+def swallow(scene: Scene) -> None:
+    """Let the second broker take the app's requests and never answer."""
+    scene.doors[1].swallows = True
+
+
+@dataclass(frozen=True)
+class State:
+    """How a state comes about, and what has to be told in it."""
+
+    fault: Callable[[Scene], object] = lambda _scene: None
+    key: bytes = b"good"
+    options: Mapping[str, Any] = field(default_factory=dict)
+    # Whether the second partition's lag can be known; a part of the reason why health is red; partitions that
+    # have nothing to handle, and a broker says so.
+    knows: bool = True
+    health: str = ""
+    idle: frozenset[int] = frozenset({0})
+    slack: int = 0
+
+
+SMALL = {"backlog_records_max": 50, "consume_records_max": 25}
+LEADER = "t[1]: broker 2 (127.0.0.1:"
+STATES = {
+    "paused by hand": State(lambda scene: scene.app.keys.pause_partition("t/1")),
+    "parked full": State(key=b"bad", options={"parked_records_max": 20}, health="t[1] has reached its limit"),
+    "backlog full": State(key=b"stuck", options=SMALL),
+    "leader silent": State(lambda scene: refuse(scene, 1), knows=False, health=LEADER),
+    "broker frozen": State(swallow, knows=False, health=LEADER),
+    "all brokers away": State(
+        lambda scene: refuse(scene, 0, 1), knows=False, health="No broker of 127.0.0.1", idle=frozenset()
+    ),
+    "slow app": State(key=b"slow", options=SMALL, slack=SLACK),
+}
+
+
+def _play(state: State) -> Scene:
+    scene = Scene(state.options, state.key)
+    scene.play(state.fault)
+    return scene
+
+
+@pytest.fixture(scope="module")
+def told() -> Iterator[Mapping[str, Told]]:
+    """Play all states at once, and return what is told in each."""
+    with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(len(STATES)) as pool:
+        patch.delenv("EHKAFKA_HTTP_TOKEN", raising=False)
+        scenes = dict(zip(STATES, pool.map(_play, STATES.values()), strict=True))
+        try:
+            yield {name: scene.told() for name, scene in scenes.items()}
+        finally:
+            list(pool.map(Scene.close, scenes.values()))
+
+
+@pytest.mark.parametrize("name", STATES)
+@pytest.mark.parametrize("where", ["lag", "page", "metric", "command", "idle", "health", "page_health"])
+def test_what_is_told_is_true(told: Mapping[str, Told], name: str, where: str) -> None:
+    """Or it is not told: a lag that nothing proves is unknown, and health says which broker is silent."""
+    state, found = STATES[name], told[name]
+    value, (least, most) = getattr(found, where), found.truth
+    if where in ("health", "page_health"):
+        assert state.health in value if state.health else value == ""
+    elif where == "idle":
+        assert value == state.idle
+    elif where == "command" or state.knows:
+        assert least - state.slack <= value <= most + state.slack
+    else:
+        assert (value, found.total) == (None, None)
+
+
+def test_the_states_are_what_they_are_called(told: Mapping[str, Told]) -> None:
+    """In each one something waits that the app has not handled; else nothing could be told wrong."""
+    assert all(one.truth[0] > HALF for one in told.values())
