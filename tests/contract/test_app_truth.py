@@ -142,14 +142,14 @@ class Scene:
         finally:
             connection.close()
 
-    def told(self) -> Told:
-        """Return all that is told at this moment."""
+    def answers(self) -> Answers:
+        """Return all that is shown at this moment."""
         before = self.lag()
         health, state, snapshot = self.app.health(), self.state(), self.app.snapshot()
         pages = {one["partition"]["partition"]: one for one in state["snapshot"]["partitions"]}
         place = ["--group", "g", "--endpoint", self.outside, "--json"]
         command = json.loads(CliRunner().invoke(cli, ["lag", "t", *place]).stdout)
-        return Told(
+        return Answers(
             lag=snapshot.partitions[1].lag_records,
             total=snapshot.lag_records,
             page=pages[1]["lag_records"],
@@ -174,8 +174,8 @@ class Scene:
 
 
 @dataclass(frozen=True)
-class Told:
-    """What was told, and between which lags the true one was."""
+class Answers:
+    """What was shown, and between which lags the true one was."""
 
     lag: int | None
     total: int | None
@@ -202,7 +202,7 @@ def swallow(scene: Scene) -> None:
 
 @dataclass(frozen=True)
 class State:
-    """How a state comes about, and what has to be told in it."""
+    """How a state comes about, and what has to be shown in it."""
 
     fault: Callable[[Scene], object] = lambda _scene: None
     key: bytes = b"good"
@@ -237,22 +237,22 @@ def _play(state: State) -> Scene:
 
 
 @pytest.fixture(scope="module")
-def told() -> Iterator[Mapping[str, Told]]:
-    """Play all states at once, and return what is told in each."""
+def answers() -> Iterator[Mapping[str, Answers]]:
+    """Play all states at once, and return what is shown in each."""
     with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(len(STATES)) as pool:
         patch.delenv("EHKAFKA_HTTP_TOKEN", raising=False)
         scenes = dict(zip(STATES, pool.map(_play, STATES.values()), strict=True))
         try:
-            yield {name: scene.told() for name, scene in scenes.items()}
+            yield {name: scene.answers() for name, scene in scenes.items()}
         finally:
             list(pool.map(Scene.close, scenes.values()))
 
 
 @pytest.mark.parametrize("name", STATES)
 @pytest.mark.parametrize("where", ["lag", "page", "metric", "command", "idle", "health", "page_health"])
-def test_what_is_told_is_true(told: Mapping[str, Told], name: str, where: str) -> None:
-    """Or it is not told: a lag that nothing proves is unknown, and health says which broker is silent."""
-    state, found = STATES[name], told[name]
+def test_what_is_shown_is_true(answers: Mapping[str, Answers], name: str, where: str) -> None:
+    """Or it is not shown: a lag that nothing proves is unknown, and health says which broker is silent."""
+    state, found = STATES[name], answers[name]
     value, (least, most) = getattr(found, where), found.truth
     if where in ("health", "page_health"):
         assert state.health in value if state.health else value == ""
@@ -264,6 +264,6 @@ def test_what_is_told_is_true(told: Mapping[str, Told], name: str, where: str) -
         assert (value, found.total) == (None, None)
 
 
-def test_the_states_are_what_they_are_called(told: Mapping[str, Told]) -> None:
-    """In each one something waits that the app has not handled; else nothing could be told wrong."""
-    assert all(one.truth[0] > HALF for one in told.values())
+def test_the_states_are_what_they_are_called(answers: Mapping[str, Answers]) -> None:
+    """In each one something waits that the app has not handled; else nothing could be wrong."""
+    assert all(one.truth[0] > HALF for one in answers.values())

@@ -52,7 +52,11 @@ def _or_last(rate: float | None, history: list[float | None] | None) -> float | 
 
 def _lag_note(snapshot: dict[str, Any], history: dict[str, Any], handled_per_s: float | None) -> str:
     if snapshot["lag_records"] is None:
-        return "unknown: no broker answers" if snapshot["is_cut_off"] else "not known yet"
+        if snapshot["is_cut_off"]:
+            return "unknown: no broker answers"
+        old = [one for one in snapshot["partitions"] if one["lag_records"] is None and one["log_age_s"]]
+        silent = f"unknown: {old[0]['leader'] or 'a broker'} does not answer" if old else ""
+        return "not known yet" if snapshot["is_throttled"] else silent or "not known yet"
     left_s = until_caught_up_s(snapshot["lag_records"], history, handled_per_s)
     if left_s is None:
         return ""

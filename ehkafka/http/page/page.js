@@ -93,7 +93,11 @@ function showTiles({ snapshot, keys, keys_left_out: leftOut = 0, history }) {
 }
 
 function lagNote(snapshot, history, handledPerS) {
-  if (snapshot.lag_records === null) return snapshot.is_cut_off ? "unknown: no broker answers" : "not known yet";
+  if (snapshot.lag_records === null) {
+    if (snapshot.is_cut_off) return "unknown: no broker answers";
+    const old = snapshot.partitions.find((one) => one.lag_records === null && one.log_age_s !== null);
+    return old && !snapshot.is_throttled ? `unknown: ${old.leader || "a broker"} does not answer` : "not known yet";
+  }
   const left = untilCaughtUp(snapshot.lag_records, history, handledPerS);
   if (left === 0) return snapshot.lag_records ? "keeps up" : "caught up";
   if (left === null) return "";
