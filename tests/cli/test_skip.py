@@ -72,12 +72,11 @@ def test_what_cannot_be_skipped_is_said_in_a_preview_too(
     assert "--clamp" not in error
 
 
-@pytest.mark.parametrize("what", ["checksum", "length"])
 def test_past_a_batch_that_cannot_be_read_the_position_moves_to_the_next_record(
-    broker: EmbeddedBroker, what: str
+    broker: EmbeddedBroker,
 ) -> None:
-    """Named by any of its offsets; what lies before it is to be finished first."""
-    write_batch(broker, "t", broken_batch(what, 3))
+    """Which the command finds; what lies before the batch is to be finished first."""
+    write_batch(broker, "t", broken_batch("checksum", 3))
     broker.produce("t", [(b"k", b"v")], partition=0)
     reset(broker, "--to", "0=0", "--yes")
     code, text, error = skip(broker, "t/0@0")

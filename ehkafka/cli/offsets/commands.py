@@ -188,7 +188,7 @@ def reset(
     from ehkafka.cli.offsets import offsets as work  # noqa: PLC0415 - `run` needs none of it
 
     with reported(debug=of.debug):
-        work.reset(work.group_offsets(topic, of), to, work.acting(moving, of))
+        work.reset(work.group_offsets(topic, of), to, moving, as_json=of.as_json)
 
 
 @offsets.command("skip", help=SKIP_HELP)
@@ -207,8 +207,8 @@ def skip(
 
     with reported(debug=of.debug):
         asked = skipping.parse_skip(place)
-        acting = work.Acting(yes=applying.yes, watch_s=applying.watch_s, as_json=of.as_json)
-        skipping.skip(work.group_offsets(asked.partition.topic, of), asked, acting)
+        group = work.group_offsets(asked.partition.topic, of)
+        skipping.skip(group, asked, applying, as_json=of.as_json)
 
 
 @offsets.command("import", help=IMPORT_HELP)
@@ -219,7 +219,7 @@ def import_checkpoints(topic: Topic, *, checkpoints: Checkpoints, moving: Moving
 
     with reported(debug=of.debug):
         store, wanted = work.wanted_checkpoints(topic, checkpoints)
-        work.import_checkpoints(work.group_offsets(topic, of), store, wanted, work.acting(moving, of))
+        work.import_checkpoints(work.group_offsets(topic, of), store, wanted, moving, as_json=of.as_json)
 
 
 @offsets.command("export", help=EXPORT_HELP)
@@ -256,9 +256,8 @@ def export_checkpoints(
     with reported(debug=of.debug):
         there = work.group_offsets(topic, of)
         place = work.export_place(there, form, to_namespace, to_group, prefix)
-        acting = work.Acting(yes=yes, only=tuple(partition or ()), as_json=of.as_json)
         store = open_source(to, credential=credential, client_id=client_id, new_folder=True)
-        work.export_checkpoints(there, store, place, acting)
+        work.export_checkpoints(there, store, place, partition or (), yes=yes, as_json=of.as_json)
 
 
 @offsets.command("diff", help=DIFF_HELP)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.checks import LastRecords
@@ -43,34 +42,12 @@ from ehkafka.wording import counted
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from ehkafka.cli.offsets.commands import Checkpoints, Moving
+    from ehkafka.cli.offsets.commands import Applying, Checkpoints, Moving
     from ehkafka.cli.option_groups import OfGroup
     from ehkafka.offsets import PartitionView, Plan
     from ehkafka.offsets.source import CheckpointStore
 
 _OF_PARTITION = re.compile(r"(?P<partition>\d{1,9})=(?P<place>.+)", re.ASCII)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Acting:
-    """How a command that can move something is to go on."""
-
-    yes: bool = False
-    clamp: bool = False
-    only: tuple[int, ...] = ()
-    watch_s: float | None = None
-    as_json: bool = False
-
-
-def acting(moving: Moving, of: OfGroup) -> Acting:
-    """Return how the options want it."""
-    return Acting(
-        yes=moving.yes,
-        clamp=moving.clamp,
-        only=tuple(moving.partition or ()),
-        watch_s=moving.watch_s,
-        as_json=of.as_json,
-    )
 
 
 def group_offsets(topic: str, of: OfGroup) -> GroupOffsets:
@@ -114,26 +91,29 @@ def show(group: GroupOffsets, *, as_json: bool) -> None:
         put_text(f"{group.where}\n\n{text.report_as_text(report)}")
 
 
-def reset(group: GroupOffsets, places: Sequence[str], acting: Acting) -> None:
+def reset(group: GroupOffsets, places: Sequence[str], moving: Moving, *, as_json: bool) -> None:
     """Move the group to positions that a person gave."""
-    chosen = _places(places, acting.only)
+    only = moving.partition or ()
+    chosen = _places(places, only)
     with group:
         views = group.views()
-        named = {*acting.only, *(n for n in chosen if n is not None)}
+        named = {*only, *(n for n in chosen if n is not None)}
         refused = {n: NO_PARTITION for n in named if n not in views}
-        wanted = _wanted(group, views, chosen, acting.only)
-        plan = planned(views, wanted, clamp=acting.clamp, refused=refused, anew=True)
-        carry_out(group, plan, acting, headline=group.where)
+        wanted = _wanted(group, views, chosen, only)
+        plan = planned(views, wanted, clamp=moving.clamp, refused=refused, anew=True)
+        carry_out(group, plan, moving, as_json=as_json, headline=group.where)
 
 
-def import_checkpoints(group: GroupOffsets, store: CheckpointStore, wanted: Wanted, acting: Acting) -> None:
+def import_checkpoints(
+    group: GroupOffsets, store: CheckpointStore, wanted: Wanted, moving: Moving, *, as_json: bool
+) -> None:
     """Move the group to what checkpoints say."""
     chosen = choose(read_store(store, wanted.prefix), wanted, store.name)
     with group:
         views = group.views()
-        found = wanted_positions(chosen, views, acting.only)
+        found = wanted_positions(chosen, views, moving.partition or ())
         found.refuse_other_logs(group.other_logs(found.to_verify(chosen, views)))
-        plan = planned(views, found.positions, clamp=acting.clamp, notes=found.notes, refused=found.refused)
+        plan = planned(views, found.positions, clamp=moving.clamp, notes=found.notes, refused=found.refused)
         origin = chosen.origin
         if origin.namespace and origin.hub and origin.group:
             _report_owners(store, origin.namespace, origin.hub, origin.group)
@@ -141,34 +121,41 @@ def import_checkpoints(group: GroupOffsets, store: CheckpointStore, wanted: Want
             notice(
                 f"the names of these blobs do not say which hub they belong to: make sure it is {wanted.hub}."
             )
-        carry_out(group, plan, acting, headline=f"{group.where}\nfrom {origin} in {store.name}")
+        headline = f"{group.where}\nfrom {origin} in {store.name}"
+        carry_out(group, plan, moving, as_json=as_json, headline=headline)
 
 
 def export_checkpoints(
-    group: GroupOffsets, store: CheckpointStore, place: ExportPlace, acting: Acting
+    group: GroupOffsets,
+    store: CheckpointStore,
+    place: ExportPlace,
+    only: Collection[int],
+    *,
+    yes: bool,
+    as_json: bool,
 ) -> None:
     """Write the group's commits as checkpoints of other clients."""
     with group:
         views = group.views()
-    missing = sorted(set(acting.only) - set(views))
+    missing = sorted(set(only) - set(views))
     if missing:
         numbers = ", ".join(map(str, missing))
         raise OffsetGapError(f"{group.where}: the topic has no partition {numbers}. Nothing was written.")
-    found = compared(exports(views, place, only=acting.only), store)
+    found = compared(exports(views, place, only=only), store)
     if any(one.version is not None for one in found):
         _report_owners(store, place.namespace, place.hub, place.group)
-    back = write_exports(found, store) if acting.yes else None
-    if acting.as_json:
+    back = write_exports(found, store) if yes else None
+    if as_json:
         checkpoints = text.exports_as_dict(found, back)
-        put_json({**_place(group), "dry_run": not acting.yes, "checkpoints": checkpoints})
+        put_json({**_place(group), "dry_run": not yes, "checkpoints": checkpoints})
         return
     put_text(f"{group.where}\nto {store.name}, as {place.form}\n\n{text.exports_as_text(found, back)}")
-    written = "they were written" if acting.yes else "they would be written"
+    written = "they were written" if yes else "they would be written"
     notice(
         f"{written} without the SDK's own offset, which Kafka does not know: .NET's current SDK and Functions"
         " extension read these (KEDA the sdk form), the SDKs of Python, JavaScript, Java and Go do not."
     )
-    put_text(f"\n{'Written and read back.' if acting.yes else 'Nothing was written. Add --yes to do it.'}")
+    put_text(f"\n{'Written and read back.' if yes else 'Nothing was written. Add --yes to do it.'}")
 
 
 def diff(group: GroupOffsets, store: CheckpointStore, wanted: Wanted, *, as_json: bool) -> None:
@@ -197,29 +184,30 @@ def diff(group: GroupOffsets, store: CheckpointStore, wanted: Wanted, *, as_json
 def carry_out(
     group: GroupOffsets,
     plan: Plan,
-    acting: Acting,
+    applying: Applying,
     *,
+    as_json: bool,
     headline: str,
     before: Mapping[int, tuple[int | None, str]] | None = None,
 ) -> None:
     """Show a plan; move the group where that is wanted, and show where it stands then."""
-    shown: dict[str, Any] = {**_place(group), "dry_run": not acting.yes, "moves": text.plan_as_dict(plan)}
-    if not acting.as_json:
+    shown: dict[str, Any] = {**_place(group), "dry_run": not applying.yes, "moves": text.plan_as_dict(plan)}
+    if not as_json:
         put_text(f"{headline}\n\n{text.plan_as_text(plan)}\n")
-    if plan.refused and acting.as_json:
+    if plan.refused and as_json:
         put_json(shown)
-    if acting.yes or plan.refused:
+    if applying.yes or plan.refused:
         # A plan with refused moves is refused in a preview, too: its exit code should tell.
-        after = LagReport.of(move(group, plan, before=before, watch_s=acting.watch_s, report=notice))
+        after = LagReport.of(move(group, plan, before=before, watch_s=applying.watch_s, report=notice))
         shown |= {"after": text.report_as_dict(after)}
-        if not acting.as_json:
+        if not as_json:
             count = f"Committed {len(plan.positions)} of {counted(len(plan.moves), 'partition')}."
             words = count if plan.positions else "There was nothing to move."
             put_text(f"{words} The group stands here, as read back:\n\n{text.report_as_text(after)}")
-    elif not acting.as_json:
+    elif not as_json:
         last = "Add --yes to do it." if plan.positions else "There is nothing to move."
         put_text(f"Nothing was moved. {last}")
-    if acting.as_json:
+    if as_json:
         put_json(shown)
 
 

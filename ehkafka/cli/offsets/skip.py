@@ -17,7 +17,7 @@ from ehkafka.offsets.plan import Plan, planned
 from ehkafka.offsets.skipping import Skip, check_skip, skipping
 
 if TYPE_CHECKING:
-    from ehkafka.cli.offsets.offsets import Acting
+    from ehkafka.cli.offsets.commands import Applying
     from ehkafka.offsets import GroupOffsets, PartitionView
 
 # As commands write a record, and as the log does: `orders/2@1207`, `orders[2]@1207`.
@@ -42,7 +42,7 @@ def parse_skip(text: str) -> Skip:
     return Skip(partition, first, last + 1)
 
 
-def skip(group: GroupOffsets, asked: Skip, acting: Acting) -> None:
+def skip(group: GroupOffsets, asked: Skip, applying: Applying, *, as_json: bool) -> None:
     """Mark the records as finished in the group's commit."""
     number = asked.partition.partition
     with group:
@@ -51,7 +51,8 @@ def skip(group: GroupOffsets, asked: Skip, acting: Acting) -> None:
         found = _looked_up(group, views[number], asked)
         move = skipping(views[number], before[number][1], found, group.text_bytes_max)
         moves = [move if one.partition == number else one for one in planned(views, {}).moves]
-        carry_out(group, Plan(tuple(moves)), acting, headline=group.where, before=before)
+        plan = Plan(tuple(moves))
+        carry_out(group, plan, applying, as_json=as_json, headline=group.where, before=before)
 
 
 def _looked_up(group: GroupOffsets, view: PartitionView, asked: Skip) -> Skip:
