@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import SparkSession
 
 import ehkafka
-from ehkafka.spark import register_formats
+from ehkafka.spark import lag, register_formats
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,7 +44,9 @@ def main(bootstrap: str, folder: str, container: str) -> None:
         found["formats"] = _refused(lambda: register_formats(spark))
     else:
         options = {"kafka.bootstrap.servers": bootstrap, "subscribe": "readings"}
-        found["runs"] = [_run(spark, options, f"{folder}/runs", more) for more in (0, 7)]
+        lags: list[dict[str, Any]] = []
+        found["runs"] = [_run(spark, options, f"{folder}/runs", more, lags) for more in (0, 7)]
+        found["lags"] = lags
         found["batch"] = spark.read.format("ehkafka").options(**options).load().count()
         found["now"] = _available_now(spark, options, f"{folder}/now")
         found["sink"] = _refused(lambda: _copied(spark, options, f"{folder}/sink", json.loads(container)))
@@ -76,7 +78,9 @@ def _patiently(start: Callable[[], Any], wait: Callable[[Any], object]) -> None:
             query.stop()
 
 
-def _run(spark: Any, options: dict[str, str], folder: str, more: int) -> list[list[list[int]]]:
+def _run(
+    spark: Any, options: dict[str, str], folder: str, more: int, lags: list[dict[str, Any]]
+) -> list[list[list[int]]]:
     from confluent_kafka import Producer  # noqa: PLC0415 - after the session, as a user may
 
     if more:
@@ -92,7 +96,14 @@ def _run(spark: Any, options: dict[str, str], folder: str, more: int) -> list[li
     source = spark.readStream.format("ehkafka").options(**options, startingOffsets="earliest")
     writer = source.option("maxOffsetsPerTrigger", LIMIT).load().writeStream.foreachBatch(keep)
     writer = writer.option("checkpointLocation", folder).trigger(processingTime="0 seconds")
-    _patiently(writer.start, lambda query: query.processAllAvailable())
+
+    def wait(query: Any) -> None:
+        query.processAllAvailable()
+        progress = query.lastProgress
+        asked = sum(lag(progress, options).values())
+        lags.append({"asked": asked, "refused": _refused(lambda: lag(progress))})
+
+    _patiently(writer.start, wait)
     return [batches[batch] for batch in sorted(batches)]
 
 

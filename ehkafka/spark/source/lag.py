@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import json
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.errors import ConfigurationError
@@ -26,7 +28,7 @@ def lag(progress: Mapping[str, Any], options: Mapping[str, str] | None = None) -
     found: dict[TopicPartition, int] = {}
     ends = None if options is None else _ends(options)
     for source in progress["sources"]:
-        done = _positions(source, "endOffset")
+        done = _done(source)
         if done is None:
             continue
         topics = {one.topic for one in done}
@@ -41,13 +43,14 @@ def lag(progress: Mapping[str, Any], options: Mapping[str, str] | None = None) -
 
 
 def _reported(source: Mapping[str, Any]) -> dict[TopicPartition, int]:
-    ends = _positions(source, "latestOffset")
-    if ends is None:
+    try:
+        return decode(source.get("latestOffset") or "")
+    except ConfigurationError:
+        # Before 4.2 this is the end of the batch, as Python writes it.
         raise ConfigurationError(
             "The progress does not contain where the logs end, which PySpark reports from 4.2 on. Give the "
             "stream's options, so that the broker is asked: lag(query.lastProgress, options)."
-        )
-    return ends
+        ) from None
 
 
 def _ends(options: Mapping[str, str]) -> dict[TopicPartition, int]:
@@ -57,8 +60,10 @@ def _ends(options: Mapping[str, str]) -> dict[TopicPartition, int]:
         return log.ends(log.partitions())
 
 
-def _positions(source: Mapping[str, Any], name: str) -> dict[TopicPartition, int] | None:
+def _done(source: Mapping[str, Any]) -> dict[TopicPartition, int] | None:
+    text = source.get("endOffset") or ""
     try:
-        return decode(source.get(name) or "")
-    except ConfigurationError:
+        # Before 4.2 a progress has the offset as Python writes it, not as JSON.
+        return decode(json.dumps(ast.literal_eval(text)) if text.startswith("{'") else text)
+    except (ConfigurationError, SyntaxError, ValueError):
         return None

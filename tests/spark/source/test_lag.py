@@ -12,6 +12,8 @@ from ehkafka.spark import lag
 from ehkafka.testing import EmbeddedBroker
 
 DONE = '{"readings": {"0": 3, "1": 0}}'
+# What 4.0.5 reports as the end of a batch, and as `latestOffset` the same.
+PYTHONS = "{'#start': {'readings': {'0': 0, '1': 0}}, 'readings': {'0': 3, '1': 0}}"
 RATE = {"description": "RateStreamV2", "startOffset": "10", "endOffset": "11", "latestOffset": "11"}
 
 
@@ -21,14 +23,18 @@ def progress(*sources: dict[str, Any]) -> dict[str, Any]:
 
 
 def ours(end: str | None, **latest: str | None) -> dict[str, Any]:
-    """Return a source of ours; releases before 4.2 report no `latestOffset`, or "null"."""
+    """Return a source of ours."""
     return {"description": "PythonMicroBatchStream", "startOffset": "null", "endOffset": end, **latest}
 
 
-@pytest.mark.parametrize("latest", [{}, {"latestOffset": None}, {"latestOffset": "null"}], ids=str)
-def test_ends_that_pyspark_does_not_report_are_asked_of_the_broker(latest: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("end", "latest"),
+    [(PYTHONS, {"latestOffset": PYTHONS}), (DONE, {}), (DONE, {"latestOffset": "null"})],
+    ids=["4.0.5", "missing", "null"],
+)
+def test_ends_that_pyspark_does_not_report_are_asked_of_the_broker(end: str, latest: dict[str, Any]) -> None:
     """With the stream's options, as they are now: a partition that was added counts, too."""
-    old = progress(ours(DONE, **latest), RATE)
+    old = progress(ours(end, **latest), RATE)
     with pytest.raises(ConfigurationError, match=r"from 4\.2 on\. Give the stream's options"):
         lag(old)
     with EmbeddedBroker({"readings": 3, "other": 1}) as broker:
@@ -44,7 +50,9 @@ def test_what_is_reported_is_of_the_moment_when_the_batch_was_planned() -> None:
     assert lag(reported) == {TopicPartition("readings", 0): 4, TopicPartition("readings", 1): 1}
 
 
-@pytest.mark.parametrize("sources", [(), (RATE,), (ours("null"),), (ours(None),)], ids=str)
+@pytest.mark.parametrize(
+    "sources", [(), (RATE,), (ours("null"),), (ours(None),), (ours("None"),), (ours("{'readings"),)], ids=str
+)
 def test_a_progress_without_a_position_has_no_lag(sources: tuple[dict[str, Any], ...]) -> None:
     """Neither none nor another query's: no source, another kind's, one before its first batch."""
     with pytest.raises(ConfigurationError, match="no position of a Kafka topic"):
