@@ -67,7 +67,9 @@ def _looked_up(group: GroupOffsets, view: PartitionView, asked: Skip) -> Skip:
     if readable is None:
         raise asked.refused(f"what lies there was not found out in time. Name all of it, as {offset}-TO")
     if readable.passed:
-        what = f"what lies up to {readable.offset - 1} cannot be read ({readable.passed[0][1]})"
+        # Of the client's report its code: the rest is a line of its own.
+        reason = readable.passed[0][1].partition(" (")[0]
+        what = f"what lies up to {readable.offset - 1} cannot be read ({reason})"
         first = group.next_readable(number, committed) if committed < offset else readable
         start = committed if first is not None and first.offset >= offset else offset
         return asked._replace(start=start, end=readable.offset, unreadable=True, note=what)
