@@ -9,6 +9,7 @@ app.
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 from ehkafka.checkpoints.checkpoint import Checkpoint
@@ -37,8 +38,10 @@ if TYPE_CHECKING:
     # Whether logs are still those of our mirror's checkpoints. Raises `EndpointError`.
     Prove = Callable[[Mapping[TopicPartition, Checkpoint]], Mapping[TopicPartition, Judgement]]
 
+# An assignment waits so long for the mirror, while answers come: so long for the next one, or where the store
+# did not answer the last time.
 LOOKUP_S = 10.0
-# So long of a store that did not answer the last time.
+NEXT_S = 2.0
 DOWN_S = 0.5
 # What is finished above a commit only spares repeats: not worth holding up an assignment for long.
 RESTORE_S = 2.0
@@ -111,7 +114,7 @@ class MirrorStart(WithoutCommit):
         lookup = self._asked
         if lookup is None or not lookup.done.is_set() or not set(partitions) <= set(lookup.partitions):
             lookup = self._ask(partitions)
-            lookup.done.wait(DOWN_S if self._mirror.is_down else LOOKUP_S)
+            self._wait(lookup)
         if lookup.done.is_set():
             self._asked = None
         error = lookup.error
@@ -121,6 +124,12 @@ class MirrorStart(WithoutCommit):
                 f"{counted(len(partitions), 'partition')}, and the mirror could not be asked: {error} {_STEP}"
             ) from error
         return lookup
+
+    def _wait(self, lookup: Lookup) -> None:
+        ends_s, seen = time.monotonic() + LOOKUP_S, 0
+        next_s = DOWN_S if self._mirror.is_down else NEXT_S
+        while not lookup.done.wait(next_s) and len(lookup.found) > seen and time.monotonic() < ends_s:
+            seen = len(lookup.found)
 
     def _refuse_contested(
         self, found_in_mirror: Mapping[TopicPartition, Checkpoint | Foreign | None]

@@ -274,6 +274,25 @@ def test_a_stop_waits_no_longer_than_it_may(run: Run) -> None:
     assert "0.3 s" in left.error
 
 
+def test_a_stop_that_is_too_short_for_many_blobs_is_no_silent_store(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store answered all along: more time helps, a look at the network does not."""
+    write, many = run.store.write, [TopicPartition("t", number) for number in range(50)]
+
+    def slow_write(name: str, **what: Any) -> str:
+        time.sleep(0.05)
+        return write(name, **what)
+
+    monkeypatch.setattr(run.store, "write", slow_write)
+    for partition in many:
+        run.mirror.assigned(partition, 1)
+        run.acknowledge(5, partition=partition)
+    run.stop(0.5)
+    [left] = run.reported.of(MirrorBehind)
+    assert left.error == "0.5 s were too short to write all of it"
+
+
 def test_a_stop_in_an_outage_tries_once(run: Run) -> None:
     """A dead store does not cost the whole time-out."""
     run.acknowledge(5)

@@ -109,7 +109,7 @@ def test_who_asks_again_waits_for_no_answer(
     store: Store, run: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A store that stands still holds up one assignment for a bounded time, and then nothing."""
-    monkeypatch.setattr("ehkafka.positions.mirror_start.LOOKUP_S", 0.1)
+    monkeypatch.setattr("ehkafka.positions.mirror_start.NEXT_S", 0.1)
     store.before = lambda _name: time.sleep(0.5)
     assert set(run.start.find([T1], []).waiting) == {T1}
     began_s = time.monotonic()

@@ -134,12 +134,12 @@ class Mirror:
             return
         with self._changed:
             self._stop_by_s = self._clock() + timeout_s
-            before = len(self._book.behind())
+            before = self._work.answers
             self._changed.notify()
         self._thread.join(timeout_s)
         with self._changed:
             behind, foreign = sorted(self._book.behind()), self._book.foreign()
-        text = self._why_behind(timeout_s, is_slow=len(behind) < before)
+        text = self._why_behind(timeout_s, is_slow=self._work.answers > before)
         reasons = {partition: _FOREIGN if partition in foreign else text for partition in behind}
         for reason in dict.fromkeys(reasons.values()):
             self._emit(MirrorBehind(tuple(p for p in behind if reasons[p] == reason), reason))

@@ -80,6 +80,8 @@ class MirrorWork:
         self._lock = lock
         self._emit = emit
         self._clock = clock
+        # How often the store has answered. Under the lock.
+        self.answers = 0
 
     def do(self, *, until_s: float | None = None, is_wanted: Callable[[], bool] = lambda: False) -> bool:
         """Do what is due; True if the store was asked at all. Raises what the store raises.
@@ -171,6 +173,7 @@ class MirrorWork:
         checkpoint, foreign = (None, there) if isinstance(there, Foreign) else (there, None)
         seen = Seen(blob.version if blob else None, checkpoint, self._clock())
         with self._lock:
+            self.answers += 1
             self._book.was_read(partition, epoch, seen, foreign)
         if foreign is not None:
             self._report_foreign(partition, foreign)
@@ -210,6 +213,7 @@ class MirrorWork:
             expected=write.expected,
         )
         with self._lock:
+            self.answers += 1
             self._book.was_written(partition, write, version, self._clock())
         return write.checkpoint.next_offset
 
