@@ -43,7 +43,7 @@ class Known(NamedTuple):
         return Known(tuple(joined), leader_epoch)
 
     def union(self, other: Known) -> Known:
-        """Return what either says, with the newest of the epochs that are known."""
+        """Return the ranges of both, with the newest of the epochs that are known."""
         epochs = [one for one in (self.leader_epoch, other.leader_epoch) if one is not None]
         return self.joined(other.finished, max(epochs, default=None))
 
