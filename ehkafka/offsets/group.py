@@ -6,6 +6,7 @@ words.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
@@ -32,6 +33,7 @@ from ehkafka.progress.metadata import Unusable, decode, facts_of, moved
 from ehkafka.progress.saving import EVENT_HUBS_METADATA_BYTES_MAX, KAFKA_METADATA_BYTES_MAX
 from ehkafka.records import TopicPartition
 from ehkafka.wording import seconds
+from ehkafka.wording.line import names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -99,13 +101,24 @@ class GroupOffsets:
 
     def views(self) -> dict[int, PartitionView]:
         """Return where the group stands in each partition."""
-        commits = self._commits()
-        with self._asking("where the logs begin and end"):
-            logs = log_bounds(self._consumer, self._all(), self.timeout_s)
-        return {
-            partition.partition: _view(partition.partition, log, commits[partition.partition])
-            for partition, log in logs.items()
-        }
+        commits, logs = self._commits(), self._logs()
+        return {number: _view(number, logs[number], commits[number]) for number in self.partitions}
+
+    def _logs(self) -> dict[int, LogBounds]:
+        """Return where the logs begin and end, asked of one leader after another: a silent one is named."""
+        cluster = self._inspection.cluster
+        assert cluster is not None
+        by_leader: defaultdict[int, list[TopicPartition]] = defaultdict(list)
+        for number, partition in sorted(cluster.topics[self.topic].partitions.items()):
+            by_leader[partition.leader].append(TopicPartition(self.topic, number))
+        found: dict[int, LogBounds] = {}
+        for leader, partitions in by_leader.items():
+            there = cluster.brokers.get(leader)
+            broker = f"broker {leader} ({there.host}:{there.port})" if there else "no broker"
+            with self._asking(f"where the logs of {names(partitions)} begin and end, which {broker} leads"):
+                logs = log_bounds(self._consumer, partitions, self.timeout_s)
+            found |= {partition.partition: log for partition, log in logs.items()}
+        return found
 
     def blocking(self, views: Mapping[int, PartitionView]) -> dict[int, Blocking]:
         """Return the record that each commit waits for, of partitions with something left to handle."""

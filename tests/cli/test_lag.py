@@ -9,13 +9,17 @@ import orjson
 import pytest
 
 import ehkafka
+from ehkafka.checks.target import Target
 from ehkafka.cli.lag_text import KEY_CHARACTERS_MAX, age_of, lag_as_dict, lag_as_text
 from ehkafka.embedded.requests import ApiKey
-from ehkafka.offsets import LagReport, PartitionView
+from ehkafka.errors import EndpointError
+from ehkafka.offsets import GroupOffsets, LagReport, PartitionView
 from ehkafka.offsets import blocking as module
 from ehkafka.offsets.blocking import Blocking
 from ehkafka.positions.gap import LogBounds
 from ehkafka.testing import EmbeddedBroker
+from ehkafka.testing.faults.network import Network
+from ehkafka.testing.faults.tcp_proxy import TcpProxy
 from tests.cli.test_offsets import MEMBER, commit_from_outside, reset
 from tests.cli.test_offsets import ehkafka as command
 from tests.kit.waiting import wait_until
@@ -75,6 +79,23 @@ def test_what_is_saved_as_finished_is_not_undone(broker: EmbeddedBroker) -> None
     ]  # fmt: skip
     assert "@3 key k3, " in text
     assert text.splitlines()[-2:] == ["unfinished 4", "total lag 14"]
+
+
+def test_a_leader_that_does_not_answer_is_named_with_its_partitions() -> None:
+    """The other one's logs are known, and yet there is no sum to show."""
+    with EmbeddedBroker({"t": 4}, brokers=2) as broker, TcpProxy() as proxy:
+        first, second = broker.bootstrap.split(",")
+        proxy.forward_to(second)
+        broker.advertise("127.0.0.1", proxy.port, 2)
+        for partition in range(4):
+            broker.move_leader("t", partition, 1 + partition % 2)
+        broker.set_coordinator("g", 1)
+        proxy.network = Network(black_hole=True)
+        target = Target(endpoint=ehkafka.Endpoint.kafka(first), group="g")
+        with GroupOffsets(target, "t", timeout_s=1.0) as group, pytest.raises(EndpointError) as caught:
+            group.views()
+    expected = f"where the logs of t[1], t[3] begin and end, which broker 2 ({proxy.address}) leads"
+    assert expected in str(caught.value)
 
 
 def test_a_plain_clients_commit_says_nothing_of_what_is_undone(broker: EmbeddedBroker) -> None:
