@@ -105,8 +105,8 @@ class Settings:
     - `connect_s` (seconds, default `15.0`): time to reach the broker at the start.
     - `stuck_s` (seconds, default `300.0`): age of an unfinished record, or of lag without progress, at which
       health turns red.
-    - `unreachable_s` (seconds, default `15.0`): time without an answer of any broker, or without any of our
-      partitions after they were lost, at which health turns red.
+    - `unreachable_s` (seconds, default `15.0`): time without an answer of any broker or of one partition's
+      leader, or without partitions after all were lost, at which health turns red.
     - `idle_s` (seconds, default `5.0`): silence of a partition after which `on_idle` is called.
     - `report_interval_s` (seconds, default `60.0`): time between two lines of the log that say what each
       handler does (`HandlerReport`); 0 for none.
@@ -235,7 +235,7 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
         "drain": "what a stop finishes: started (and what lies below, if that fits), all, or running",
         "connect_s": "time to reach the broker at the start",
         "stuck_s": "age of an unfinished record, or of lag without progress, at which health turns red",
-        "unreachable_s": "time without an answer of any broker at which health turns red",
+        "unreachable_s": "time without an answer of any broker, or of one leader, at which health turns red",
         "idle_s": "silence of a partition until on_idle is called",
         "report_interval_s": "between two lines of the log on what each handler does; 0 for none",
         "consumer": "librdkafka's properties, see the section of their own",

@@ -105,7 +105,7 @@ def _leader_reasons(snapshot: Snapshot, unreachable_s: float) -> Iterator[str]:
         yield (
             f"{names(one.partition for one in partitions)}: {leader} has not answered since "
             f"{clock_time(snapshot.taken_at_s - silent_s)}, for {silent_s:.0f} s (limit "
-            f"unreachable_s={unreachable_s:g}). The lag is unknown there. Check that this broker runs, that it "
+            f"unreachable_s={unreachable_s:g}). The lag is unknown. Check that this broker runs, that it "
             "leads them, and that this host reaches it."
         )
 
