@@ -16,7 +16,6 @@ from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
 from ehkafka.errors import EhkafkaError, EngineError
 from ehkafka.events import PartitionAssigned, PartitionLost, PartitionRevoked, PartitionsWaiting
-from ehkafka.intake.assign_anew import assign_anew
 from ehkafka.intake.owned import OwnedPartition, OwnedPartitions
 from ehkafka.positions.restore import stored
 from ehkafka.records import TopicPartition
@@ -264,7 +263,7 @@ class Membership:
     def _assign(self, consumer: Consumer, partitions: Sequence[KafkaPartition]) -> None:
         names = [TopicPartition(p.topic, p.partition) for p in partitions]
         begins, waiting = self._context.positions.find(consumer, names)
-        self._begin_all(consumer, begins)
+        self.begin_all(consumer, begins)
         where = [begin.kafka_partition() for begin in begins]
         where += [KafkaPartition(*partition, OFFSET_BEGINNING) for partition in waiting]
         # Where each begins is always said: left to librdkafka, `auto.offset.reset` would decide silently,
@@ -280,7 +279,9 @@ class Membership:
         self._context.contact.note_assigned()
         self.after_assign(consumer, [begin.partition for begin in begins])
 
-    def _begin_all(self, consumer: Consumer, begins: Sequence[Begin]) -> None:
+    def begin_all(self, consumer: Consumer, begins: Sequence[Begin]) -> None:
+        """Begin epochs for partitions that the client is about to be given."""
+        self._stop_waiting(begin.partition for begin in begins)
         restored = self._context.restore.find(consumer, begins)
         # Epochs begin before the client hears: from `assign` on records may arrive, and a record without an
         # epoch has no lane.
@@ -290,17 +291,6 @@ class Membership:
             self._context.catch_up_ends.ask(consumer, [begin.partition for begin in begins])
         if begins and self._context.log_watch is not None:
             self._context.log_watch.assigned()
-
-    def begin_waiting(self, consumer: Consumer) -> None:
-        """Begin epochs for partitions that wait, where it is known by now."""
-        begins, still = self._context.positions.find(consumer, list(self._context.waiting))
-        begun = [begin.partition for begin in begins]
-        self._stop_waiting(begun)
-        self._context.waiting.update(still)
-        if begun:
-            self._begin_all(consumer, begins)
-            assign_anew(consumer, self._context, begun)
-            self.after_assign(consumer, begun)
 
     def _stop_waiting(self, partitions: Iterable[TopicPartition]) -> None:
         """Let partitions wait no more; librdkafka keeps them paused over its next assign."""

@@ -15,18 +15,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
 from ehkafka.endpoint.client import describe_error
 from ehkafka.events import ConnectionProblem
-from ehkafka.intake.assign_anew import assign_anew
 from ehkafka.positions.another_log import AnotherLog
 from ehkafka.positions.finder import Begin
 from ehkafka.positions.gap import Gap, LogBounds
 from ehkafka.records import TopicPartition
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from confluent_kafka import Consumer
 
     from ehkafka.intake.context import IntakeContext
@@ -229,3 +230,24 @@ def _wanted(consumer: Consumer, assignment: Assignment, halted: Halted | None) -
 
 def _is_back(assignment: Assignment, offset: int) -> bool:
     return assignment.received_next is not None and offset < assignment.received_next
+
+
+def assign_anew(consumer: Consumer, context: IntakeContext, partitions: Sequence[TopicPartition]) -> None:
+    """Let partitions of ours be read from the positions of their epochs. Raises `KafkaException`."""
+    if context.cooperative:
+        consumer.incremental_unassign([KafkaPartition(*partition) for partition in partitions])
+        consumer.incremental_assign([_position(context.owned[p].assignment) for p in partitions])
+        return
+    # The eager protocol knows only whole assignments: the others fetch again, from where they are.
+    where = [_position(assignment) for assignment in context.owned.assignments()]
+    where += [KafkaPartition(*partition, OFFSET_BEGINNING) for partition in context.waiting]
+    consumer.assign(where)
+
+
+def _position(assignment: Assignment) -> KafkaPartition:
+    received_next = assignment.received_next
+    offset = OFFSET_BEGINNING if received_next is None else received_next
+    mark = assignment.marks.last
+    if mark is None or mark.leader_epoch is None:
+        return KafkaPartition(*assignment.partition, offset)
+    return KafkaPartition(*assignment.partition, offset, leader_epoch=mark.leader_epoch)

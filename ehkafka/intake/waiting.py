@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from ehkafka.intake.repair import assign_anew
+
 if TYPE_CHECKING:
     from confluent_kafka import Consumer
 
@@ -33,8 +35,17 @@ class WaitingPartitions:
         if not context.waiting:
             self._again_s = AGAIN_S
         elif now_s >= self._next_s and context.positions.lookups.is_known(list(context.waiting)):
-            before = len(context.waiting)
-            self._membership.begin_waiting(consumer)
-            has_begun = len(context.waiting) < before
+            has_begun = self._begin(consumer)
             self._again_s = AGAIN_S if has_begun else min(2 * self._again_s, AGAIN_S_MAX)
             self._next_s = now_s + self._again_s
+
+    def _begin(self, consumer: Consumer) -> bool:
+        context = self._context
+        begins, still = context.positions.find(consumer, list(context.waiting))
+        context.waiting.update(still)
+        begun = [begin.partition for begin in begins]
+        if begun:
+            self._membership.begin_all(consumer, begins)
+            assign_anew(consumer, context, begun)
+            self._membership.after_assign(consumer, begun)
+        return bool(begun)

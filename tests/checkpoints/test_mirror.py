@@ -12,7 +12,6 @@ from ehkafka.checkpoints.mirror import outage
 from ehkafka.checkpoints.mirror.body import checkpoint_body, read_checkpoint, read_ownership
 from ehkafka.checkpoints.mirror.mirror import BEHIND_S, Mirror
 from ehkafka.checkpoints.stores.memory import MemoryStore
-from ehkafka.checkpoints.stores.store import StoreForbiddenError
 from ehkafka.events import (
     MirrorBehind,
     MirrorContested,
@@ -216,51 +215,6 @@ def test_a_stop_writes_the_last_position_whatever_the_interval(run: Run) -> None
     assert run.reported.of(MirrorBehind) == []
 
 
-def test_many_partitions_are_listed_first_and_written_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of 300 blobs one is there: it alone is read. Owners are written in the same passes."""
-    store, many = BadStore(), [TopicPartition("t", number) for number in range(300)]
-    store.calls_at_once = 8  # type: ignore[attr-defined]
-    MemoryStore.write(store, LAYOUT.name("t", 7), metadata={}, body=b"theirs", expected=None)
-    read: list[str] = []
-    monkeypatch.setattr(store, "read", lambda name: (read.append(name), MemoryStore.read(store, name))[1])
-    threads: set[str] = set()
-    write = store.write
-
-    def slow_write(name: str, **what: Any) -> str:
-        threads.add(threading.current_thread().name)
-        time.sleep(0.002)
-        return write(name, **what)
-
-    monkeypatch.setattr(store, "write", slow_write)
-    run = Run(store=store)
-    for partition in many:
-        run.mirror.assigned(partition, 1)
-        run.acknowledge(5, partition=partition)
-    run.mirror.start()
-    try:
-        wait_until(lambda: sum(run.mirrored(one) == 5 for one in many) == 299)
-        owners = [LAYOUT.name(*one, "ehkafka/owner") for one in many]
-        wait_until(lambda: all(MemoryStore.read(store, name) for name in owners))
-        assert LAYOUT.name("t", 7) in read
-        assert len(read) < 8
-        assert len(threads) == 8
-        [foreign] = run.reported.of(MirrorForeign)
-        assert foreign.partition == many[7]
-    finally:
-        run.stop()
-
-
-def test_a_store_that_may_not_be_listed_is_read(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A SAS for reading and writing alone was enough before listings."""
-
-    def refuse(_prefix: str) -> None:
-        raise StoreForbiddenError("memory: 403 AuthorizationPermissionMismatch.")
-
-    monkeypatch.setattr(run.store, "list_blobs", refuse)
-    many = [TopicPartition("t", number) for number in range(20)]
-    assert run.mirror.lookup(many, 5.0) == dict.fromkeys(many)
-
-
 def test_a_stop_waits_no_longer_than_it_may(run: Run) -> None:
     """A store that stands still is left behind, and that is reported with the partition."""
     wait_until(lambda: run.store.asked > 0)
@@ -272,25 +226,6 @@ def test_a_stop_waits_no_longer_than_it_may(run: Run) -> None:
     [left] = run.reported.of(MirrorBehind)
     assert left.partitions == (T0,)
     assert "0.3 s" in left.error
-
-
-def test_a_stop_that_is_too_short_for_many_blobs_is_no_silent_store(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The store answered all along: more time helps, a look at the network does not."""
-    write, many = run.store.write, [TopicPartition("t", number) for number in range(50)]
-
-    def slow_write(name: str, **what: Any) -> str:
-        time.sleep(0.05)
-        return write(name, **what)
-
-    monkeypatch.setattr(run.store, "write", slow_write)
-    for partition in many:
-        run.mirror.assigned(partition, 1)
-        run.acknowledge(5, partition=partition)
-    run.stop(0.5)
-    [left] = run.reported.of(MirrorBehind)
-    assert left.error == "0.5 s were too short to write all of it"
 
 
 def test_a_stop_in_an_outage_tries_once(run: Run) -> None:

@@ -1,12 +1,34 @@
-"""Several blobs at a time: no more than the store takes, and an error ends it once all calls have ended."""
+"""Many blobs: one listing before, several at a time but no more than the store takes, none behind another."""
 
 from __future__ import annotations
 
 import threading
+import time
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from ehkafka.checkpoints.mirror.side_by_side import side_by_side
+from ehkafka.checkpoints.stores.memory import MemoryStore
+from ehkafka.checkpoints.stores.store import StoreConflictError, StoreForbiddenError
+from ehkafka.events import MirrorBehind, MirrorForeign, MirrorUnavailable
+from ehkafka.records import TopicPartition
+from tests.checkpoints.test_mirror import LAYOUT, NAME, T1, Run
+from tests.kit.bad_store import BadStore
+from tests.kit.waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture
+def run() -> Iterator[Run]:
+    """Return a started mirror in a store that takes one call at a time."""
+    found = Run()
+    found.mirror.start()
+    found.mirror.assigned(TopicPartition("t", 0), 1)
+    yield found
+    found.stop()
 
 
 def never() -> bool:
@@ -59,3 +81,86 @@ def test_nothing_begins_once_it_is_over() -> None:
     assert not side_by_side(begun.append, range(9), 3, lambda: True)
     assert side_by_side(begun.append, range(9), 1, lambda: len(begun) >= 4)
     assert begun == [0, 1, 2, 3]
+
+
+def test_many_partitions_are_listed_first_and_written_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 300 blobs one is there: it alone is read. Owners are written in the same passes."""
+    store, many = BadStore(), [TopicPartition("t", number) for number in range(300)]
+    store.calls_at_once = 8  # type: ignore[attr-defined]
+    MemoryStore.write(store, LAYOUT.name("t", 7), metadata={}, body=b"theirs", expected=None)
+    read: list[str] = []
+    monkeypatch.setattr(store, "read", lambda name: (read.append(name), MemoryStore.read(store, name))[1])
+    threads: set[str] = set()
+    write = store.write
+
+    def slow_write(name: str, **what: Any) -> str:
+        threads.add(threading.current_thread().name)
+        time.sleep(0.002)
+        return write(name, **what)
+
+    monkeypatch.setattr(store, "write", slow_write)
+    run = Run(store=store)
+    for partition in many:
+        run.mirror.assigned(partition, 1)
+        run.acknowledge(5, partition=partition)
+    run.mirror.start()
+    try:
+        wait_until(lambda: sum(run.mirrored(one) == 5 for one in many) == 299)
+        owners = [LAYOUT.name(*one, "ehkafka/owner") for one in many]
+        wait_until(lambda: all(MemoryStore.read(store, name) for name in owners))
+        assert LAYOUT.name("t", 7) in read
+        assert len(read) < 8
+        assert len(threads) == 8
+        [foreign] = run.reported.of(MirrorForeign)
+        assert foreign.partition == many[7]
+    finally:
+        run.stop()
+
+
+def test_a_store_that_may_not_be_listed_is_read(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A SAS for reading and writing alone was enough before listings."""
+
+    def refuse(_prefix: str) -> None:
+        raise StoreForbiddenError("memory: 403 AuthorizationPermissionMismatch.")
+
+    monkeypatch.setattr(run.store, "list_blobs", refuse)
+    many = [TopicPartition("t", number) for number in range(20)]
+    assert run.mirror.lookup(many, 5.0) == dict.fromkeys(many)
+
+
+def test_a_blob_that_another_always_writes_first_holds_up_no_other(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two conflicts in a row are no outage: the other partitions are written in the same pass."""
+    write = run.store.write
+
+    def race(name: str, **what: Any) -> str:
+        if name == NAME:
+            raise StoreConflictError(f"memory: {name}")
+        return write(name, **what)
+
+    monkeypatch.setattr(run.store, "write", race)
+    run.acknowledge(5)
+    run.mirror.assigned(T1, 1)
+    run.acknowledge(7, partition=T1)
+    wait_until(lambda: run.mirrored(T1) == 7)
+    assert run.reported.of(MirrorUnavailable) == []
+
+
+def test_a_stop_that_is_too_short_for_many_blobs_is_no_silent_store(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store answered all along: more time helps, a look at the network does not."""
+    write, many = run.store.write, [TopicPartition("t", number) for number in range(50)]
+
+    def slow_write(name: str, **what: Any) -> str:
+        time.sleep(0.05)
+        return write(name, **what)
+
+    monkeypatch.setattr(run.store, "write", slow_write)
+    for partition in many:
+        run.mirror.assigned(partition, 1)
+        run.acknowledge(5, partition=partition)
+    run.stop(0.5)
+    [left] = run.reported.of(MirrorBehind)
+    assert left.error == "0.5 s were too short to write all of it"

@@ -49,6 +49,7 @@ def test_a_start_during_an_outage_waits_and_skips_nothing(
     mirrored.put(Checkpoint(next_offset=1, anchor=(0, mirrored.timestamp_ms(0)), owner="host-7"))
     wait_for(lambda: mirrored.lab.committed() == 3)
     assert app.health().ok, app.health().reasons
+    assert app.snapshot().counters.get("records_unassigned", 0) == 0
     app.stop()
     assert recorder.offsets() == [1, 2]
     assert len(mirrored.events.of(MirrorUsed)) == 1

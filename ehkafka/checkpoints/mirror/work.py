@@ -189,17 +189,18 @@ class MirrorWork:
         """Write what is owed of a partition; return the next_offset, None if nothing is owed any more.
 
         A conflict is looked into at once, for it may be with our own last write, whose answer was lost.
-        A second one is left to the next round.
+        After a second one the rest is left to the next pass.
         """
-        try:
-            return self._write_once(partition)
-        except StoreConflictError:
-            with self._lock:
-                epoch = self._book.was_refused(partition)
-        if epoch is None:
-            return None
-        self._report_owner(partition, self._check(partition, epoch))
-        return self._write_once(partition)
+        for _ in range(2):
+            try:
+                return self._write_once(partition)
+            except StoreConflictError:
+                with self._lock:
+                    epoch = self._book.was_refused(partition)
+            if epoch is None:
+                break
+            self._report_owner(partition, self._check(partition, epoch))
+        return None
 
     def _write_once(self, partition: TopicPartition) -> int | None:
         with self._lock:
