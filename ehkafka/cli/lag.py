@@ -66,7 +66,7 @@ def watch_lag(
 
             def redraw(now: Lag) -> bool:
                 clock = time.strftime("%H:%M:%S")
-                text = f"{printable(group.where)}  {clock}\n\n{lag_as_text(*now, time.time())}"
+                text = f"{printable(group.where)}  {clock}\n\n{_text(group, now)}"
                 live.update(Text(text, no_wrap=True, overflow="ellipsis"), refresh=True)
                 return True
 
@@ -99,4 +99,9 @@ def _put(group: GroupOffsets, now: Lag, *, as_json: bool, is_one: bool = True) -
     if as_json:
         place = {"endpoint": group.target.endpoint.name, "topic": group.topic, "group": group.group}
         return put_json({**place, **lag_as_dict(*now, time.time())}, on_one_line=not is_one)
-    return put_text(f"{group.where}\n\n{lag_as_text(*now, time.time())}")
+    return put_text(f"{group.where}\n\n{_text(group, now)}")
+
+
+def _text(group: GroupOffsets, now: Lag) -> str:
+    hint = "" if now.report.has_commits else f"\n\n{group.without_commits}"
+    return f"{lag_as_text(*now, time.time())}{hint}"

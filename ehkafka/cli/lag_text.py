@@ -43,6 +43,7 @@ def lag_as_text(report: LagReport, blocking: Mapping[int, Blocking], now_s: floa
 def lag_as_dict(report: LagReport, blocking: Mapping[int, Blocking], now_s: float) -> dict[str, Any]:
     """Return the same for JSON. A key that is no UTF-8 is `base64:…`; nothing of it is cut."""
     return {
+        "has_commits": report.has_commits,
         "total_lag": report.total,
         "total_unfinished": report.total_unfinished,
         "total_unfinished_is_at_least": report.is_at_least,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from ehkafka.events.event import Event
+from ehkafka.wording import seconds
 from ehkafka.wording.line import clause, names, plain, returned
 
 if TYPE_CHECKING:
@@ -127,30 +128,42 @@ class PartitionRevoked(Rebalanced):
 
 @dataclass(frozen=True, slots=True)
 class PartitionLost(Rebalanced):
-    """An epoch ended without our consent; nothing was committed, another member may own it already."""
+    """An epoch ended without our consent; nothing was committed, another member may own it already.
+
+    `silence_s`: for how long no broker had answered, where that is the cause.
+    """
 
     level: ClassVar[int] = logging.WARNING
     returned_records: int
+    silence_s: float | None = None
 
     def sentence(self) -> str:
-        return _lost(f"{self.partition}, epoch {self.epoch}", self.returned_records)
+        return _lost(f"{self.partition}, epoch {self.epoch}", self.returned_records, self.silence_s)
 
     def subject(self) -> Hashable:
         return self.partition
 
     @classmethod
     def sentence_of(cls, gathered: Sequence[Self]) -> str:
-        return _lost(_ranges_of(gathered), sum(event.returned_records for event in gathered))
+        total = sum(event.returned_records for event in gathered)
+        return _lost(_ranges_of(gathered), total, gathered[0].silence_s)
 
     @classmethod
     def _more_fields_of(cls, gathered: Sequence[Self]) -> dict[str, object]:
         return {
             "returned_records": [event.returned_records for event in gathered],
+            "silence_s": gathered[0].silence_s,
         }
 
 
-def _lost(what: str, returned_records: int) -> str:
+def _lost(what: str, returned_records: int, silence_s: float | None) -> str:
     """Say what the group took away without asking, and of one or many what follows."""
+    if silence_s is not None:
+        return (
+            f"Lost {what}: no broker has answered for {seconds(silence_s)}, so this process is no member of "
+            f"the group any more and could not commit; {returned(returned_records)}. It joins again when a "
+            "broker answers."
+        )
     who = " (another member may already have them)" if returned_records else ""
     return (
         f"Lost {what}: the group continued without this member, so it could not commit; "

@@ -232,6 +232,8 @@ class Membership:
         ours = [partition for partition in partitions if partition in self.owned]
         # No commit and no drain: another member may have read on already, and a commit of ours would move the
         # group back. Results that still come are of an old epoch, dropped and counted.
+        contact = self._context.contact
+        silence_s = contact.silence_s if contact.is_cut_off else None
         if self._context.outputs is not None:
             self._context.outputs.lost()
         _, returned = self._end(ours)
@@ -239,9 +241,9 @@ class Membership:
         for partition in ours:
             route, assignment = self.owned.pop(partition)
             self._forget(partition, assignment.epoch, "lost")
-            self._context.emit(PartitionLost(partition, assignment.epoch, returned[partition]))
+            self._context.emit(PartitionLost(partition, assignment.epoch, returned[partition], silence_s))
             self._submit_close(route, assignment, "lost")
-        self._context.contact.note_gone(len(ours), left=len(self.owned), lost=True)
+        contact.note_gone(len(ours), left=len(self.owned), lost=True)
 
     def _forget(self, partition: TopicPartition, epoch: int, reason: str) -> None:
         context = self._context

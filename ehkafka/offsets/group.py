@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from contextlib import contextmanager
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Self
 
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException
@@ -23,6 +23,7 @@ from ehkafka.endpoint.client_log import ClientLog
 from ehkafka.endpoint.properties.layers import admin_properties
 from ehkafka.errors import ConfigurationError, EndpointError, GroupInUseError
 from ehkafka.offsets.blocking import READ_S, blocking_records, reading_properties
+from ehkafka.offsets.members import similar_groups
 from ehkafka.offsets.view import PartitionView
 from ehkafka.positions.log_bounds import log_bounds
 from ehkafka.positions.next_readable import next_readable
@@ -33,7 +34,7 @@ from ehkafka.progress.metadata import Unusable, decode, facts_of, moved
 from ehkafka.progress.saving import EVENT_HUBS_METADATA_BYTES_MAX, KAFKA_METADATA_BYTES_MAX
 from ehkafka.records import TopicPartition
 from ehkafka.wording import seconds
-from ehkafka.wording.line import names
+from ehkafka.wording.line import names, plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -48,6 +49,8 @@ if TYPE_CHECKING:
     from ehkafka.positions.start import Start
 
 _PAUSE_S = 0.005
+# For a hint.
+LISTING_S = 3.0
 _SILENT = ClientLog(lambda _event: None)
 # How a broker answers a commit from outside to a group that has members.
 LIVE = {
@@ -119,6 +122,13 @@ class GroupOffsets:
                 logs = log_bounds(self._consumer, partitions, self.timeout_s)
             found |= {partition.partition: log for partition, log in logs.items()}
         return found
+
+    @cached_property
+    def without_commits(self) -> str:
+        """What to say where the group has no commit in any partition. Asks the broker for names, once."""
+        similar = similar_groups(self.target, self.group, min(LISTING_S, self.timeout_s))
+        hint = f" Groups of a similar name: {names(similar)}." if similar else ""
+        return f"No group {plain(self.group)} commits on {plain(self.topic)} here: check the name.{hint}"
 
     def blocking(self, views: Mapping[int, PartitionView]) -> dict[int, Blocking]:
         """Return the record that each commit waits for, of partitions with something left to handle."""

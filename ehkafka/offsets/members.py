@@ -6,6 +6,7 @@ administration. Nothing may depend on an answer.
 
 from __future__ import annotations
 
+import difflib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -52,6 +53,16 @@ def members_of(target: Target, group: str, topic: str, timeout_s: float) -> list
         )
         for member in found.members
     ]
+
+
+def similar_groups(target: Target, group: str, timeout_s: float) -> list[str]:
+    """Return groups of a similar name; none where the broker does not list them."""
+    admin = AdminClient(admin_properties(target.endpoint), logger=ClientLog(lambda _event: None))
+    try:
+        found = admin.list_consumer_groups(request_timeout=timeout_s).result()
+    except KafkaException:
+        return []
+    return difflib.get_close_matches(group, [one.group_id for one in found.valid if one.group_id != group])
 
 
 def _partitions(member: object, topic: str) -> tuple[int, ...]:

@@ -91,6 +91,11 @@ class LagReport:
         return sum(view.lag for view in self.views)
 
     @property
+    def has_commits(self) -> bool:
+        """Whether the group has committed in any partition."""
+        return any(view.committed is not None for view in self.views)
+
+    @property
     def total_unfinished(self) -> int:
         """What is left to handle, over the partitions of which it is known."""
         return sum(view.unfinished or 0 for view in self.views)

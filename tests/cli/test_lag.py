@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import orjson
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 import ehkafka
 from ehkafka.checks.target import Target
@@ -126,6 +128,32 @@ def test_no_group_is_joined_and_nothing_committed(broker: EmbeddedBroker) -> Non
     assert broker.requests(ApiKey.FETCH)
     for api in (ApiKey.JOIN_GROUP, ApiKey.OFFSET_COMMIT):
         assert broker.requests(api) == []
+
+
+@pytest.mark.parametrize("listed", [["h", "g1"], ["g"], None])
+def test_a_group_that_commits_nothing_here_is_said_so(
+    broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch, listed: list[str] | None
+) -> None:
+    """A mistyped name is no group without lag; what is like it is named where the broker lists groups."""
+
+    class Admin:
+        def __init__(self, *_: Any, **_named: Any) -> None:
+            self.valid = [SimpleNamespace(group_id=name) for name in listed or ()]
+
+        def list_consumer_groups(self, **_: Any) -> Any:
+            return self
+
+        def result(self) -> Any:
+            if listed is None:  # Event Hubs and the embedded broker list nothing
+                raise KafkaException(KafkaError(KafkaError._UNSUPPORTED_FEATURE))
+            return self
+
+    monkeypatch.setattr("ehkafka.offsets.members.AdminClient", Admin)
+    for words in (("lag", "t"), ("offsets", "show", "t")):
+        code, text, _ = command(broker, *words)
+        assert (code, "No group g commits on t here" in text) == (0, True)
+        assert ("Groups of a similar name: g1." in text) == (listed == ["h", "g1"])
+    assert lag_of(broker)["has_commits"] is False
 
 
 def test_a_record_that_does_not_come_in_time_is_said_so(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import ehkafka
-from ehkafka.events import ConnectionProblem
+from ehkafka.events import ConnectionProblem, PartitionLost
 
 
 def ends_with(app: Any, kind: type[ehkafka.EhkafkaError], words: str | None = None) -> Any:
@@ -95,6 +95,21 @@ def test_retention_that_overtakes_a_paused_partition_stops_the_app_and_names_the
     ends_with(app, ehkafka.errors.OffsetGapError, "now holds 200 to 300")
     assert max(recorder.offsets()) < 200
     assert lab.committed() <= max(recorder.offsets()) + 1
+
+
+def test_partitions_that_are_lost_while_no_broker_answers(
+    lab: Any, recorder: Any, events: Any, wait_for: Any
+) -> None:
+    """No group has gone on without this member: the line says that no broker has answered, and since when."""
+    app = lab.app(recorder)
+    app.add_hook(events)
+    app.start()
+    wait_for(lambda: app.snapshot().partitions)
+    lab.broker.take_down()
+    (lost,) = wait_for(lambda: events.of(PartitionLost))
+    assert "no broker has answered for" in lost.sentence()
+    lab.broker.bring_up()
+    app.stop()
 
 
 def test_problem_with_the_connection_is_an_event_with_its_usual_cause(

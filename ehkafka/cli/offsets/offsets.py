@@ -88,7 +88,8 @@ def show(group: GroupOffsets, *, as_json: bool) -> None:
     if as_json:
         put_json({**_place(group), **text.report_as_dict(report)})
     else:
-        put_text(f"{group.where}\n\n{text.report_as_text(report)}")
+        hint = "" if report.has_commits else f"\n\n{group.without_commits}"
+        put_text(f"{group.where}\n\n{text.report_as_text(report)}{hint}")
 
 
 def reset(group: GroupOffsets, places: Sequence[str], moving: Moving, *, as_json: bool) -> None:
