@@ -18,6 +18,7 @@ from ehkafka.aio.held_back import HeldBackConsumer
 from ehkafka.aio.job import Job
 from ehkafka.aio.reentry import Reentry
 from ehkafka.consumer.access import PIECE_S
+from ehkafka.consumer.ending import refuse, watch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -84,6 +85,14 @@ class AIOConsumer(Calls):
         self._lock = asyncio.Lock()
         # What the callbacks of a poll raised that was cancelled meanwhile.
         self._error: BaseException | None = None
+        watch(self)
+
+    def at_exit(self) -> None:
+        """Leave the end to the consumer below."""
+
+    def forked(self) -> None:
+        """Refuse every call in the child of a fork."""
+        self._checked = refuse  # type: ignore[method-assign]
 
     # --- reading --------------------------------------------------------------------------------------
 

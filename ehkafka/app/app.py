@@ -290,6 +290,7 @@ class App(Producing, Entering, Registration, Configurable, Shown, Supervised, On
     def wait(self, timeout_s: float | None = None) -> bool:
         """Wait until the app has ended by itself; True when it has. `stop` then raises what ended it."""
         check_timeout(timeout_s, "wait")
+        self._check_process()
         if self._supervisor is not None:
             return self._supervisor.wait(timeout_s)
         runtime = self._runtime
@@ -304,6 +305,7 @@ class App(Producing, Entering, Registration, Configurable, Shown, Supervised, On
         turn. It holds until the stop, also where `workers="auto"`. Raises `ConfigurationError`, or what
         `on_worker_start` raises: then the number is as before.
         """
+        self._check_process()
         runtime = self._runtime
         if runtime is None or self.state != "running":
             raise ConfigurationError(

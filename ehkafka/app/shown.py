@@ -37,12 +37,16 @@ class Shown:
         """Where the app is in its life."""
         raise NotImplementedError
 
+    def _check_process(self) -> None:
+        raise NotImplementedError
+
     def snapshot(self) -> Snapshot:
         """Return an immutable picture of the app as it is now. Takes microseconds per live lane.
 
         With members it is the sum over them, and has each; one that does not answer within a second is shown
         as it answered last.
         """
+        self._check_process()
         if self._supervisor is not None:
             return self._supervisor.snapshot()
         runtime = self._runtime
@@ -73,6 +77,7 @@ class Shown:
 
     def health(self) -> Health:
         """Return whether all is well, else the reasons: each names where and what it waits for."""
+        self._check_process()
         if self._supervisor is not None:
             return self._supervisor.health()
         runtime = self._runtime
@@ -93,6 +98,7 @@ class Shown:
         return Keys(self._listed_keys, self._act)
 
     def _listed_keys(self, *, values: bool = False) -> list[KeyState]:
+        self._check_process()
         if self._supervisor is not None:
             return self._supervisor.keys(values=values)
         runtime = self._runtime
@@ -103,6 +109,7 @@ class Shown:
         from ehkafka.app.keys import not_running  # noqa: PLC0415 - as above
         from ehkafka.run.steer.action import Action  # noqa: PLC0415 - as above
 
+        self._check_process()
         action = Action.of(asked)
         if self._supervisor is not None:
             return self._supervisor.act(action)

@@ -7,17 +7,19 @@ that this class does not understand go to confluent-kafka, whose errors the prog
 
 from __future__ import annotations
 
+import ctypes
 import sys
 from collections import deque
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Literal, overload
 
+from confluent_kafka.cimpl import Consumer as KafkaConsumer
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
 from ehkafka.consumer.access import CLOSE_WAIT_S
 from ehkafka.consumer.carried_facts import without_ours
 from ehkafka.consumer.committing import Committing
-from ehkafka.consumer.ending import CLOSE_S, LastCalls, call_at_exit
+from ehkafka.consumer.ending import CLOSE_S, LastCalls, refuse, watch
 from ehkafka.consumer.internals import Internals
 from ehkafka.consumer.polling import PollingConsumer
 from ehkafka.consumer.program_settings import UNMARKED_BYTES_MAX, UNMARKED_RECORDS_MAX, SyncCommit, flattened
@@ -147,7 +149,7 @@ class Consumer(PollingConsumer):
             initialise_consumer(super().__init__, internals.properties)
         self._is_open = True
         internals.join(self, self._rebalances.begin_anew)
-        call_at_exit(self, Consumer._settle)
+        watch(self)
 
     # --- committing -----------------------------------------------------------------------------------
 
@@ -339,7 +341,7 @@ class Consumer(PollingConsumer):
             finally:
                 self._is_open = False
 
-    def _settle(self) -> None:
+    def at_exit(self) -> None:
         """Wait for the commits that were asked for, as confluent-kafka's destructor does; leave no group."""
         internals = self._internals
         if not self._is_open or internals.access.closing is not None:
@@ -350,6 +352,15 @@ class Consumer(PollingConsumer):
         internals.mirror.stop()
         internals.log_lines.close()
 
+    def forked(self) -> None:
+        """Refuse every call in the child of a fork, where librdkafka would wait for its threads for ever."""
+        self._is_open = False
+        for name in dir(KafkaConsumer):
+            if not name.startswith("_"):
+                setattr(self, name, refuse)
+        # Its end would wait, too.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
+
     def __del__(self) -> None:
         """End with the program's last reference. Nothing is committed that was not asked for."""
         if not self._is_open or sys.is_finalizing():
@@ -357,7 +368,7 @@ class Consumer(PollingConsumer):
         bare = self._internals.bare
         bare.consumer = lambda: self  # the collector has cleared the weak reference
         try:
-            self._settle()
+            self.at_exit()
             self._internals.close()
         finally:
             self._is_open = False

@@ -2,10 +2,14 @@
 
 A thread `ehkafka-close` makes them, and the program's own thread runs the callbacks that they bring. After
 `close_s` the program goes on; the thread, which is left inside the client, ends when the client does.
+
+What ends with the process, or is copied into another one by a fork, is watched here, too.
 """
 
 from __future__ import annotations
 
+import atexit
+import logging
 import os
 import sys
 import threading
@@ -14,7 +18,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from queue import Empty, SimpleQueue
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from confluent_kafka import cimpl
 
@@ -119,12 +123,33 @@ def _as_thread(thread_id: int | None) -> Iterator[None]:
             identity.reset(token)
 
 
-def call_at_exit(consumer: Any, call: Callable[[Any], None]) -> None:
-    """Have `call(consumer)` made when the process ends, if the consumer is there then."""
-    weakref.finalize(consumer, _call_in_its_process, weakref.ref(consumer), call, os.getpid())
+def watch(one: Any) -> None:
+    """Have `one.at_exit()` called when the process ends, and `one.forked()` in the child of a fork."""
+    _WATCHED[id(one)] = one
 
 
-def _call_in_its_process(consumer: Callable[[], Any], call: Callable[[Any], None], process_id: int) -> None:
-    there = consumer()
-    if there is not None and os.getpid() == process_id:  # a forked child has none of the client's threads
-        call(there)
+def refuse(*_arguments: object, **_named: object) -> NoReturn:
+    """Take the place of a method in the child of a fork."""
+    raise RuntimeError(
+        "The process forked after this consumer was made, so the child has none of its threads and sockets. "
+        "Make a consumer in the child, or start children by multiprocessing's 'spawn'."
+    )
+
+
+def _at_exit() -> None:
+    for one in list(_WATCHED.values()):
+        try:
+            one.at_exit()
+        except Exception:
+            logging.getLogger("ehkafka.consumer").exception("A consumer did not end well at the exit.")
+
+
+def _forked() -> None:
+    for one in list(_WATCHED.values()):
+        one.forked()
+    _WATCHED.clear()
+
+
+_WATCHED: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+atexit.register(_at_exit)
+os.register_at_fork(after_in_child=_forked)

@@ -8,9 +8,11 @@ Run by `test_ending.py`.
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 import threading
 import time
+from functools import partial
 from typing import Any
 
 from ehkafka import Consumer
@@ -49,12 +51,45 @@ async def read_async() -> None:
         await consumer.commit(message)
 
 
+def forked(calls: dict[str, Any]) -> None:
+    """Fork, and end with the child's exit code: 0 if each call is refused by the same words."""
+    child = os.fork()
+    if child:
+        sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    for name, call in calls.items():
+        try:
+            call()
+            said = "nothing"
+        except RuntimeError as error:
+            said = str(error)
+        assert said.startswith("The process forked after"), (name, said)
+    sys.exit(0)
+
+
+async def fork_async() -> None:
+    """Fork in a task; the child has a loop of its own."""
+    consumer = AIOConsumer(config)
+
+    def on_another_loop(call: Any) -> Any:
+        asyncio.events._set_running_loop(None)
+        return asyncio.new_event_loop().run_until_complete(call())
+
+    forked({call.__name__: partial(on_another_loop, call) for call in (consumer.poll, consumer.close)})
+
+
 def end(_consumer: Any = None) -> None:
     """End this thread, as if it was the program."""
     sys.exit(0)
 
 
 match how:
+    case "fork":
+        kept = read(Consumer(config))
+        names = [name for name in dir(kept) if not name.startswith("_") and name not in {"forked", "at_exit"}]
+        forked({name: lambda name=name: getattr(kept, name)() for name in names})
+    case "fork-aio":
+        read(Consumer(config)).close()
+        asyncio.run(fork_async())
     case "aio":
         asyncio.run(read_async())
     case "thread":

@@ -51,7 +51,20 @@ def open_one(broker: EmbeddedBroker) -> Open:
 
 
 @pytest.mark.parametrize(
-    "how", ["end", "exit", "raise", "thread", "cycle", "daemon", "aio", "polled-elsewhere", "exit-in-thread"]
+    "how",
+    [
+        "end",
+        "exit",
+        "raise",
+        "thread",
+        "cycle",
+        "daemon",
+        "aio",
+        "polled-elsewhere",
+        "exit-in-thread",
+        "fork",
+        "fork-aio",
+    ],
 )
 def test_a_program_that_ends_without_a_close_loses_no_commit(broker: EmbeddedBroker, how: str) -> None:
     """What was asked for when it ended is stored, as with confluent-kafka."""
