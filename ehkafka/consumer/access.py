@@ -116,6 +116,6 @@ class Access:
         self.changed.notify_all()
 
     def leave_to(self, thread_id: int | None) -> None:
-        """Another thread goes on closing: every call of the program is refused from now on."""
+        """Another thread continues to close it: every call of the program is refused from now on."""
         with self.lock:
             self.closing = self._closer = thread_id

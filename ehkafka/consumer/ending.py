@@ -1,7 +1,7 @@
 """The last calls of a client, which know no time-out: how long its program waits for them.
 
 A thread `ehkafka-close` makes them, and the program's own thread runs the callbacks that they bring. After
-`close_s` the program goes on; the thread, which is left inside the client, ends when the client does.
+`close_s` the program continues; the thread, which is left inside the client, ends when the client does.
 
 What ends with the process, or is copied into another one by a fork, is watched here, too.
 """

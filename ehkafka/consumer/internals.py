@@ -201,7 +201,7 @@ class Internals:
         """Tell that the program waits no longer for the client to end."""
         text = (
             f"the client did not close within {seconds(self.program_settings.close_s or 0.0)} (close_s), "
-            "because no broker answered. The program goes on. The last commits may not be stored; if so, "
+            "because no broker answered. The program continues. The last commits may not be stored; if so, "
             "their records are delivered again"
         )
         self.log_lines.emit(ConnectionProblem("close", text, fatal=True))
