@@ -353,7 +353,7 @@ class Consumer(PollingConsumer):
         internals.log_lines.close()
 
     def forked(self) -> None:
-        """Refuse every call in the child of a fork, where librdkafka would wait for threads that are not there."""
+        """Refuse every call in the child of a fork: librdkafka would wait for threads that are not there."""
         self._is_open = False
         for name in dir(KafkaConsumer):
             if not name.startswith("_"):

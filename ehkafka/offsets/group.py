@@ -125,7 +125,7 @@ class GroupOffsets:
 
     @cached_property
     def without_commits(self) -> str:
-        """What to tell a person where the group has no commit in any partition. Asks the broker for names, once."""
+        """What to tell where the group has no commit in any partition. Asks the broker for names, once."""
         similar = similar_groups(self.target, self.group, min(LISTING_S, self.timeout_s))
         hint = f" Groups of a similar name: {names(similar)}." if similar else ""
         return f"No group {plain(self.group)} commits on {plain(self.topic)} here: check the name.{hint}"
