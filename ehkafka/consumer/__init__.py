@@ -2,8 +2,8 @@
 
 `program_settings` reads what the program asked for, `deviations` what is ours, `internals` is what one
 consumer is made of, `keywords` what type checkers are shown of its arguments. `consumer` is a real
-`confluent_kafka.Consumer` with some methods of its own, `deserializing` on top of it; `polling` is the
-way of every record, with the program's `callbacks` and `rebalances`. `positions` (or `marks`, for
+`confluent_kafka.Consumer` with some methods of its own, with `deserializing` and `instrumented` on top of
+it; `polling` is the way of every record, with the program's `callbacks` and `rebalances`. `positions` (or `marks`, for
 programs whose threads finish records in any order) knows what may be committed, `passed` what holds no
 record. `committing` reads what is asked for by its `arguments`, `auto_commit` what nobody needs to ask
 for; `commit_requests` and `commits` put it into as few requests as the service takes, `access` says who

@@ -11,7 +11,7 @@ import ctypes
 import sys
 from collections import deque
 from threading import get_ident
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 from confluent_kafka.cimpl import Consumer as KafkaConsumer
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
@@ -20,6 +20,7 @@ from ehkafka.consumer.access import CLOSE_WAIT_S
 from ehkafka.consumer.carried_facts import without_ours
 from ehkafka.consumer.committing import Committing
 from ehkafka.consumer.ending import CLOSE_S, LastCalls, refuse, watch
+from ehkafka.consumer.instrumented import instrumented
 from ehkafka.consumer.internals import Internals
 from ehkafka.consumer.polling import PollingConsumer
 from ehkafka.consumer.program_settings import UNMARKED_BYTES_MAX, UNMARKED_RECORDS_MAX, SyncCommit, flattened
@@ -104,6 +105,11 @@ class Consumer(PollingConsumer):
     Raises `ConfigurationError` for what Event Hubs does not take and for arguments of its own, else what
     confluent-kafka raises.
     """
+
+    def __new__(cls, *_config: Any, **_named: Any) -> Self:
+        """Make one, with OpenTelemetry's spans where its instrumentation is on."""
+        made: Self = super().__new__(instrumented(cls, Consumer))
+        return made
 
     def __init__(
         self,
