@@ -77,6 +77,8 @@ class EmbeddedBroker:
         self._answers: AnswerQueues | None = None
         self._tracking = False
         self._topics: dict[str, int] = {}
+        self._down: set[int] = set()
+        self._names_leaders = True
 
     # Life
 
@@ -88,8 +90,8 @@ class EmbeddedBroker:
             self._tracking = False
             self._topics.clear()
             self._call("rd_kafka_mock_group_initial_rebalance_delay_ms", 0)
-            for api_key, version in _VERSIONS_MAX.items():
-                self._call("rd_kafka_mock_set_apiversion", api_key, 0, version)
+            self._down.clear()
+            self._names_leaders = True
             for name, partitions in self._topics_at_start.items():
                 self.create_topic(name, partitions)
         return self
@@ -219,10 +221,12 @@ class EmbeddedBroker:
     def take_down(self, broker_id: int | None = None) -> None:
         """Cut every connection of one broker, or of all, and refuse new ones. Leaders stay where they are."""
         self._call("rd_kafka_mock_broker_set_down", self._one_or_all(broker_id))
+        self._down.update(range(1, self._brokers + 1) if broker_id is None else (broker_id,))
 
     def bring_up(self, broker_id: int | None = None) -> None:
         """Accept connections again."""
         self._call("rd_kafka_mock_broker_set_up", self._one_or_all(broker_id))
+        self._down.difference_update(range(1, self._brokers + 1) if broker_id is None else (broker_id,))
 
     def set_rtt(self, rtt_s: float, broker_id: int | None = None) -> None:
         """Hold back every answer of one broker, or of all, by `rtt_s`; 0 ends it."""
@@ -240,9 +244,20 @@ class EmbeddedBroker:
         self._call("rd_kafka_mock_broker_set_host_port", broker_id, host.encode(), port)
 
     def move_leader(self, topic: str, partition: int, broker_id: int | None) -> None:
-        """Make `broker_id` the partition's leader; `None` leaves it without one."""
+        """Make `broker_id` the partition's leader; `None` leaves it without one.
+
+        The first `None` cuts all connections: clients learn from then on that requests which name the leader
+        in their answers are not supported.
+        """
         self._check_partition(topic, partition)
         leader = _NO_LEADER if broker_id is None else self._check_broker(broker_id)
+        if broker_id is None and self._names_leaders:
+            self._names_leaders = False
+            for api_key, version in _VERSIONS_MAX.items():
+                self._call("rd_kafka_mock_set_apiversion", api_key, 0, version)
+            for one in set(range(1, self._brokers + 1)) - self._down:
+                self.take_down(one)
+                self.bring_up(one)
         self._call("rd_kafka_mock_partition_set_leader", topic.encode(), partition, leader)
 
     def set_coordinator(self, group: str, broker_id: int) -> None:
