@@ -32,7 +32,7 @@ from ehkafka.embedded.requests import ApiKey, TrackedRequest, check_api_key, che
 from ehkafka.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from types import TracebackType
 
     from ehkafka.embedded.topics import Headers, KeyAndValue
@@ -221,12 +221,12 @@ class EmbeddedBroker:
     def take_down(self, broker_id: int | None = None) -> None:
         """Cut every connection of one broker, or of all, and refuse new ones. Leaders stay where they are."""
         self._call("rd_kafka_mock_broker_set_down", self._one_or_all(broker_id))
-        self._down.update(range(1, self._brokers + 1) if broker_id is None else (broker_id,))
+        self._down.update(self._ids(broker_id))
 
     def bring_up(self, broker_id: int | None = None) -> None:
         """Accept connections again."""
         self._call("rd_kafka_mock_broker_set_up", self._one_or_all(broker_id))
-        self._down.difference_update(range(1, self._brokers + 1) if broker_id is None else (broker_id,))
+        self._down.difference_update(self._ids(broker_id))
 
     def set_rtt(self, rtt_s: float, broker_id: int | None = None) -> None:
         """Hold back every answer of one broker, or of all, by `rtt_s`; 0 ends it."""
@@ -255,7 +255,7 @@ class EmbeddedBroker:
             self._names_leaders = False
             for api_key, version in _VERSIONS_MAX.items():
                 self._call("rd_kafka_mock_set_apiversion", api_key, 0, version)
-            for one in set(range(1, self._brokers + 1)) - self._down:
+            for one in set(self._ids(None)) - self._down:
                 self.take_down(one)
                 self.bring_up(one)
         self._call("rd_kafka_mock_partition_set_leader", topic.encode(), partition, leader)
@@ -296,6 +296,9 @@ class EmbeddedBroker:
 
     def _call(self, name: str, *arguments: object) -> None:
         self._running().call(name, *arguments)
+
+    def _ids(self, broker_id: int | None) -> Sequence[int]:
+        return range(1, self._brokers + 1) if broker_id is None else (broker_id,)
 
     def _one_or_all(self, broker_id: int | None) -> int:
         return _ALL_BROKERS if broker_id is None else self._check_broker(broker_id)
