@@ -32,6 +32,7 @@ from ehkafka.intake.parked_budget import ParkedBudget
 from ehkafka.intake.poll_gap import PollGap
 from ehkafka.intake.poll_wait import BUSY_POLL_S, PollWait
 from ehkafka.intake.repair import GapRepair
+from ehkafka.intake.silent_batches import SilentBatches
 from ehkafka.intake.unreadable import UnreadablePartitions
 from ehkafka.intake.waiting import WaitingPartitions
 from ehkafka.records import TopicPartition
@@ -90,6 +91,7 @@ class PollLoop:
         self._gaps = GapRepair(context, self.membership, context.on_out_of_range)
         self._log_ends = LogEnds(context, self._gaps.note_empty)
         self._unreadable = UnreadablePartitions(context, self._gaps.note_refused)
+        self._silent = SilentBatches(context, self._unreadable.note_silent)
         self._waiting = WaitingPartitions(context, self.membership)
         self._pressure = Backpressure(
             context, self._distinct, lambda each: self._gaps.halts(each) or self._unreadable.halts(each)
@@ -362,6 +364,7 @@ class PollLoop:
                 self._gaps.note_another_log(consumer, partition, reason)
         self.by_hand.then()
         self.by_hand.apply(consumer)
+        self._silent.check()
         self._slow_check()
 
 

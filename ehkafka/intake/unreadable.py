@@ -9,6 +9,7 @@ partition are noted only; librdkafka repeats these fetches itself. On the poll t
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -80,6 +81,12 @@ class UnreadablePartitions:
         # Behind a wrong checksum librdkafka reports places that do not exist: the first one counts.
         if known.later is None and failed.offset > known.offset:
             known.later = failed
+
+    def note_silent(self, failed: FailedFetch) -> None:
+        """Take a batch before which the client stays without an error: no retry would report anything."""
+        self._begin(failed)
+        self._halted[failed.partition].has_failed = False
+        self._halted[failed.partition].due_s = math.inf
 
     def halts(self, partition: TopicPartition) -> bool:
         """Tell whether a partition is paused here: flow control must not resume it."""

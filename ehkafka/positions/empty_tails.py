@@ -31,11 +31,13 @@ _QUIET_S: Final = 1.0
 class Unparsed:
     """Counts the parts of answers that a client could not parse, of which its statistics alone tell.
 
-    `properties` are for that client. With one that has others, nothing is counted.
+    `properties` are for that client. With one that has others, nothing is counted. `broken` is the only log
+    that was left to read, where it brought such parts again and again, and nothing else.
     """
 
     def __init__(self) -> None:
         self.count = 0
+        self.broken: set[TopicPartition] = set()
         self.properties = {"statistics.interval.ms": 200, "stats_cb": self._on_statistics}
 
     def _on_statistics(self, text: str) -> None:
@@ -61,7 +63,7 @@ def empty_tails(
     answered_s: dict[TopicPartition, float] = {}
     consumer.assign([KafkaPartition(*partition, begin) for partition, (begin, _end) in tails.items()])
     empty: set[TopicPartition] = set()
-    seen, unparsed = 0, unparsed or Unparsed()
+    seen, times, unparsed = 0, 0, unparsed or Unparsed()
     while left and time.monotonic() < ends_s and not should_end():
         for message in consumer.consume(len(left), _POLL_S):
             # The end of a log, which this client tells as an error, is what we ask about. Any other error of
@@ -74,7 +76,7 @@ def empty_tails(
                     consumer.pause([KafkaPartition(*partition)])
         now_s = time.monotonic()
         if unparsed.count != seen:
-            seen = unparsed.count
+            seen, times = unparsed.count, times + 1
             answered_s.clear()
         for partition, (_begin, end) in list(left.items()):
             bounds: Any = consumer.get_watermark_offsets(KafkaPartition(*partition), cached=True)
@@ -83,4 +85,6 @@ def empty_tails(
             if now_s - answered_s.setdefault(partition, now_s) >= _QUIET_S:
                 empty.add(partition)
                 del left[partition]
+    if len(left) == 1 and times > 1:
+        unparsed.broken = set(left)
     return empty

@@ -107,10 +107,14 @@ class CommitsQuestion:
 
 @dataclass(slots=True)
 class TailQuestion:
-    """Which logs have no record from a position up to an end. The asking thread sets `done` last."""
+    """Which logs have no record from a position up to an end. The asking thread sets `done` last.
+
+    `broken`: see `Unparsed`.
+    """
 
     tails: Mapping[TopicPartition, tuple[int, int]]
     empty: Collection[TopicPartition] = ()
+    broken: Collection[TopicPartition] = ()
     done: threading.Event = field(default_factory=threading.Event)
 
 
@@ -332,6 +336,7 @@ class LogAsker:
                 question.empty = empty_tails(
                     consumer, question.tails, unparsed=unparsed, should_end=self._stopping.is_set
                 )
+                question.broken = unparsed.broken
         except (KafkaException, EhkafkaError):
             pass  # it is not known: whoever asked asks again
         finally:

@@ -124,6 +124,25 @@ def test_its_next_owner_says_so_too(lab: Any, wait_for: Any) -> None:
     wait_for(lambda: len(one.snapshot().partitions) == 4 and seen(one) and seen(one)[0] > 1)
 
 
+def test_a_batch_of_which_the_client_reports_nothing_is_found(
+    lab: Any, recorder: Any, events: Any, monkeypatch: Any, wait_for: Any, stays: Any
+) -> None:
+    """Where a partition stands still another client reads on from there, and knows by its statistics."""
+    monkeypatch.setattr("ehkafka.intake.silent_batches.SILENT_S", 0.3)
+    monkeypatch.setattr("ehkafka.positions.log_asker.empty_tails", partial(empty_tails, timeout_s=2.0))
+    write_batch(lab.broker, "t", good_batch([b"1"]))
+    write_batch(lab.broker, "t", broken_batch("length", 2))
+    write_batch(lab.broker, "t", good_batch([b"4"]))
+    app = lab.app(recorder)
+    app.add_hook(events)
+    app.start()
+    wait_for(lambda: events.of(PartitionUnreadable))
+    stays(
+        lambda: len(app.health().reasons) == 1 and "offsets skip t/0@1 --group g" in app.health().reasons[0]
+    )
+    assert lab.committed() == 1
+
+
 @pytest.mark.parametrize(
     ("what", "shown"),
     [
