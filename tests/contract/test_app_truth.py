@@ -21,6 +21,7 @@ from typer.testing import CliRunner
 
 import ehkafka
 from ehkafka.cli.commands import cli
+from ehkafka.events import OffsetGap, UnreadDeleted
 from ehkafka.metrics import Collector
 from ehkafka.testing import EmbeddedBroker
 from ehkafka.testing.faults.tcp_link import Link
@@ -267,3 +268,26 @@ def test_what_is_shown_is_true(answers: Mapping[str, Answers], name: str, where:
 def test_the_states_are_what_they_are_called(answers: Mapping[str, Answers]) -> None:
     """In each one something waits that the app has not handled; else nothing could be wrong."""
     assert all(one.truth[0] > HALF for one in answers.values())
+
+
+def test_retention_that_deletes_what_a_paused_partition_has_not_read_is_reported_at_once(
+    lab: Any, recorder: Any, events: Any, wait_for: Any
+) -> None:
+    """Not only when it is resumed; until then the lag counts it, as Kafka's own tools do."""
+    lab.produce("a b c")
+    app = lab.app(recorder, unreachable_s=UNREACHABLE_S, on_out_of_range="earliest")
+    app.add_hook(events)
+    app.start()
+    wait_for(lambda: recorder.count == 3)
+    app.keys.pause_partition("t/0")
+    lab.produce("d e f g h")
+    wait_for(lambda: app.snapshot().lag_records == 5)
+    lab.broker.delete_records("t", 0, 5)
+    deleted = wait_for(lambda: events.of(UnreadDeleted))
+    assert [(one.next_offset, one.log_start, one.deleted_records) for one in deleted] == [(3, 5, 2)]
+    assert any("deleted 2 records of t[0]" in reason for reason in app.health().reasons)
+    assert events.of(OffsetGap) == []
+    app.keys.resume_partition("t/0")
+    wait_for(lambda: recorder.count == 6)
+    assert [gap.lost_records for gap in events.of(OffsetGap)] == [2]
+    wait_for(lambda: app.health().ok)
