@@ -6,6 +6,7 @@ None joins the group.
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaError, KafkaException
@@ -18,6 +19,7 @@ from ehkafka.endpoint.properties.limits import GROUP_NAME_CHARACTERS_MAX
 from ehkafka.positions.log_bounds import log_bounds
 from ehkafka.records import TopicPartition
 from ehkafka.wording import counted, seconds
+from ehkafka.wording.line import names
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer
@@ -94,30 +96,33 @@ def offsets(inspection: Inspection, subject: str | None) -> Finding:
     """Ask the partitions' leaders where their logs begin and end."""
     if subject is None:
         raise NotMeasured("no topic named")
-    assert inspection.cluster is not None
-    partitions = [TopicPartition(subject, n) for n in sorted(inspection.cluster.topics[subject].partitions)]
-    try:
-        logs = log_bounds(inspection.consumer(), partitions, inspection.remaining_s)
-    except KafkaException as error:
-        raise _unreadable(inspection, subject, error) from None
+    logs = read_bounds(inspection, subject)
     inspection.logs |= logs
     rows = [_row(inspection, partition, log) for partition, log in logs.items()]
     _refuse_outside(rows)
     return _lag(rows)
 
 
-def _unreadable(inspection: Inspection, topic: str, error: KafkaException) -> Problem:
-    """Name the leaders: what a broker calls itself may be an address that only its own network knows."""
+def read_bounds(inspection: Inspection, topic: str) -> dict[TopicPartition, LogBounds]:
+    """Return where the logs begin and end, asked of one leader after another; raises `Problem`."""
     cluster = inspection.cluster
     assert cluster is not None
-    numbers = {one.leader for one in cluster.topics[topic].partitions.values()}
-    leaders = [
-        f"{cluster.brokers[n].host}:{cluster.brokers[n].port}" for n in sorted(numbers & set(cluster.brokers))
-    ]
-    found = problem("the leaders do not report the log's bounds", error)
-    named = ", ".join(leaders[:_PARTITIONS_NAMED])
-    found.fix += f" The leaders call themselves {named}: can these be reached from here?"
-    return found
+    by_leader: defaultdict[int, list[TopicPartition]] = defaultdict(list)
+    for number, partition in sorted(cluster.topics[topic].partitions.items()):
+        by_leader[partition.leader].append(TopicPartition(topic, number))
+    found: dict[TopicPartition, LogBounds] = {}
+    for leader, partitions in by_leader.items():
+        try:
+            found |= log_bounds(inspection.consumer(), partitions, inspection.remaining_s)
+        except KafkaException as error:
+            there = cluster.brokers.get(leader)
+            broker = f"broker {leader} ({there.host}:{there.port})" if there else "no broker"
+            what = f"the bounds of {names(partitions)}, which {broker} leads, cannot be read"
+            silent = problem(what, error)
+            # It may be an address that only its own network knows.
+            silent.fix += " The address is what the broker calls itself: can it be reached from here?"
+            raise silent from None
+    return {partition: found[partition] for partition in sorted(found)}
 
 
 def _row(inspection: Inspection, partition: TopicPartition, log: LogBounds) -> dict[str, Any]:

@@ -101,7 +101,9 @@ class LogEnds:
             is_fetched = drained and not is_paused
             self._fetches[partition] = self._fetches[partition] + 1 if is_fetched else 0
             leader, end = context.contact.leaders.get(partition), self._seen.get(partition, -1)
-            if leader is not None and end >= 0 and self._fetches[partition] >= _FETCHES:
+            # What is not known yet is asked at once: the leader may be that of an earlier assignment.
+            is_known = end >= 0 and context.owned.logs.get(partition) is not None
+            if leader is not None and is_known and self._fetches[partition] >= _FETCHES:
                 context.owned.logs.fetched(partition, end, min(now_s, leader.answered_s))
         self._take_answer()
         self._ask(now_s)

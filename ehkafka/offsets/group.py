@@ -6,7 +6,6 @@ words.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from contextlib import contextmanager
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Self
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
-from ehkafka.checks.group import NOT_YET, read_commits
+from ehkafka.checks.group import NOT_YET, read_bounds, read_commits
 from ehkafka.checks.inspection import CLOSE_S, Inspection, close_within
 from ehkafka.checks.reach import enter, reach_topic, reported
 from ehkafka.checks.result import Problem
@@ -108,20 +107,12 @@ class GroupOffsets:
         return {number: _view(number, logs[number], commits[number]) for number in self.partitions}
 
     def _logs(self) -> dict[int, LogBounds]:
-        """Return where the logs begin and end, asked of one leader after another: a silent one is named."""
-        cluster = self._inspection.cluster
-        assert cluster is not None
-        by_leader: defaultdict[int, list[TopicPartition]] = defaultdict(list)
-        for number, partition in sorted(cluster.topics[self.topic].partitions.items()):
-            by_leader[partition.leader].append(TopicPartition(self.topic, number))
-        found: dict[int, LogBounds] = {}
-        for leader, partitions in by_leader.items():
-            there = cluster.brokers.get(leader)
-            broker = f"broker {leader} ({there.host}:{there.port})" if there else "no broker"
-            with self._asking(f"where the logs of {names(partitions)} begin and end, which {broker} leads"):
-                logs = log_bounds(self._consumer, partitions, self.timeout_s)
-            found |= {partition.partition: log for partition, log in logs.items()}
-        return found
+        self._inspection.begin_step()
+        try:
+            found = read_bounds(self._inspection, self.topic)
+        except Problem as problem:
+            raise reported(self._inspection, problem) from None
+        return {partition.partition: log for partition, log in found.items()}
 
     @cached_property
     def without_commits(self) -> str:
