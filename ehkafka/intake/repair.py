@@ -239,9 +239,7 @@ def assign_anew(consumer: Consumer, context: IntakeContext, partitions: Sequence
         consumer.incremental_assign([_position(context.owned[p].assignment) for p in partitions])
         return
     # The eager protocol knows only whole assignments: the others fetch again, from where they are.
-    where = [_position(assignment) for assignment in context.owned.assignments()]
-    where += [KafkaPartition(*partition, OFFSET_BEGINNING) for partition in context.waiting]
-    consumer.assign(where)
+    consumer.assign([_position(assignment) for assignment in context.owned.assignments()])
 
 
 def _position(assignment: Assignment) -> KafkaPartition:

@@ -117,6 +117,26 @@ def test_many_partitions_are_listed_first_and_written_side_by_side(monkeypatch: 
         run.stop()
 
 
+def test_checkpoints_do_not_wait_for_all_owners(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An app that has just begun writes hundreds of owners, and its first commits come a second later."""
+    wait_until(lambda: run.store.written)
+    write, begun, go_on = run.store.write, threading.Event(), threading.Event()
+
+    def write_after_the_commit(name: str, **what: Any) -> str:
+        begun.set()
+        assert go_on.wait(10.0)
+        return write(name, **what)
+
+    monkeypatch.setattr(run.store, "write", write_after_the_commit)
+    for number in range(1, 1000):
+        run.mirror.assigned(TopicPartition("t", number), 1)
+    assert begun.wait(10.0)
+    run.acknowledge(5)
+    go_on.set()
+    wait_until(lambda: run.mirrored() == 5)
+    assert [name for name, _ in run.store.written].index(NAME) < 500
+
+
 def test_a_store_that_may_not_be_listed_is_read(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """A SAS for reading and writing alone was enough before listings."""
 

@@ -96,7 +96,8 @@ class Stand:
             throttle=SimpleNamespace(is_recent=False),
             flow=self.flow,
         )
-        self.log_ends = LogEnds(context)
+        self.empty: list[tuple[TopicPartition, int]] = []
+        self.log_ends = LogEnds(context, lambda *place: self.empty.append(place))
 
     def pass_half_a_second(self, *, drained: bool = True, answers: bool = True) -> None:
         """Let half a second pass, in which all was taken and the leader answered, or not."""
@@ -115,6 +116,21 @@ class Stand:
         """Look, and return up to where the partition has received."""
         self.log_ends.check(self.client, [self.assignment])
         return self.assignment.received_next
+
+
+@pytest.mark.parametrize(
+    ("start", "is_fetched", "expected"), [(500, True, [(P0, 500)]), (499, True, []), (500, False, [])]
+)
+def test_a_log_that_is_fetched_in_vain_and_has_no_record_has_a_position(
+    start: int, is_fetched: bool, expected: list[Any]
+) -> None:
+    """Not where a record is left, nor where the client may still hold some that were deleted since."""
+    stand = Stand(end=500, position=-1001, received_next=None)
+    for _ in range(6):
+        stand.pass_half_a_second(drained=is_fetched)
+    stand.asker.answer(start, 500, stand.clock.now_s())
+    stand.pass_half_a_second(drained=is_fetched)
+    assert stand.empty == expected
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,6 @@ class Stage:
         for partition in (P0, P1):
             self._own(self.lanes.assign(partition.partition))
         context: Any = SimpleNamespace(
-            waiting={},
             owned=self.owned, clock=lambda: self.lanes.now_s, emit=self.reported.append, history=None,
             count=self._count, fatal=self.fatal.append, cooperative=cooperative, asker=self.consumer,
             unreadable=self.unreadable,

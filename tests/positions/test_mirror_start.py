@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -98,11 +99,29 @@ def test_what_was_found_is_kept_and_the_rest_waits(store: Store, run: Start) -> 
     store.before = break_down
     answer = run.start.find([T1, T2], [])
     assert (dict(answer.offsets), dict(answer.waiting)) == ({T1: 5}, {T2: "memory: 503."})
-    assert set(run.start.find([T1], [T2]).waiting) == {T1}
     store.before = lambda _name: None
     wait_until(lambda: run.start.is_known([T1]))
     answer = run.start.find([T1], [T2])
     assert (dict(answer.offsets), dict(answer.waiting)) == ({T1: 5}, {})
+
+
+def test_without_the_facts_of_others_none_begins(store: Store) -> None:
+    """They tell which partitions are new: one that is taken for an old one would begin elsewhere."""
+    has_read = threading.Event()
+
+    def read_one_and_then_break(name: str) -> None:
+        if name == LAYOUT.name(*T2):
+            assert has_read.wait(5.0)
+            time.sleep(0.1)
+        else:
+            has_read.set()
+        break_down(name)
+
+    store.before = read_one_and_then_break
+    store.calls_at_once = 2  # type: ignore[attr-defined]
+    run = Start(store)
+    assert run.start.find([T1], [T2]).waiting == {T1: "memory: 503."}
+    run.mirror.stop(1.0)
 
 
 def test_who_asks_again_waits_for_no_answer(

@@ -231,19 +231,22 @@ class Mirror:
             self._book.forget_ended(now_s)
 
     def _leave(self) -> None:
-        """Write what is owed, whatever the interval says; a failure or the deadline ends it."""
+        """Write what is owed, whatever the interval says; a failure, the deadline or a vain pass ends it."""
         self._answer_lookups()
         until_s = self._stop_by_s
         assert until_s is not None
+        before = -1
         while self._clock() < until_s and self._guarded(lambda: self._work.do(until_s=until_s)):
             with self._changed:
-                if not self._has_work():
-                    break
+                left = self._count_due()
+            if left in (0, before):
+                break
+            before = left
 
-    def _has_work(self) -> bool:
-        now_s = self._clock()
-        book = self._book
-        return bool(book.to_read(now_s) or book.to_write(now_s, hurry=True) or self._owners.due(now_s))
+    def _count_due(self) -> int:
+        now_s, book = self._clock(), self._book
+        due = (book.to_read(now_s), book.to_write(now_s, hurry=True), self._owners.due(now_s))
+        return sum(map(len, due))
 
     def _guarded(self, work: Callable[[], bool]) -> bool:
         """Work; False after a failure, which is reported when it is the first one."""
