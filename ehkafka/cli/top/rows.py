@@ -123,7 +123,7 @@ def _word(one: dict[str, Any], *, is_stopped: bool) -> str:
     if one["is_paused_by_hand"]:
         return "paused by hand"
     if one.get("unreadable"):
-        return f"cannot be read from {number(one['unreadable']['offset'])}"
+        return f"cannot be read from {one['unreadable']['offset']}"
     oldest = one["oldest"] or {}
     if oldest.get("is_stuck") and oldest["status"] == "running":
         return "held up by a running call"

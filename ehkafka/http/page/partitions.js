@@ -36,7 +36,7 @@ export function showPartitions(state, rates) {
 function wordOf(one, isStopped) {
   if (isStopped) return "handler stopped";
   if (one.is_paused_by_hand) return "paused by hand";
-  if (one.unreadable) return `cannot be read from ${number(one.unreadable.offset)}`;
+  if (one.unreadable) return `cannot be read from ${one.unreadable.offset}`;
   if (one.oldest?.is_stuck && one.oldest.status === "running") return "held up by a running call";
   if (one.paused) return "paused, is full";
   if (isHeldUp(one)) return "its commit is held up";

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ehkafka.cli.top import rows
 from tests.kit import http_states as states
 from tests.kit.page_shown import card, picture, text
 
@@ -29,6 +30,18 @@ def test_a_healthy_app_is_a_calm_page(shown: Shown, browser_page: Any) -> None:
     assert "16 workers (auto, 1 to 256)" in text(browser_page, "#handler-list")
     browser_page.hover("#plot-rates .u-over")
     assert "handled" in text(browser_page, "#plot-rates .tip")
+
+
+def test_a_partition_that_cannot_be_read_is_marked_with_the_place(shown: Shown, browser_page: Any) -> None:
+    """On the page, and in the same words in the terminal."""
+    state = states.healthy()
+    one = state["snapshot"]["partitions"][2]
+    one["unreadable"] = {"offset": 91_003, "reason": "damaged", "is_batch": True, "lasts_s": 1.0}
+    shown(state)
+    row = browser_page.locator('tr[data-name="readings/2"]')
+    assert "cannot be read from 91003" in row.inner_text()
+    assert "attention" in row.get_attribute("class")
+    assert rows._word(one, is_stopped=False) == "cannot be read from 91003"
 
 
 def test_a_call_that_hangs_marks_its_partition_and_offers_what_can_be_done(
