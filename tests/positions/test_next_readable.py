@@ -22,8 +22,11 @@ GOOD = good_batch([b"good"])
 
 
 @pytest.fixture
-def find(embedded_broker_factory: Any) -> Iterator[Callable[..., NextReadable | None]]:
+def find(
+    embedded_broker_factory: Any, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[..., NextReadable | None]]:
     """Return what finds an offset in a log of these batches."""
+    monkeypatch.setattr("ehkafka.positions.next_readable._QUIET_S", 0.3)
     broker: EmbeddedBroker = embedded_broker_factory({"t": 1})
     properties = {"bootstrap.servers": broker.bootstrap, "group.id": "-", "check.crcs": True}
     consumer = Consumer(reading_properties(properties))
