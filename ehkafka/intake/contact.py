@@ -53,12 +53,11 @@ class Statistics:
 
 def read_statistics(text: str) -> Statistics:
     """Return what librdkafka's statistics say. The topics' part, most of it, is not read."""
-    begin, end = text.find('"brokers":'), text.find('"topics":')
-    brokers = list(json.loads(text[begin + 10 : end].rstrip(", ")).values()) if 0 <= begin < end else []
+    brokers = _brokers(text)
     group = text[max(0, text.rfind('"cgrp":')) :]
     # A broker that never answered has -1. A connection is up once the login was accepted.
-    idles = [idle for one in brokers if (idle := one["rxidle"]) >= 0]
-    ages = [one["stateage"] for one in brokers if one["state"] == "UP" and "stateage" in one]
+    idles = [idle for one in brokers if (idle := one.get("rxidle", -1)) >= 0]
+    ages = [one["stateage"] for one in brokers if one.get("state") == "UP" and "stateage" in one]
     state = _JOIN_STATE.search(group)
     received = _RECEIVED.search(group)
     return Statistics(
@@ -74,8 +73,17 @@ def read_statistics(text: str) -> Statistics:
     )
 
 
+def _brokers(text: str) -> list[dict[str, Any]]:
+    begin, end = text.find('"brokers":'), text.find('"topics":')
+    try:
+        return list(json.loads(text[begin + 10 : end].rstrip(", ")).values()) if 0 <= begin < end else []
+    except ValueError:
+        # librdkafka writes names as they are, quotes too. An error must not leave its callback.
+        return []
+
+
 def _leader_of(broker: Mapping[str, Any]) -> tuple[str, float]:
-    idle = broker["rxidle"]
+    idle = broker.get("rxidle", -1)
     return f"broker {broker['nodeid']} ({broker['nodename']})", idle / 1e6 if idle >= 0 else math.inf
 
 

@@ -36,7 +36,9 @@ def test_one_broker_that_answers_is_contact() -> None:
     """The latest answer counts; a broker that never answered (-1) says nothing."""
     assert read_statistics(statistics(9_000_000, 250_000, -1)).idle_s == 0.25
     assert read_statistics(statistics(-1)).idle_s is None
-    assert read_statistics("{}").idle_s is None
+    named = '{ "client_id": ""brokers": x", "topics":{ } }'
+    for other in ("{}", named, statistics(1).replace("{", "[", 3)):
+        assert read_statistics(other).idle_s is None
 
 
 def test_the_newest_connection_is_known(contact: Contact, clock: VirtualClock) -> None:
