@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ehkafka.checkpoints.checkpoint import Checkpoint
@@ -313,7 +313,12 @@ class Group:
             assert new.next_offset > self.blob[1].next_offset
 
 
+REWOUND = [("assign", 0, 1), ("commit", 0, 3), ("rewind", 0, 1), ("assign", 1, 1), ("report", 0, 1)]
+REWOUND += [("read", 0, 1), ("read", 1, 1), ("write", 0, 1)]
+
+
 @settings(max_examples=300, deadline=None)
+@example(REWOUND)
 @given(
     st.lists(
         st.tuples(

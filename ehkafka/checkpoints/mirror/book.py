@@ -72,6 +72,8 @@ class _Entry:
     ended_at_s: float | None = None
     # Whether `owed` is of an earlier epoch, and nothing was acknowledged in this one yet.
     is_inherited: bool = False
+    # The blob as that epoch had seen it: unchanged, it may be replaced as before.
+    seen_before: Seen | None = None
     # Where the group stood when this epoch began, and who had put it there (None: the blob tells). What the
     # blob has above somebody else's commit is taken out before a commit of ours makes it look true.
     committed: int | None = None
@@ -121,6 +123,7 @@ class MirrorBook:
         )
         if may_be_that and owed.next_offset == committed:
             entry.owed, entry.behind_since_s, entry.is_inherited = before.owed, before.behind_since_s, True
+            entry.seen_before = before.seen
 
     def acknowledged(
         self, partition: TopicPartition, epoch: int, progress: Progress, requested_s: float, now_s: float
@@ -200,6 +203,8 @@ class MirrorBook:
         if entry is None or entry.epoch != epoch:
             return
         entry.foreign = foreign
+        if entry.is_inherited and entry.seen_before is not None and entry.seen_before.version == seen.version:
+            seen = entry.seen_before
         # A foreign one is never overwritten, but it may be taken away.
         entry.seen = None if seen.is_foreign else seen
         _overrule(entry, seen.checkpoint)

@@ -245,8 +245,8 @@ class Mirror:
 
     def _count_due(self) -> int:
         now_s, book = self._clock(), self._book
-        due = (book.to_read(now_s), book.to_write(now_s, hurry=True), self._owners.due(now_s))
-        return sum(map(len, due))
+        blobs = len(book.to_read(now_s)) + len(book.to_write(now_s, hurry=True))
+        return blobs + len(self._owners.due(now_s))
 
     def _guarded(self, work: Callable[[], bool]) -> bool:
         """Work; False after a failure, which is reported when it is the first one."""
