@@ -41,7 +41,7 @@ _FETCHES: Final = 3
 
 
 class LogEnds:
-    """Keeps the book of our partitions' logs, and looks where the client stands in them."""
+    """Keeps the book of our partitions' logs, and looks where the client is in them."""
 
     def __init__(
         self,
