@@ -373,6 +373,7 @@ class App(Producing, Entering, Registration, Configurable, Shown, Supervised, On
             clock=self._clock,
             advertise=None if self._http is None else self._http.advertise,
             shared_loop=self._shared_loop,
+            client_number=self._client_number,
         )
 
     def _finish(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -39,6 +40,12 @@ class Shown:
 
     def _check_process(self) -> None:
         raise NotImplementedError
+
+    @cached_property
+    def _client_number(self) -> int:
+        from ehkafka.endpoint.client_name import next_number  # noqa: PLC0415 - with the engine
+
+        return next_number()
 
     def snapshot(self) -> Snapshot:
         """Return an immutable picture of the app as it is now. Takes microseconds per live lane.

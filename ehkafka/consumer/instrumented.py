@@ -1,4 +1,4 @@
-"""Consumers under OpenTelemetry's own instrumentation of confluent-kafka, so that its spans survive a new import.
+"""Consumers under OpenTelemetry's own instrumentation of confluent-kafka: its spans survive the new import.
 
 That one replaces `confluent_kafka.Consumer`, before the program is imported, by a class on top of it. Here it
 gets the same place on top of the drop-in, below the program's own classes.
@@ -12,13 +12,12 @@ from typing import Any
 import confluent_kafka
 
 
-def instrumented(kind: type[Any], drop_in: type[Any]) -> type[Any]:
+def instrumented(kind: Any, drop_in: Any) -> Any:
     """Return the class to make instead of this one, which is `drop_in` or a class of it; mostly itself."""
-    spans: type[Any] = confluent_kafka.Consumer
+    spans: Any = confluent_kafka.Consumer
     if not spans.__module__.startswith("opentelemetry.") or issubclass(kind, spans):
         return kind
-    found: type[Any] = _with(spans, kind, drop_in)
-    return found
+    return _with(spans, kind, drop_in)
 
 
 @functools.cache

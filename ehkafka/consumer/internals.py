@@ -29,7 +29,7 @@ from ehkafka.consumer.passed import Passed
 from ehkafka.consumer.positions import Returned, Stored
 from ehkafka.consumer.program_settings import ProgramSettings, auto_commit_s, flattened, is_true
 from ehkafka.endpoint.client import check_client_version
-from ehkafka.endpoint.drop_in import check_drop_in, drop_in_properties, endpoint_of
+from ehkafka.endpoint.drop_in import check_drop_in, drop_in_properties, endpoint_of, with_servers
 from ehkafka.endpoint.keys.watch import CredentialWatch
 from ehkafka.endpoint.properties.limits import COMMIT_INTERVAL_S_MIN
 from ehkafka.errors import ConfigurationError
@@ -102,7 +102,7 @@ class Internals:
         if endpoint is not None:
             must_be_endpoint(endpoint)
         mirror = checked_choice(mirror, "Consumer")
-        asked = flattened(config, more)
+        asked = with_servers(flattened(config, more))
         check_drop_in(asked)
         self.log_lines = ConsumerLog()
         self.deviating = Deviating(as_confluent, self.log_lines.emit)

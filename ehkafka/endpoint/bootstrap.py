@@ -8,6 +8,7 @@ from __future__ import annotations
 import ipaddress
 import re
 import sys
+from typing import Any
 
 from ehkafka.errors import ConfigurationError
 
@@ -17,6 +18,8 @@ _ENTRY = re.compile(
     re.IGNORECASE,
 )
 
+_AROUND_COMMAS = re.compile(r"\s*,\s*")
+
 DEFAULT_PORT = 9092
 """What librdkafka takes for an entry without a port."""
 
@@ -25,6 +28,14 @@ _EVENT_HUBS_DOMAINS = (
     ".servicebus.chinacloudapi.cn",
     ".servicebus.usgovcloudapi.net",
 )
+
+
+def listed(servers: Any) -> Any:
+    """Return a list of servers as one text, without spaces around its commas; anything else as it is."""
+    if isinstance(servers, list | tuple) and servers and all(isinstance(one, str) for one in servers):
+        servers = ",".join(servers)
+    # librdkafka would look up a host with its trailing space.
+    return _AROUND_COMMAS.sub(",", servers.strip()) if isinstance(servers, str) else servers
 
 
 def bootstrap_hosts(bootstrap: str) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import socket
 
@@ -13,6 +14,19 @@ def host_name() -> str:
     """Return this machine's name in the characters that Kafka takes for names; in Kubernetes the pod's."""
     host = "".join(c for c in socket.gethostname() if c.isascii() and (c.isalnum() or c in "-._"))
     return host[:_HOST_CHARACTERS_MAX] or "host"
+
+
+_numbers = itertools.count(1)
+
+
+def next_number() -> int:
+    """Return which consumer of this process one is that needs a name of its own; the first is 1."""
+    return next(_numbers)
+
+
+def numbered(number: int) -> str:
+    """Return the name of one of several consumers of this process: the first has the process's own."""
+    return client_name() if number == 1 else f"{client_name()}-{number}"
 
 
 def client_name(program: str = "ehkafka") -> str:

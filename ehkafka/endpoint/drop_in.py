@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ehkafka.endpoint.bootstrap import hosts_in, is_event_hubs_host
-from ehkafka.endpoint.client_name import client_name
+from ehkafka.endpoint.bootstrap import hosts_in, is_event_hubs_host, listed
+from ehkafka.endpoint.client_name import next_number, numbered
 from ehkafka.endpoint.endpoint import Endpoint
 from ehkafka.endpoint.properties import refusals
 from ehkafka.endpoint.properties.layers import check_idle_times, set_timings
@@ -21,6 +21,7 @@ from ehkafka.errors import ConfigurationError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+_NO_TEXT = (bytes, int, list, tuple, set, frozenset, dict)
 _ON_EVENT_HUBS = (
     Owned(
         "group.protocol",
@@ -45,6 +46,23 @@ def endpoint_of(config: Mapping[str, Any]) -> Endpoint | None:
         return None  # librdkafka says what is wrong with it
 
 
+def with_servers(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the properties with the servers as one text. Raises `ConfigurationError` for what is no list.
+
+    confluent-kafka makes a text of whatever it is given, and librdkafka then looks for a host of that name without an end.
+    """
+    result = dict(config)
+    for name in (name for name in ADDRESSES if config.get(name) is not None):
+        servers = result[name] = listed(config[name])
+        is_text = not isinstance(servers, _NO_TEXT)  # an object with a text is taken
+        if not is_text or any(one in str(servers) for one in " ;'\""):
+            what = "is not separated by commas" if is_text else "is no text and no list of texts"
+            raise ConfigurationError(
+                f"Consumer: {name} {what}: give 'host:port,host:port' or ['host:port', 'host:port']."
+            )
+    return result
+
+
 def check_drop_in(config: Mapping[str, Any]) -> None:
     """Refuse what is unsafe, whatever a program asks to be left alone. Raises `ConfigurationError`."""
     is_emulator = "UseDevelopmentEmulator=true" in str(config.get("sasl.password"))
@@ -63,7 +81,8 @@ def drop_in_properties(endpoint: Endpoint, config: Mapping[str, Any]) -> dict[st
     refusals.check_trust(result, kind=endpoint.kind)
     if endpoint.is_event_hubs or endpoint.is_embedded:
         set_timings(result, is_embedded=endpoint.is_embedded)
-        result.setdefault("client.id", client_name())
+        if "client.id" not in result:
+            result["client.id"] = numbered(next_number())
     if endpoint.is_event_hubs:
         _check(endpoint, result)
     return result

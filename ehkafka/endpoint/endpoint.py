@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from ehkafka.endpoint.bootstrap import bootstrap_hosts, is_embedded, is_event_hubs_host, is_loopback
+from ehkafka.endpoint.bootstrap import bootstrap_hosts, is_embedded, is_event_hubs_host, is_loopback, listed
 from ehkafka.endpoint.environment import ADDITIONS, chosen_way, missing_hint, read_variables
 from ehkafka.endpoint.keys.connection_string import ConnectionString
 from ehkafka.endpoint.properties.names import check_mapping, in_one_spelling
@@ -22,7 +22,7 @@ from ehkafka.settings.secret import HiddenProperties, NeverPickled
 from ehkafka.wording.calling import made_plainly, plainly
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from ehkafka.embedded.broker import EmbeddedBroker
     from ehkafka.embedded.shared import Loan, SharedBroker
@@ -79,21 +79,21 @@ class Endpoint(NeverPickled):
 
     @classmethod
     @plainly
-    def kafka(cls, bootstrap: str, properties: Mapping[str, Value] | None = None) -> Self:
-        """Describe any broker by `host:port,…` and any librdkafka properties, callables included.
+    def kafka(cls, bootstrap: str | Sequence[str], properties: Mapping[str, Value] | None = None) -> Self:
+        """Describe any broker by `host:port,…` or a list of these, and librdkafka's properties.
 
         A host in a domain of Event Hubs gets the checks and defaults of Event Hubs.
         """
-        hosts = bootstrap_hosts(bootstrap)
-        bootstrap = "".join(bootstrap.split())  # librdkafka looks up a host with its trailing space
+        servers: str = listed(bootstrap)
+        hosts = bootstrap_hosts(servers)
         chosen = in_one_spelling(properties, "Endpoint.kafka")
-        if chosen.setdefault("bootstrap.servers", bootstrap) != bootstrap:
+        if chosen.setdefault("bootstrap.servers", servers) != servers:
             raise ConfigurationError(
                 "Endpoint.kafka: bootstrap.servers differs from the bootstrap argument; give one"
             )
         kind: Kind = "event-hubs" if any(map(is_event_hubs_host, hosts)) else "kafka"
         name = hosts[0] if len(hosts) == 1 else f"{hosts[0]} and {len(hosts) - 1} more"
-        made_of = Recipe("kafka", {"bootstrap": bootstrap, "properties": dict(chosen)})
+        made_of = Recipe("kafka", {"bootstrap": servers, "properties": dict(chosen)})
         properties = HiddenProperties(chosen)
         return cls(name=name, kind=kind, _connect=dict, _properties=properties, _made_of=made_of)
 

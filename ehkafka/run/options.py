@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from ehkafka.endpoint.client_name import client_name, numbered
 from ehkafka.endpoint.properties.ahead import Ahead
 from ehkafka.endpoint.properties.layers import consumer_properties
 from ehkafka.intake.context import PartitionHooks
@@ -52,6 +53,8 @@ class AppOptions:
     advertise: str | None = None
     # The loop of all coroutines; None: each async handler has one of its own.
     shared_loop: SharedLoop | None = None
+    # Which consumer of the process its own is, for the name that brokers see.
+    client_number: int = 1
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -65,7 +68,10 @@ class AppOptions:
 
     def consumer_properties(self, apps: int = 1) -> dict[str, Any]:
         """Return librdkafka's for the run's consumer, one of so many apps, with the key of this moment."""
-        return properties_of(self.endpoint, self.settings, apps)
+        properties = properties_of(self.endpoint, self.settings, apps)
+        if properties["client.id"] == client_name():  # else the program gave one
+            properties["client.id"] = numbered(self.client_number)
+        return properties
 
 
 def ahead_of(settings: Settings, apps: int = 1) -> Ahead:

@@ -72,6 +72,7 @@ def test_checks_are_switched_off_by_their_name(as_confluent: Any, is_checked: bo
     choices = {
         "contiguous": False,
         "sync_commit": "acknowledged",
+        "close_s": None,
         "unmarked_records_max": 1,
         "unmarked_bytes_max": 1,
     }

@@ -64,6 +64,7 @@ def drop_in(config: dict[str, Any], endpoint: Endpoint | None = None, as_conflue
         as_confluent=as_confluent,
         contiguous=False,
         sync_commit="acknowledged",
+        close_s=None,
         unmarked_records_max=1,
         unmarked_bytes_max=1,
     )

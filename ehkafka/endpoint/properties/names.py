@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
+from ehkafka.endpoint.bootstrap import listed
 from ehkafka.endpoint.properties.known_names import may_be_secret, meant_by
 from ehkafka.endpoint.text import check_text
 from ehkafka.errors import ConfigurationError
@@ -92,8 +93,9 @@ def in_one_spelling(properties: Mapping[str, Value] | None, origin: str) -> dict
     check_mapping(properties, f"{origin}: the properties")
     result: dict[str, Any] = {}
     for given, value in properties.items():
-        _check_item(given, value, origin)
         name = ALIASES.get(given, given)
+        value = listed(value) if name == "bootstrap.servers" else value  # noqa: PLW2901
+        _check_item(given, value, origin)
         if name in result and str(result[name]) != str(value):
             raise ConfigurationError(
                 f"{origin}: {name} is given twice with different values, once by a second name"
