@@ -16,6 +16,7 @@ from ehkafka.checkpoints.layout import Layout
 from ehkafka.checkpoints.mirror.body import checkpoint_body, checkpoint_metadata, read_checkpoint
 from ehkafka.checkpoints.store_mirror import StoreMirror
 from ehkafka.checkpoints.stores.memory import MemoryStore
+from ehkafka.embedded.by_time import ReadingConsumer
 from ehkafka.events import ProgressIgnored, ProgressRestored
 from ehkafka.progress.metadata import Unusable, decode
 from tests.kit.waiting import wait_until
@@ -67,7 +68,7 @@ def committed(lab: Any) -> KafkaPartition:
         consumer.close()
 
 
-class Forgetful(Consumer):
+class Forgetful(ReadingConsumer):
     """A client of a service that gives back no metadata."""
 
     def committed(self, partitions: Any, timeout: float = -1.0) -> Any:
@@ -218,7 +219,7 @@ def test_a_service_that_returns_no_metadata_switches_the_rule_off(
     place: Place, wait_for: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Our own first commit is read back once, and the blob keeps the answer for later starts."""
-    monkeypatch.setattr("ehkafka.endpoint.client.Consumer", Forgetful)
+    monkeypatch.setattr("ehkafka.embedded.by_time.ReadingConsumer", Forgetful)
     place.killed(wait_for, **FEW_RANGES)
     known = place.checkpoint()
     assert (known.commit_metadata, known.metadata_returned) == ("ours", False)
