@@ -49,7 +49,7 @@ def endpoint_of(config: Mapping[str, Any]) -> Endpoint | None:
 def with_servers(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return the properties with the servers as one text. Raises `ConfigurationError` for what is no list.
 
-    confluent-kafka makes a text of whatever it is given, and librdkafka then looks for a host of that name without an end.
+    confluent-kafka makes a text of anything, and librdkafka looks for a host of that name without an end.
     """
     result = dict(config)
     for name in (name for name in ADDRESSES if config.get(name) is not None):
