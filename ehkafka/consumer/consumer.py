@@ -11,7 +11,7 @@ import ctypes
 import sys
 from collections import deque
 from threading import get_ident
-from typing import TYPE_CHECKING, Any, Literal, Self, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from confluent_kafka.cimpl import Consumer as KafkaConsumer
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
@@ -106,11 +106,6 @@ class Consumer(PollingConsumer):
     confluent-kafka raises.
     """
 
-    def __new__(cls, *_config: Any, **_named: Any) -> Self:
-        """Make one, with OpenTelemetry's spans where its instrumentation is on."""
-        made: Self = super().__new__(instrumented(cls, Consumer))
-        return made
-
     def __init__(
         self,
         *config: dict[str, Any],
@@ -156,6 +151,14 @@ class Consumer(PollingConsumer):
         self._is_open = True
         internals.join(self, self._rebalances.begin_anew)
         watch(self)
+
+    if not TYPE_CHECKING:  # its arguments are those of the constructor, also for `inspect`
+
+        def __new__(cls, *_arguments: Any, **_named: Any) -> Any:
+            """Make one, with OpenTelemetry's spans where its instrumentation is on."""
+            return super().__new__(instrumented(cls, Consumer))
+
+        __new__.__wrapped__ = __init__
 
     # --- committing -----------------------------------------------------------------------------------
 

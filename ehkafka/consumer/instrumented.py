@@ -14,7 +14,7 @@ import confluent_kafka
 
 def instrumented(kind: Any, drop_in: Any) -> Any:
     """Return the class to make instead of this one, which is `drop_in` or a class of it; mostly itself."""
-    spans: Any = confluent_kafka.Consumer
+    spans: Any = vars(confluent_kafka)["Consumer"]  # the one of its `cimpl`, or what stands in its place
     if not spans.__module__.startswith("opentelemetry.") or issubclass(kind, spans):
         return kind
     return _with(spans, kind, drop_in)

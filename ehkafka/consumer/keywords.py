@@ -80,8 +80,8 @@ class OwnOptions(TypedDict, total=False):
     """
 
     close_s: float | None
-    """Seconds, default `25.0`: how long `close()` waits for a broker that does not answer. `None`: as long as
-    confluent-kafka, 45 s and more.
+    """Seconds, default `25.0`: how long `close()`, and the end of a consumer that is not closed, wait for a
+    broker that does not answer; `None`: as long as confluent-kafka, 45 s and more.
     """
 
     as_confluent: Collection[Deviation]

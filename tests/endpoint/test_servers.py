@@ -41,7 +41,7 @@ def test_a_list_with_a_namespace_gets_the_checks_of_the_service() -> None:
     assert found.is_event_hubs
 
 
-def test_consumers_of_one_process_can_be_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_consumers_of_one_process_have_names_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first has the process's name, later ones their number, and a name of the program's own stays."""
     monkeypatch.setattr(names, "_numbers", iter([1, 2, 3]))
     apps = [
