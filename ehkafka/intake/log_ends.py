@@ -23,7 +23,7 @@ from ehkafka.intake.retention import Retention
 from ehkafka.positions.gap import LogBounds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from confluent_kafka import Consumer
 
@@ -43,14 +43,8 @@ _FETCHES: Final = 3
 class LogEnds:
     """Keeps the book of our partitions' logs, and looks where the client is in them."""
 
-    def __init__(
-        self,
-        context: IntakeContext,
-        on_empty: Callable[[TopicPartition, int], None] = lambda _partition, _end: None,
-    ) -> None:
-        """`on_empty` hears where a log ends that has no record, if its position is not known."""
+    def __init__(self, context: IntakeContext) -> None:
         self._context = context
-        self._on_empty = on_empty
         self._positions = ClientPositions()
         # The high watermarks that the client had, and at how many checks in a row each could be fetched.
         self._seen: dict[TopicPartition, int] = {}
@@ -121,7 +115,8 @@ class LogEnds:
                 received_next = assignment.received_next
                 # Fetched in vain: no record waits in the client either, which has been deleted since.
                 if received_next is None and start == end and self._fetches[partition] >= _FETCHES:
-                    self._on_empty(partition, end)
+                    # At once: at the next look records may have come.
+                    self._skip_to(assignment, end)
                 deleted = assignment.unread_below(start) if partition in self._context.flow.paused else 0
                 self._retention.check(partition, start, received_next, at_s, deleted)
 
@@ -159,7 +154,10 @@ class LogEnds:
         # What the client passes of a batch that cannot be read is not known to be no record.
         if found is None or partition in context.unreadable:
             return
-        next_offset, leader_epoch = found
+        self._skip_to(assignment, *found)
+
+    def _skip_to(self, assignment: Assignment, next_offset: int, leader_epoch: int | None = None) -> None:
+        context, partition = self._context, assignment.partition
         if context.history is not None:
             context.history.jumped(partition, assignment.epoch, next_offset)
         with context.owned[partition].route.exchange.locked():

@@ -89,7 +89,7 @@ class PollLoop:
         # The amounts at the last look at it, and when the next one is due in any case.
         self._parked_seen: tuple[tuple[int, ...], float] = ((), 0.0)
         self._gaps = GapRepair(context, self.membership, context.on_out_of_range)
-        self._log_ends = LogEnds(context, self._gaps.note_empty)
+        self._log_ends = LogEnds(context)
         self._unreadable = UnreadablePartitions(context, self._gaps.note_refused)
         self._silent = SilentBatches(context, self._unreadable.note_silent)
         self._waiting = WaitingPartitions(context, self.membership)

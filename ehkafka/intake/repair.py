@@ -99,12 +99,6 @@ class GapRepair:
         self._context.flow.forget(partition)
         self._stuck[partition] = _Stuck(owned.assignment, reason, truncated=True, is_another_log=True)
 
-    def note_empty(self, partition: TopicPartition, end: int) -> None:
-        """Move a partition whose log has no record to its end: no record will show a position."""
-        self._stuck[partition] = _Stuck(
-            self._context.owned[partition].assignment, "", truncated=False, resume_at=end
-        )
-
     def halts(self, partition: TopicPartition) -> bool:
         """Tell whether a partition waits here for its old log's end: flow control must not resume it."""
         stuck = self._stuck.get(partition)

@@ -117,7 +117,8 @@ def test_a_start_that_fails_lets_go_of_the_port(lab: Any, port: int) -> None:
 def test_two_apps_have_a_server_each(lab: Any, port: int, wait_for: Any) -> None:
     """With sessions and streams of their own."""
     one = lab.app(lab.recorder(), http=f"127.0.0.1:{port}", group="one")
-    two = lab.app(lab.recorder(), http="127.0.0.1:0", group="two")
+    # Of another topic: the commits of a history are taken as those of one group.
+    two = lab.app(lab.recorder(), "u", http="127.0.0.1:0", group="two")
     with one, two:
         other = two._site._server.port
         groups = [json.loads(ask(which, "/snapshot")[1])["group"] for which in (port, other)]
