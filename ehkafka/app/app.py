@@ -20,7 +20,6 @@ from ehkafka.app.shown import Shown
 from ehkafka.app.supervised import Supervised
 from ehkafka.app.web import Web
 from ehkafka.errors import ConfigurationError, EngineError
-from ehkafka.run.collector import collector_set
 from ehkafka.run.importing import refuse_while_importing
 from ehkafka.run.signals import reports_asked, stops
 from ehkafka.run.until import checked_until
@@ -123,8 +122,6 @@ class App(Producing, Entering, Registration, Configurable, Shown, Supervised, On
         members_min: int | None = None,
         health_file: str | os.PathLike[str] | None = None,
         http: str | Http | None = None,
-        gc_freeze: bool = False,
-        gc_threshold: int | None = None,
     ) -> None:
         """Start, wait until the end, and raise what ended the app, if it was an error.
 
@@ -148,23 +145,17 @@ class App(Producing, Entering, Registration, Configurable, Shown, Supervised, On
         - `health_file` (default `None`): a file that is touched every few seconds while the app, or each
           member, is live.
         - `http` (default `None`): what `App(http=…)` takes, for this run and those after it.
-
-        Python's garbage collector, for the whole process until this returns
-
-        - `gc_freeze` (default `False`): leave out of it what exists after the start.
-        - `gc_threshold` (objects, default `None`): how many new ones make a collection. `None`: Python's 700.
         """
         refuse_while_importing()
         self._refuse_without_loop("run()")
         self._take_http(http)
-        collector = collector_set(freeze=gc_freeze, threshold=gc_threshold)
         ends = checked_until(until, settle_s)
         if members is not None or hung_s is not None or members_min is not None:
             with self._lock:
                 self._check_process()
                 self._must_be_at_rest()
                 self._must_have_handlers()
-            run = {"gc_freeze": gc_freeze, "gc_threshold": gc_threshold, "until": until, "settle_s": settle_s}
+            run = {"until": until, "settle_s": settle_s}
             with self._served() as serving:
                 self._run_members(
                     members,
@@ -192,11 +183,10 @@ class App(Producing, Entering, Registration, Configurable, Shown, Supervised, On
             assert runtime is not None
             if self._early_stop is not None:
                 self._stop_on_signal(*self._early_stop)
-            with collector:
-                # In slices: a wait without end would keep signals from being handled on some platforms.
-                while not runtime.wait(0.5):
-                    if is_asked():
-                        self.log_state("SIGUSR1")
+            # In slices: a wait without end would keep signals from being handled on some platforms.
+            while not runtime.wait(0.5):
+                if is_asked():
+                    self.log_state("SIGUSR1")
         self._finish()
         # Another thread's `stop` may have been quicker, and raised it there: a program that ends by what
         # `run` does must not take a failure for a good end.

@@ -41,9 +41,6 @@ from ehkafka.cli.spark_options import (
 from ehkafka.cli.top_commands import TOP_HELP, top
 from ehkafka.cli.until_options import SettleForS, UntilCaughtUp, UntilGiven
 
-# New objects between two looks for cycles. A batch of records alone is more than Python's own 700.
-GC_THRESHOLD = 50_000
-
 RUN_HELP = """Run an app until a signal stops it, an error ends it, or it has caught up.
 
 The first Ctrl-C (or SIGTERM) stops receiving, finishes the records that have started (with --set drain=all,
@@ -118,13 +115,6 @@ def run(
             help="Move the group to start= first, once for each NAME. It must have no members.",
         ),
     ] = None,
-    tune_gc: Annotated[
-        bool,
-        typer.Option(
-            "--tune-gc/--no-tune-gc",
-            help="Let Python's garbage collector look at new objects only, and less often.",
-        ),
-    ] = True,
     until_caught_up: UntilCaughtUp = False,
     settle_for_s: SettleForS = None,
     members: MembersOption = None,
@@ -190,8 +180,7 @@ def run(
             members_shown(found, is_wanted=for_eyes and members is not None),
             progress_shown(found, is_wanted=for_eyes and members is None, to_end=until_caught_up),
         ):
-            threshold = GC_THRESHOLD if tune_gc else None
-            found.run(**to_end, **in_members, http=served, gc_freeze=tune_gc, gc_threshold=threshold)
+            found.run(**to_end, **in_members, http=served)
 
 
 @cli.command(help=DEMO_HELP)

@@ -5,9 +5,9 @@ a run says of itself now and then. `outputs` sends what handlers return over `ou
 `output_producer`, or `transactions` do, and commit; `own_producer` what `app.producer` is given; `ways_out`
 joins them with the letters, `assembly` and `pools` build a run's parts of it, `runtime` holds them together,
 `reach` opens the consumer, `mirroring` and `log_identity` join it with the mirror and with the watch over its
-logs, `resetting` takes a group back before it joins; `observation` shows it, `collector` sets Python's
-garbage collector for its time, `resizing` changes it, `steer/` acts on keys, partitions and handlers,
-`signals` and `shutdown` end it, `endings` and `connection_errors` say why; `liveness` says what only a
-restart cures, which `health_file` shows to others, and `readiness` what keeps a run from its work.
+logs, `resetting` takes a group back before it joins; `observation` shows it, `resizing` changes it, `steer/`
+acts on keys, partitions and handlers, `signals` and `shutdown` end it, `endings` and `connection_errors` say
+why; `liveness` says what only a restart cures, which `health_file` shows to others, and `readiness` what
+keeps a run from its work.
 `importing` refuses a start while somebody imports the program.
 """

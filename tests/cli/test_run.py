@@ -130,31 +130,6 @@ def test_a_module_in_a_package_is_found(shop: Path, start_ehkafka: Callable) -> 
     assert running.end() == 0
 
 
-@pytest.mark.parametrize(
-    ("flags", "during"), [((), "(50000, True)"), (("--no-tune-gc",), "(700, False)")], ids=["default", "off"]
-)
-def test_the_garbage_collector_is_set_unless_asked_otherwise(
-    shop: Path, start_ehkafka: Callable, flags: tuple[str, ...], during: str
-) -> None:
-    """The command has its process to itself; a handler sees what is set once the start is over."""
-    watched = dedent(SHOP) + dedent("""
-        import gc, threading
-
-        def watch():
-            while app.state != "running" or (gc.get_threshold()[0], gc.get_freeze_count() > 0) != DURING:
-                time.sleep(0.01)
-            print("GC AS WANTED", flush=True)
-
-        app.on_start(lambda: threading.Thread(target=watch, daemon=True).start())
-    """)
-    (shop / "shop.py").write_text(watched.replace("DURING", during))
-    (shop / "go").touch()
-    running = start_ehkafka("run", "shop", *flags)
-    running.wait_for("GC AS WANTED")
-    running.process.send_signal(signal.SIGTERM)
-    assert running.end() == 0
-
-
 def test_the_version_is_shown(ehkafka_command: Callable) -> None:
     """`ehkafka --version` is what the package says."""
     ended = ehkafka_command("--version")

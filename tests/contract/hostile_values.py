@@ -23,7 +23,6 @@ from ehkafka import BlobMirror
 from ehkafka.checkpoints import FileStore, StoreMirror
 from ehkafka.endpoint.properties.known_names import KNOWN
 from ehkafka.endpoint.properties.layers import consumer_properties
-from ehkafka.run.collector import collector_set
 from ehkafka.settings import Settings
 from ehkafka.testing import EmbeddedBroker
 
@@ -177,7 +176,6 @@ def calls() -> dict[str, Callable[[Any], object]]:
         "adapt(…)": ehkafka.adapt,
         "defer(…)": ehkafka.defer,
         "app.configure(origins=…)": lambda v: app().configure(origins=v),
-        "app.run(gc_threshold=…)": lambda v: collector_set(freeze=False, threshold=v),
         "Endpoint.from_settings(file)": lambda v: endpoint.from_settings({"connection_string_file": v}),
         "Consumer(default.topic.config)": lambda v: drop_in(
             {"bootstrap.servers": ADDRESS, "default.topic.config": {"default.topic.config": {"group.id": v}}}

@@ -8,8 +8,10 @@ partition the order is the log's. Called in Spark's Python worker (or anywhere e
 
 from __future__ import annotations
 
+import gc
 import time
 from collections import deque
+from contextlib import contextmanager
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -23,7 +25,6 @@ from ehkafka.errors import EndpointError, TopicNotFoundError
 from ehkafka.headers.size import sizes_of
 from ehkafka.positions.log_bounds import log_bounds
 from ehkafka.records import TopicPartition
-from ehkafka.run.collector import collector_set
 from ehkafka.spark.source.consumers import borrowed
 from ehkafka.spark.source.loss import Loss
 
@@ -64,9 +65,19 @@ def messages(options: SourceOptions, pieces: Sequence[Piece]) -> Iterator[tuple[
     """
     if not pieces:
         return
-    with borrowed(options) as lent, collector_set(freeze=False, threshold=NEW_OBJECTS_MAX):
+    with borrowed(options) as lent, _looks_less_often():
         for round_pieces in _rounds(pieces):
             yield from _Reading(options, lent, round_pieces).batches()
+
+
+@contextmanager
+def _looks_less_often() -> Iterator[None]:
+    before = gc.get_threshold()
+    gc.set_threshold(NEW_OBJECTS_MAX, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 def _rounds(pieces: Sequence[Piece]) -> Iterator[list[Piece]]:
