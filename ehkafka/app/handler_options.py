@@ -30,10 +30,8 @@ OPTIONS: Final[Mapping[str, str]] = MappingProxyType(
         "max_age": "older records of its topics are skipped, counted and committed past",
         "deadline_s": "how long one call may take",
         "rate_limit": "how many calls may start in a second, retries included",
-        "rate_burst": "how many calls may start at once after a rest",
         "express": "false: every record is queued by its key as it comes",
         "batch_records_max": "a batch is full with so many records",
-        "batch_records_min": "so many records are enough for a batch to start at once",
         "batch_bytes_max": "a batch is full with so many bytes of values",
         "wait_s_max": "how long a batch waits after its first record came",
     }
@@ -41,8 +39,8 @@ OPTIONS: Final[Mapping[str, str]] = MappingProxyType(
 """What each decides, in one line."""
 
 _OF_ALL = ("workers", "start", "max_age", "express")
-_OF_RECORDS = ("deadline_s", "rate_limit", "rate_burst")
-_OF_BATCHES = ("batch_records_max", "batch_records_min", "batch_bytes_max", "wait_s_max")
+_OF_RECORDS = ("deadline_s", "rate_limit")
+_OF_BATCHES = ("batch_records_max", "batch_bytes_max", "wait_s_max")
 
 
 class Tunable(NamedTuple):

@@ -46,7 +46,7 @@ class OfRecords(TypedDict, total=False):
 
     null_key: NullKey
     """Default `"spread"`: how records without a key are ordered: `"spread"` not at all, `"partition"` as
-    one key of their partition, `"one_lane"` as one key.
+    one key of their partition.
     """
 
     headers: HeaderMode
@@ -85,11 +85,8 @@ class OfRecords(TypedDict, total=False):
     """
 
     rate_limit: float | None
-    """Calls per second, default `None`: how many calls may start, retries included. `None`: no limit."""
-
-    rate_burst: int | None
-    """Calls, default `None`: how many may start at once after a rest. `None`: a tenth of `rate_limit`, 1
-    at least.
+    """Calls per second, default `None`: how many calls may start, retries included; at once after a rest a
+    tenth of it, 1 at least. `None`: no limit.
     """
 
     express: bool | None

@@ -99,7 +99,6 @@ class Registration(Written):
         on_failure: FailurePolicy | None = None,
         deadline_s: float | None = None,
         rate_limit: float | None = None,
-        rate_burst: int | None = None,
         express: bool | None = None,
         to: str | Sequence[str] | None = None,
         acknowledged: Acknowledged = "before_commit",
@@ -122,7 +121,7 @@ class Registration(Written):
         - `scope` (default `"partition"`): where equal keys count as one: within a `"partition"`, or in all
           partitions and topics of the `"handler"`.
         - `null_key` (default `"spread"`): how records without a key are ordered: `"spread"` not at all,
-          `"partition"` as one key of their partition, `"one_lane"` as one key.
+          `"partition"` as one key of their partition.
 
         Workers
 
@@ -164,10 +163,8 @@ class Registration(Written):
         - `deadline_s` (seconds, default `None`): how long one call may take. Then a coroutine is cancelled, a
           process is ended, and the attempt has failed; a thread cannot be stopped, so it is reported and
           health turns red. `None`: no limit.
-        - `rate_limit` (calls per second, default `None`): how many calls may start, retries included. `None`:
-          no limit.
-        - `rate_burst` (calls, default `None`): how many may start at once after a rest. `None`: a tenth of
-          `rate_limit`, 1 at least.
+        - `rate_limit` (calls per second, default `None`): how many calls may start, retries included; at once
+          after a rest a tenth of it, 1 at least. `None`: no limit.
         """
         check_decorated(topics, "handler")
         if start is not None:
@@ -192,7 +189,6 @@ class Registration(Written):
                 on_failure=Stop() if on_failure is None else on_failure,
                 deadline_s=deadline_s,
                 rate_limit=rate_limit,
-                rate_burst=rate_burst,
                 express=express,
                 to=topics_of(to),
                 acknowledged=acknowledged,
@@ -205,7 +201,6 @@ class Registration(Written):
 
     @renamed(
         batch_records_max="max_records",
-        batch_records_min="min_records",
         batch_bytes_max="max_bytes",
         wait_s_max="max_wait_s",
     )
@@ -214,14 +209,12 @@ class Registration(Written):
         self,
         *topics: str,
         batch_records_max: int = 500,
-        batch_records_min: int | None = None,
         batch_bytes_max: int | None = None,
         wait_s_max: float = 1.0,
         workers: int = 4,
         order_by: Callable[[Record], Hashable] = by_key,
         scope: Scope = "partition",
         null_key: NullKey = "spread",
-        unique_keys: bool = False,
         headers: HeaderMode = "auto",
         start: Start | None = None,
         max_age: timedelta | None = None,
@@ -246,10 +239,9 @@ class Registration(Written):
         Size: a batch starts when it is full, when its time is over, and at a stop or revoke
 
         - `batch_records_max` (records, default `500`): a batch is full with so many.
-        - `batch_records_min` (records, default `None`): so many are enough to start at once; 1 waits for
-          nothing. `None`: wait until it is full or its time is over.
         - `batch_bytes_max` (bytes of values, default `None`): a batch is full with so many. `None`: no limit.
-        - `wait_s_max` (seconds, default `1.0`): how long a batch waits after its first record came.
+        - `wait_s_max` (seconds, default `1.0`): how long a batch waits after its first record came; 0: not at
+          all.
 
         Order
 
@@ -258,10 +250,7 @@ class Registration(Written):
         - `scope` (default `"partition"`): where equal keys count as one: within a `"partition"`, or in all
           partitions and topics of the `"handler"`.
         - `null_key` (default `"spread"`): how records without a key are ordered: `"spread"` not at all,
-          `"partition"` as one key of their partition, `"one_lane"` as one key.
-        - `unique_keys` (default `False`): at most one record of a key in a batch, else they stand in order.
-          Batches that run at the same time never share a key; with `scope="handler"` a batch has one record
-          of a key in any case.
+          `"partition"` as one key of their partition.
 
         Workers
 
@@ -308,10 +297,8 @@ class Registration(Written):
                     topics=named,
                     function=function,
                     batch_records_max=batch_records_max,
-                    batch_records_min=batch_records_min,
                     batch_bytes_max=batch_bytes_max,
                     wait_s_max=wait_s_max,
-                    unique_keys=unique_keys,
                     express=express,
                     order_by=order_by,
                     scope=scope,

@@ -49,11 +49,8 @@ class BatchSpec(HandlerSpec):
     """A handler of batches. `function` is a callable of one `Batch`."""
 
     batch_records_max: int = 500
-    # How many are enough to go at once; None: as many as `batch_records_max`.
-    batch_records_min: int | None = None
     batch_bytes_max: int | None = None
     wait_s_max: float = 1.0
-    unique_keys: bool = False
 
     argument: ClassVar[str] = "batch"
 
@@ -76,15 +73,10 @@ class BatchSpec(HandlerSpec):
                 f"{where}: workers={self.workers!r}; use a number from 1 to {WORKERS_MAX}: each batch has a "
                 "thread."
             )
-        least, most = self.batch_records_min, self.batch_records_max
+        most = self.batch_records_max
         if not _is_count(most, BATCH_RECORDS_MAX):
             raise ConfigurationError(
                 f"{where}: batch_records_max={most!r}; use a number from 1 to {BATCH_RECORDS_MAX}."
-            )
-        if least is not None and not _is_count(least, most):
-            raise ConfigurationError(
-                f"{where}: batch_records_min={least!r}; use a number from 1 to batch_records_max ({most}), "
-                "or None to wait for batch_records_max."
             )
         self._check_rest(where)
 
@@ -103,27 +95,24 @@ class BatchSpec(HandlerSpec):
             raise ConfigurationError(
                 f"{where}: wait_s_max={wait_s!r}; use a number of seconds from 0 to {WAIT_S_MAX:.0f}."
             )
-        if type(self.unique_keys) is not bool:
-            raise ConfigurationError(f"{where}: unique_keys={self.unique_keys!r}; use True or False.")
 
     def limits(self) -> BatchLimits:
         """Return what bounds its batches."""
         return BatchLimits(
             records_max=self.batch_records_max,
-            records_min=self.batch_records_min or self.batch_records_max,
+            records_min=self.batch_records_max,
             bytes_max=self.batch_bytes_max,
             wait_s_max=self.wait_s_max,
-            unique_keys=self.unique_keys,
         )
 
     def check_backlog(self, settings: Settings) -> None:
         """Refuse batches that the backlog never holds: each would wait its `wait_s_max` in vain."""
-        enough = self.batch_records_min or self.batch_records_max
+        enough = self.batch_records_max
         if enough > settings.backlog_records_max:
             raise ConfigurationError(
                 f"batch handler {self.name!r}: a batch waits for {enough} records, but "
                 f"backlog_records_max={settings.backlog_records_max} never holds so many. Raise it, or lower "
-                "batch_records_max or batch_records_min."
+                "batch_records_max."
             )
 
 

@@ -41,8 +41,8 @@ def may_express(spec: HandlerSpec) -> bool:
     """Tell whether a handler's records may go in chunks. What may change while it runs: `needs_lanes`."""
     wanted = ON_BY_DEFAULT if spec.express is None else spec.express
     if is_batch(spec):
-        # Taken whole: no iterator tells anything. Where a batch is to have a key once, keys must be known.
-        return wanted and spec.scope == "partition" and not spec.unique_keys
+        # Taken whole: no iterator tells anything.
+        return wanted and spec.scope == "partition"
     return (
         wanted
         # Only there a chunk can be emptied in one step, and an iterator tells exactly how far it is.

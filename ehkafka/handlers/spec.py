@@ -63,7 +63,6 @@ class HandlerSpec:
     on_failure: FailurePolicy = field(default_factory=Stop)
     deadline_s: float | None = None
     rate_limit: float | None = None
-    rate_burst: int | None = None
     express: bool | None = None
     # Topics of its outputs, the first one by default; none: it sends nothing.
     to: tuple[str, ...] = ()
@@ -248,16 +247,6 @@ class HandlerSpec:
             raise ConfigurationError(
                 f"{where}: rate_limit={self.rate_limit!r}; give the calls per second, from {RATE_MIN:g} to "
                 f"{RATE_MAX:.0f}, or None for no limit."
-            )
-        burst = self.rate_burst
-        if burst is None:
-            return
-        if self.rate_limit is None:
-            raise ConfigurationError(f"{where}: rate_burst={burst!r} means nothing without rate_limit=.")
-        if type(burst) is not int or not 1 <= burst <= RATE_MAX:
-            raise ConfigurationError(
-                f"{where}: rate_burst={burst!r}; give how many calls may come at once after a rest, a whole "
-                f"number from 1 to {RATE_MAX:.0f}."
             )
 
     @property

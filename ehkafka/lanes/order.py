@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ehkafka.records import Message, Record
 
 Scope = Literal["partition", "handler"]
-NullKey = Literal["spread", "partition", "one_lane"]
+NullKey = Literal["spread", "partition"]
 # Whether this thread, or task, is in a key's own `__str__`.
 _is_asking: ContextVar[bool] = ContextVar("is_asking", default=False)
 _Kind = TypeVar("_Kind", bound="tuple[Any, ...]")
@@ -62,13 +62,6 @@ class PartitionWide(NamedTuple):
 
 
 @_equal_to_its_kind_only
-class Everything(NamedTuple):
-    """The key of all records without a key, in one lane as wide as the scope. No user's tuple equals it."""
-
-    name: str = "records without a key"
-
-
-@_equal_to_its_kind_only
 class KeyFailure(NamedTuple):
     """The order function raised, or what it returned cannot be hashed.
 
@@ -81,7 +74,7 @@ class KeyFailure(NamedTuple):
         return id(self.error)  # an exception need not be hashable: a dataclass is not
 
 
-_OF_OURS: frozenset[type] = frozenset({Apart, PartitionWide, Everything, KeyFailure})
+_OF_OURS: frozenset[type] = frozenset({Apart, PartitionWide, KeyFailure})
 
 
 def by_key(record: Record | Message) -> Hashable:
@@ -178,9 +171,7 @@ class KeyReader:
     def _without_key(self, message: Message) -> Hashable:
         if self._null_key == "spread":
             return unordered(message)
-        if self._null_key == "partition":
-            return PartitionWide(message.topic(), message.partition())
-        return Everything()
+        return PartitionWide(message.topic(), message.partition())
 
 
 def describe_key(key: Hashable) -> str:
@@ -198,7 +189,7 @@ def describe_key(key: Hashable) -> str:
             text = text if text.isprintable() else repr(text)
     elif isinstance(key, Apart):
         text = "(no key)"
-    elif isinstance(key, PartitionWide | Everything):
+    elif isinstance(key, PartitionWide):
         text = "(all without key)"
     elif isinstance(key, KeyFailure):
         text = "(order_by failed)"

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from confluent_kafka import KafkaException
 
 from ehkafka.endpoint.client import describe_error
-from ehkafka.errors import EndpointError
 from ehkafka.events import ProgressIgnored, ProgressRestored
 from ehkafka.lanes.finished import FinishedBefore
 from ehkafka.positions.log_bounds import log_bounds
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
     from ehkafka.positions.gap import LogBounds
     from ehkafka.progress.position import Progress
     from ehkafka.records import TopicPartition
-    from ehkafka.settings import OnForeignMetadata
 
 BOUNDS_TIMEOUT_S = 10.0
 COMMIT = "the group's commit"
@@ -126,17 +124,15 @@ class Restore:
         self,
         emit: Callable[[Event], None] = lambda _event: None,
         *,
-        on_foreign: OnForeignMetadata = "ignore",
         sources: Sequence[ProgressSource] = (),
     ) -> None:
         self._emit = emit
-        self._on_foreign = on_foreign
         self.sources = list(sources)
         # Metadata that was reported as unusable, by partition: once each.
         self._reported: dict[TopicPartition, str] = {}
 
     def find(self, consumer: Consumer, begins: Sequence[Begin]) -> dict[TopicPartition, Restored]:
-        """Return what to restore, by partition. Raises `EndpointError` for foreign metadata if asked to."""
+        """Return what to restore, by partition."""
         commits: dict[TopicPartition, GroupCommit] = {}
         found: dict[TopicPartition, Restored] = {}
         for begin in begins:
@@ -166,20 +162,10 @@ class Restore:
         if not text:
             return None
         decoded = decode(text, begin.offset)
-        if isinstance(decoded, Unusable):
-            self._refuse_or_report(begin, text, decoded)
-        return decoded
-
-    def _refuse_or_report(self, begin: Begin, text: str, decoded: Unusable) -> None:
-        if decoded is not Unusable.OTHER_OFFSET and self._on_foreign == "fail":
-            raise EndpointError(
-                f"The group's commit of {begin.partition} at {begin.offset} has metadata that cannot be "
-                f"used: {decoded.value}. Nothing was skipped. Commit the offset without metadata, or have it "
-                "ignored with on_foreign_metadata='ignore'."
-            )
-        if self._reported.get(begin.partition) != text:
+        if isinstance(decoded, Unusable) and self._reported.get(begin.partition) != text:
             self._reported[begin.partition] = text
             self._emit(ProgressIgnored(begin.partition, begin.offset, decoded.value, COMMIT))
+        return decoded
 
     @staticmethod
     def _ask(

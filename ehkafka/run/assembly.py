@@ -309,7 +309,7 @@ class Assembly:
             cooperative=settings.assignor == "cooperative-sticky",
             history=app.history,
             catch_up_ends=None if app.until is None else _catch_up_ends(app.until, bus, now_s),
-            restore=Restore(bus.emit, on_foreign=settings.on_foreign_metadata, sources=mirror.ranges),
+            restore=Restore(bus.emit, sources=mirror.ranges),
             on_epoch_begin=mirror.on_epoch_begin,
             on_epoch_end=mirror.on_epoch_end,
             owned=owned,
@@ -340,7 +340,7 @@ class Assembly:
     def _pace(self, spec: HandlerSpec) -> Pace | None:
         if spec.rate_limit is None:
             return None
-        return Pace(spec.rate_limit, spec.rate_burst, self.app.clock.now_s)
+        return Pace(spec.rate_limit, self.app.clock.now_s)
 
 
 def start_of(app: AppOptions) -> Callable[[str], Start]:

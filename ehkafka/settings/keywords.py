@@ -16,7 +16,6 @@ if TYPE_CHECKING:
         Assignor,
         Drain,
         ExactlyOnce,
-        OnForeignMetadata,
         OnNoGroupOffsets,
         OnParkedFull,
         OutOfRange,
@@ -75,11 +74,6 @@ class AppSettings(TypedDict, total=False):
     """Bytes, default `None`: room in a commit for what is finished above it, so that a restart does not
     handle it again; 0 for none. `None`, and the most: just below the service's limit (1024 on Event Hubs,
     4096 elsewhere).
-    """
-
-    on_foreign_metadata: OnForeignMetadata
-    """Default `"ignore"`: what to do with commit metadata that another program wrote, or that is damaged:
-    `"ignore"` it with a warning, or `"fail"` the app.
     """
 
     exactly_once: ExactlyOnce

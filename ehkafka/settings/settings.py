@@ -18,7 +18,6 @@ from ehkafka.settings.secret import HiddenProperties
 Assignor = Literal["default", "cooperative-sticky"]
 OutOfRange = Literal["stop", "earliest", "latest"]
 OnParkedFull = Literal["pause_partition", "dead_letter", "stop"]
-OnForeignMetadata = Literal["ignore", "fail"]
 ExactlyOnce = bool | Literal["preview"]
 OnNoGroupOffsets = Literal["mirror", "start", "fail"]
 Drain = Literal["started", "all", "running"]
@@ -69,8 +68,6 @@ class Settings:
     - `commit_metadata_bytes_max` (bytes, default `None`): room in a commit for what is finished above it, so
       that a restart does not handle it again; 0 for none. `None`, and the most: just below the service's
       limit (1024 on Event Hubs, 4096 elsewhere).
-    - `on_foreign_metadata` (default `"ignore"`): what to do with commit metadata that another program wrote,
-      or that is damaged: `"ignore"` it with a warning, or `"fail"` the app.
 
     - `exactly_once` (default `False`): commit outputs and dead letters in one transaction with the offsets of
       their records, so that each record's are seen once by readers with `isolation.level=read_committed`,
@@ -130,7 +127,6 @@ class Settings:
     commit_every_records: int | None = None
     commit_idle_s: float | None = None
     commit_metadata_bytes_max: int | None = None
-    on_foreign_metadata: OnForeignMetadata = "ignore"
     exactly_once: ExactlyOnce = False
     backlog_records_max: int = 50_000
     backlog_bytes_max: int = 128 * 1024 * 1024
@@ -167,10 +163,6 @@ class Settings:
                 _require(self, name, least=0, strictly=True)
         if self.commit_metadata_bytes_max is not None:
             _require(self, "commit_metadata_bytes_max", least=0, strictly=False)
-        if self.on_foreign_metadata not in get_args(OnForeignMetadata):
-            raise ConfigurationError(
-                f"on_foreign_metadata={self.on_foreign_metadata!r} is unknown; use 'ignore' or 'fail'."
-            )
         if self.exactly_once not in (True, False, "preview"):
             raise ConfigurationError(
                 f"exactly_once={self.exactly_once!r} is unknown; use True, False or 'preview'."
@@ -222,7 +214,6 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
         "commit_every_records": "commits earlier after so many records; on Event Hubs still 1 s apart",
         "commit_idle_s": "sends an unchanged position again before it expires; on Event Hubs 6 h if not set",
         "commit_metadata_bytes_max": "room in a commit for what is finished above it; 0 keeps it out",
-        "on_foreign_metadata": "what to do with commit metadata of another program",
         "exactly_once": "outputs and offsets in one transaction; preview tries it on Event Hubs, too",
         "backlog_records_max": "received records without an outcome; from half on, stuck partitions pause",
         "backlog_bytes_max": "the same in bytes of their values, keys and headers",

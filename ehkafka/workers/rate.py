@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ehkafka.lanes.lane import Lane
     from ehkafka.lanes.order import Scope
 
-# What may run at once after a rest, in seconds of the rate, unless said otherwise. The poll thread looks
+# What may run at once after a rest, in seconds of the rate. The poll thread looks
 # every millisecond at best; much less would waste tokens of high rates, much more is no even flow.
 BURST_S = 0.1
 
@@ -58,9 +58,9 @@ class TokenBucket:
 class Pace:
     """A token bucket for many threads."""
 
-    def __init__(self, rate_per_s: float, burst_records: int | None, clock: Callable[[], float]) -> None:
+    def __init__(self, rate_per_s: float, clock: Callable[[], float]) -> None:
         self.rate_per_s = rate_per_s
-        self._bucket = TokenBucket(rate_per_s, burst_records or max(1, math.ceil(rate_per_s * BURST_S)))
+        self._bucket = TokenBucket(rate_per_s, max(1, math.ceil(rate_per_s * BURST_S)))
         self._clock = clock
         self._lock = threading.Lock()
 

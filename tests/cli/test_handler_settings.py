@@ -83,15 +83,15 @@ def test_flag_before_variable_before_file_before_code_before_default(
     Path("ehkafka.toml").write_text("[handlers.readings]\nworkers = 2\ndeadline_s = 2\nrate_limit = 2\n")
     monkeypatch.setenv("EHKAFKA_HANDLER_READINGS_WORKERS", "3")
     monkeypatch.setenv("EHKAFKA_HANDLER_READINGS_DEADLINE_S", "3")
-    monkeypatch.setenv("EHKAFKA_HANDLER_READINGS_RATE_BURST", "")  # as a setting of the app: not set
+    monkeypatch.setenv("EHKAFKA_HANDLER_READINGS_EXPRESS", "")  # as a setting of the app: not set
     app = configured("readings.workers=4")
     spec = spec_of(app, "readings")
-    assert (spec.workers, spec.deadline_s, spec.rate_limit, spec.rate_burst) == (4, 3, 2, None)
+    assert (spec.workers, spec.deadline_s, spec.rate_limit, spec.express) == (4, 3, 2, None)
     found = origins(app)
     assert found["readings.workers"] == "--set readings.workers"
     assert found["readings.deadline_s"] == "EHKAFKA_HANDLER_READINGS_DEADLINE_S"
     assert found["readings.rate_limit"] == "ehkafka.toml: handlers.readings.rate_limit"
-    assert (found["readings.rate_burst"], found["store.workers"]) == ("default", "code")
+    assert (found["readings.express"], found["store.workers"]) == ("default", "code")
     assert spec_of(app, "readings_late").workers == 16
 
 
@@ -107,7 +107,6 @@ def test_each_option_is_taken_as_text_and_typed_in_a_file(monkeypatch: pytest.Mo
     }
     of_batches = {
         "batch_records_max": ("50", "50", 50),
-        "batch_records_min": ("5", "5", 5),
         "batch_bytes_max": ("1000", "1000", 1000),
         "wait_s_max": ("0.1", "0.1", 0.1),
     }
@@ -120,9 +119,7 @@ def test_each_option_is_taken_as_text_and_typed_in_a_file(monkeypatch: pytest.Mo
             Path("ehkafka.toml").write_text(f"[handlers.{handler}]\n{option} = {written}\n")
             assert getattr(spec_of(configured(), handler), option) == value
             Path("ehkafka.toml").unlink()
-    together = configured("readings.rate_limit=9", "readings.rate_burst=3")
-    assert spec_of(together, "readings").rate_burst == 3
-    assert {*texts, *of_batches, "rate_burst"} == set(OPTIONS) == set(OPTION_TYPES)
+    assert {*texts, *of_batches} == set(OPTIONS) == set(OPTION_TYPES)
 
 
 def test_options_are_those_that_the_decorators_have() -> None:
@@ -225,9 +222,8 @@ def test_two_handlers_that_fit_are_both_named(monkeypatch: pytest.MonkeyPatch) -
             "5000",
             r"CLEANDOC_WORKERS: Processes\(count=5000\): use a number from 1",
         ),
-        ("HANDLER_READINGS_RATE_BURST", "3", "RATE_BURST: handler 'readings': rate_burst=3 means nothing"),
         ("HANDLER_READINGS_MAX_AGE", "7", "READINGS_MAX_AGE='7' is refused: give a duration"),
-        ("HANDLER_STORE_BATCH_RECORDS_MIN", "900", r"MIN: batch handler 'store': batch_records_min=900; use"),
+        ("HANDLER_STORE_BATCH_RECORDS_MAX", "0", r"MAX: batch handler 'store': batch_records_max=0; use"),
         (
             "WORKERS",
             "3",
@@ -260,8 +256,8 @@ def test_a_mistake_in_a_variable_is_one_sentence_with_its_name(
         ("readings.workers=3.5", "--set readings.workers='3.5' is refused: .*valid integer"),
         ("readings.deadline_s=-1", "--set readings.deadline_s: handler 'readings': deadline_s=-1"),
         (
-            "store.rate_burst=2",
-            r"--set store.rate_burst: handler 'store' \(of stored\) has no option 'rate_burst'",
+            "store.rate_limit=2",
+            r"--set store.rate_limit: handler 'store' \(of stored\) has no option 'rate_limit'",
         ),
         (f"readings.workers={SECRET}", r"--set readings.workers=\*\*\* is refused"),
     ],

@@ -11,10 +11,8 @@ if TYPE_CHECKING:
 
 HANDLER = {
     "batch_records_max",
-    "batch_records_min",
     "batch_bytes_max",
     "wait_s_max",
-    "unique_keys",
     "order_by",
     "scope",
     "workers",
@@ -69,10 +67,8 @@ class Store:
 
 HANDLER = {
     "batch_records_max",
-    "batch_records_min",
     "batch_bytes_max",
     "wait_s_max",
-    "unique_keys",
     "order_by",
     "scope",
     "workers",

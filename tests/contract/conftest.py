@@ -39,7 +39,6 @@ FAST_GROUP = {"session.timeout.ms": 1_500, "heartbeat.interval.ms": 100, "fetch.
 HANDLER_OPTIONS = {"order_by", "scope", "null_key", "workers", "raw", "headers", "retry", "on_failure"} | {
     "deadline_s",
     "rate_limit",
-    "rate_burst",
     "express",
 }
 

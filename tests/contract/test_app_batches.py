@@ -40,10 +40,10 @@ def test_a_batch_goes_when_it_is_full_and_the_rest_when_its_time_is_up(
     assert lab.committed() == 25
 
 
-def test_min_records_do_not_wait_for_more(lab: Any, store_app: Any, wait_for: Any) -> None:
-    """With batch_records_min=1 and an hour to wait, a single record goes at once."""
+def test_a_batch_without_time_to_wait_goes_at_once(lab: Any, store_app: Any, wait_for: Any) -> None:
+    """With wait_s_max=0 a single record does not wait for others."""
     store = Store()
-    app = store_app(store, batch_records_max=100, batch_records_min=1, wait_s_max=3600.0)
+    app = store_app(store, batch_records_max=100, wait_s_max=0.0)
     app.start()
     wait_for(lambda: app.snapshot().partitions)
     for number in range(3):
@@ -63,17 +63,6 @@ def test_max_bytes_bounds_a_batch(lab: Any, store_app: Any, wait_for: Any) -> No
     app.stop()
     assert store.batches[:2] == [[(0, 0), (0, 1)], [(0, 2), (0, 3)]]
     assert store.batches[2] == [(0, 4)]
-
-
-def test_unique_keys_gives_each_key_once(lab: Any, store_app: Any, wait_for: Any) -> None:
-    """Three of a, two of b: in three batches, in order."""
-    store = Store()
-    lab.produce("a a b a b")
-    app = store_app(store, unique_keys=True, wait_s_max=0.2)
-    app.start()
-    wait_for(lambda: store.finished == 5)
-    app.stop()
-    assert store.batches == [[(0, 0), (0, 2)], [(0, 1), (0, 4)], [(0, 3)]]
 
 
 def test_by_partition_gives_a_partition_whole_and_in_order(lab: Any, store_app: Any, wait_for: Any) -> None:
@@ -135,7 +124,7 @@ def test_a_blocked_batch_holds_back_only_its_own_keys(lab: Any, store_app: Any, 
             assert blocked.wait(30.0)
 
     store = Store(work)
-    app = store_app(store, batch_records_max=10, batch_records_min=1, workers=2)
+    app = store_app(store, batch_records_max=10, wait_s_max=0.0, workers=2)
     app.start()
     wait_for(lambda: app.snapshot().partitions)
     lab.produce("A")
@@ -200,7 +189,7 @@ def test_a_batch_that_takes_long_for_once_holds_nobody_up(
             assert go_on.wait(30.0)
 
     store = Store(work)
-    app = store_app(store, batch_records_max=10, batch_records_min=1, workers=4)
+    app = store_app(store, batch_records_max=10, wait_s_max=0.0, workers=4)
     app.start()
     wait_for(lambda: app.snapshot().partitions)
     for number in range(5):

@@ -190,7 +190,7 @@ def test_a_batch_that_raises_says_where_and_so_does_each_record_that_it_fails(
             batch.fail(batch[0], error)
 
     app = lab.app()
-    app.batch_handler("t", batch_records_min=2, wait_s_max=0.2, on_failure=ehkafka.Hold())(store)
+    app.batch_handler("t", batch_records_max=2, wait_s_max=0.2, on_failure=ehkafka.Hold())(store)
     app.add_hook(events)
     lab.produce("a b")
     app.start()

@@ -204,7 +204,6 @@ def test_names_of_other_libraries_lead_to_ours() -> None:
 
 OLD_NAMES = {
     "max_records": ("batch_records_max", 7),
-    "min_records": ("batch_records_min", 2),
     "max_bytes": ("batch_bytes_max", 900),
     "max_wait_s": ("wait_s_max", 0.25),
 }

@@ -133,7 +133,7 @@ def test_a_raw_handler_has_the_same_as_functions(lab: Any, wait_for: Any) -> Non
     assert ehkafka.headers.schema_id(message) == "0f1e"
 
 
-@pytest.mark.parametrize("null_key", ["spread", "partition", "one_lane"])
+@pytest.mark.parametrize("null_key", ["spread", "partition"])
 def test_hostile_headers_stop_neither_the_poll_loop_nor_the_handler(
     lab: Any, wait_for: Any, null_key: Any
 ) -> None:

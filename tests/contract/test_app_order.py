@@ -84,8 +84,6 @@ def test_no_more_handlers_run_than_there_are_keys(lab: Any, wait_for: Any, stays
         ("spread", "handler", 8),
         ("partition", "partition", 2),
         ("partition", "handler", 2),
-        ("one_lane", "partition", 2),
-        ("one_lane", "handler", 1),
     ],
 )
 def test_null_keys_follow_their_policy(

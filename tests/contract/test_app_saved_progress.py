@@ -301,22 +301,6 @@ def test_metadata_that_is_not_ours_is_ignored_with_one_warning(
     assert (ignored.partition, ignored.next_offset) == (T0, 10)
 
 
-@pytest.mark.parametrize("metadata", ["another program's", "ehk7.whatever", "ehk2.damaged"])
-def test_foreign_metadata_ends_the_app_where_that_is_asked_for(
-    lab: Any, recorder: Any, metadata: str
-) -> None:
-    """on_foreign_metadata="fail": nothing is handled, the error names the partition and a way out."""
-    lab.produce(TEN)
-    commit_as(lab, 3, metadata)
-    app = lab.app(recorder, on_foreign_metadata="fail")
-    app.start()
-    assert app.wait(10.0)
-    with pytest.raises(ehkafka.errors.EndpointError, match=r"t\[0\] at 3 has metadata.*on_foreign_metadata"):
-        app.stop()
-    assert recorder.offsets() == []
-    assert commit_of(lab) == (3, metadata)
-
-
 def test_retention_below_restored_ranges(lab: Any, wait_for: Any) -> None:
     """The committed record and a part of the ranges were deleted: a gap is reported, the rest holds."""
     lab.produce(TEN)

@@ -115,7 +115,7 @@ def test_a_key_may_look_at_the_app(
     options: dict[str, Any] = {"order_by": _by_tuple if how == "tuple" else _by_curious}
     app = lab.app()
     if how == "batch":
-        app.batch_handler("t", wait_s_max=0.01, unique_keys=True, **options)(
+        app.batch_handler("t", wait_s_max=0.01, express=False, **options)(
             lambda batch: handled.extend(record.key() for record in batch)
         )
     else:

@@ -66,7 +66,6 @@ def test_batches_may(function: Any) -> None:
         spec_of(plain, workers=Processes(1)),
         spec_of(later),
         BatchSpec(topics=("t",), function=plain, express=False),
-        BatchSpec(topics=("t",), function=plain, express=True, unique_keys=True),
         BatchSpec(topics=("t",), function=plain, express=True, scope="handler"),
     ],
     ids=[
@@ -78,7 +77,6 @@ def test_batches_may(function: Any) -> None:
         "processes",
         "async",
         "batches off",
-        "batches of one record a key",
         "batches, scope",
     ],
 )

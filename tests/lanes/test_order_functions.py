@@ -11,7 +11,6 @@ import pytest
 from ehkafka.headers.partition_key import PARTITION_KEY_HEADER
 from ehkafka.lanes.order import (
     Apart,
-    Everything,
     KeyFailure,
     KeyReader,
     PartitionWide,
@@ -36,16 +35,14 @@ def _message(offset: int = 0, key: bytes | None = b"k", **options: Any) -> Simul
 
 
 @pytest.mark.parametrize("scope", ["partition", "handler"])
-@pytest.mark.parametrize(("null_key", "side_by_side"), [("spread", 6), ("partition", 2), ("one_lane", 1)])
+@pytest.mark.parametrize(("null_key", "side_by_side"), [("spread", 6), ("partition", 2)])
 def test_records_without_a_key_follow_their_policy(
     null_key: NullKey, side_by_side: int, scope: Scope
 ) -> None:
-    """Spread runs all side by side, partition one per partition, one_lane one within the scope."""
+    """Spread runs all side by side, partition one per partition."""
     bench = LaneBench(scope, null_key)
     for partition in range(2):
         bench.receive(bench.assign(partition), WITHOUT_KEYS)
-    if null_key == "one_lane" and scope == "partition":
-        side_by_side = 2
     lanes = bench.begin(9)
     assert len(lanes) == side_by_side
     for lane in lanes:
@@ -102,8 +99,8 @@ def test_of_several_partition_keys_the_last_counts() -> None:
 
 def test_a_partition_key_header_without_a_value_is_no_key() -> None:
     """Such a record follows the policy for records without a key."""
-    [key] = KeyReader(null_key="one_lane").keys([_message(0, None, headers=[(PARTITION_KEY_HEADER, None)])])
-    assert key == Everything()
+    [key] = KeyReader(null_key="partition").keys([_message(0, None, headers=[(PARTITION_KEY_HEADER, None)])])
+    assert key == PartitionWide("t", 0)
 
 
 def test_the_key_wins_over_the_partition_key_header() -> None:
@@ -127,7 +124,7 @@ def test_unordered_gives_every_record_a_lane_of_its_own() -> None:
 
 @pytest.mark.parametrize(
     "own",
-    [Apart("t", 0, 3), PartitionWide("t", 0), Everything(), KeyFailure(ValueError("x"))],
+    [Apart("t", 0, 3), PartitionWide("t", 0), KeyFailure(ValueError("x"))],
     ids=lambda key: type(key).__name__,
 )
 def test_a_users_tuple_never_joins_a_lane_that_was_made_here(own: Any) -> None:
@@ -155,7 +152,7 @@ def test_a_users_order_function_sees_a_record_and_decides() -> None:
     assert seen == [Record, Record]
 
 
-@pytest.mark.parametrize("null_key", ["spread", "partition", "one_lane"])
+@pytest.mark.parametrize("null_key", ["spread", "partition"])
 def test_a_users_none_follows_the_null_key_policy(null_key: NullKey) -> None:
     """An order function may say that a record has no key."""
     users = KeyReader(lambda _: None, null_key=null_key)

@@ -8,7 +8,6 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 
-from ehkafka.errors import EndpointError
 from ehkafka.events import ProgressIgnored
 from ehkafka.positions.finder import Begin
 from ehkafka.positions.restore import GroupCommit, Restore, stored
@@ -150,14 +149,6 @@ def test_the_same_metadata_is_reported_once() -> None:
     assert len(reported) == 2
 
 
-def test_foreign_metadata_fails_where_that_is_asked_for() -> None:
-    """But not our own text of another position, which a rewind leaves."""
-    restore = Restore(on_foreign="fail")
-    with pytest.raises(EndpointError, match="not written by ehkafka"):
-        find(restore, Logs(), begin(P0, text="theirs"))
-    assert find(restore, Logs(), begin(P0, text=encode(9, LogFacts(), FEW, 0, 1000).text or "")) == {}
-
-
 def test_what_is_stored_is_what_was_understood() -> None:
     """Foreign text is as good as none, our own is known with its ranges: neither is dirty as it is."""
     ours = begin(P0, FEW)
@@ -176,7 +167,7 @@ def test_a_group_that_was_moved_restores_nothing_from_anywhere() -> None:
     """An operator moved it to the very offset of an old copy: all from there on is handled again."""
     reported: list[Any] = []
     source = Source(p0=Progress(10, 0, MORE, None))
-    restore = Restore(reported.append, sources=[source], on_foreign="fail")
+    restore = Restore(reported.append, sources=[source])
     assert find(restore, Logs(), begin(P0, text=MOVED)) == {}
     assert find(restore, Logs(), begin(P0, text=f"{ON_SPARK}-.runs.-.host-1")) == {}
     assert reported == []

@@ -46,6 +46,6 @@ def test_workers_share_the_records_but_for_quick_handlers() -> None:
 
 def test_a_rate_limit_is_part_of_it() -> None:
     """Four a second, whatever the workers could do."""
-    one = exchange(Pace(4.0, 1, lambda: 0.0))
+    one = exchange(Pace(4.0, lambda: 0.0))
     one.note_work(0.02, 1)
     assert one.needs_s(Work(40, 1), 8) == pytest.approx(10.0)

@@ -49,10 +49,8 @@ OPTION_TYPES: dict[str, Any] = {
     "max_age": TYPES["max_age"],
     "deadline_s": float,
     "rate_limit": float,
-    "rate_burst": int,
     "express": bool,
     "batch_records_max": int,
-    "batch_records_min": int,
     "batch_bytes_max": int,
     "wait_s_max": float,
 }

@@ -65,13 +65,13 @@ def messages(options: SourceOptions, pieces: Sequence[Piece]) -> Iterator[tuple[
     """
     if not pieces:
         return
-    with borrowed(options) as lent, _looks_less_often():
+    with borrowed(options) as lent, _collector_set():
         for round_pieces in _rounds(pieces):
             yield from _Reading(options, lent, round_pieces).batches()
 
 
 @contextmanager
-def _looks_less_often() -> Iterator[None]:
+def _collector_set() -> Iterator[None]:
     before = gc.get_threshold()
     gc.set_threshold(NEW_OBJECTS_MAX, *before[1:])
     try:

@@ -138,7 +138,7 @@ class Due:
             return False  # without counting what is ready
         records = size = 0
         for lane in dispatcher.ready:
-            part = 1 if limits.unique_keys or isinstance(lane, SharedLane) else len(lane)
+            part = 1 if isinstance(lane, SharedLane) else len(lane)
             records += part
             if records >= limits.records_min:
                 return True

@@ -122,7 +122,7 @@ class BatchPlan:
             return
         lanes = self._begin_lanes(filling, now_s)
         shares, room_bytes = self._heads(lanes, filling)
-        if not self.limits.unique_keys and len(shares) == len(lanes):
+        if len(shares) == len(lanes):
             _add_followers(shares, filling.records_left - len(shares), room_bytes)
         for share in shares:
             share.lane.running = len(share.messages)

@@ -27,7 +27,6 @@ class BatchLimits:
     records_min: int
     bytes_max: int | None
     wait_s_max: float
-    unique_keys: bool = False
 
 
 class Share:

@@ -249,7 +249,7 @@ def _moves(seed: int) -> dict[str, object]:
 def _load(rng: random.Random) -> dict[str, object]:
     return {
         "scope": rng.choice(["partition", "partition", "handler"]),
-        "null_key": rng.choice(["spread", "partition", "one_lane"]),
+        "null_key": rng.choice(["spread", "partition"]),
         "cooperative": rng.random() < 0.5,
         "topics": rng.choice([1, 1, 2]),
         "partitions": rng.randint(1, 4),

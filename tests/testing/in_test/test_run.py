@@ -234,7 +234,7 @@ def test_a_batch_handler() -> None:
     """Each of its records is seen, what it skipped as well."""
     app = _app()
 
-    @app.batch_handler("readings", batch_records_min=1)
+    @app.batch_handler("readings", wait_s_max=0.0)
     def store(batch: ehkafka.Batch) -> None:
         for record in batch:
             if record.value() == b"no":

@@ -30,7 +30,7 @@ def handle_own_topic(record: ehkafka.Record, more: int = 0) -> int:
     return more
 
 
-@app.handler("by-class", scope="handler", null_key="one_lane", headers="amqp", start="latest")
+@app.handler("by-class", scope="handler", null_key="partition", headers="amqp", start="latest")
 class Doors:
     def __init__(self, first: int = 0) -> None:
         self.count = first
@@ -59,7 +59,7 @@ class Messages:
         print(message.value())
 
 
-@app.batch_handler("readings", batch_records_max=100, wait_s_max=0.5, unique_keys=True)
+@app.batch_handler("readings", batch_records_max=100, wait_s_max=0.5)
 def store(batch: ehkafka.Batch) -> None:
     for record in batch:
         batch.fail(record, ValueError(record.where))

@@ -56,7 +56,7 @@ def test_max_bytes_are_enough_to_go() -> None:
 
 def test_records_of_running_lanes_are_not_counted_as_there() -> None:
     """What another batch has, and what is behind it, cannot fill this one."""
-    bench = PlanBench(records_max=3, unique_keys=True)
+    bench = PlanBench(records_max=3)
     assignment = bench.assign()
     bench.receive(assignment, "a0 b1 c2 a3 a4 a5")
     bench.take()
@@ -90,14 +90,6 @@ def test_a_batch_has_each_key_in_order_and_no_lane_twice() -> None:
     assert bench.take() == []
     bench.end(one)
     assert offsets(bench.take()) == [5, 4]
-
-
-def test_unique_keys_gives_one_record_of_each() -> None:
-    """The followers come in the next batches, in order."""
-    bench = PlanBench(unique_keys=True)
-    bench.receive(bench.assign(), "a0 a1 b2 a3 b4")
-    assert bench.run_all() == [[0, 2], [1, 4], [3]]
-    assert bench.is_empty()
 
 
 def test_max_bytes_bounds_a_batch_and_a_larger_record_goes_alone() -> None:

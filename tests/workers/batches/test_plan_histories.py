@@ -35,7 +35,6 @@ class World:
             records_max=rng.choice([1, 2, 5, 30]),
             records_min=1,
             bytes_max=rng.choice([None, 1, 5]),
-            unique_keys=not slices and rng.random() < 0.2,
         )
         self.next_offset = [0, 0]
         self.assignments: list[Assignment] = [self.bench.assign(0), self.bench.assign(1)]
