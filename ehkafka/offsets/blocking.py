@@ -53,6 +53,11 @@ def reading_properties(properties: Mapping[str, Any]) -> dict[str, Any]:
     return {**witness_properties(properties), _ISOLATION: isolation}
 
 
+def unverified_properties(properties: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those of one that may meet a wrong checksum: librdkafka can end the process behind it."""
+    return {**reading_properties(properties), "check.crcs": False}
+
+
 def blocking_records(
     consumer: Consumer, offsets: Mapping[TopicPartition, int], timeout_s: float = READ_S
 ) -> dict[TopicPartition, Blocking]:

@@ -47,6 +47,9 @@ if TYPE_CHECKING:
     from ehkafka.positions.next_readable import NextReadable
     from ehkafka.positions.start import Start
 
+    # Makes a reader's properties of a client's.
+    Properties = Callable[[Mapping[str, Any]], dict[str, Any]]
+
 _PAUSE_S = 0.005
 # For a hint.
 LISTING_S = 3.0
@@ -126,12 +129,17 @@ class GroupOffsets:
         waits = {number: view.next_offset for number, view in views.items()}
         return self.records_at({number: at for number, at in waits.items() if at is not None})
 
-    def records_at(self, offsets: Mapping[int, int]) -> dict[int, Blocking]:
-        """Return the first record at or above an offset of each partition; without those that have none."""
+    def records_at(
+        self, offsets: Mapping[int, int], properties: Properties = reading_properties
+    ) -> dict[int, Blocking]:
+        """Return the first record at or above an offset of each partition; without those that have none.
+
+        `properties` are those of the consumer that reads them.
+        """
         asked = {TopicPartition(self.topic, number): offset for number, offset in offsets.items()}
         if not asked:
             return {}
-        with self._reader(reading_properties, "which records these are") as consumer:
+        with self._reader(properties, "which records these are") as consumer:
             found = blocking_records(consumer, asked, min(READ_S, self.timeout_s))
         return {partition.partition: one for partition, one in found.items()}
 
@@ -268,9 +276,7 @@ class GroupOffsets:
             raise EndpointError(f"{self.where}: the broker does not report {what}: {text}") from None
 
     @contextmanager
-    def _reader(
-        self, properties: Callable[[Mapping[str, Any]], dict[str, Any]], what: str
-    ) -> Iterator[Consumer]:
+    def _reader(self, properties: Properties, what: str) -> Iterator[Consumer]:
         consumer = self._inspection.open(properties(self._inspection.properties))
         try:
             with self._asking(what):

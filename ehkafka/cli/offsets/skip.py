@@ -13,6 +13,7 @@ from ehkafka import TopicPartition
 from ehkafka.cli.lag_text import record_text
 from ehkafka.cli.offsets.offsets import carry_out
 from ehkafka.errors import ConfigurationError
+from ehkafka.offsets.blocking import unverified_properties
 from ehkafka.offsets.plan import Plan, planned
 from ehkafka.offsets.skipping import Skip, check_skip, skipping
 
@@ -61,7 +62,7 @@ def _looked_up(group: GroupOffsets, view: PartitionView, asked: Skip) -> Skip:
     if asked.end <= committed:
         return asked
     if asked.end > offset + 1:
-        last = group.records_at({number: asked.end - 1}).get(number)
+        last = group.records_at({number: asked.end - 1}, unverified_properties).get(number)
         return asked._replace(leader_epoch=last and last.leader_epoch)
     readable = group.next_readable(number, offset)
     if readable is None:
