@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Final
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
 from ehkafka.events import PartitionPaused, PartitionResumed
-from ehkafka.intake.demand import Demand
+from ehkafka.intake.demand import Demand, records_uncollected
 from ehkafka.intake.flow import Amounts, Stuck, largest_lane
 from ehkafka.intake.pace import AHEAD_S, Counts, PartitionPaces
 from ehkafka.intake.prefetch import Prefetch
 from ehkafka.intake.resume import resume
 from ehkafka.intake.unread import Unread
-from ehkafka.intake.young import records_uncollected
 from ehkafka.lanes.order import describe_key
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from ehkafka.intake.epochs import Epochs
 from ehkafka.intake.owned import OwnedPartitions
-from ehkafka.intake.standstill import Standstill
+from ehkafka.intake.unread import Standstill
 from ehkafka.positions.restore import Restore
 
 if TYPE_CHECKING:
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from ehkafka.errors import EhkafkaError
     from ehkafka.events import CounterName, Event
     from ehkafka.events.history import History
-    from ehkafka.intake.catch_up_ends import CatchUpEnds
     from ehkafka.intake.contact import Contact
     from ehkafka.intake.flow import FlowControl
     from ehkafka.intake.hook_threads import HookThreads
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from ehkafka.intake.max_age import AgeLimits
     from ehkafka.intake.throttle import Throttle
     from ehkafka.intake.unreadable import Halted
+    from ehkafka.intake.until_caught_up import CatchUpEnds
     from ehkafka.lanes.assignment import Assignment
     from ehkafka.positions.finder import PositionFinder
     from ehkafka.positions.log_asker import LogAsker

@@ -1,11 +1,17 @@
-"""How much work a handler should have at hand. Pure; the poll thread's alone.
+"""How many records to take: as many as a handler should have at hand, and no more at once than are freed.
 
-Enough for a quarter of a second: more is of no use to the workers, and is received again by the next owner
-if this process is killed. The poll thread is late by some milliseconds at worst.
+Pure; the poll thread's alone. Work for a quarter of a second is enough: more is of no use to the workers, and
+is received again by the next owner if this process is killed. The poll thread is late by some milliseconds at
+worst.
+
+A message counts as a new object that may be part of a cycle, and Python looks through all new ones whenever
+there are so many more than were freed. Where handlers are quick, what one `consume()` brought is freed before
+the next one brings more: then it need never look, which saves 5 to 17 % of a no-op's CPU time.
 """
 
 from __future__ import annotations
 
+import gc
 from typing import Final
 
 # Work for so long.
@@ -14,6 +20,10 @@ _AHEAD_S: Final = 0.25
 _RECORDS_MIN, _RECORDS_MAX = 100, 2_500
 # The rate is taken over so long at least.
 _RATE_S: Final = 0.1
+# Of the threshold of Python's collector, for what else is made meanwhile.
+_SHARE: Final = 0.9
+# Fewer at a time would cost more than they save.
+_AT_ONCE_MIN: Final = 500
 
 
 class Demand:
@@ -36,3 +46,10 @@ class Demand:
     def wanted_records(self) -> int:
         """Return how many records should be at hand."""
         return min(_RECORDS_MAX, max(_RECORDS_MIN, int(self._rate_per_s * _AHEAD_S)))
+
+
+def records_uncollected(records_max: int) -> int:
+    """Return how many of `records_max` to take at once; all where the collector is off, or very eager."""
+    threshold = gc.get_threshold()[0] if gc.isenabled() else 0
+    fewer = int(_SHARE * threshold)
+    return min(records_max, fewer) if fewer >= _AT_ONCE_MIN else records_max

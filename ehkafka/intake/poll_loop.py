@@ -29,11 +29,9 @@ from ehkafka.intake.by_hand import ByHand
 from ehkafka.intake.log_ends import LogEnds
 from ehkafka.intake.membership import Membership
 from ehkafka.intake.parked_budget import ParkedBudget
-from ehkafka.intake.poll_gap import PollGap
-from ehkafka.intake.poll_wait import BUSY_POLL_S, PollWait
+from ehkafka.intake.poll_wait import BUSY_POLL_S, PollGap, PollWait
 from ehkafka.intake.repair import GapRepair
-from ehkafka.intake.silent_batches import SilentBatches
-from ehkafka.intake.unreadable import UnreadablePartitions
+from ehkafka.intake.unreadable import SilentBatches, UnreadablePartitions
 from ehkafka.intake.waiting import WaitingPartitions
 from ehkafka.records import TopicPartition
 

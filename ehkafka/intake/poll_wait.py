@@ -1,9 +1,12 @@
-"""How long the poll thread may wait for the broker. Pure; the poll thread's alone.
+"""How long the poll thread may wait for the broker, and how long its loop stood. Pure; time is an argument.
 
 `consume()` cannot be woken. So the wait is short while something must be watched or just moved, and as long
 as an idle one when all that is left to look for is somebody else's next step: a handler that returns, a free
 worker, room for a paused partition. Workers wake each other; the poll thread is late for the resume at most.
 Looked at each millisecond, such waiting cost 7 to 30 % of a core; it costs less than 1 %.
+
+The poll thread writes. Any thread reads the longest time between two turns, of late: a loop that stands loses
+its partitions.
 """
 
 from __future__ import annotations
@@ -42,3 +45,30 @@ class PollWait:
             self._wait_s = IDLE_POLL_S
         wait_s = self._wait_s if until_due_s is None else min(self._wait_s, until_due_s)
         return max(BUSY_POLL_S, wait_s)
+
+
+# A gap is shown for at least so long and at most twice that: longer than between two looks at the metrics.
+WINDOW_S: Final = 60.0
+
+
+class PollGap:
+    """The longest gap of this window and the one before."""
+
+    __slots__ = ("_before_s", "_began_s", "_longest_s")
+
+    def __init__(self, now_s: float) -> None:
+        self._began_s = now_s
+        self._longest_s = 0.0
+        self._before_s = 0.0
+
+    def note(self, gap_s: float, now_s: float) -> None:
+        """Take a gap that has just ended."""
+        if now_s - self._began_s >= WINDOW_S:
+            # What is older than two windows counts no more.
+            self._before_s = self._longest_s if now_s - self._began_s < 2 * WINDOW_S else 0.0
+            self._longest_s, self._began_s = 0.0, now_s
+        self._longest_s = max(self._longest_s, gap_s)
+
+    def longest_s(self, open_s: float) -> float:
+        """Return the longest, or the one that is still open."""
+        return max(self._longest_s, self._before_s, open_s)

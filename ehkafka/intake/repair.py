@@ -20,9 +20,8 @@ from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
 from ehkafka.endpoint.client import describe_error
 from ehkafka.events import ConnectionProblem
-from ehkafka.positions.another_log import AnotherLog
 from ehkafka.positions.finder import Begin
-from ehkafka.positions.gap import Gap, LogBounds
+from ehkafka.positions.gap import AnotherLog, Gap, LogBounds
 from ehkafka.records import TopicPartition
 
 if TYPE_CHECKING:

@@ -2,9 +2,10 @@
 
 `start` checks what a user wrote, `start_offsets` turns it into offsets, and `finder` joins it with the
 group's commit and the mirror (`without_commit`, `mirror_start`). `restore` says what is not handled again,
-`gap` and `log_bounds` what the log still holds, `log_book` (pure) since when that is known. `first_counts`
-knows which partitions are new; `same_log` and `another_log` (pure) tell logs apart by what `topic_ids` and
-`witness` say. `log_asker` asks for all of this on a thread; `empty_tails` finds logs whose last records are
-gone, `next_readable` the way past batches that cannot be read.
+`log_bounds` what the log still holds, `gap` (pure) what follows where it does not hold a position, or is
+another one, `log_book` (pure) since when that is known. `first_counts` knows which partitions are new;
+`same_log` (pure) tells logs apart by what `topic_ids` and `witness` say. `log_asker` asks for all of this on
+a thread; `empty_tails` finds logs whose last records are gone, `next_readable` the way past batches that
+cannot be read.
 Used by the poll loop, and by checks, offsets, the drop-in and Spark, which know no poll loop.
 """

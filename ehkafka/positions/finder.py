@@ -15,9 +15,8 @@ from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 from ehkafka.endpoint.client import describe_error
 from ehkafka.errors import EndpointError
 from ehkafka.events import ConnectionProblem
-from ehkafka.positions.another_log import AnotherLog
 from ehkafka.positions.first_counts import FirstCounts
-from ehkafka.positions.gap import Gap, LogBounds
+from ehkafka.positions.gap import AnotherLog, Gap, LogBounds
 from ehkafka.positions.log_bounds import known_bounds, log_bounds
 from ehkafka.positions.start_offsets import start_offsets
 from ehkafka.positions.without_commit import Found

@@ -1,7 +1,7 @@
-"""An offset that the log does not hold: how large the gap is, and where each policy goes on.
+"""A position that its log does not hold, or that belongs to another log: where each policy goes on.
 
-Pure arithmetic on what the broker reported; nothing is looked up, sought or emitted here. Used by the poll
-thread when a partition begins (`finder`) and while it is read (`intake.repair`).
+Pure arithmetic on what the broker reported; nothing is looked up or sought here. Used by the poll thread when
+a partition begins (`finder`) and while it is read (`intake.repair`).
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from ehkafka.errors import OffsetGapError
-from ehkafka.events import OffsetGap
-from ehkafka.wording import counted
+from ehkafka.events import LogReplaced, OffsetGap
+from ehkafka.wording import counted, ended
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -30,6 +30,12 @@ class LogBounds(NamedTuple):
         """Tell whether a position can be read from; the end can, it waits for the next record."""
         return self.start <= position <= self.end
 
+    def resume_at(self, action: OutOfRange) -> int | None:
+        """Return where a policy goes on, None when it stops."""
+        if action == "stop":
+            return None
+        return self.start if action == "earliest" else self.end
+
 
 class Gap(NamedTuple):
     """The offset that was to be read next, and the log that cannot give it.
@@ -44,9 +50,7 @@ class Gap(NamedTuple):
 
     def resume_at(self, action: OutOfRange) -> int | None:
         """Return where a policy goes on, None when it stops."""
-        if action == "stop":
-            return None
-        return self.log.start if action == "earliest" else self.log.end
+        return self.log.resume_at(action)
 
     def lost_records(self, action: OutOfRange) -> int:
         """Return how many offsets are never read: deleted, and with `latest` those skipped as well.
@@ -104,3 +108,56 @@ class Gap(NamedTuple):
         if wanted > log.end:
             return f", which ends {wanted - log.end} before it: it was truncated, or its topic was recreated"
         return ", with other records there than before: it was cut and written again"
+
+
+STEP = (
+    "Choose on_out_of_range='earliest' to read all of it, commit where to resume (ehkafka offsets reset), or "
+    "start a new group."
+)
+
+
+class AnotherLog(NamedTuple):
+    """The position of the old log, what tells the logs apart, and what the new one holds.
+
+    It lies inside of the new log by chance, so it decides nothing: `on_out_of_range` does, as if the log had
+    been cut away.
+    """
+
+    partition: TopicPartition
+    next_offset: int
+    reason: str
+    log: LogBounds
+
+    def resume_at(self, action: OutOfRange) -> int | None:
+        """Return where a policy goes on, None when it stops."""
+        return self.log.resume_at(action)
+
+    def lost_records(self, action: OutOfRange) -> int:
+        """Return how many offsets of the new log are never read, at most: `latest` skips all it holds."""
+        return self.log.end - self.log.start if action == "latest" else 0
+
+    def report(
+        self, action: OutOfRange, emit: Callable[[Event], None], count: Callable[[CounterName, int], None]
+    ) -> None:
+        """Emit it and count what it costs."""
+        lost_records = self.lost_records(action)
+        emit(
+            LogReplaced(
+                self.partition,
+                self.next_offset,
+                self.reason,
+                *self.log,
+                lost_records=lost_records,
+                action=action,
+                resumed_at=self.resume_at(action),
+            )
+        )
+        count("records_lost", lost_records)
+
+    def error(self, step: str = STEP) -> OffsetGapError:
+        """Return what ends an app whose policy is to stop; `step` is what can be done."""
+        return OffsetGapError(
+            f"{self.partition}: position {self.next_offset} belongs to another log than there is now: "
+            f"{ended(self.reason)} The topic was deleted and recreated under its name; the log holds "
+            f"{self.log.start} to {self.log.end}, and reading on by offset could skip some of it. {step}"
+        )

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
     from ehkafka.errors import EhkafkaError
     from ehkafka.handlers.spec import HandlerSpec
-    from ehkafka.intake.catch_up_ends import CatchUpEnds
+    from ehkafka.intake.until_caught_up import CatchUpEnds
     from ehkafka.lanes.assignment import Assignment
     from ehkafka.outputs.outlet import Outlet
     from ehkafka.positions.finder import IsDisproved
@@ -362,7 +362,7 @@ def _flow_limits(settings: Settings) -> FlowLimits:
 
 
 def _catch_up_ends(until: Until, bus: EventBus, now_s: Callable[[], float]) -> CatchUpEnds:
-    from ehkafka.intake.catch_up_ends import CatchUpEnds  # noqa: PLC0415 - most runs have no end
+    from ehkafka.intake.until_caught_up import CatchUpEnds  # noqa: PLC0415 - most runs have no end
 
     return CatchUpEnds(until.ends, emit=bus.emit, clock=now_s)
 

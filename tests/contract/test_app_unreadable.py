@@ -128,7 +128,7 @@ def test_a_batch_of_which_the_client_reports_nothing_is_found(
     lab: Any, recorder: Any, events: Any, monkeypatch: Any, wait_for: Any, stays: Any
 ) -> None:
     """Where a partition stands still another client reads on from there, and knows by its statistics."""
-    monkeypatch.setattr("ehkafka.intake.silent_batches.SILENT_S", 0.3)
+    monkeypatch.setattr("ehkafka.intake.unreadable.SILENT_S", 0.3)
     monkeypatch.setattr("ehkafka.positions.log_asker.empty_tails", partial(empty_tails, timeout_s=2.0))
     write_batch(lab.broker, "t", good_batch([b"1"]))
     write_batch(lab.broker, "t", broken_batch("length", 2))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException
 
 from ehkafka.events import ConnectionProblem
-from ehkafka.intake.catch_up_ends import ASK_AGAIN_S, ASK_S, CatchUpEnds
+from ehkafka.intake.until_caught_up import ASK_AGAIN_S, ASK_S, CatchUpEnds
 from ehkafka.positions.gap import LogBounds
 from ehkafka.records import TopicPartition
 from ehkafka.testing import VirtualClock

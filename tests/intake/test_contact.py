@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ehkafka.intake.contact import Contact, Leader, read_statistics
-from ehkafka.intake.standstill import Standstill
+from ehkafka.intake.unread import Standstill
 from ehkafka.records import TopicPartition
 from ehkafka.testing import VirtualClock
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ehkafka.intake.poll_gap import WINDOW_S, PollGap
+from ehkafka.intake.poll_wait import WINDOW_S, PollGap
 
 
 def test_a_gap_is_shown_for_a_window_and_then_forgotten() -> None:

@@ -11,8 +11,8 @@ from confluent_kafka import ThrottleEvent
 
 from ehkafka.events import Throttled
 from ehkafka.intake.contact import Contact
-from ehkafka.intake.standstill import Standstill
 from ehkafka.intake.throttle import AFTERMATH_S, Throttle
+from ehkafka.intake.unread import Standstill
 from ehkafka.intake.watch import ProgressWatch
 from ehkafka.lanes.assignment import Assignment
 from ehkafka.positions.gap import LogBounds

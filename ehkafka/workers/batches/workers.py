@@ -100,7 +100,7 @@ class BatchWorkers(ThreadWorkers):
                 if parts:
                     self._run(parts)
                 # Not kept while it waits: what is freed before more is received is never looked at by
-                # Python's collector, see `intake.young`.
+                # Python's collector, see `intake.demand`.
                 del parts
         finally:
             self._batches.leave(gate)

@@ -11,8 +11,7 @@ from confluent_kafka import OFFSET_BEGINNING, KafkaException
 
 from ehkafka.endpoint.client import describe_error
 from ehkafka.errors import EndpointError, OffsetGapError
-from ehkafka.positions.another_log import AnotherLog
-from ehkafka.positions.gap import Gap
+from ehkafka.positions.gap import AnotherLog, Gap
 from ehkafka.positions.log_bounds import log_bounds
 from ehkafka.wording import ended
 
