@@ -153,7 +153,7 @@ class Shown:
             return self._supervisor.not_ready()
         if self._runtime is None or self.state in ("new", "stopped"):
             return (f"The app is {self.state}.",)
-        from ehkafka.run.readiness import not_started  # noqa: PLC0415 - as above
+        from ehkafka.run.liveness import not_started  # noqa: PLC0415 - as above
 
         return not_started(self._runtime)
 
@@ -163,7 +163,7 @@ class Shown:
             return self._supervisor.not_ready()
         if self._runtime is None or self.state in ("new", "stopped"):
             return (f"The app is {self.state}.",)
-        from ehkafka.run.readiness import not_ready  # noqa: PLC0415 - as above
+        from ehkafka.run.liveness import not_ready  # noqa: PLC0415 - as above
 
         return not_ready(self._runtime)
 

@@ -16,16 +16,25 @@ import ehkafka
 from ehkafka.cli.command_line import CommandLine
 from ehkafka.cli.dlq.commands import dlq
 from ehkafka.cli.exits import CODES, reported
-from ehkafka.cli.http_options import HttpGiven
 from ehkafka.cli.inspect_commands import CHECK_HELP, CONFIG_HELP, TAIL_HELP, check, show_config, tail
 from ehkafka.cli.keys.commands import keys
 from ehkafka.cli.lag_commands import LAG_HELP, OWNERS_HELP, lag, owners
 from ehkafka.cli.log_setup import LogFormat, LogFormatOption, LogLevel, LogLevelOption, log_to_stderr
-from ehkafka.cli.member_options import HealthFile, HungS, MembersGiven, MembersMin, MembersOption
 from ehkafka.cli.offsets.commands import offsets
 from ehkafka.cli.option_groups import grouped
 from ehkafka.cli.options import Assignments, Config, Debug, topic_names
 from ehkafka.cli.reload.options import ReloadDirs, ReloadGiven, ReloadOption
+from ehkafka.cli.run_options import (
+    HealthFile,
+    HttpGiven,
+    HungS,
+    MembersGiven,
+    MembersMin,
+    MembersOption,
+    SettleForS,
+    UntilCaughtUp,
+    UntilGiven,
+)
 from ehkafka.cli.spark_options import (
     AvailableNow,
     BatchRecords,
@@ -39,7 +48,6 @@ from ehkafka.cli.spark_options import (
     SparkGiven,
 )
 from ehkafka.cli.top_commands import TOP_HELP, top
-from ehkafka.cli.until_options import SettleForS, UntilCaughtUp, UntilGiven
 
 RUN_HELP = """Run an app until a signal stops it, an error ends it, or it has caught up.
 
@@ -172,7 +180,7 @@ def run(
         if for_eyes:
             found.add_hook(StopNotice(log_level.number))
         if engine is Engine.SPARK:
-            from ehkafka.cli.spark_run import run_on_spark  # noqa: PLC0415 - likewise
+            from ehkafka.cli.spark_options import run_on_spark  # noqa: PLC0415 - likewise
 
             run_on_spark(found, app, on_spark)
             return

@@ -1,14 +1,19 @@
-"""Options of `ehkafka run --engine spark`, and what they may not be together. Read by typer and by `run`."""
+"""Options of `ehkafka run --engine spark`, what they may not be together, and the run: on the main thread."""
 
 from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ehkafka.errors import ConfigurationError
+from ehkafka.wording import counted
+
+if TYPE_CHECKING:
+    from ehkafka import App
 
 
 class Engine(enum.Enum):
@@ -110,3 +115,20 @@ class SparkGiven:
             "available_now": self.available_now,
             **{name: value for name, value in given.items() if value is not None},
         }
+
+
+def run_on_spark(app: App, path: str, given: SparkGiven) -> None:
+    """Run an app on Spark until a signal stops it or it ends: a session, the query, and what it did.
+
+    Raises what ended it.
+    """
+    from ehkafka.spark.engine.command import run_until_stopped  # noqa: PLC0415 - an extra
+
+    file = Path(path.partition(":")[0])
+    # What was named as a file is not installed on executors.
+    files = (file.resolve(),) if file.suffix == ".py" else ()
+    typer.echo("Starting Spark, which takes some seconds.", err=True)
+    run = run_until_stopped(app, master=given.master, conf=given.properties(), files=files, **given.choices())
+    counts = ", ".join(f"{number} {name.replace('_', '-')}" for name, number in run.counts.items() if number)
+    batches = counted(run.batches, "batch", "batches")
+    typer.echo(f"Spark ended after {batches}: {counts or 'no records'}.", err=True)

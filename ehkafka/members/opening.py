@@ -19,8 +19,7 @@ from ehkafka.members.plan import Plan, advice
 from ehkafka.recovery.policy import DeadLetter
 from ehkafka.recovery.wiring import check_recovery
 from ehkafka.run.assembly import start_of
-from ehkafka.run.known_ends import ends_of
-from ehkafka.run.reach import Reach
+from ehkafka.run.reach import Reach, ends_of
 from ehkafka.run.resetting import reset_group
 from ehkafka.workers.processes.option import Processes
 

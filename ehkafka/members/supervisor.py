@@ -31,11 +31,9 @@ from ehkafka.members.journals import Journals
 from ehkafka.members.member import Member
 from ehkafka.members.orders import INTERRUPTED
 from ehkafka.members.output import Output
-from ehkafka.members.process import MemberProcess
+from ehkafka.members.process import MemberProcess, must_reap, reap
 from ehkafka.members.questions import FRESH_S, Questions
-from ehkafka.members.reaping import must_reap, reap
-from ehkafka.members.restarts import LOOP_ENDS, ends_all
-from ehkafka.members.rollover import Rollover
+from ehkafka.members.restarts import LOOP_ENDS, Rollover, ends_all
 from ehkafka.members.steering import act, keys_of
 from ehkafka.members.summary import counts_of, joined, summed
 from ehkafka.settings import drain_of

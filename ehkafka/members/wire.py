@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from ehkafka.wording.sayable import sayable
-
 if TYPE_CHECKING:
     import socket
 
@@ -28,7 +26,7 @@ def packed(message: dict[str, Any]) -> bytes:
     try:
         body = orjson.dumps(message)
     except TypeError:
-        body = orjson.dumps(sayable(message), default=str)
+        body = orjson.dumps(_sayable(message), default=str)
     return framed(body)
 
 
@@ -82,3 +80,15 @@ class Frames:
             found.append(bytes(self._buffer[HEAD.size : HEAD.size + length]))
             del self._buffer[: HEAD.size + length]
         return found
+
+
+def _sayable(value: Any) -> Any:
+    """Return a value as JSON can say it. For what was refused: it looks at all there is.
+
+    An error may hold bytes that Python keeps as halves of characters: they are escaped.
+    """
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, dict):
+        return {_sayable(str(name)): _sayable(one) for name, one in value.items()}
+    return [_sayable(one) for one in value] if isinstance(value, list | tuple) else value

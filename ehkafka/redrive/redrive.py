@@ -11,19 +11,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
 from ehkafka.checks.topic_reader import TopicReader
 from ehkafka.endpoint.client import describe_error, open_consumer
 from ehkafka.endpoint.client_log import ClientLog
 from ehkafka.endpoint.properties.ahead import OF_A_COMMAND
-from ehkafka.endpoint.properties.layers import consumer_properties
+from ehkafka.endpoint.properties.layers import admin_properties, consumer_properties
 from ehkafka.errors import ConfigurationError, EndpointError, TopicNotFoundError
 from ehkafka.positions.log_bounds import log_bounds
 from ehkafka.records import TopicPartition
 from ehkafka.recovery.letters.origin import LetterFilter, letter_origin
-from ehkafka.redrive.group import refuse_if_joined
 from ehkafka.redrive.order import RedriveCount
 from ehkafka.redrive.run import RedriveRun
 from ehkafka.wording import ended
@@ -176,3 +176,34 @@ class Redrive:
         if found is None or found.error is not None:
             raise TopicNotFoundError(f"There is no topic {self.topic!r} on this broker. Correct the name.")
         return sorted(found.partitions)
+
+
+# The broker cannot say, or may not say it to us.
+_NOT_REPORTED = {
+    KafkaError._UNSUPPORTED_FEATURE,  # noqa: SLF001
+    KafkaError.UNSUPPORTED_VERSION,
+    KafkaError.GROUP_AUTHORIZATION_FAILED,
+    KafkaError.GROUP_ID_NOT_FOUND,
+    KafkaError._TIMED_OUT,  # noqa: SLF001 - the coordinator is only being made
+}
+
+
+def refuse_if_joined(target: Target, group: str, timeout_s: float) -> None:
+    """Raise `ConfigurationError` where the group has a member, `EndpointError` where the broker is away.
+
+    Asked once, before joining it. A broker that cannot be asked (the embedded one has no administration) is
+    left to the second guard: the group gives a member that is not alone only a part of the partitions.
+    """
+    admin = AdminClient(admin_properties(target.endpoint), logger=ClientLog(lambda _event: None))
+    try:
+        found = admin.describe_consumer_groups([group], request_timeout=timeout_s)[group].result()
+    except KafkaException as error:
+        if error.args[0].code() in _NOT_REPORTED:
+            return
+        text = ended(describe_error(error.args[0]))
+        raise EndpointError(f"Cannot find out whether another redrive runs: {text}") from None
+    if members := len(found.members):
+        raise ConfigurationError(
+            f"The group {group!r} has {members} member(s): another redrive runs. Wait until it ends, or name"
+            " another group, which begins at the first letter."
+        )

@@ -1,6 +1,7 @@
-"""Liveness: what only a restart of the process cures. A broker that is away, or a held key, is none of it.
+"""Liveness: what only a restart of the process cures; a broker that is away, or a held key, is none of it.
 
-Reads; called from any thread.
+Readiness: whether a run has joined its group, and whether it can do its work now. No record counts there: a
+held key must not stop the roll-out of its own fix. Reads; called from any thread.
 """
 
 from __future__ import annotations
@@ -36,3 +37,26 @@ def not_live(runtime: Runtime) -> tuple[str, ...]:
         if call.running_s - call.deadline_s > stuck_s
     ]
     return tuple(reasons)
+
+
+def not_started(runtime: Runtime) -> tuple[str, ...]:
+    """Return what a run waits for before it is a member of its group; none from then on."""
+    if runtime.context.contact.has_joined:
+        return ()
+    if runtime.is_polling is None:
+        return ("No broker has answered yet.",)
+    return ("The group has not been joined yet.",)
+
+
+def not_ready(runtime: Runtime) -> tuple[str, ...]:
+    """Return why a run does not do its work now. A standby without partitions is ready."""
+    if runtime.is_stopping:
+        return ("The app stops.",)
+    if reasons := not_started(runtime):
+        return reasons
+    contact = runtime.context.contact
+    if contact.is_unreachable:
+        return (f"No broker has answered for {contact.silence_s:.0f} s.",)
+    if contact.lost_s is not None:
+        return ("All partitions were lost, and none came back yet.",)
+    return ()

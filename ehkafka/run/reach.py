@@ -10,18 +10,23 @@ import threading
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from confluent_kafka import KafkaException
+
 from ehkafka.endpoint.broker_errors import missing_topics, unreachable
-from ehkafka.endpoint.client import open_consumer
+from ehkafka.endpoint.client import describe_error, open_consumer
 from ehkafka.endpoint.client_log import ClientLog
 from ehkafka.endpoint.properties.advice import consumer_advice
 from ehkafka.errors import EndpointError
+from ehkafka.positions.log_bounds import log_bounds
+from ehkafka.records import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from confluent_kafka import Consumer, KafkaError
 
     from ehkafka.events import Event
+    from ehkafka.positions.gap import LogBounds
     from ehkafka.run.options import AppOptions
 
 T = TypeVar("T")
@@ -177,3 +182,20 @@ class _Asking(Generic[T]):
             done = self.done.is_set()
         if done:
             self._give_up()
+
+
+def ends_of(
+    consumer: Consumer, partitions: Mapping[str, int], timeout_s: float
+) -> dict[TopicPartition, LogBounds]:
+    """Ask where logs end, once for all members: a partition that moves keeps the end that it had.
+
+    `partitions` are the topics with the number of each. Raises `EndpointError`.
+    """
+    every = [TopicPartition(topic, number) for topic, count in partitions.items() for number in range(count)]
+    try:
+        return interruptible(lambda: log_bounds(consumer, every, timeout_s), lambda: None)
+    except KafkaException as error:
+        raise EndpointError(
+            f"Where the logs of {', '.join(sorted(partitions))} end could not be read: "
+            f"{describe_error(error.args[0])}"
+        ) from error

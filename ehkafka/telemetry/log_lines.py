@@ -2,7 +2,9 @@
 
 `LogLines` belongs to the telemetry thread and is used there alone, so it has no lock. It may raise or
 block with the handlers of the user's logging; the event bus is prepared for both. It never counts
-events (the bus has done so before) and never shows a record's value or headers.
+events (the bus has done so before) and never shows a record's value or headers. A whole assignment is one
+line: the events of its partitions, which come one by one, are gathered; none is held back for longer than the
+next one of another kind, or `GATHER_S` without any.
 """
 
 from __future__ import annotations
@@ -14,8 +16,8 @@ from typing import TYPE_CHECKING
 
 from ehkafka.events.app import AppStopped
 from ehkafka.events.event import Failure
+from ehkafka.events.rebalance import Rebalanced
 from ehkafka.records import TopicPartition
-from ehkafka.telemetry.rebalance_lines import GATHER_S, Gathered
 from ehkafka.telemetry.thinning import WINDOW_S, Thinning
 from ehkafka.wording import clock_time
 from ehkafka.wording.error_stack import kind_of, stack_of
@@ -25,6 +27,36 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ehkafka import events
+    from ehkafka.events import Event
+
+# The partitions of one assignment follow each other within a few milliseconds.
+GATHER_S = 50e-3
+
+
+class Gathered:
+    """Events of one rebalance that share a line."""
+
+    def __init__(self) -> None:
+        self._events: list[Rebalanced] = []
+
+    def __len__(self) -> int:
+        return len(self._events)
+
+    def takes(self, event: Event) -> bool:
+        """Tell whether an event belongs to the same line as those that were gathered."""
+        if not isinstance(event, Rebalanced):
+            return False
+        return not self._events or event.shares_line_with(self._events[0])
+
+    def add(self, event: Event) -> None:
+        """Gather an event that `takes` said yes to."""
+        assert isinstance(event, Rebalanced)
+        self._events.append(event)
+
+    def take(self) -> list[Rebalanced]:
+        """Return what was gathered, and forget it."""
+        taken, self._events = self._events, []
+        return taken
 
 
 # Kinds of errors that are known at a time; one that was forgotten shows its stack again.

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ehkafka.members.restarts import FIRST_S, LOOP_ENDS, MOST_S, RECOVERED_S, Backoff, ends_all
-from ehkafka.members.rollover import Rollover
+from ehkafka.members.restarts import FIRST_S, LOOP_ENDS, MOST_S, RECOVERED_S, Backoff, Rollover, ends_all
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ehkafka import events
 from ehkafka.records import TopicPartition
 from ehkafka.telemetry.bus import EventBus
-from ehkafka.telemetry.rebalance_lines import GATHER_S
+from ehkafka.telemetry.log_lines import GATHER_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from ehkafka.records import TopicPartition
 from ehkafka.testing.checker import history_event as events
-from ehkafka.testing.checker.history_file import decode_event, encode_event
-from ehkafka.testing.checker.history_key import OpaqueKey, decode_key, encode_key
+from ehkafka.testing.checker.history_file import OpaqueKey, decode_event, decode_key, encode_event, encode_key
 
 P0 = TopicPartition("readings", 0)
 
