@@ -62,6 +62,7 @@ class LogEnds:
         for partition in partitions:
             self._fetches.pop(partition, None)
             self._retention.forget(partition)
+            self._context.owned.logs.begin(partition, self._context.contact.now_s)
             bounds: Any = consumer.get_watermark_offsets(KafkaPartition(*partition), cached=True)
             self._seen[partition] = bounds[1] if bounds is not None else -1
 

@@ -33,6 +33,8 @@ class LogBook:
     def __init__(self) -> None:
         # Entries are replaced, never changed.
         self._known: dict[TopicPartition, KnownLog] = {}
+        # Since when each is ours.
+        self._since_s: dict[TopicPartition, float] = {}
         # Asked for at the next look, however young what is known is: something waits for it.
         self.wanted: set[TopicPartition] = set()
 
@@ -49,6 +51,16 @@ class LogBook:
         """Return how old that is; infinite where nothing is known."""
         known = self._known.get(partition)
         return math.inf if known is None else max(0.0, now_s - known.at_s)
+
+    def silence_s(self, partition: TopicPartition, now_s: float) -> float | None:
+        """Return since when no broker has told of a log of ours, as seconds; None where it is not ours."""
+        known = self._known.get(partition)
+        since_s = self._since_s.get(partition) if known is None else known.at_s
+        return None if since_s is None else max(0.0, now_s - since_s)
+
+    def begin(self, partition: TopicPartition, now_s: float) -> None:
+        """Hear that a log is ours from now on: a leader that is silent from the first moment is silent, too."""
+        self._since_s[partition] = now_s
 
     def fetched(self, partition: TopicPartition, end: int, at_s: float) -> None:
         """Take where a fetch answer of that moment or later said that a log ends."""
@@ -67,3 +79,4 @@ class LogBook:
     def forget(self, partition: TopicPartition) -> None:
         """Drop what was known of a log: the partition is not ours any more, or its log is another one."""
         self._known.pop(partition, None)
+        self._since_s.pop(partition, None)

@@ -188,10 +188,9 @@ def _log_numbers(context: IntakeContext, assignment: Assignment) -> dict[str, An
     partition, contact = assignment.partition, context.contact
     known, leader = context.owned.logs.get(partition), contact.leaders.get(partition)
     numbers: dict[str, Any] = {"leader": "" if leader is None else leader.name}
-    if known is not None:
-        numbers["log_age_s"] = max(0.0, contact.now_s - known.at_s)
-        if partition in context.flow.paused and known.start is not None:
-            numbers["deleted_records"] = assignment.unread_below(known.start)
+    numbers["log_age_s"] = context.owned.logs.silence_s(partition, contact.now_s)
+    if known is not None and partition in context.flow.paused and known.start is not None:
+        numbers["deleted_records"] = assignment.unread_below(known.start)
     return numbers
 
 
