@@ -59,7 +59,7 @@ class LogBook:
         return None if since_s is None else max(0.0, now_s - since_s)
 
     def begin(self, partition: TopicPartition, now_s: float) -> None:
-        """Hear that a log is ours from now on: a leader that is silent from the first moment is silent, too."""
+        """Hear that a log is ours from now on: a leader may be silent from the first moment on."""
         self._since_s[partition] = now_s
 
     def fetched(self, partition: TopicPartition, end: int, at_s: float) -> None:
