@@ -33,9 +33,9 @@ WELL = replace(
 )
 
 
-def health(snapshot: Snapshot, *problems: str) -> Health:
+def health(snapshot: Snapshot, *problems: str, poll_silence_s: float = 0.0) -> Health:
     """Return its health with the default limits, and with what others found."""
-    options: dict[str, Any] = {"poll_silence_s": 0.0, "failure": None, "commit_problem": None}
+    options: dict[str, Any] = {"poll_silence_s": poll_silence_s, "failure": None, "commit_problem": None}
     options["problems"] = problems
     return health_of(snapshot, stuck_s=300.0, unreachable_s=15.0, **options)
 
@@ -45,6 +45,9 @@ def test_no_broker_and_lost_partitions_are_reasons_that_say_since_when() -> None
     assert health(replace(WELL, broker_silence_s=14.9, lost_s=14.9)).ok
     silent = health(replace(WELL, broker_silence_s=20.0)).reasons
     assert silent[0].startswith("No broker of broker:9092 has answered since 22:13:00 UTC, for 20 s")
+    # The loop may wait for one broker and hear nothing of the others meanwhile.
+    (waits,) = health(replace(WELL, broker_silence_s=20.0), poll_silence_s=16.0).reasons
+    assert waits.startswith("The poll loop has not run")
     lost = health(replace(WELL, lost_s=20.0, lost_partitions=4)).reasons
     assert lost[0].startswith("4 partitions were lost and none came back since 22:13:00 UTC (20 s).")
 
