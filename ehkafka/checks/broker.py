@@ -23,6 +23,7 @@ _FIXES = {
     Speaks.AMQP: "The port of AMQP: correct it (Event Hubs speaks Kafka on 9093).",
 }
 _OTHER_FIX = "Check that host and port are a Kafka broker's, and that no proxy stands in between."
+LEADERLESS_FIX = "Start the brokers that hold them, and look at the cluster's health."
 _TOPICS_SHOWN = 8
 
 
@@ -101,7 +102,7 @@ def partitions(inspection: Inspection, subject: str | None) -> Finding:
     if orphans:
         raise Problem(
             f"{len(orphans)} of {len(found)} have no leader: {', '.join(map(str, orphans[:10]))}",
-            "Start the brokers that hold them, and look at the cluster's health.",
+            LEADERLESS_FIX,
             facts=facts,
         )
     if not found:

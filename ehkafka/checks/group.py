@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
+from ehkafka.checks.broker import LEADERLESS_FIX
 from ehkafka.checks.inspection import CLOSE_S, close_within, problem
 from ehkafka.checks.result import Finding, NotMeasured, Problem
 from ehkafka.checks.target import OWN_GROUP, as_own_group
@@ -110,13 +111,16 @@ def read_bounds(inspection: Inspection, topic: str) -> dict[TopicPartition, LogB
     by_leader: defaultdict[int, list[TopicPartition]] = defaultdict(list)
     for number, partition in sorted(cluster.topics[topic].partitions.items()):
         by_leader[partition.leader].append(TopicPartition(topic, number))
+    if orphans := by_leader.get(-1):
+        text = f"no broker leads {names(orphans)}, so where the log begins and ends is not known"
+        raise Problem(text, LEADERLESS_FIX)
     found: dict[TopicPartition, LogBounds] = {}
     for leader, partitions in by_leader.items():
         try:
             found |= log_bounds(inspection.consumer(), partitions, inspection.remaining_s)
         except KafkaException as error:
             there = cluster.brokers.get(leader)
-            broker = f"broker {leader} ({there.host}:{there.port})" if there else "no broker"
+            broker = f"broker {leader}" + (f" ({there.host}:{there.port})" if there else "")
             what = f"the bounds of {names(partitions)}, which {broker} leads, cannot be read"
             silent = problem(what, error)
             # It may be an address that only its own network knows.

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import typer
 
 from ehkafka.events import AppStopping, Draining
-from ehkafka.wording import counted
 
 if TYPE_CHECKING:
     from ehkafka.events import Event
@@ -31,8 +30,4 @@ class StopNotice:
                 f"Finishing the records that were {what}; press Ctrl-C again to stop at once.", err=True
             )
         elif isinstance(event, Draining) and not self._log_shows_it:
-            typer.echo(
-                f"Draining: {counted(event.unfinished_records, 'record')} unfinished, "
-                f"{event.remaining_s:.0f} s left.",
-                err=True,
-            )
+            typer.echo(event.sentence(), err=True)

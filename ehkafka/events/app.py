@@ -266,10 +266,9 @@ class RecordsLeft(Event):
                 f"; a client that does not read its commit metadata would repeat up to "
                 f"{records(self.repeated_without_metadata)}"
             )
-        return (
-            f"Left for the next owner: {'; '.join(left) or 'nothing'}. ehkafka handles no finished record "
-            f"again{others}."
-        )
+        # What still runs is named when the app has stopped.
+        begin = f"Left for the next owner: {'; '.join(left)}. " if left else ""
+        return f"{begin}ehkafka handles no finished record again{others}."
 
 
 @dataclass(frozen=True, slots=True)

@@ -148,7 +148,7 @@ class PartitionsWaiting(Event):
         wait = "waits" if len(self.partitions) == 1 else "wait"
         return (
             f"{names(self.partitions)} {wait}: the group has no committed offset there, and the mirror does "
-            f"not answer: {ending(self.reason)} It is asked again until it does; other partitions continue. "
+            f"not answer: {ending(self.reason)} It is asked again and again; other partitions continue. "
             "To begin at start= without it, set on_no_group_offsets='start'."
         )
 

@@ -99,7 +99,6 @@ class Contact:
         self.up_at_s = float("-inf")
         # When all connections were lost; None once an answer came since.
         self._down_s: float | None = None
-        self._is_reported = False
         self._seen: tuple[float, ...] = ()
         # The group is settled and this is a member of it.
         self._is_member = False
@@ -185,11 +184,6 @@ class Contact:
             self.lost_partitions += partitions
             if self._lost_since_s is None:
                 self._lost_since_s = self._clock()
-
-    def is_newly_unreachable(self) -> bool:
-        """Tell, once for each silence, that no broker has answered for too long."""
-        was, self._is_reported = self._is_reported, self.is_unreachable
-        return self._is_reported and not was
 
     @property
     def now_s(self) -> float:

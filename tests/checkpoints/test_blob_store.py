@@ -81,8 +81,9 @@ def test_each_answer_is_an_error_of_its_kind(
 def test_a_lost_answer_is_no_proof_that_nothing_was_written(proxy: HttpProxy, far: BlobStore) -> None:
     """The write that got no answer may have happened: the next one meets a conflict, not a second blob."""
     proxy.fault = lambda _request: Fault(lose_answer=True)
-    with pytest.raises(StoreUnavailableError):
+    with pytest.raises(StoreUnavailableError) as unavailable:
         far.write(NAME, metadata={}, body=b"1", expected=None)
+    assert str(unavailable.value).endswith("Look at the network and the account.")
     proxy.heal()
     with pytest.raises(StoreConflictError):
         far.write(NAME, metadata={}, body=b"2", expected=None)

@@ -121,6 +121,21 @@ def test_an_outage_is_reported_once_and_its_end_once(run: Run) -> None:
     assert len([name for name, _ in run.store.written if name == NAME]) == 2
 
 
+def test_a_look_up_that_succeeds_ends_the_wait_for_the_next_write(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store answers again: health stays red no longer than the write takes."""
+    wait_until(lambda: run.store.written)
+    monkeypatch.setattr(outage, "FIRST_WAIT_S", 60.0)
+    monkeypatch.setattr(outage, "LONGEST_WAIT_S", 60.0)
+    run.store.down = True
+    run.acknowledge(5)
+    wait_until(lambda: run.mirror.is_down)
+    run.store.down = False
+    assert run.mirror.ask([T1]).done.wait(5.0)
+    wait_until(lambda: run.mirrored() == 5)
+
+
 def test_a_store_that_stands_still_holds_up_nobody(run: Run) -> None:
     """The poll thread's calls return at once whatever the store does."""
     wait_until(lambda: run.store.asked > 0)

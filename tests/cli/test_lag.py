@@ -100,6 +100,16 @@ def test_a_leader_that_does_not_answer_is_named_with_its_partitions() -> None:
     assert expected in str(caught.value)
 
 
+def test_partitions_without_a_leader_are_named_with_what_to_look_at(broker: EmbeddedBroker) -> None:
+    """Their broker is down: neither the partition's number nor the address is wrong."""
+    broker.move_leader("t", 1, None)
+    code, _, error = command(broker, "lag", "t")
+    assert code == 3
+    assert "no broker leads t[1], so where the log begins and ends is not known. Start the brokers" in error
+    assert "fewer partitions" not in error
+    assert "address" not in error
+
+
 def test_a_plain_clients_commit_says_nothing_of_what_is_undone(broker: EmbeddedBroker) -> None:
     """The sum is of those that do: at least so many. What nothing is left of is known all the same."""
     commit_from_outside(broker, 0, 4)

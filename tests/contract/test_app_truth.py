@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 
 import ehkafka
 from ehkafka.cli.commands import cli
-from ehkafka.events import OffsetGap, UnreadDeleted
+from ehkafka.events import ConnectionProblem, OffsetGap, UnreadDeleted
 from ehkafka.metrics import Collector
 from ehkafka.testing import EmbeddedBroker
 from ehkafka.testing.faults.tcp_link import Link
@@ -81,8 +81,11 @@ class Scene:
             self.broker.move_leader("t", number, number + 1)
         self.broker.set_coordinator("g", 1)
         self.idle: list[int] = []
+        self.log: list[str] = []
         self.gate = threading.Event()
         client = {"client.id": THE_APP, "queued.min.messages": 10, "fetch.wait.max.ms": 50}
+        # A broker that is asked for nothing else answers these.
+        client["heartbeat.interval.ms"] = 500
         usual: dict[str, Any] = {"unreachable_s": UNREACHABLE_S, "idle_s": 0.5, "commit_interval_s": 0.1}
         self.app = ehkafka.App(
             group="g",
@@ -95,7 +98,13 @@ class Scene:
         )
         self.app.handler("t", on_failure=ehkafka.Hold(), workers=2)(self.handle)
         self.app.on_idle(lambda partition: self.idle.append(partition.partition))
+        self.app.add_hook(self)
         self.shown = Shown(Collector(self.app))
+
+    def on_event(self, event: object) -> None:
+        """Keep what the log tells of silence."""
+        if isinstance(event, ConnectionProblem) and event.code == "silence":
+            self.log.append(event.sentence())
 
     def handle(self, record: ehkafka.Record) -> None:
         """Fail, wait or take a while, as the key says."""
@@ -162,6 +171,7 @@ class Scene:
             command=command["partitions"][1]["lag"],
             health=" ".join(health.reasons),
             page_health=" ".join(state["health"]["reasons"]),
+            log=list(self.log),
             idle=set(self.idle),
             truth=(self.lag(), before),
         )
@@ -189,6 +199,7 @@ class Answers:
     command: int
     health: str
     page_health: str
+    log: list[str]
     idle: set[int]
     truth: tuple[int, int]
 
@@ -212,10 +223,11 @@ class State:
     fault: Callable[[Scene], object] = lambda _scene: None
     key: bytes = b"good"
     options: Mapping[str, Any] = field(default_factory=dict)
-    # Whether the second partition's lag can be known; a part of the reason why health is red; partitions that
-    # have nothing to handle, and a broker says so.
+    # Whether the second partition's lag can be known; a part of the reason why health is red, and of the one
+    # line in the log; partitions that have nothing to handle, and a broker says so.
     knows: bool = True
     health: str = ""
+    log: str = ""
     idle: frozenset[int] = frozenset({0})
     slack: int = 0
     at_start: bool = False
@@ -223,15 +235,22 @@ class State:
 
 SMALL = {"backlog_records_max": 50, "consume_records_max": 25}
 LEADER = "t[1]: broker 2 (127.0.0.1:"
+SILENT = (
+    "so the lag of t[1] is unknown: check that it runs, that it leads them, and that this host reaches it."
+)
 STATES = {
     "paused by hand": State(lambda scene: scene.app.keys.pause_partition("t/1")),
     "parked full": State(key=b"bad", options={"parked_records_max": 20}, health="t[1] has reached its limit"),
     "backlog full": State(key=b"stuck", options=SMALL),
-    "leader silent": State(lambda scene: refuse(scene, 1), knows=False, health=LEADER),
-    "broker frozen": State(swallow, knows=False, health=LEADER),
-    "broker frozen at the start": State(swallow, knows=False, health=LEADER, at_start=True),
+    "leader silent": State(lambda scene: refuse(scene, 1), knows=False, health=LEADER, log=SILENT),
+    "broker frozen": State(swallow, knows=False, health=LEADER, log=SILENT),
+    "broker frozen at the start": State(swallow, knows=False, health=LEADER, log=SILENT, at_start=True),
     "all brokers away": State(
-        lambda scene: refuse(scene, 0, 1), knows=False, health="No broker of 127.0.0.1", idle=frozenset()
+        lambda scene: refuse(scene, 0, 1),
+        knows=False,
+        health="No broker of 127.0.0.1",
+        log="no broker of 127.0.0.1",
+        idle=frozenset(),
     ),
     "slow app": State(key=b"slow", options=SMALL, slack=SLACK),
 }
@@ -256,13 +275,17 @@ def answers() -> Iterator[Mapping[str, Answers]]:
 
 
 @pytest.mark.parametrize("name", STATES)
-@pytest.mark.parametrize("where", ["lag", "page", "metric", "command", "idle", "health", "page_health"])
+@pytest.mark.parametrize(
+    "where", ["lag", "page", "metric", "command", "idle", "health", "page_health", "log"]
+)
 def test_what_is_shown_is_true(answers: Mapping[str, Answers], name: str, where: str) -> None:
     """Or it is not shown: a lag that nothing proves is unknown, and health says which broker is silent."""
     state, found = STATES[name], answers[name]
     value, (least, most) = getattr(found, where), found.truth
     if where in ("health", "page_health"):
         assert state.health in value if state.health else value == ""
+    elif where == "log":
+        assert [state.log in line for line in value] == [True] * bool(state.log), value
     elif where == "idle":
         assert value == state.idle
     elif where == "command" or state.knows:

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from ehkafka.intake.contact import Contact, Leader, read_statistics
+from ehkafka.intake.owned import OwnedPartitions
+from ehkafka.intake.silence import Silence
 from ehkafka.intake.unread import Standstill
 from ehkafka.records import TopicPartition
 from ehkafka.testing import VirtualClock
@@ -83,10 +85,11 @@ def test_silence_counts_from_the_last_answer(contact: Contact, clock: VirtualClo
         contact.take_statistics(statistics(1_000_000 + checks * 2_500_000))
     assert contact.silence_s == pytest.approx(13.5)
     assert not contact.is_cut_off
-    assert not contact.is_newly_unreachable()
+    silence, owned = Silence(), OwnedPartitions()
+    assert silence.check(contact, owned, "here") == []
     clock.advance(1.5)
     assert contact.is_unreachable
-    assert [contact.is_newly_unreachable() for _ in range(3)] == [True, False, False]
+    assert [len(silence.check(contact, owned, "here")) for _ in range(3)] == [1, 0, 0]
     contact.take_statistics(statistics(10_000))
     assert not contact.is_unreachable
 

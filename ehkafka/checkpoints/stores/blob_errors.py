@@ -43,9 +43,7 @@ def explained(error: Exception, where: str) -> StoreError:
         return StoreConflictError(f"{where}: {shown}: it was written by somebody else meanwhile.")
     if status == 400:
         return StoreError(f"{where}: {shown}: the service refuses the request. Please report it.")
-    return StoreUnavailableError(
-        f"{where}: {ended(shown)} Look at the network and the account; it is retried."
-    )
+    return StoreUnavailableError(f"{where}: {ended(shown)} Look at the network and the account.")
 
 
 def is_missing_blob(error: Exception) -> bool:

@@ -138,8 +138,7 @@ class FileStore:
                 if time.monotonic() >= deadline_s:
                     raise StoreUnavailableError(
                         f"{self.name}: another process has had {LOCK} for {seconds(LOCK_S)}: look for "
-                        "one that was"
-                        " stopped or hangs. It is retried."
+                        "one that was stopped or hangs."
                     ) from None
                 time.sleep(_LOCK_PAUSE_S)
             else:
@@ -166,7 +165,7 @@ class FileStore:
                 raise StoreForbiddenError(f"{ended(text)} Let this user read and write there.") from error
             if error.errno in {errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR}:
                 raise StoreError(f"{ended(text)} Choose another group name or folder.") from error
-            raise StoreUnavailableError(f"{ended(text)} Look at the disk; it is retried.") from error
+            raise StoreUnavailableError(f"{ended(text)} Look at the disk.") from error
 
 
 def _replace(path: Path, content: bytes) -> None:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 # Every busy partition has an oldest record; one that is younger, and on its way, holds nothing up.
 YOUNG_S: Final = 2.0
+# A leader that answers tells more often than that where the log ends.
+NO_ANSWER_S: Final = 8.0
 ON_THEIR_WAY: Final = ("running", "queued")
 ROWS_MAX: Final = 300
 CELL_CHARACTERS_MAX: Final = 60
@@ -131,6 +133,8 @@ def _word(one: dict[str, Any], *, is_stopped: bool) -> str:
         return "paused, is full"
     if oldest and (oldest.get("is_stuck") or oldest["status"] not in ON_THEIR_WAY):
         return "its commit is held up"
+    if (one["log_age_s"] or 0.0) > NO_ANSWER_S:
+        return f"no answer for {span(one['log_age_s'])}"
     return f"stands still for {span(one['standstill_s'])}" if one["standstill_s"] > 0 else "receives"
 
 

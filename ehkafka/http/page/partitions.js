@@ -40,9 +40,12 @@ function wordOf(one, isStopped) {
   if (one.oldest?.is_stuck && one.oldest.status === "running") return "held up by a running call";
   if (one.paused) return "paused, is full";
   if (isHeldUp(one)) return "its commit is held up";
+  if (isSilent(one)) return `no answer for ${span(one.log_age_s)}`;
   return one.standstill_s > 0 ? `stands still for ${span(one.standstill_s)}` : "receives";
 }
 
+// A leader that answers tells more often than that where the log ends.
+const isSilent = ({ log_age_s }) => log_age_s > 8;
 const isHeldUp = ({ oldest }) => Boolean(oldest) && (oldest.is_stuck || !["running", "queued"].includes(oldest.status));
 
 // Names of a topic by the partition's number, all else by the number, then by name.
@@ -65,7 +68,8 @@ function makeRow(one) {
     node,
     fill(now) {
       COLUMNS.forEach((column, n) => write(cells[n], column.text(now)));
-      node.classList.toggle("attention", now.is_paused_by_hand || isHeldUp(now) || Boolean(now.unreadable) || now.standstill_s > 0);
+      const isStill = now.standstill_s > 0 || isSilent(now);
+      node.classList.toggle("attention", now.is_paused_by_hand || isHeldUp(now) || Boolean(now.unreadable) || isStill);
       pause.hidden = now.is_paused_by_hand;
       resume.hidden = !now.is_paused_by_hand;
       refuse(resume, now.isStopped ? "Its handler is stopped: start that." : "");

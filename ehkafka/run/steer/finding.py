@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from ehkafka.lanes.lane import SharedLane
 from ehkafka.lanes.order import describe_key
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from ehkafka.intake.route import Route
     from ehkafka.records import TopicPartition
     from ehkafka.run.steer.action import Action
-
-_PARTITIONS_SHOWN: Final = 20
 
 
 class Finder:

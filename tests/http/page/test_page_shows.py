@@ -44,6 +44,19 @@ def test_a_partition_that_cannot_be_read_is_marked_with_the_place(shown: Shown, 
     assert rows._word(one, is_stopped=False) == "cannot be read from 91003"
 
 
+def test_a_partition_whose_leader_is_silent_is_not_said_to_receive(shown: Shown, browser_page: Any) -> None:
+    """On the page, and in the same words in the terminal."""
+    state = states.healthy()
+    one = state["snapshot"]["partitions"][2]
+    one["log_age_s"] = 20.0
+    shown(state)
+    row = browser_page.locator('tr[data-name="readings/2"]')
+    assert "no answer for 20 s" in row.inner_text()
+    assert "attention" in row.get_attribute("class")
+    assert rows._word(one, is_stopped=False) == "no answer for 20 s"
+    assert rows._word({**one, "log_age_s": 6.0}, is_stopped=False) == "receives"
+
+
 def test_a_call_that_hangs_marks_its_partition_and_offers_what_can_be_done(
     shown: Shown, browser_page: Any, tmp_path: Path
 ) -> None:

@@ -23,6 +23,7 @@ from tests.contract.outputs_order import problems
 from tests.kit.simulated.message import SimulatedMessage
 from tests.kit.topic_read import read_all
 from tests.kit.waiting import wait_until
+from tests.spark.engine.kept import close_kept
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,7 +62,7 @@ def out(broker: EmbeddedBroker, lab: Any) -> Iterator[Out]:
     broker.create_topic("out", 2)
     broker.create_topic("more", 1)
     yield Out(broker, lab)
-    kept_producers.close_kept()
+    close_kept()
 
 
 def by_thread(record: Any) -> Any:

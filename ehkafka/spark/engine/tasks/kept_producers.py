@@ -94,17 +94,6 @@ def keep_or_close(lent: OutputProducer, *, is_spotless: bool) -> None:
     producer.give_up(0.0)
 
 
-def close_kept() -> None:
-    """Close what is kept, and end the thread; for tests."""
-    with _LOCK:
-        kept = [_KEPT.pop(place) for place in list(_KEPT)]
-        thread = _thread
-    for one in kept:
-        one.producer.give_up(0.0)
-    if thread is not None:
-        thread.join()
-
-
 def _place(endpoint: Endpoint, settings: Settings) -> _Place:
     return os.getpid(), id(endpoint), frozenset(settings.producer.items())
 
