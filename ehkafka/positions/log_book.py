@@ -53,7 +53,7 @@ class LogBook:
         return math.inf if known is None else max(0.0, now_s - known.at_s)
 
     def silence_s(self, partition: TopicPartition, now_s: float) -> float | None:
-        """Return since when no broker has answered for a log of ours, as seconds; None where it is not ours."""
+        """Return for how many seconds no broker has answered for a log; None where it is not ours."""
         known = self._known.get(partition)
         since_s = self._since_s.get(partition) if known is None else known.at_s
         return None if since_s is None else max(0.0, now_s - since_s)
