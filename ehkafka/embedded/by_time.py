@@ -12,7 +12,9 @@ from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError, KafkaExcep
 from confluent_kafka.cimpl import Consumer, TopicPartition
 
 _TIMEOUT_S = 10.0
-_GROUP = {"group.id": "ehkafka-by-time", "enable.auto.commit": False, "enable.partition.eof": True}
+# The broker answers a fetch without records only after this wait, which the end of a log is known by.
+_WAIT = {"fetch.wait.max.ms": 10}
+_GROUP = {"group.id": "ehkafka-by-time", "enable.auto.commit": False, "enable.partition.eof": True, **_WAIT}
 
 
 class ReadingConsumer(Consumer):

@@ -12,7 +12,7 @@ import threading
 import time
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
@@ -52,18 +52,27 @@ _REOPEN_S = 30.0
 _PROOF_S = 2 * (ASK_S + READ_S)
 
 
-@dataclass(slots=True)
-class _Proof:
-    """Checkpoints that a mirror's start depends on; `done` when `judgements` or `error` is there."""
+@dataclass(slots=True, kw_only=True)
+class _Asked:
+    """A question; the asking thread writes its answer, then sets `done`.
 
-    checkpoints: Mapping[TopicPartition, Checkpoint]
-    judgements: Mapping[TopicPartition, Judgement] = field(default_factory=dict)
+    `error` is why there is none; who must know puts the question again.
+    """
+
     error: KafkaException | EhkafkaError | None = None
     done: threading.Event = field(default_factory=threading.Event)
 
 
 @dataclass(slots=True)
-class Question:
+class _Proof(_Asked):
+    """Checkpoints that a mirror's start depends on."""
+
+    checkpoints: Mapping[TopicPartition, Checkpoint]
+    judgements: Mapping[TopicPartition, Judgement] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Question(_Asked):
     """What positions belong to by their facts, and, once `done`, what the broker said of their logs.
 
     The asking thread writes `ids`, then sets `has_ids`; writes `readings`, then sets `done`.
@@ -77,10 +86,7 @@ class Question:
     # Whether it is asked where the logs begin and end that turn out to be others.
     wants_bounds: bool = False
     bounds: Mapping[TopicPartition, LogBounds] = field(default_factory=dict)
-    # Why records could not be read, for people.
-    problem: str | None = None
     has_ids: threading.Event = field(default_factory=threading.Event)
-    done: threading.Event = field(default_factory=threading.Event)
 
     def unproved(self) -> dict[TopicPartition, int]:
         """Return the witnesses' offsets of those whom no id can tell from others."""
@@ -97,30 +103,25 @@ class Question:
 
 
 @dataclass(slots=True)
-class CommitsQuestion:
-    """What the group has committed; None: that could not be read. The asking thread sets `done` last."""
+class CommitsQuestion(_Asked):
+    """What the group has committed; None: that could not be read."""
 
     partitions: Collection[TopicPartition]
     commits: Mapping[TopicPartition, KafkaPartition] | None = None
-    done: threading.Event = field(default_factory=threading.Event)
 
 
 @dataclass(slots=True)
-class TailQuestion:
-    """Which logs have no record from a position up to an end. The asking thread sets `done` last.
-
-    `broken`: see `Unparsed`.
-    """
+class TailQuestion(_Asked):
+    """Which logs have no record from a position up to an end. `broken`: see `Unparsed`."""
 
     tails: Mapping[TopicPartition, tuple[int, int]]
     empty: Collection[TopicPartition] = ()
     broken: Collection[TopicPartition] = ()
-    done: threading.Event = field(default_factory=threading.Event)
 
 
 @dataclass(slots=True)
-class LogsQuestion:
-    """Where logs begin and end. The asking thread sets `done` last.
+class LogsQuestion(_Asked):
+    """Where logs begin and end.
 
     Those of a group have the same leader, so that one that is silent hides no other's answer.
     """
@@ -129,7 +130,6 @@ class LogsQuestion:
     logs: dict[TopicPartition, KnownLog] = field(default_factory=dict)
     # Why there is no answer, for people.
     problems: dict[TopicPartition, str] = field(default_factory=dict)
-    done: threading.Event = field(default_factory=threading.Event)
 
     def take(self, answers: Mapping[TopicPartition, LogBounds | KafkaError], at_s: float) -> None:
         """Take what a leader has answered to what it was asked at that moment."""
@@ -140,7 +140,7 @@ class LogsQuestion:
                 self.logs[partition] = KnownLog(*answer, at_s)
 
 
-_Any = Question | CommitsQuestion | TailQuestion | LogsQuestion | _Proof
+T = TypeVar("T", bound=_Asked)
 
 
 class _KeptConsumer:
@@ -184,7 +184,7 @@ class LogAsker:
         self.ids = ids
         self._open_consumer = open_consumer
         self._on_death = on_death
-        self._questions: queue.SimpleQueue[_Any | None] = queue.SimpleQueue()
+        self._questions: queue.SimpleQueue[_Asked | None] = queue.SimpleQueue()
         self._stopping = threading.Event()
         # Nobody puts a question while the thread is about to end.
         self._lock = threading.Lock()
@@ -194,21 +194,18 @@ class LogAsker:
         self, facts: Mapping[TopicPartition, LogFacts], *, reads: bool = True, wants_bounds: bool = False
     ) -> Question:
         """Put a question; its answer comes by itself, or never once the run ends."""
-        question = Question(facts, reads, wants_bounds=wants_bounds)
         if any(one.topic_id is not None for one in facts.values()):
             self.ids.are_known = True
-        self._put(question)
-        return question
+        return self._put(Question(facts, reads, wants_bounds=wants_bounds))
 
     def prove(self, checkpoints: Mapping[TopicPartition, Checkpoint]) -> Mapping[TopicPartition, Judgement]:
         """Return of each checkpoint whether its log is still its own. Waits for the broker, within bounds.
 
         Raises `EndpointError` where that cannot be found out.
         """
-        proof = _Proof(checkpoints)
         if any(one.topic_id is not None for one in checkpoints.values()):
             self.ids.are_known = True
-        self._put(proof)
+        proof = self._put(_Proof(checkpoints))
         if not proof.done.wait(_PROOF_S):
             raise EndpointError(
                 f"Whether {len(checkpoints)} logs are the mirror's was not known within {seconds(_PROOF_S)}."
@@ -223,55 +220,59 @@ class LogAsker:
 
     def read_commits(self, partitions: Collection[TopicPartition]) -> CommitsQuestion:
         """Ask what the group has committed; the answer comes by itself, as with `ask`."""
-        question = CommitsQuestion(partitions)
-        self._put(question)
-        return question
+        return self._put(CommitsQuestion(partitions))
 
     def read_tails(self, tails: Mapping[TopicPartition, tuple[int, int]]) -> TailQuestion:
         """Ask which logs have no record from one offset up to another; the answer comes by itself."""
-        question = TailQuestion(tails)
-        self._put(question)
-        return question
+        return self._put(TailQuestion(tails))
 
     def read_logs(self, groups: Sequence[Collection[TopicPartition]]) -> LogsQuestion:
         """Ask where logs begin and end, by leader; the answer comes by itself."""
-        question = LogsQuestion(groups)
-        self._put(question)
-        return question
+        return self._put(LogsQuestion(groups))
 
     def stop(self) -> None:
         """End the thread within a moment. Without waiting for it."""
         self._stopping.set()
         self._questions.put(None)
 
-    def _put(self, question: _Any) -> None:
+    def _put(self, question: T) -> T:
         with self._lock:
             self._questions.put(question)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._main, name="ehkafka-log", daemon=True)
                 self._thread.start()
+        return question
 
     def _main(self) -> None:
         kept = _KeptConsumer(self._open_consumer)
         try:
             while (question := self._next()) is not None:
-                if isinstance(question, Question):
-                    self._answer(question)
-                elif isinstance(question, CommitsQuestion):
-                    self._read_commits(question)
-                elif isinstance(question, TailQuestion):
-                    self._read_tails(question)
-                elif isinstance(question, LogsQuestion):
-                    self._read_logs(question, kept)
-                else:
-                    self._prove(question)
+                try:
+                    self._answer(question, kept)
+                except (KafkaException, EhkafkaError) as error:
+                    # Such as a key or token that is not to be had now. The consumer tells of that itself.
+                    question.error = error
+                finally:
+                    question.done.set()
         except BaseException as error:  # whoever waits must not wait for a thread that is gone
             self.ids.close()
             self._on_death(error)
         finally:
             kept.close()
 
-    def _next(self) -> _Any | None:
+    def _answer(self, question: _Asked, kept: _KeptConsumer) -> None:
+        if isinstance(question, Question):
+            self._recognise(question)
+        elif isinstance(question, CommitsQuestion):
+            self._read_commits(question)
+        elif isinstance(question, TailQuestion):
+            self._read_tails(question)
+        elif isinstance(question, LogsQuestion):
+            self._read_logs(question, kept)
+        elif isinstance(question, _Proof):
+            self._prove(question)
+
+    def _next(self) -> _Asked | None:
         """Wait for a question; None: it is time to end. The client goes before another thread may begin."""
         try:
             question = self._questions.get(timeout=IDLE_S)
@@ -289,74 +290,47 @@ class LogAsker:
 
     def _prove(self, proof: _Proof) -> None:
         topics = {p.topic for p, one in proof.checkpoints.items() if one.topic_id is not None}
-        try:
-            ids = self.ids.ask(topics, should_end=self._stopping.is_set)
-            with closing(self._open_consumer()) as consumer:
-                proof.judgements = prove(consumer, proof.checkpoints, ids)
-        except (KafkaException, EhkafkaError) as error:
-            proof.error = error
-        finally:
-            proof.done.set()
+        ids = self.ids.ask(topics, should_end=self._stopping.is_set)
+        with closing(self._open_consumer()) as consumer:
+            proof.judgements = prove(consumer, proof.checkpoints, ids)
 
-    def _answer(self, question: Question) -> None:
+    def _recognise(self, question: Question) -> None:
         topics = {partition.topic for partition in question.facts}
         try:
             question.ids = self.ids.ask(topics, should_end=self._stopping.is_set)
-            question.has_ids.set()
-            question.readings = self._read(question.unproved() if question.reads else {})
-            if question.wants_bounds:
-                question.bounds = self._bounds(
-                    [p for p in question.facts if question.disproof(p) is not None]
-                )
-        except KafkaException as error:
-            question.problem = describe_error(error.args[0])
-        except EhkafkaError as error:
-            # Such as a key or token that is not to be had now. The consumer tells of that itself.
-            question.problem = str(error)
         finally:
             question.has_ids.set()
-            question.done.set()
+        question.readings = self._read(question.unproved() if question.reads else {})
+        if question.wants_bounds:
+            question.bounds = self._bounds([p for p in question.facts if question.disproof(p) is not None])
 
     def _read_commits(self, question: CommitsQuestion) -> None:
         asked = [KafkaPartition(*partition) for partition in question.partitions]
-        try:
-            with closing(self._open_consumer()) as consumer:
-                answers = self._committed(consumer, asked)
-            if answers and not any(answer.error for answer in answers):
-                question.commits = {TopicPartition(a.topic, a.partition): a for a in answers if a.offset >= 0}
-        except (KafkaException, EhkafkaError):
-            pass  # it is not known: whoever asked asks again
-        finally:
-            question.done.set()
+        with closing(self._open_consumer()) as consumer:
+            answers = self._committed(consumer, asked)
+        if answers and not any(answer.error for answer in answers):
+            question.commits = {TopicPartition(a.topic, a.partition): a for a in answers if a.offset >= 0}
 
     def _read_tails(self, question: TailQuestion) -> None:
-        try:
-            unparsed = Unparsed()
-            with closing(self._open_consumer(unparsed.properties)) as consumer:
-                question.empty = empty_tails(
-                    consumer, question.tails, unparsed=unparsed, should_end=self._stopping.is_set
-                )
-                question.broken = unparsed.broken
-        except (KafkaException, EhkafkaError):
-            pass  # it is not known: whoever asked asks again
-        finally:
-            question.done.set()
+        unparsed = Unparsed()
+        with closing(self._open_consumer(unparsed.properties)) as consumer:
+            question.empty = empty_tails(
+                consumer, question.tails, unparsed=unparsed, should_end=self._stopping.is_set
+            )
+            question.broken = unparsed.broken
 
     def _read_logs(self, question: LogsQuestion, kept: _KeptConsumer) -> None:
-        try:
-            for group in question.groups:
-                if self._stopping.is_set():
-                    break
-                asked_s = time.monotonic()
-                try:
-                    question.take(known_bounds(kept.get(), group, LOGS_S), asked_s)
-                except (KafkaException, EhkafkaError) as error:
-                    why = describe_error(error.args[0]) if isinstance(error, KafkaException) else str(error)
-                    question.problems |= dict.fromkeys(group, why)
-                else:
-                    kept.answered()
-        finally:
-            question.done.set()
+        for group in question.groups:
+            if self._stopping.is_set():
+                break
+            asked_s = time.monotonic()
+            try:
+                question.take(known_bounds(kept.get(), group, LOGS_S), asked_s)
+            except (KafkaException, EhkafkaError) as error:
+                why = describe_error(error.args[0]) if isinstance(error, KafkaException) else str(error)
+                question.problems |= dict.fromkeys(group, why)
+            else:
+                kept.answered()
 
     def _committed(self, consumer: Consumer, asked: list[KafkaPartition]) -> list[KafkaPartition]:
         for timeout_s in _COMMITTED_S:
