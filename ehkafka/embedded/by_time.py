@@ -37,9 +37,11 @@ class ReadingConsumer(Consumer):
         return answers
 
     def _first_since(self, partition: TopicPartition, at_ms: int, timeout_s: float) -> int:
+        # A number: where a log begins, a client that does not know its leader yet asks half a second later.
+        bounds = self.get_watermark_offsets(partition, timeout_s) or (OFFSET_BEGINNING, None)
         reader = Consumer({**self._where, **_GROUP})
         try:
-            reader.assign([TopicPartition(partition.topic, partition.partition, OFFSET_BEGINNING)])
+            reader.assign([TopicPartition(partition.topic, partition.partition, bounds[0])])
             while (message := reader.poll(timeout_s)) is not None:
                 if message.error() is not None:
                     return OFFSET_END  # of the log
