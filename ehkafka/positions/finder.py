@@ -6,7 +6,9 @@ On the poll thread, inside the assign callback; asks the broker and may wait for
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from confluent_kafka import OFFSET_BEGINNING, KafkaException
@@ -120,6 +122,8 @@ class PositionFinder:
         self._on_out_of_range = on_out_of_range
         self.lookups = lookups or Lookups()
         self.first_counts = FirstCounts()
+        # Where those would begin that wait, as of when they began to.
+        self._starts: dict[TopicPartition, int] = {}
 
     def find(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> Begins:
         """Return where each partition begins. Raises `EndpointError`, `ConfigurationError`.
@@ -134,6 +138,7 @@ class PositionFinder:
         disproved = {partition: committed.pop(partition) for partition in replaced}
         fresh = [p for p in partitions if p not in committed and p not in replaced]
         mirrored, copied, waiting = self._without_commit(consumer, committed, fresh)
+        self._note_starts(consumer, [p for p in waiting if p not in self._starts])
         fresh = [p for p in fresh if p not in waiting]
         facts = self._facts(committed, fresh, copied, mirrored) | {
             p: self.first_counts.completed(p, one.of_no_log() if p in replaced else one)
@@ -143,10 +148,14 @@ class PositionFinder:
         offsets: dict[TopicPartition, int] = dict(mirrored)
         for topic in sorted({p.topic for p in fresh if p not in offsets and p not in new}):
             of_topic = [p for p in fresh if p.topic == topic and p not in mirrored and p not in new]
-            offsets |= self._start_offsets(consumer, topic, of_topic)
+            begun = {p: self._starts[p] for p in of_topic if p in self._starts}
+            asked = [p for p in of_topic if p not in begun]
+            offsets |= begun | self._insist(partial(self._start_offsets, consumer, topic, asked))
         offsets |= self._inside_the_logs(consumer, offsets)
         offsets |= self._in_empty_logs(consumer, [p for p, at in offsets.items() if at == OFFSET_BEGINNING])
         offsets |= self._log_starts(consumer, new)
+        for begun in {p for p in partitions if p not in waiting}:
+            self._starts.pop(begun, None)
         begins = [
             Begin(p, at.offset, at, facts=facts[p])
             if (at := committed.get(p)) is not None
@@ -270,8 +279,14 @@ class PositionFinder:
     def _start_offsets(
         self, consumer: Consumer, topic: str, partitions: Sequence[TopicPartition]
     ) -> dict[TopicPartition, int]:
-        start = self.start_of(topic)
-        return self._insist(lambda: start_offsets(consumer, start, partitions, LOOKUP_TIMEOUT_S))
+        return start_offsets(consumer, self.start_of(topic), partitions, LOOKUP_TIMEOUT_S)
+
+    def _note_starts(self, consumer: Consumer, waiting: Sequence[TopicPartition]) -> None:
+        """Look up where those would begin that wait: `latest` must not skip what comes meanwhile."""
+        with suppress(KafkaException, EndpointError):  # looked up again with the next question
+            for topic in {p.topic for p in waiting}:
+                of_topic = [p for p in waiting if p.topic == topic]
+                self._starts |= self._start_offsets(consumer, topic, of_topic)
 
     def _inside_the_logs(
         self, consumer: Consumer, offsets: Mapping[TopicPartition, int]

@@ -61,6 +61,21 @@ def test_a_start_during_an_outage_waits_and_skips_nothing(
     assert len(mirrored.events.of(MirrorUsed)) == 1
 
 
+def test_what_comes_while_a_partition_waits_is_not_skipped(
+    mirrored: Mirrored, recorder: Any, wait_for: Callable[..., Any]
+) -> None:
+    """It begins at what was `latest` when it began to wait, where the mirror turns out to know nothing."""
+    mirrored.lab.produce("a b c")
+    app = mirrored.app(recorder, start="latest")
+    app.start()
+    wait_for(lambda: mirrored.events.of(PartitionsWaiting))
+    mirrored.lab.produce("d")
+    mirrored.store.down = False
+    wait_for(lambda: mirrored.lab.committed() == 4)
+    app.stop()
+    assert recorder.offsets() == [3]
+
+
 @ASSIGNORS
 def test_other_partitions_continue_and_a_rebalance_ends_no_member(
     mirrored: Mirrored, recorder: Any, wait_for: Callable[..., Any], assignor: Any
