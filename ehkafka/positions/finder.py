@@ -154,8 +154,8 @@ class PositionFinder:
         offsets |= self._inside_the_logs(consumer, offsets)
         offsets |= self._in_empty_logs(consumer, [p for p, at in offsets.items() if at == OFFSET_BEGINNING])
         offsets |= self._log_starts(consumer, new)
-        for begun in {p for p in partitions if p not in waiting}:
-            self._starts.pop(begun, None)
+        for partition in {p for p in partitions if p not in waiting}:
+            self._starts.pop(partition, None)
         begins = [
             Begin(p, at.offset, at, facts=facts[p])
             if (at := committed.get(p)) is not None
