@@ -10,13 +10,17 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ehkafka.records import TopicPartition
+from ehkafka.wording.line import names
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
+
+    from ehkafka.intake.owned import OwnedPartitions
 
 _INTERVAL: Final = "statistics.interval.ms"
 # Of all connections, since the client was opened; brokers' own counts are named otherwise.
@@ -99,6 +103,8 @@ class Contact:
         self.up_at_s = float("-inf")
         # When all connections were lost; None once an answer came since.
         self._down_s: float | None = None
+        # Whose silence is reported.
+        self._reported: frozenset[str] = frozenset()
         self._seen: tuple[float, ...] = ()
         # The group is settled and this is a member of it.
         self._is_member = False
@@ -184,6 +190,33 @@ class Contact:
             self.lost_partitions += partitions
             if self._lost_since_s is None:
                 self._lost_since_s = self._clock()
+
+    def new_silences(self, owned: OwnedPartitions, endpoint: str) -> list[str]:
+        """Return what fell silent since the last look: all brokers, or a leader of our partitions."""
+        found = dict(self._silences(owned, endpoint))
+        reported, self._reported = self._reported, frozenset(found)
+        return [text for name, text in found.items() if name not in reported]
+
+    def _silences(self, owned: OwnedPartitions, endpoint: str) -> Iterator[tuple[str, str]]:
+        if self.is_unreachable:
+            text = (
+                f"no broker of {endpoint} has answered for {self.silence_s:.0f} s: check that the brokers "
+                "run and that this host still reaches them"
+            )
+            yield endpoint, text
+        if self.is_cut_off:
+            return
+        silent: defaultdict[str, list[TopicPartition]] = defaultdict(list)
+        for partition in owned:
+            if (owned.logs.silence_s(partition, self.now_s) or 0.0) >= self.unreachable_s:
+                leader = self.leaders.get(partition)
+                silent[leader.name if leader else "their leader"].append(partition)
+        for name, partitions in silent.items():
+            text = (
+                f"{name} has not answered for {self.unreachable_s:g} s, so the lag of {names(partitions)} is "
+                "unknown: check that it runs, that it leads them, and that this host reaches it"
+            )
+            yield name, text
 
     @property
     def now_s(self) -> float:

@@ -17,7 +17,6 @@ from ehkafka.endpoint.keys.watch import CredentialWatch
 from ehkafka.errors import EhkafkaError, EndpointError, EngineError
 from ehkafka.events import AppStarted, AppStopped, ConnectionProblem, UserCodeFailed
 from ehkafka.intake.poll_loop import PollLoop
-from ehkafka.intake.silence import Silence
 from ehkafka.intake.watch import ProgressWatch
 from ehkafka.progress.pacing import pace_bound
 from ehkafka.recovery.failures import STOP
@@ -91,7 +90,6 @@ class Runtime:
         self.mirroring = Mirroring(app, self.bus)
         self.context = assembly.context(self._logs, self.mirroring, outputs=outputs)
         self._watch = ProgressWatch(self.context, self._routes)
-        self._silence = Silence()
         self._reports = HandlerReports(
             self.context, self._routes, app.settings.report_interval_s, self.bus.emit
         )
@@ -409,7 +407,7 @@ class Runtime:
         context = self.context
         self._connection.check(received, context.committer.acknowledged, context.contact.up_at_s)
         context.contact.check(context.committer.acknowledged, context.throttle.total_s)
-        for text in self._silence.check(context.contact, context.owned, self.app.endpoint.name):
+        for text in context.contact.new_silences(context.owned, self.app.endpoint.name):
             self.bus.emit(ConnectionProblem("silence", text, fatal=False))
         if self._connection.wants_proof():
             self.context.ledger.ask_for_proof()

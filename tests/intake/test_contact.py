@@ -8,7 +8,6 @@ import pytest
 
 from ehkafka.intake.contact import Contact, Leader, read_statistics
 from ehkafka.intake.owned import OwnedPartitions
-from ehkafka.intake.silence import Silence
 from ehkafka.intake.unread import Standstill
 from ehkafka.records import TopicPartition
 from ehkafka.testing import VirtualClock
@@ -85,11 +84,11 @@ def test_silence_counts_from_the_last_answer(contact: Contact, clock: VirtualClo
         contact.take_statistics(statistics(1_000_000 + checks * 2_500_000))
     assert contact.silence_s == pytest.approx(13.5)
     assert not contact.is_cut_off
-    silence, owned = Silence(), OwnedPartitions()
-    assert silence.check(contact, owned, "here") == []
+    owned = OwnedPartitions()
+    assert contact.new_silences(owned, "here") == []
     clock.advance(1.5)
     assert contact.is_unreachable
-    assert [len(silence.check(contact, owned, "here")) for _ in range(3)] == [1, 0, 0]
+    assert [len(contact.new_silences(owned, "here")) for _ in range(3)] == [1, 0, 0]
     contact.take_statistics(statistics(10_000))
     assert not contact.is_unreachable
 

@@ -132,10 +132,10 @@ def _transactions(kafka: KafkaBroker, topic: str) -> None:
 
 def _wait_until_compacted(kafka: KafkaBroker, topic: str) -> None:
     """Wait until each key of the closed segment is there once."""
-    from ehkafka.spark.source.consumers import close_idle  # noqa: PLC0415 - this function alone
-    from ehkafka.spark.source.options import options_from  # noqa: PLC0415
+    from ehkafka.spark.source.options import options_from  # noqa: PLC0415 - this function alone
     from ehkafka.spark.source.planning import Piece  # noqa: PLC0415
     from ehkafka.spark.source.reading import messages  # noqa: PLC0415
+    from tests.spark.kept import close_idle  # noqa: PLC0415
 
     options = options_from({"kafka.bootstrap.servers": kafka.bootstrap, "subscribe": topic})
     whole = [Piece(topic, 0, 0, COMPACTED + 3)]

@@ -72,13 +72,6 @@ def borrowed(options: SourceOptions) -> Iterator[SourceConsumer]:
         _IDLE[key] = lent
 
 
-def close_idle() -> None:
-    """Close what is kept; for tests, and for a driver that is done."""
-    while _IDLE:
-        _, kept = _IDLE.popitem()
-        kept.consumer.close()
-
-
 def _opened(endpoint: Endpoint, group: str | None) -> SourceConsumer:
     errors: list[KafkaError] = []
     key = _key(endpoint)

@@ -23,7 +23,7 @@ from tests.contract.outputs_order import problems
 from tests.kit.simulated.message import SimulatedMessage
 from tests.kit.topic_read import read_all
 from tests.kit.waiting import wait_until
-from tests.spark.engine.kept import close_kept
+from tests.spark.kept import close_kept
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,7 +14,6 @@ from ehkafka.embedded.topics import produce
 from ehkafka.errors import ConfigurationError, EhkafkaError
 from ehkafka.records import TopicPartition
 from ehkafka.spark.source import begin
-from ehkafka.spark.source.consumers import close_idle
 from ehkafka.spark.source.log import Log
 from ehkafka.spark.source.options import options_from
 from ehkafka.spark.source.planning import pieces_between
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
 
 pytest.importorskip("pyspark")
 from ehkafka.spark.source.data_source import EhkafkaDataSource
+from tests.spark.kept import close_idle
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(600)]
 
