@@ -11,9 +11,9 @@ import pytest
 from ehkafka.positions.same_log import Reading
 from ehkafka.records import TopicPartition
 from ehkafka.spark.engine.follow import STARTS_MAX
-from ehkafka.spark.source.consumers import close_idle
 from ehkafka.spark.source.options import options_from
 from ehkafka.testing import EmbeddedBroker
+from tests.spark.kept import close_idle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping

@@ -16,13 +16,13 @@ import pytest
 from ehkafka.embedded.topics import produce
 from ehkafka.errors import OffsetGapError
 from ehkafka.records import TopicPartition
-from ehkafka.spark.source.consumers import close_idle
 from ehkafka.spark.source.log import Log
 from ehkafka.spark.source.offsets import StreamOffset
 from ehkafka.spark.source.options import options_from
 from ehkafka.spark.source.planning import Piece
 from ehkafka.spark.source.reading import messages
 from ehkafka.spark.source.stream import Stream
+from tests.spark.kept import close_idle
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
