@@ -27,13 +27,13 @@ from ehkafka.spark.engine.run import SparkRun
 from ehkafka.spark.engine.tasks.results import PartitionResult
 from ehkafka.spark.engine.tasks.shipment import Shipment
 from ehkafka.spark.engine.tasks.work import TaskWork
-from ehkafka.spark.source.consumers import close_idle
 from ehkafka.spark.source.planning import Piece
 from ehkafka.testing import EmbeddedBroker
 from tests.kit import waiting
 from tests.kit.simulated.message import SimulatedMessage
 from tests.spark.engine.fake_group import FakeGroup
 from tests.spark.engine.group_runs import Runs
+from tests.spark.kept import close_idle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
