@@ -46,7 +46,7 @@ LOOKUP_TRIES = 7
 AGAIN_S = 0.1
 LOOKUP_TIMEOUT_S = 10.0
 # How long each of two answers is waited for that a partition can begin without.
-EMPTY_ASK_S = 1.0
+NOW_ASK_S = 1.0
 # Copies of so many other partitions are asked for, one request each: the lowest were there from the first.
 COPIES_MAX = 8
 
@@ -150,7 +150,8 @@ class PositionFinder:
             of_topic = [p for p in fresh if p.topic == topic and p not in mirrored and p not in new]
             begun = {p: self._starts[p] for p in of_topic if p in self._starts}
             asked = [p for p in of_topic if p not in begun]
-            offsets |= begun | self._insist(partial(self._start_offsets, consumer, topic, asked))
+            start = self.start_of(topic)
+            offsets |= begun | self._insist(partial(start_offsets, consumer, start, asked, LOOKUP_TIMEOUT_S))
         offsets |= self._inside_the_logs(consumer, offsets)
         offsets |= self._in_empty_logs(consumer, [p for p, at in offsets.items() if at == OFFSET_BEGINNING])
         offsets |= self._log_starts(consumer, new)
@@ -218,7 +219,7 @@ class PositionFinder:
         A broker that does not answer is asked again while the app runs.
         """
         try:
-            bounds = known_bounds(consumer, partitions, EMPTY_ASK_S) if partitions else {}
+            bounds = known_bounds(consumer, partitions, NOW_ASK_S) if partitions else {}
         except KafkaException:
             return {}
         logs = {p: log for p, log in bounds.items() if isinstance(log, LogBounds)}
@@ -276,17 +277,12 @@ class PositionFinder:
             begun[partition] = resume_at
         return begun
 
-    def _start_offsets(
-        self, consumer: Consumer, topic: str, partitions: Sequence[TopicPartition]
-    ) -> dict[TopicPartition, int]:
-        return start_offsets(consumer, self.start_of(topic), partitions, LOOKUP_TIMEOUT_S)
-
     def _note_starts(self, consumer: Consumer, waiting: Sequence[TopicPartition]) -> None:
         """Look up where those would begin that wait: `latest` must not skip what comes meanwhile."""
         with suppress(KafkaException, EndpointError):  # looked up again with the next question
             for topic in {p.topic for p in waiting}:
                 of_topic = [p for p in waiting if p.topic == topic]
-                self._starts |= self._start_offsets(consumer, topic, of_topic)
+                self._starts |= start_offsets(consumer, self.start_of(topic), of_topic, NOW_ASK_S)
 
     def _inside_the_logs(
         self, consumer: Consumer, offsets: Mapping[TopicPartition, int]
