@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 from ehkafka.errors import describe
 from ehkafka.events.event import Event, Failure, raised
+from ehkafka.events.partition import way_past
 from ehkafka.wording import counted, seconds
 from ehkafka.wording.line import clause, names, plain
 
@@ -99,7 +100,8 @@ class AttemptOverdue(Event):
             f"Attempt {self.attempt} of {self.partition}@{self.offset}, key {plain(self.key)}, has run for "
             f"{seconds(self.running_s)} in handler {plain(self.handler)}, longer than "
             f"deadline_s={self.deadline_s:g}. A thread, or a coroutine that ignores its cancellation, cannot "
-            "be stopped, so its key and its worker wait. The stack shows where it is."
+            "be stopped, so its key and its worker wait; the stack shows where. If it never returns, stop "
+            f"the group's consumers, then run {way_past(self.partition, self.offset)}."
         )
 
     def subject(self) -> Hashable:
