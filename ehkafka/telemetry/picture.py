@@ -188,7 +188,10 @@ def _log_numbers(context: IntakeContext, assignment: Assignment) -> dict[str, An
     partition, contact = assignment.partition, context.contact
     known, leader = context.owned.logs.get(partition), contact.leaders.get(partition)
     numbers: dict[str, Any] = {"leader": "" if leader is None else leader.name}
-    numbers["log_age_s"] = context.owned.logs.silence_s(partition, contact.now_s)
+    age_s = context.owned.logs.silence_s(partition, contact.now_s)
+    # Just assigned, it is only not known yet.
+    if age_s is not None and (known is not None or age_s >= contact.unreachable_s):
+        numbers["log_age_s"] = age_s
     if known is not None and partition in context.flow.paused and known.start is not None:
         numbers["deleted_records"] = assignment.unread_below(known.start)
     return numbers

@@ -108,8 +108,9 @@ class PartitionSnapshot:
     # Somebody has paused it, or stopped its handler.
     is_paused_by_hand: bool = False
     held_lanes: int = 0
-    # Since a broker said last where the log ends, by a fetch or asked for it; before it ever did, since the
-    # partition is ours. And the broker that leads it, as of the last statistics; empty before these.
+    # Since a broker said last where the log ends, by a fetch or asked for it; before it ever did None, and
+    # from `unreachable_s` on since the partition is ours. And the broker that leads it, as of the last
+    # statistics; empty before these.
     log_age_s: float | None = None
     leader: str = ""
     # Records that retention has deleted before they were read, while the partition is paused.
