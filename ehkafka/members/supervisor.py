@@ -27,12 +27,11 @@ from ehkafka.events import (
 )
 from ehkafka.members.commands import Waker, caught
 from ehkafka.members.failure import described, failure_of
-from ehkafka.members.journals import Journals
 from ehkafka.members.member import Member
 from ehkafka.members.orders import INTERRUPTED
 from ehkafka.members.output import Output
 from ehkafka.members.process import MemberProcess, must_reap, reap
-from ehkafka.members.questions import FRESH_S, Questions
+from ehkafka.members.questions import FRESH_S, Journals, Questions
 from ehkafka.members.restarts import LOOP_ENDS, Rollover, ends_all
 from ehkafka.members.steering import act, keys_of
 from ehkafka.members.summary import counts_of, joined, summed

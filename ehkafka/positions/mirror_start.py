@@ -13,8 +13,7 @@ import time
 from typing import TYPE_CHECKING
 
 from ehkafka.checkpoints.checkpoint import Checkpoint
-from ehkafka.checkpoints.mirror.copied import is_copy
-from ehkafka.checkpoints.mirror.foreign import Foreign
+from ehkafka.checkpoints.mirror.foreign import Foreign, is_copy
 from ehkafka.checkpoints.stores.store import StoreUnavailableError
 from ehkafka.errors import EndpointError
 from ehkafka.events import ProgressIgnored

@@ -9,7 +9,7 @@ import pytest
 from ehkafka.checkpoints.checkpoint import Checkpoint
 from ehkafka.checkpoints.mirror.body import checkpoint_body, read_checkpoint
 from ehkafka.checkpoints.mirror.book import MirrorBook, Seen
-from ehkafka.checkpoints.mirror.copied import is_copy
+from ehkafka.checkpoints.mirror.foreign import is_copy
 from ehkafka.progress.position import Progress
 from ehkafka.records import TopicPartition
 

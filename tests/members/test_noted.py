@@ -12,7 +12,7 @@ import pytest
 
 from ehkafka.checkpoints import FileStore
 from ehkafka.members.channel import Answer
-from ehkafka.members.journals import Journals
+from ehkafka.members.questions import Journals
 from ehkafka.offsets.owners import read_owners
 from tests.kit.supervisor_port import TOKEN, Port
 from tests.kit.waiting import wait_until

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from ehkafka.checkpoints.checkpoint import Checkpoint
-from ehkafka.checkpoints.mirror.copied import is_copy
+from ehkafka.checkpoints.mirror.foreign import is_copy
 from ehkafka.progress.position import Progress
 
 if TYPE_CHECKING:

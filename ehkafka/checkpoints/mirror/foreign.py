@@ -1,9 +1,9 @@
-"""Tells our blob of a partition from what somebody else has put in its place. Pure.
+"""Tells our blob of a partition from what somebody else has put in its place, and whether its ranges count.
 
 Two things get there. Blobs have lower-case names, so groups and topics that differ in case alone share them:
 the exact names stand inside. And an SDK that checkpoints where our blob lies sets its metadata and leaves our
 body: the blob is ours only while its metadata are what we write beside that body. What is not ours is
-neither used nor overwritten.
+neither used nor overwritten. Pure.
 """
 
 from __future__ import annotations
@@ -85,3 +85,21 @@ def _position(metadata: Mapping[str, str]) -> str:
     if number.isascii() and number.isdecimal() and len(number) <= _DIGITS_MAX:
         return str(int(number) + 1)
     return "an offset that Kafka does not know"
+
+
+def is_copy(checkpoint: Checkpoint, next_offset: int, *, is_ours: bool | None) -> bool:
+    """Tell whether the ranges of a checkpoint may be used above the group's commit of `next_offset`.
+
+    They count for the very commit that it copies. The offset alone does not tell: who rewinds a group to the
+    very offset where it stands, with a tool that knows nothing of us, commits there without metadata, and
+    wants all from there on again.
+
+    `is_ours` says who made that commit, by its metadata; None: it has none. Then it is ours only if ours had
+    none, or if the service gives none back. What is not known counts as somebody else's: that only repeats
+    records.
+    """
+    if checkpoint.next_offset != next_offset:
+        return False
+    if is_ours is None:
+        return checkpoint.commit_metadata == "none" or checkpoint.metadata_returned is False
+    return is_ours
