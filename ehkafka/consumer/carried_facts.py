@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
-from ehkafka.intake.watched import WatchedLog
+from ehkafka.intake.log_watch import WatchedLog
 from ehkafka.progress.metadata import NOTHING_KNOWN, LogFacts, Unusable, decode, encode
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ because a record of another log may have been finished meanwhile.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from ehkafka.positions.same_log import disproof
 from ehkafka.positions.topic_ids import ASK_S
@@ -20,10 +20,57 @@ from ehkafka.positions.topic_ids import ASK_S
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ehkafka.intake.watched import WatchedLog, WatchedLogs
+    from ehkafka.intake.owned import OwnedPartitions
     from ehkafka.positions.log_asker import LogAsker, Question
+    from ehkafka.positions.same_log import WitnessRecord
     from ehkafka.progress.metadata import LogFacts
     from ehkafka.records import TopicPartition
+
+
+class WatchedLog(NamedTuple):
+    """How far one partition has got in its epoch: its last finished record, and its newest leader epoch."""
+
+    epoch: int
+    witness: WitnessRecord | None
+    leader_epoch: int | None
+
+
+class WatchedLogs(Protocol):
+    """What a watch needs to know of the partitions that it watches, and what their commits say of logs.
+
+    An app's are its owned partitions; a drop-in has its own (`consumer.carried_facts`). Poll thread only.
+    """
+
+    def now(self) -> Mapping[TopicPartition, WatchedLog]:
+        """Return all that are watched, as they are now."""
+        ...
+
+    def carried(self, partition: TopicPartition) -> LogFacts:
+        """Return the facts that a partition's commits carry."""
+        ...
+
+    def carry(self, partition: TopicPartition, facts: LogFacts) -> None:
+        """Let a partition's commits carry these."""
+        ...
+
+
+class OwnedLogs:
+    """The logs of an app's partitions."""
+
+    def __init__(self, owned: OwnedPartitions) -> None:
+        self._owned = owned
+        self.carried = owned.saver.carried
+        self.carry = owned.saver.carry
+
+    def now(self) -> Mapping[TopicPartition, WatchedLog]:
+        """Return all that are owned."""
+        return {
+            partition: WatchedLog(
+                one.epoch, one.anchor, one.marks.last.leader_epoch if one.marks.last else None
+            )
+            for partition, (_, one) in self._owned.items()
+        }
+
 
 STANDSTILL_S: Final = 5.0
 """A poll thread that did not come round for so long was frozen, and may have missed anything."""

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ehkafka.endpoint.client import open_admin, open_consumer
 from ehkafka.endpoint.client_log import ClientLog
 from ehkafka.endpoint.properties.layers import admin_properties, consumer_properties
-from ehkafka.intake.log_watch import LogWatch, refresh_s
-from ehkafka.intake.watched import OwnedLogs
+from ehkafka.intake.log_watch import LogWatch, OwnedLogs, refresh_s
 from ehkafka.positions.log_asker import LogAsker
 from ehkafka.positions.topic_ids import TopicIds
 from ehkafka.positions.witness import witness_properties

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pytest
 
-from ehkafka.intake.log_watch import STANDSTILL_S, LogWatch
-from ehkafka.intake.watched import OwnedLogs
+from ehkafka.intake.log_watch import STANDSTILL_S, LogWatch, OwnedLogs
 from ehkafka.positions.log_asker import Question
 from ehkafka.positions.same_log import Reading
 from ehkafka.progress.metadata import LogFacts
