@@ -133,8 +133,8 @@ class AppSettings(TypedDict, total=False):
     """
 
     unreachable_s: float
-    """Seconds, default `15.0`: time without an answer of any broker, or without any of our partitions
-    after they were lost, at which health turns red.
+    """Seconds, default `15.0`: time without an answer of any broker or of one partition's leader, or without
+    partitions after all were lost, at which health turns red.
     """
 
     idle_s: float
