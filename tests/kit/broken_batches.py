@@ -28,10 +28,11 @@ def good_batch(values: Iterable[bytes]) -> bytes:
     return _batch([_record(index, value) for index, value in enumerate(values)])
 
 
-def broken_batch(what: str, records: int = 1) -> bytes:
+def broken_batch(what: str, records: int = 1, value: bytes = b"never to be seen" * 16) -> bytes:
     """Return a batch of so many records that cannot be read; `what` is one of `CODES`."""
-    # As text: behind a wrong checksum librdkafka takes the end of the batch for the begin of another one.
-    made = [_record(index, b"never to be seen") for index in range(records)]
+    # Long text: behind a wrong checksum librdkafka takes a place about 100 bytes before the end of the batch
+    # for the begin of another one. What short records have there may end the process.
+    made = [_record(index, value) for index in range(records)]
     if what == "length":
         return _batch([_number(1 << 30), *made], records)
     batch = bytearray(_batch(made, records))

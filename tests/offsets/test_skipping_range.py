@@ -15,7 +15,11 @@ from tests.kit.broken_batches import broken_batch, good_batch, write_batch
 def test_a_wrong_checksum_that_ends_librdkafkas_process_is_got_past(embedded_broker_factory: Any) -> None:
     """Behind it the client reads on at a wrong place; here it finds what its assertions do not allow."""
     broker = embedded_broker_factory({"t": 1})
-    for batch in (good_batch([b"1", b"2"]), broken_batch("checksum", 3), good_batch([b"6"])):
+    for batch in (
+        good_batch([b"1", b"2"]),
+        broken_batch("checksum", 3, b"never to be seen"),
+        good_batch([b"6"]),
+    ):
         write_batch(broker, "t", batch)
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "g"})
     consumer.commit(offsets=[KafkaPartition("t", 0, 2)], asynchronous=False)
