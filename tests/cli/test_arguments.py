@@ -42,6 +42,7 @@ GOOD: dict[str, list[str]] = {
     "dlq redrive": ["t", "--endpoint", "127.0.0.1:1"],
     "offsets show": ["t", "--group", "g", "--endpoint", "127.0.0.1:1"],
     "offsets reset": ["t", "--to", "earliest", "--group", "g", "--endpoint", "127.0.0.1:1"],
+    "offsets skip": ["t/0@0", "--group", "g", "--endpoint", "127.0.0.1:1"],
     "offsets import": ["t", "--from", ".", "--group", "g", "--endpoint", "127.0.0.1:1"],
     "offsets export": ["t", "--to", "./new", "--group", "g", "--endpoint", "127.0.0.1:1"],
     "offsets diff": ["t", "--from", ".", "--group", "g", "--endpoint", "127.0.0.1:1"],

@@ -58,6 +58,7 @@ _OTHERS = {
         "SOAK_FILE",
         "SOAK_MINUTES",
         "STORM_RECORDS",
+        "VERSIONS",
         "WAYS_RECORDS",
     )
 }
