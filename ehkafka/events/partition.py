@@ -30,9 +30,8 @@ __all__ = [
 
 def way_past(partition: TopicPartition, offset: int, group: str = "…") -> str:
     """Return the command that moves a group past a record, or a batch that cannot be read."""
-    return (
-        f"ehkafka offsets skip {plain(partition.topic)}/{partition.partition}@{offset} --group {plain(group)}"
-    )
+    where = f"{plain(partition.topic)}/{partition.partition}@{offset}"
+    return f"ehkafka offsets skip {where} --group {plain(group)} (a preview; then with --yes)"
 
 
 def cannot_read(partition: TopicPartition, offset: int, reason: str, *, is_batch: bool) -> str:

@@ -4,11 +4,12 @@ Never joins the group. Commits are read and written by a consumer without member
 client, whose reading ends the process while a coordinator is starting; the broker refuses such a commit to a
 group that has members. Nothing moves unless `move` is called with a plan that was looked at.
 
-`view` (pure) says where a partition stands, `blocking` which record its commit waits for.
-`plan` (pure) what a move would do, `skipping` (pure) what skipping records would, `group` is the way to the
-broker, `moving` carries a plan out, `checkpoints` brings positions in and out of containers, `compare` and
-`owners` join what several places say. `members` asks who is in the group, `watch` says how long its commits
-are watched before a move, `source` where checkpoints lie. Called by the command line, on the main thread.
+`view` (pure) shows where a partition is, `blocking` which record its commit waits for, `apart` searches
+behind what cannot be read. `plan` (pure) what a move would do, `skipping` (pure) what skipping records would,
+`group` is the way to the broker, `moving` carries a plan out, `checkpoints` brings positions in and out of
+containers, `compare` and `owners` join what several places say. `members` asks who is in the group, `watch`
+says how long its commits are watched before a move, `source` where checkpoints lie. Called by the command
+line, on the main thread.
 """
 
 from __future__ import annotations

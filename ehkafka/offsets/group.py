@@ -21,11 +21,11 @@ from ehkafka.endpoint.client import check_client_version, describe_error, open_a
 from ehkafka.endpoint.client_log import ClientLog
 from ehkafka.endpoint.properties.layers import admin_properties
 from ehkafka.errors import ConfigurationError, EndpointError, GroupInUseError
+from ehkafka.offsets.apart import next_readable_apart
 from ehkafka.offsets.blocking import READ_S, blocking_records, reading_properties
 from ehkafka.offsets.members import similar_groups
 from ehkafka.offsets.view import PartitionView
 from ehkafka.positions.log_bounds import log_bounds
-from ehkafka.positions.next_readable import next_readable
 from ehkafka.positions.start_offsets import start_offsets
 from ehkafka.positions.topic_ids import TopicIds
 from ehkafka.positions.witness import prove, witness_properties
@@ -145,8 +145,9 @@ class GroupOffsets:
 
     def next_readable(self, partition: int, offset: int) -> NextReadable | None:
         """Return where the log can be read again from an offset on; None where that was not found in time."""
-        with self._reader(reading_properties, "what can be read there") as consumer:
-            return next_readable(consumer, TopicPartition(self.topic, partition), offset)
+        with self._asking("what can be read there"):
+            properties = reading_properties(self._inspection.properties)
+            return next_readable_apart(properties, TopicPartition(self.topic, partition), offset)
 
     def commits(self) -> dict[int, tuple[int | None, str]]:
         """Return the group's commits with their metadata, None for a partition without one."""

@@ -20,6 +20,7 @@ from ehkafka.endpoint.properties.names import is_secret
 from ehkafka.errors import ConfigurationError, EhkafkaError, describe
 from ehkafka.spark.shipped import import_shipped
 from ehkafka.wording import ended
+from ehkafka.wording.calling import close_to
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -268,9 +269,11 @@ def _properties(options: Mapping[str, str]) -> dict[str, str]:
                 " endpointFactory (module:function), which is code already."
             )
         if name not in KNOWN:
+            close = close_to(name, KNOWN)
+            meant = f" (did you mean {close}?)" if close else ""
             raise ConfigurationError(
-                f"Option {option} is no property of librdkafka that ehkafka knows, and Spark shows options in"
-                f" plans and logs. Correct its name, or set it in an endpointFactory. {_INSTEAD}"
+                f"Option {option} is no property of librdkafka that ehkafka knows{meant}, and Spark shows"
+                f" options in plans and logs. Correct its name, or set it in an endpointFactory. {_INSTEAD}"
             )
         found[name] = value
     return found

@@ -7,7 +7,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from store import SqliteStore
+from store import SqliteStore  # type: ignore[import-not-found]
 
 import ehkafka
 from ehkafka.checkpoints import StoreMirror

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from store import SqliteStore
+from store import SqliteStore  # type: ignore[import-not-found]
 
 from ehkafka.testing import CheckpointStoreSuite
 

@@ -97,3 +97,14 @@ def test_what_lies_before_a_batch_that_cannot_be_read_comes_first(broker: Embedd
     assert "Unfinished before it: 1 offset. Let the group handle that first" in error
     reset(broker, "--to", "0=2", "--yes")
     assert skip(broker, "t/0@2", "--yes")[0] == 0
+
+
+def test_a_search_that_ends_librdkafkas_process_ends_no_command(broker: EmbeddedBroker) -> None:
+    """Behind a wrong checksum the client reads on at a wrong place, which can end its process."""
+    write_batch(broker, "t", broken_batch("checksum", 3, b"never to be seen"))
+    broker.produce("t", [(b"k", b"v")], partition=0)
+    reset(broker, "--to", "0=0", "--yes")
+    code, _, error = skip(broker, "t/0@0", "--yes")
+    assert code == 3
+    assert "where it ends was not found" in error
+    assert "t/0@0-LAST" in error

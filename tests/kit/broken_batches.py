@@ -39,8 +39,8 @@ def broken_batch(what: str, records: int = 1, value: bytes = b"never to be seen"
     if what == "checksum":
         batch[_CRC] ^= 0xFF
     else:
-        place, value = {"compression": (_CODEC, 1), "codec": (_CODEC, 7), "format": (_MAGIC, 9)}[what]
-        batch[place] = value
+        place, byte = {"compression": (_CODEC, 1), "codec": (_CODEC, 7), "format": (_MAGIC, 9)}[what]
+        batch[place] = byte
         if place == _CODEC:  # whose checksum is right
             batch[_CRC : _CRC + 4] = struct.pack(">I", _crc32c(bytes(batch[_CRC + 4 :])))
     return bytes(batch)

@@ -127,7 +127,9 @@ def test_a_copy_of_a_commit_that_stays_may_still_know_more() -> None:
     assert contents(skipped(100, text=text))[1].is_complete
 
 
-@pytest.mark.parametrize(("saved", "skips", "newest"), [(5, 6, 6), (6, 5, 6), (5, None, 5), (0, 3, 3), (None, 6, 6)])
+@pytest.mark.parametrize(
+    ("saved", "skips", "newest"), [(5, 6, 6), (6, 5, 6), (5, None, 5), (0, 3, 3), (None, 6, 6)]
+)
 def test_the_newest_leader_epoch_stands_for_all(
     saved: int | None, skips: int | None, newest: int | None
 ) -> None:

@@ -94,6 +94,9 @@ def test_a_property_that_nobody_knows_is_refused() -> None:
     with pytest.raises(ConfigurationError, match=r"kafka\.my\.own is no property") as caught:
         options_from(given)
     assert "hunter2" not in str(caught.value)
+    given = {"kafka.bootstrap.servers": "localhost:9092", "kafka.fetch.wait.mx.ms": "1", **TOPIC}
+    with pytest.raises(ConfigurationError, match=r"did you mean fetch\.wait\.max\.ms\?"):
+        options_from(given)
 
 
 def test_where_a_token_is_fetched_is_no_secret() -> None:

@@ -77,7 +77,7 @@ def test_lag_without_progress_is_a_reason() -> None:
     still = replace(WELL, partitions=(replace(PARTITION, standstill_s=301.0),))
     (reason,) = health(still).reasons
     assert reason.startswith("t[0] lags 7 records behind, and nothing of them has arrived for 301 s")
-    assert reason.endswith("ehkafka offsets skip t/0@4 --group g")
+    assert reason.endswith("ehkafka offsets skip t/0@4 --group g (a preview; then with --yes)")
 
 
 def test_a_batch_that_cannot_be_read_is_one_reason_with_the_way_past_it() -> None:
@@ -86,7 +86,7 @@ def test_a_batch_that_cannot_be_read_is_one_reason_with_the_way_past_it() -> Non
     stands = replace(PARTITION, unreadable=broken, standstill_s=301.0)
     (reason,) = health(replace(WELL, partitions=(stands,))).reasons
     assert reason.startswith("The batch at t[0]@4 cannot be read: _BAD_MSG (no): it is damaged. For 0 s")
-    assert reason.endswith("run ehkafka offsets skip t/0@4 --group g, and start it.")
+    assert reason.endswith("t/0@4 --group g (a preview; then with --yes), and start it.")
     refused = replace(PARTITION, unreadable=replace(broken, is_batch=False))
     (reason,) = health(replace(WELL, partitions=(refused,))).reasons
     assert reason.startswith("The broker does not let t[0]@4 be read: _BAD_MSG")

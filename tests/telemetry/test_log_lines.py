@@ -431,7 +431,7 @@ def test_the_stack_of_an_overdue_attempt_follows_its_sentence(lines: LogLines, l
     what = (READINGS_0, 17, "home-1", 2, "store", 31.3, 30.0)
     lines.write(events.AttemptOverdue(*what, "File handler.py, line 3"))
 
-    assert logged.records[0].getMessage().endswith("--group ….\nFile handler.py, line 3")
+    assert logged.records[0].getMessage().endswith("with --yes).\nFile handler.py, line 3")
 
 
 def test_a_percent_sign_is_just_text(lines: LogLines, logged: Any) -> None:

@@ -66,7 +66,10 @@ def _looked_up(group: GroupOffsets, view: PartitionView, asked: Skip) -> Skip:
         return asked._replace(leader_epoch=last and last.leader_epoch)
     readable = group.next_readable(number, offset)
     if readable is None:
-        raise asked.refused(f"what lies there was not found out in time. Name all of it, as {offset}-TO")
+        raise asked.refused(
+            "where it ends was not found: there was no time for it, or librdkafka cannot read on behind it."
+            f" Give the last of its offsets, too: {asked.partition.topic}/{number}@{offset}-LAST"
+        )
     if readable.passed:
         # Of the client's report its code: the rest is a line of its own.
         reason = readable.passed[0][1].partition(" (")[0]

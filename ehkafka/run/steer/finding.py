@@ -17,6 +17,7 @@ from ehkafka.run.steer.names import (
 )
 from ehkafka.run.steer.refusals import WHY_NOT
 from ehkafka.telemetry.picture import status_of
+from ehkafka.wording import seconds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -116,7 +117,10 @@ class Finder:
         status = self.status(found)
         if (why := WHY_NOT.get(status)) is not None:
             reason = "running" if status == "deferred" else status
-            raise refused(reason, f"Nothing was done: {described(found)} {why}", (found.name,))
+            where, mark = described(found), found.assignment.mark_at(found.offset)
+            if mark is not None:
+                where += f", received {seconds(self._context.clock() - mark.received_at_s)} ago,"
+            raise refused(reason, f"Nothing was done: {where} {why}", (found.name,))
 
 
 def described(found: Found) -> str:
