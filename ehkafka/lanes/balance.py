@@ -1,0 +1,83 @@
+"""A look over all inboxes, every few milliseconds: what does not move, and which consumers have nothing.
+
+Pure; time comes in as an argument; the caller has the lock. Records move only to consumers that can take them
+now: while all workers are in long calls, a look costs a pass over the inboxes and nothing else.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from ehkafka.lanes.inbox import Inbox
+    from ehkafka.lanes.routing import Router
+
+# A head that has not moved for so long, or for so many mean times, keeps nothing waiting behind it.
+LATE_S: Final = 5e-3
+LATE_MEANS: Final = 4
+# The weight of the last look in the mean time of a record.
+MEAN_SHARE: Final = 0.2
+
+
+class Balance:
+    """Balances the inboxes of one handler."""
+
+    def __init__(self, router: Router) -> None:
+        self._router = router
+        # How long a record takes a worker, by what busy workers removed between looks, in seconds.
+        self.mean_s = 0.0
+        self._looked_s: float | None = None
+        self._removed = 0
+
+    def check(self, now_s: float) -> int:
+        """Take in what has finished, and move what waits behind slow records; return how many are busy."""
+        router = self._router
+        router.note_all()
+        router.purge()
+        late_s = max(LATE_S, LATE_MEANS * self.mean_s)
+        busy = removed = 0
+        for inbox in router.inboxes:
+            removed += inbox.sent - len(inbox.q)
+            busy += self._see(inbox, now_s, late_s)
+        self._take_mean(busy, removed, now_s)
+        router.open = [inbox for inbox in router.inboxes if not inbox.stuck][: router.width]
+        free = [inbox for inbox in router.open if inbox.is_empty() and not inbox.frozen]
+        router.idle.clear()
+        for inbox in free:
+            inbox.listed = True
+            router.idle.append(inbox)
+        if free:
+            self._even_out(free)
+        return busy
+
+    @staticmethod
+    def _see(inbox: Inbox, now_s: float, late_s: float) -> bool:
+        """Note whether an inbox's head has moved; tell whether its consumer is busy."""
+        head = inbox.head
+        if head is None:
+            inbox.stuck, inbox.seen = False, None
+            return False
+        if head is not inbox.seen:
+            inbox.seen, inbox.seen_s, inbox.stuck = head, now_s, False
+        elif now_s - inbox.seen_s > late_s:
+            inbox.stuck = True
+        return True
+
+    def _take_mean(self, busy: int, removed: int, now_s: float) -> None:
+        if self._looked_s is not None and (done := removed - self._removed) > 0:
+            mean_s = busy * (now_s - self._looked_s) / done
+            self.mean_s += MEAN_SHARE * (mean_s - self.mean_s)
+        self._looked_s, self._removed = now_s, removed
+
+    def _even_out(self, free: list[Inbox]) -> None:
+        """Give consumers that have nothing what waits elsewhere, first behind records that do not move."""
+        router = self._router
+        for inbox in router.inboxes:
+            if inbox.stuck and inbox.q and not inbox.frozen:
+                router.unload(inbox, free)
+        full = sorted((inbox for inbox in router.open if len(inbox.q) > 1), key=lambda inbox: len(inbox.q))
+        spare = [inbox for inbox in free if not inbox.q]
+        while spare and full:
+            inbox = full.pop()
+            if not inbox.frozen:
+                router.unload(inbox, [spare.pop()], half=len(inbox.q) > 2)

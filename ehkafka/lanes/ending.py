@@ -1,0 +1,211 @@
+"""The end of an assignment: what drains, what is left for the next owner, and which keys stay busy here.
+
+Pure; the caller has the lock. A call that outlives its epoch keeps its key: the owners of just these keys go
+over to the partition's next epoch in this process, whose records of the key wait behind that call.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+from ehkafka.lanes.epoch import Epoch
+from ehkafka.lanes.inbox import EPOCH, KEY, MESSAGE
+from ehkafka.lanes.routing import piles_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+
+    from ehkafka.lanes.finished import FinishedBefore
+    from ehkafka.lanes.held import Held
+    from ehkafka.lanes.inbox import Entry, Inbox, Owner
+    from ehkafka.lanes.routing import Router
+    from ehkafka.lanes.waiting import Waiting
+    from ehkafka.records import TopicPartition
+
+
+class Work(NamedTuple):
+    """What a drain still has to finish. Records of one key run one after another, whatever runs them."""
+
+    records: int
+    longest_key_records: int
+
+    def needs_s(self, mean_s: float, workers: int) -> float:
+        """Return how long it takes so many workers, at a mean time for each record."""
+        return mean_s * max(self.records / workers, self.longest_key_records)
+
+
+class Ending:
+    """Begins, drains and ends the epochs of one handler."""
+
+    def __init__(self, router: Router, waiting: Waiting) -> None:
+        self._router = router
+        self._waiting = waiting
+        # Owners of keys whose calls have outlived their epoch, for the partition's next one.
+        self._carried: dict[TopicPartition, dict[Hashable, Owner]] = {}
+
+    def begin(
+        self,
+        partition: TopicPartition,
+        number: int,
+        finished_before: FinishedBefore | None = None,
+    ) -> Epoch:
+        """Begin an epoch. Keys whose call from an earlier one still runs here wait for it."""
+        router = self._router
+        assert partition not in router.epochs, f"{partition} is assigned twice"
+        owners = router.shared if router.shared is not None else self._carried.pop(partition, {})
+        epoch = router.epochs[partition] = Epoch(partition, number, owners, finished_before)
+        for key in self._waiting.paused_keys:
+            self._waiting.pause_key(key, epoch)
+        return epoch
+
+    # -- draining --------------------------------------------------------------------------------------
+
+    def drain(self, epochs: Sequence[Epoch], fits: Callable[[Work], bool] | None) -> bool:
+        """Cut epochs short before they end; tell whether more than what runs now may still start.
+
+        What lies below the highest started offset of each may, if `fits` finds that there is time for it:
+        that leaves no hole, so the next owner repeats nothing. Else, and without `fits`, only what runs now
+        ends. The rest is left for the next owner. To be asked again while a drain lasts: records fail, and
+        time passes.
+        """
+        taken = [(inbox, self._take_back(inbox)) for inbox in self._all()]
+        waiting = [entry for _, entries in taken for entry in entries]
+        waiting += [entry for held in self._waiting.held for entry in list(held.q)[held.ticket is not None :]]
+        for epoch in epochs:
+            if epoch.drain_limit is None:
+                epoch.drain_limit = epoch.highest_started(waiting) if fits is not None else -1
+            # A record that waits leaves a hole anyway: nothing above it need be finished.
+            heads = (held.q[0] for held in self._waiting.held if held.q and held.ticket is None)
+            offsets = [entry[MESSAGE].offset() for entry in heads if entry[EPOCH] is epoch]
+            epoch.drain_limit = min([epoch.drain_limit if fits is not None else -1, *offsets])
+        self._put_back(taken)
+        if fits is None:
+            return False
+        # For the whole handler, whose partitions share its workers: all of them or none.
+        return fits(self._work(epochs)) or self.drain(epochs, None)
+
+    def _put_back(self, taken: Iterable[tuple[Inbox, list[Entry]]]) -> None:
+        """Put back what may start, and leave the rest for the next owner.
+
+        A record that has failed keeps its key until its epoch ends: no later one of the key may pass it.
+        """
+        router = self._router
+        kept: dict[tuple[int, Hashable], Held] = {}
+        for inbox, entries in taken:
+            for entry in entries:
+                name = id(entry[EPOCH].owners), entry[KEY]
+                if (held := kept.get(name)) is not None:
+                    router.put(held, entry)
+                elif entry[EPOCH].may_start(entry):
+                    router.put(inbox, entry)
+                elif id(entry) in router.attempts:
+                    kept[name] = self._waiting.keep(entry)
+                else:
+                    router.give_back(entry)
+
+    def is_drained(self, epochs: Sequence[Epoch]) -> bool:
+        """Tell whether nothing of these epochs runs or may still start."""
+        return next(self._unfinished(epochs), None) is None
+
+    def _work(self, epochs: Sequence[Epoch]) -> Work:
+        keys = Counter((id(entry[EPOCH].owners), entry[KEY]) for entry in self._unfinished(epochs))
+        return Work(keys.total(), max(keys.values(), default=0))
+
+    def _unfinished(self, epochs: Sequence[Epoch]) -> Iterator[Entry]:
+        wanted = set(epochs)
+        for inbox in self._all():
+            self._router.note(inbox)
+            yield from (entry for entry in list(inbox.log) if entry[EPOCH] in wanted)
+        for held in self._waiting.held:
+            if held.ticket is not None and held.q and held.q[0][EPOCH] in wanted:
+                yield held.q[0]
+
+    def _all(self) -> list[Inbox]:
+        router = self._router
+        return [*router.inboxes, *router.leaving, *piles_of(router)]
+
+    def _take_back(self, inbox: Inbox) -> list[Entry]:
+        entries = inbox.take_back()
+        self._router.note(inbox)
+        return entries
+
+    # -- the end ---------------------------------------------------------------------------------------
+
+    def end(self, epochs: Sequence[Epoch]) -> list[int]:
+        """End epochs that end together: nothing of them starts, and what runs ends without a result.
+
+        Returns how many records each left for its next owner.
+        """
+        router = self._router
+        router.note_all()
+        for epoch in epochs:  # all before any: a key that one of them lets go must not start another's record
+            epoch.ended = True
+            epoch.drain_limit = -1
+            del router.epochs[epoch.partition]
+        gone = set(epochs)
+        if router.shared is None:
+            for epoch in epochs:
+                epoch.owners.clear()
+        self._clear_inboxes(gone)
+        for held in list(self._waiting.held):
+            self._clear(held, gone)
+        for epoch in epochs:
+            router.let_in(epoch)  # what waits behind a partition that was never opened is another's
+            self._count_running(epoch)
+            if router.shared is None and epoch.owners:
+                self._carried[epoch.partition] = epoch.owners
+        self._carried = {where: keys for where, keys in self._carried.items() if _any_live(keys)}
+        if router.shared is not None and not router.epochs:
+            # Of all partitions, so no one partition's end takes them away; without any, no key is left.
+            for held in [held for held in self._waiting.held if held.ticket is None]:
+                self._waiting.drop(held)
+        return [epoch.tally.returned_records for epoch in epochs]
+
+    def _clear_inboxes(self, gone: set[Epoch]) -> None:
+        """Take what waits of ended epochs out of all inboxes, and keep the keys of what runs."""
+        taken = [(inbox, self._take_back(inbox)) for inbox in self._all()]
+        for inbox, _ in taken:
+            # As long as a call of a key runs here, the key's next record goes behind that call.
+            for place, entry in enumerate(inbox.running()):
+                entry[EPOCH].owners[entry[KEY]] = (inbox, inbox.noted + 1 + place)
+        for inbox, entries in taken:
+            for entry in entries:
+                if entry[EPOCH] in gone:
+                    self._router.give_back(entry)
+                else:
+                    self._router.put(inbox, entry)
+
+    def _clear(self, held: Held, gone: set[Epoch]) -> None:
+        """Take what waits of ended epochs out of a waiting key."""
+        waiting, shared = self._waiting, self._router.shared
+        is_mine = shared is None and any(epoch.owners is held.owners for epoch in gone)
+        has_stale_first = held.ticket is not None and held.q[0][EPOCH].ended
+        if is_mine and not has_stale_first:
+            waiting.drop(held)
+            return
+        held.owners[held.key] = (held, held.sent)
+        mine = [entry for entry in list(held.q)[held.ticket is not None :] if entry[EPOCH] in gone]
+        if has_stale_first:
+            # Its work continues somewhere, and its key waits for the answer, which will count for nothing.
+            if shared is None:
+                waiting.stop_following(held)
+                held.is_paused = False
+            waiting.take_away(held, mine)
+        elif mine:
+            waiting.take_away(held, mine)
+
+    def _count_running(self, epoch: Epoch) -> None:
+        """Count what still runs as left for the next owner: no wait includes it any more."""
+        tally, total = epoch.tally, self._router.tally
+        records, size = tally.backlog_records, tally.backlog_bytes
+        tally.returned_records += records
+        tally.returned_bytes += size
+        total.returned_records += records
+        total.returned_bytes += size
+        tally.leave_backlog(records, size)
+        total.leave_backlog(records, size)
+
+
+def _any_live(owners: dict[Hashable, Owner]) -> bool:
+    return any(inbox.is_live(number) for inbox, number in owners.values())

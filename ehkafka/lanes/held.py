@@ -1,0 +1,114 @@
+"""A key without a worker: its first record waits for something, and all later ones of the key behind it.
+
+Pure. What it waits for is its decision (a retry's time, a policy's hold, a pause) or its ticket (the
+answer to a deferred record, or a dead letter that was sent and is not acknowledged).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ehkafka.lanes.inbox import EPOCH, SIZE, Inbox
+from ehkafka.lanes.routing import FOREVER
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterable, Sequence
+
+    from ehkafka.lanes.decision import AfterDeadLetter, AwaitHead, Decision
+    from ehkafka.lanes.epoch import Epoch
+    from ehkafka.lanes.inbox import Entry, Owner
+    from ehkafka.lanes.tally import Tally
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ticket:
+    """The right to answer, once, what became of a waiting key's first record."""
+
+    held: Held
+    decision: AwaitHead
+    # Of that record.
+    epoch: Epoch
+    # The number of the call that led to it.
+    attempt: int
+
+
+class Held(Inbox):
+    """The records of one key that wait, oldest first; an inbox without a consumer, which owns its key."""
+
+    __slots__ = (
+        "after",
+        "behind",
+        "by_hand",
+        "counted",
+        "decision",
+        "due_s",
+        "is_parked",
+        "is_paused",
+        "key",
+        "owners",
+        "ticket",
+    )
+
+    def __init__(
+        self, key: Hashable, owners: dict[Hashable, Owner], make_queue: Callable[[], deque[Any]]
+    ) -> None:
+        super().__init__(-3, make_queue)
+        self.log = deque(maxlen=0)  # nothing is taken back from here, and no consumer finishes anything
+        self.slack = FOREVER
+        self.head = []  # it never gets a consumer, so its records count as unfinished
+        self.key = key
+        self.owners = owners
+        self.decision: Decision | None = None
+        # When a retry is due; None where no time ends the wait.
+        self.due_s: float | None = None
+        self.ticket: Ticket | None = None
+        self.is_paused = False
+        # What the key's next records do because one was dead-lettered; it outlives the records here.
+        self.after: AfterDeadLetter = "continue"
+        # What still runs of a key that was paused meanwhile.
+        self.behind: Owner | None = None
+        # The records that a command sends to the dead letters, the first one included, and why.
+        self.by_hand: tuple[list[Entry], str] | None = None
+        # Whether its records count as waiting, and how many of them have been counted so far.
+        self.is_parked = True
+        self.counted = 0
+
+    def count(self, total: Tally) -> None:
+        """Count the records that came since the last call; they were routed into the backlog."""
+        if self.is_parked:
+            move(list(self.q)[self.counted :], total, 1)
+        self.counted = len(self.q)
+
+    def set_parked(self, total: Tally, *, parked: bool) -> None:
+        """Count all records here as waiting, or in the backlog."""
+        self.count(total)
+        if parked != self.is_parked:
+            self.is_parked = parked
+            move(self.q, total, 1 if parked else -1)
+
+    def put_first(self, entries: Sequence[Entry], total: Tally) -> None:
+        """Put records that count in the backlog in front of the others."""
+        self.count(total)
+        self.q.extendleft(reversed(entries))
+        self.counted += len(entries)
+        self.sent += len(entries)
+        if self.is_parked:
+            move(entries, total, 1)
+
+    def take_first(self, total: Tally) -> Entry:
+        """Remove the first record; it then counts in the backlog."""
+        self.count(total)
+        entry = self.q.popleft()
+        self.counted -= 1
+        if self.is_parked:
+            move((entry,), total, -1)
+        return entry
+
+
+def move(entries: Iterable[Entry], total: Tally, sign: int) -> None:
+    """Count records as waiting, with the sign -1 in the backlog again."""
+    for entry in entries:
+        for tally in (entry[EPOCH].tally, total):
+            tally.park(sign, sign * entry[SIZE])

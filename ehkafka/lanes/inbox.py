@@ -1,0 +1,157 @@
+"""The queue of one consumer: of a thread, a task, a batch worker or a child process.
+
+Pure. The dispatcher appends on the right and takes back from the right, under its lock. The consumer removes
+from the left without a lock, by one protocol, on which the whole order of keys rests:
+
+1. It *shows* a record (`head = q[0]`), then removes it (`q.popleft()`), then calls the handler.
+2. It shows the next record, or None, only once the call has ended.
+3. On an `IndexError` it looks whether the inbox has another queue, since taking back replaces it.
+
+So a thread that reads `q` first and `head` second sees each unfinished record at least once: that a record is
+finished is read, and no consumer reports it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+    from ehkafka.lanes.epoch import Epoch
+    from ehkafka.records import Message
+
+    # What waits and runs: a message, its key, its size in bytes and its epoch. The key was asked for once,
+    # outside of the lock, and the size was counted once; both travel with the message.
+    Entry = tuple[Message, Hashable, int, Epoch]
+    # The inbox that has a key's unfinished records, and the number of the last one there.
+    Owner = tuple["Inbox", int]
+
+MESSAGE: Final = 0
+KEY: Final = 1
+SIZE: Final = 2
+EPOCH: Final = 3
+
+
+class Inbox:
+    """The records of one consumer, in order.
+
+    Fields that the consumer writes are marked; all others belong to the lock's holder. A record's *number* is
+    its place among all that were ever appended and not taken back.
+    """
+
+    __slots__ = (
+        "asleep",
+        "frozen",
+        "gate",
+        "head",
+        "listed",
+        "log",
+        "make_queue",
+        "noted",
+        "number",
+        "q",
+        "seen",
+        "seen_s",
+        "sent",
+        "slack",
+        "stuck",
+    )
+
+    def __init__(self, number: int, make_queue: Callable[[], deque[Any]] = deque) -> None:
+        """`make_queue` makes what a test wants to watch; `number` names the inbox in logs."""
+        self.number = number
+        self.make_queue = make_queue
+        self.q: deque[Entry] = make_queue()
+        # The same records, and in front of them those that were removed and are not known to be finished.
+        self.log: deque[Entry] = deque()
+        # The number of the last record appended; how many of the removed ones are known to be finished.
+        # Invariant: len(log) == sent - noted.
+        self.sent = 0
+        self.noted = 0
+        # The consumer's: the record that runs, or the list of those that a batch or a child process has.
+        self.head: Entry | list[Entry] | None = None
+        # How many of the last removed records `head` may are for.
+        self.slack = 1
+        # Its consumer has posted a failure and waits until the dispatcher has taken it over.
+        self.frozen = False
+        # The consumer's: it sleeps on its gate.
+        self.asleep = False
+        self.gate: Any = None
+        # It is in the dispatcher's list of idle inboxes.
+        self.listed = False
+        # Its head has not moved for long: it takes no new keys. What the last look saw, and since when.
+        self.stuck = False
+        self.seen: object = None
+        self.seen_s = 0.0
+
+    def append(self, entry: Entry) -> int:
+        """Put a record behind the others; return its number."""
+        self.sent += 1
+        self.log.append(entry)
+        self.q.append(entry)
+        return self.sent
+
+    def take_back(self) -> list[Entry]:
+        """Empty the queue and return what the consumer had not removed, in order.
+
+        The queue is replaced first, then emptied from the right: what the consumer removes meanwhile is the
+        left end, and stays in the log.
+        """
+        q, self.q = self.q, self.make_queue()
+        taken: list[Entry] = []
+        try:
+            while True:
+                taken.append(q.pop())
+        except IndexError:
+            pass  # empty, by us or by the consumer
+        taken.reverse()
+        for _ in taken:
+            self.log.pop()
+        self.sent -= len(taken)
+        return taken
+
+    def is_live(self, number: int) -> bool:
+        """Tell whether the record of that number may be unfinished. Never False for one that is.
+
+        A wrong True costs the key's next record a place in a longer queue, and nothing else.
+        """
+        ahead = number - self.sent + len(self.q)  # above 0 it waits; at 0 it was removed last
+        return ahead > 0 or (ahead > -self.slack and self.head is not None)
+
+    def take_finished(self) -> list[Entry]:
+        """Return the removed records that have finished since the last call, in order."""
+        waiting = len(self.q)  # first what waits, second what runs
+        head = self.head
+        removed = self.sent - waiting - self.noted
+        if removed <= 0:
+            return []
+        # A head that was only shown lets the one before count as running until its consumer continues.
+        running = 0 if head is None else len(head) if isinstance(head, list) else 1
+        finished = removed - running
+        self.noted += finished
+        popleft = self.log.popleft
+        return [popleft() for _ in range(finished)]
+
+    def running(self) -> list[Entry]:
+        """Return the removed records that are unfinished. Call it after `take_finished`."""
+        return [self.log[place] for place in range(self.sent - self.noted - len(self.q))]
+
+    def give_up(self, entry: Entry) -> None:
+        """Take an unfinished record away from a consumer that is frozen. Call it after `take_finished`."""
+        for place, one in enumerate(self.log):
+            if one is entry:
+                del self.log[place]
+                self.noted += 1
+                break
+        else:
+            raise LookupError(f"inbox {self.number} does not have this record")
+        if isinstance(self.head, list):
+            self.head = [one for one in self.head if one is not entry]
+        else:
+            self.head = None
+
+    def is_empty(self) -> bool:
+        """Tell whether nothing waits here and nothing runs."""
+        return not self.q and self.head is None

@@ -1,0 +1,324 @@
+"""Routing: which inbox each record goes to, and back.
+
+Pure; the caller has the lock.
+
+**Invariant: all unfinished records of a key are in one inbox, in order.** `owners[key]` names the inbox and
+the number of the key's last record there. Whether that record is unfinished is read from the inbox, so no
+consumer reports anything and the owner of a key that is done costs nothing until it is purged.
+
+An inbox without a consumer keeps what waits: `waiting.held.Held` for one key, `Pile` for all that a partition
+or a handler may not start yet. The router puts a key's next record there like anywhere else.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any, Final
+
+from ehkafka.lanes.inbox import EPOCH, KEY, MESSAGE, SIZE, Inbox
+from ehkafka.lanes.tally import Tally
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterable, Sequence
+
+    from ehkafka.lanes.epoch import Epoch
+    from ehkafka.lanes.inbox import Entry, Owner
+    from ehkafka.records import TopicPartition
+
+# A number that no inbox reaches: an inbox that waits owns its keys until it lets them go.
+FOREVER: Final = 1 << 60
+# Owners that may be left over beside four for each unfinished record.
+OWNERS_MIN: Final = 1_000
+
+
+class Pile(Inbox):
+    """Records of many keys that nothing may start: a partition's before it is open, a stopped handler's.
+
+    `behind` has, by key, its map of owners and the owner that it had when its first record came here: what
+    still runs of that key.
+    """
+
+    __slots__ = ("behind",)
+
+    def __init__(self, number: int, make_queue: Callable[[], deque[Any]] = deque) -> None:
+        super().__init__(number, make_queue)
+        self.slack = FOREVER
+        self.head = []  # it never gets a consumer, so its records count as unfinished
+        self.behind: dict[tuple[int, Hashable], tuple[dict[Hashable, Owner], Owner]] = {}
+
+
+class Router:
+    """The inboxes of one handler, and its keys' owners."""
+
+    def __init__(
+        self, inboxes: int, *, is_shared: bool, make_queue: Callable[[], deque[Any]] = deque
+    ) -> None:
+        """`is_shared`: a key is one over all partitions of the handler."""
+        self.make_queue = make_queue
+        self.inboxes = [Inbox(number, make_queue) for number in range(inboxes)]
+        # Inboxes of workers that are to go: they get nothing more, and leave once their call has ended.
+        self.leaving: list[Inbox] = []
+        # Those that take new keys, and how many of them there may be at most.
+        self.open = list(self.inboxes)
+        self.width = inboxes
+        # Those whose consumer has nothing. Consumers append themselves; a hint, corrected at each look.
+        self.idle: deque[Inbox] = deque()
+        # What got records, or its consumer back: the driver wakes these.
+        self.touched: set[Inbox] = set()
+        self.shared: dict[Hashable, Owner] | None = {} if is_shared else None
+        self.epochs: dict[TopicPartition, Epoch] = {}
+        self.tally = Tally()
+        # Results of ended epochs that were ignored: for events, by epoch.
+        self.ignored: deque[Epoch] = deque()
+        # Where everything waits while the handler is stopped; and the partitions that are not open yet.
+        self.stopped: Pile | None = None
+        self.unopened: dict[Epoch, Pile] = {}
+        # Failed attempts of records that are to be called again, by the entry's identity.
+        self.attempts: dict[int, Attempts] = {}
+        self._turn = 0
+
+    # -- routing ---------------------------------------------------------------------------------------
+
+    def route(self, epoch: Epoch, entries: Sequence[Entry]) -> None:
+        """Put records of one partition, ascending, behind the others of their keys."""
+        epoch.add(entries)
+        self.tally.receive(len(entries), sum(entry[SIZE] for entry in entries))
+        if self.stopped is not None or epoch in self.unopened or epoch.drain_limit is not None:
+            for entry in entries:
+                self.place(entry)
+            return
+        owners, get, choose, touch = epoch.owners, epoch.owners.get, self.choose, self.touched.add
+        for entry in entries:
+            key = entry[KEY]
+            owner = get(key)
+            if owner is None:
+                inbox = choose()
+            else:
+                inbox = owner[0]
+                # `Inbox.is_live`, written out: this runs for each record.
+                ahead = owner[1] - inbox.sent + len(inbox.q)
+                if ahead <= 0 and (ahead <= -inbox.slack or inbox.head is None):
+                    inbox = choose()
+            inbox.sent = number = inbox.sent + 1
+            owners[key] = (inbox, number)
+            inbox.log.append(entry)
+            inbox.q.append(entry)
+            touch(inbox)
+
+    def place(self, entry: Entry) -> None:
+        """Put a record that is counted already where it belongs: into its key's inbox, a pile, or back."""
+        epoch = entry[EPOCH]
+        if not epoch.may_start(entry):
+            self.give_back(entry)
+            return
+        owner = self.owner_of(epoch, entry[KEY])
+        pile = self.unopened.get(epoch) or self.stopped
+        if owner is not None and (pile is None or owner[0].slack == FOREVER):
+            self.put(owner[0], entry)
+        elif pile is None:
+            self.put(self.choose(), entry)
+        else:
+            if owner is not None:
+                # What waits of the key comes along, so that its records are in one place.
+                pulled = self.pull(owner[0], entry[KEY], epoch)
+                running = self.running_behind(owner, entry[KEY], epoch, len(pulled))
+                if running is not None:
+                    pile.behind[self._name(entry)] = (epoch.owners, running)
+                for one in pulled:
+                    self.put(pile, one)
+            self.put(pile, entry)
+
+    def put(self, inbox: Inbox, entry: Entry) -> None:
+        """Append a record to an inbox, which then owns its key."""
+        entry[EPOCH].owners[entry[KEY]] = (inbox, inbox.append(entry))
+        self.touched.add(inbox)
+
+    def owner_of(self, epoch: Epoch, key: Hashable) -> Owner | None:
+        """Return where unfinished records of a key are, if it has any."""
+        owner = epoch.owners.get(key)
+        return owner if owner is not None and owner[0].is_live(owner[1]) else None
+
+    def choose(self) -> Inbox:
+        """Return an inbox for a key that has none: an idle one, else the shorter of two."""
+        idle = self.idle
+        while idle:
+            inbox = idle.pop()
+            inbox.listed = False
+            if inbox.is_empty() and not inbox.frozen and not inbox.stuck and self._takes_keys(inbox):
+                return inbox
+        places = self.open or self.inboxes
+        self._turn = turn = (self._turn + 1) % len(places)
+        inbox, other = places[turn], places[turn - 1]
+        return other if len(other.q) < len(inbox.q) else inbox
+
+    def _takes_keys(self, inbox: Inbox) -> bool:
+        return self.width >= len(self.inboxes) or inbox in self.open
+
+    # -- taking back -----------------------------------------------------------------------------------
+
+    def pull(self, inbox: Inbox, key: Hashable, epoch: Epoch) -> list[Entry]:
+        """Take what waits of one key out of an inbox, in order."""
+        mine: list[Entry] = []
+        for entry in inbox.take_back():
+            if entry[KEY] == key and entry[EPOCH].owners is epoch.owners:
+                mine.append(entry)
+            else:
+                self.put(inbox, entry)
+        return mine
+
+    @staticmethod
+    def running_behind(owner: Owner, key: Hashable, epoch: Epoch, pulled: int) -> Owner | None:
+        """Return what may still run of a key of whose records so many were pulled from its owner."""
+        inbox, number = owner
+        if isinstance(inbox, Pile):
+            known = inbox.behind.get((id(epoch.owners), key))
+            return None if known is None else known[1]
+        return inbox, number - pulled
+
+    def unload(self, inbox: Inbox, targets: list[Inbox], *, half: bool = False) -> int:
+        """Move what waits in an inbox behind other keys to these; return how many records moved.
+
+        With `half` every second key stays. The keys that run stay in any case.
+        """
+        taken = inbox.take_back()
+        self.note(inbox)
+        stay = {self._name(entry) for entry in inbox.running()}
+        to: dict[tuple[int, Hashable], Inbox] = dict.fromkeys(stay, inbox)
+        moved, keys = 0, 0
+        for entry in taken:
+            name = self._name(entry)
+            target = to.get(name)
+            if target is None:
+                keys += 1
+                moves = not half or keys % 2 == 1
+                target = to[name] = targets[keys % len(targets)] if moves else inbox
+            moved += target is not inbox
+            self.put(target, entry)
+        return moved
+
+    @staticmethod
+    def _name(entry: Entry) -> tuple[int, Hashable]:
+        return id(entry[EPOCH].owners), entry[KEY]
+
+    def give_back(self, entry: Entry) -> None:
+        """Leave a record for the partition's next owner: it is in no inbox, and stops the commit position."""
+        size = entry[SIZE]
+        for tally in (entry[EPOCH].tally, self.tally):
+            tally.leave_backlog(1, size)
+            tally.returned_records += 1
+            tally.returned_bytes += size
+        self.attempts.pop(id(entry), None)
+
+    # -- what has finished -----------------------------------------------------------------------------
+
+    def note_all(self) -> None:
+        """Take in what has finished in all inboxes. O(finished)."""
+        for inbox in self.inboxes:
+            self.note(inbox)
+        for inbox in self.leaving:
+            self.note(inbox)
+        if self.leaving:
+            self.leaving = [inbox for inbox in self.leaving if not inbox.is_empty() or inbox.frozen]
+
+    def note(self, inbox: Inbox) -> None:
+        """Take in what has finished in one inbox."""
+        total, attempts = self.tally, self.attempts
+        for entry in inbox.take_finished():
+            epoch = entry[EPOCH]
+            if attempts:
+                attempts.pop(id(entry), None)
+            if epoch.ended:
+                self.ignored.append(epoch)
+                continue
+            epoch.note_finished(entry)
+            for tally in (epoch.tally, total):
+                tally.finished_records += 1
+                tally.backlog_records -= 1
+                tally.backlog_bytes -= entry[SIZE]
+
+    def purge(self) -> None:
+        """Forget keys that have no unfinished record: what is kept follows the backlog, not the keys seen."""
+        if self.shared is not None:
+            if len(self.shared) > OWNERS_MIN + 4 * self.tally.unfinished_records:
+                for key in [key for key, owner in self.shared.items() if not owner[0].is_live(owner[1])]:
+                    del self.shared[key]
+            return
+        for epoch in self.epochs.values():
+            if len(epoch.owners) > OWNERS_MIN + 4 * epoch.tally.unfinished_records:
+                live = {key: owner for key, owner in epoch.owners.items() if owner[0].is_live(owner[1])}
+                epoch.owners.clear()
+                epoch.owners.update(live)
+
+    # -- piles -----------------------------------------------------------------------------------------
+
+    def hold_back(self, epoch: Epoch) -> None:
+        """Let the records of an epoch wait until `open`: the user's code is not ready for them."""
+        self.unopened[epoch] = Pile(-1, self.make_queue)
+
+    def let_in(self, epoch: Epoch) -> None:
+        """Let the records of an epoch start."""
+        pile = self.unopened.pop(epoch, None)
+        if pile is not None:
+            self._spread(pile)
+
+    def stop(self) -> bool:
+        """Start nothing more, whatever its key; what runs ends. False where the handler is stopped."""
+        if self.stopped is not None:
+            return False
+        pile = self.stopped = Pile(-2, self.make_queue)
+        for inbox in self.inboxes:
+            taken = inbox.take_back()
+            self.note(inbox)
+            for entry in inbox.running():
+                pile.behind[self._name(entry)] = (entry[EPOCH].owners, (inbox, inbox.noted + 1))
+            for entry in taken:
+                self.put(pile, entry)
+        return True
+
+    def resume(self) -> bool:
+        """End what `stop` began. False where the handler is not stopped."""
+        pile, self.stopped = self.stopped, None
+        if pile is None:
+            return False
+        self._spread(pile)
+        return True
+
+    def _spread(self, pile: Pile) -> None:
+        """Route all that waits in a pile, each key behind what still runs of it."""
+        entries = list(pile.q)
+        for (_, key), (owners, running) in pile.behind.items():
+            if (owner := owners.get(key)) is not None and owner[0] is pile:
+                owners[key] = running
+        self.empty(pile)  # it owns no key any more
+        for entry in entries:
+            self.place(entry)
+
+    @staticmethod
+    def empty(inbox: Inbox) -> None:
+        """Empty an inbox without a consumer: it owns no key any more."""
+        inbox.q = inbox.make_queue()
+        inbox.log.clear()
+        inbox.sent = FOREVER
+        inbox.slack, inbox.head = 1, None
+
+
+class Attempts:
+    """The failed calls of one record."""
+
+    __slots__ = ("asked", "failed", "last_error")
+
+    def __init__(self) -> None:
+        # Calls that failed; of these, how many only asked for time.
+        self.failed = 0
+        self.asked = 0
+        self.last_error = ""
+
+
+def piles_of(router: Router) -> Iterable[Pile]:
+    """Return the piles of a router."""
+    return [*router.unopened.values(), *(() if router.stopped is None else (router.stopped,))]
+
+
+def first_offset(entries: Sequence[Entry]) -> int:
+    """Return the lowest offset of records of one partition."""
+    return min(entry[MESSAGE].offset() for entry in entries)

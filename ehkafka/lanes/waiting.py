@@ -1,0 +1,410 @@
+"""What waits: records that failed, were deferred or wait for their dead letter; keys that are paused.
+
+Pure; time comes in as an argument; the caller has the lock. No code of the user's runs here: decisions are
+values that the failure policy made on the worker's thread.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections import Counter, deque
+from typing import TYPE_CHECKING, Final
+
+from ehkafka.lanes.decision import AwaitHead, HoldHead, RetryHead
+from ehkafka.lanes.held import Held, Ticket
+from ehkafka.lanes.inbox import EPOCH, KEY, SIZE
+from ehkafka.lanes.order import Apart, KeyFailure
+from ehkafka.lanes.routing import Attempts
+from ehkafka.records import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Sequence
+
+    from ehkafka.lanes.decision import AfterDeadLetter, Answer, Decision
+    from ehkafka.lanes.epoch import Epoch
+    from ehkafka.lanes.inbox import Entry, Inbox
+    from ehkafka.lanes.routing import Router
+
+# Keys whose next records wait, or follow a dead letter, in one assignment. Past it a dead-lettered record
+# stays on hold, so that its key cannot continue as if nothing had happened.
+AFTER_LETTER_MAX: Final = 10_000
+FULL: Final = HoldHead(f"{AFTER_LETTER_MAX} dead-lettered keys wait already")
+PAUSED: Final = HoldHead("the key is paused")
+BEHIND_LETTER: Final = HoldHead("an earlier record of its key was dead-lettered")
+# Keys of one record each: no later one can follow it, so nothing is remembered of them.
+_ONCE: Final = (Apart, KeyFailure)
+
+
+class Waiting:
+    """The waiting keys of one handler."""
+
+    def __init__(self, router: Router) -> None:
+        self.router = router
+        self.held: dict[Held, None] = {}
+        # Tickets whose `begin` is to be called once the lock is free.
+        self.outbox: deque[Ticket] = deque()
+        # Makes the decision that sends a record to the dead letters because of an earlier one, or by hand,
+        # with the reason. Only builds a value. None where no policy of the handler sends any.
+        self.divert: Callable[..., Decision] | None = None
+        # Keys that are paused in all assignments, those to come included.
+        self.paused_keys: set[Hashable] = set()
+        # (due, tie breaker, waiting key, its decision); an entry whose decision is another one is left over.
+        self._timers: list[tuple[float, int, Held, Decision]] = []
+        self._serial = itertools.count()
+        # How many keys follow a dead letter, for each map of owners.
+        self._after: Counter[int] = Counter()
+
+    # -- failures --------------------------------------------------------------------------------------
+
+    def fail(
+        self, inbox: Inbox, entry: Entry, decision: Decision, now_s: float, later: Sequence[Entry] = ()
+    ) -> None:
+        """Take a record over from a frozen consumer, with all later ones of its key.
+
+        `later` are those of the key that the consumer has as well and has not started.
+        """
+        self.router.note(inbox)
+        for one in (entry, *later):
+            inbox.give_up(one)
+        later = [one for one in later if not one[EPOCH].ended]
+        if entry[EPOCH].ended:
+            self._fail_too_late(entry, decision, later)
+        else:
+            self.decide(self._hold(entry, (entry, *later)), decision, now_s)
+
+    def _fail_too_late(self, entry: Entry, decision: Decision, later: Sequence[Entry]) -> None:
+        """Ignore the failure of an ended epoch; a deferred record keeps its key until its answer."""
+        if isinstance(decision, AwaitHead):
+            held = self._hold(entry, later, parked=False)
+            held.q.appendleft(entry)  # counted when its epoch ended
+            held.counted += 1
+            self._ask(held, decision)
+            return
+        self.router.ignored.append(entry[EPOCH])
+        self.router.attempts.pop(id(entry), None)
+        if later:  # of other partitions: they stay in front of what waits of their key
+            self._continue(self._hold(entry, later))
+
+    def _hold(self, entry: Entry, first: Sequence[Entry], *, parked: bool = True) -> Held:
+        """Make the key of a record wait, with these records in front of all that waits of it."""
+        router, epoch, key = self.router, entry[EPOCH], entry[KEY]
+        owner = router.owner_of(epoch, key)
+        if owner is not None and isinstance(owner[0], Held):  # paused by hand while this one ran
+            held = owner[0]
+            held.behind = None
+            held.set_parked(router.tally, parked=parked)
+        else:
+            held = Held(key, epoch.owners, router.make_queue)
+            held.is_parked = parked
+            self.held[held] = None
+            if owner is not None:
+                held.put_first(router.pull(owner[0], key, epoch), router.tally)
+        held.put_first(first, router.tally)
+        epoch.owners[key] = (held, held.sent)
+        return held
+
+    def keep(self, entry: Entry) -> Held:
+        """Hold a record that has failed and may not start any more, until its epoch ends."""
+        held = self._hold(entry, (entry,))
+        self._wait(held, HoldHead(self.router.attempts[id(entry)].last_error))
+        return held
+
+    def decide(self, held: Held, decision: Decision, now_s: float) -> None:
+        """Do with the first record of a waiting key what a decision demands."""
+        if isinstance(decision, AwaitHead):
+            held.set_parked(self.router.tally, parked=False)
+            self._ask(held, decision)
+            return
+        entry = held.q[0]
+        attempts = self.router.attempts.setdefault(id(entry), Attempts())
+        attempts.failed += 1
+        attempts.last_error = decision.reason
+        held.set_parked(self.router.tally, parked=True)
+        if isinstance(decision, RetryHead):
+            attempts.asked += decision.is_asked
+            self._wait(held, decision, now_s + decision.after_s)
+        elif isinstance(decision, HoldHead):
+            self._wait(held, decision)
+        else:
+            self._end_first(held, Outcome.SKIPPED)
+            self._continue(held)
+
+    def _wait(self, held: Held, decision: Decision, due_s: float | None = None) -> None:
+        held.decision, held.due_s = decision, due_s
+        if due_s is not None:
+            heapq.heappush(self._timers, (due_s, next(self._serial), held, decision))
+            if len(self._timers) > 2 * len(self.held) + 100:
+                self._timers = [timer for timer in self._timers if timer[2].decision is timer[3]]
+                heapq.heapify(self._timers)
+
+    # -- time ------------------------------------------------------------------------------------------
+
+    def next_due_s(self) -> float | None:
+        """Return when the next retry is due; None when none is."""
+        timers = self._timers
+        while timers and (timers[0][2].decision is not timers[0][3] or timers[0][2] not in self.held):
+            heapq.heappop(timers)
+        return timers[0][0] if timers else None
+
+    def retry_due(self, now_s: float) -> int:
+        """Let the keys go whose time has come; return how many."""
+        released = 0
+        while (due_s := self.next_due_s()) is not None and due_s <= now_s:
+            held = heapq.heappop(self._timers)[2]
+            self._continue(held)
+            released += 1
+        return released
+
+    # -- answers ---------------------------------------------------------------------------------------
+
+    def _ask(self, held: Held, decision: AwaitHead) -> None:
+        entry = held.q[0]
+        known = self.router.attempts.get(id(entry))
+        held.decision, held.due_s = HoldHead(decision.reason), None
+        attempt = 1 if known is None else known.failed + 1
+        held.ticket = ticket = Ticket(held, decision, entry[EPOCH], attempt)
+        self.outbox.append(ticket)
+
+    def answer(self, ticket: Ticket, answer: Answer, now_s: float) -> None:
+        """Take the answer to a ticket; a second answer to the same one counts for nothing."""
+        held = ticket.held
+        if held.ticket is not ticket or held not in self.held:
+            return
+        held.ticket = None
+        if ticket.epoch.ended:
+            self._drop_ended_first(held)
+            self._continue(held)
+        elif isinstance(answer, Outcome):
+            self._answered(held, ticket.decision, answer)
+        elif held.is_parked and not isinstance(answer, AwaitHead):
+            self._wait(held, answer if isinstance(answer, HoldHead) else HoldHead(answer.reason))
+            held.by_hand = None
+        else:
+            self.decide(held, answer, now_s)
+
+    def _answered(self, held: Held, decision: AwaitHead, outcome: Outcome) -> None:
+        lettered = outcome is Outcome.DEAD_LETTERED
+        is_last = held.by_hand is None or len(held.by_hand[0]) == 1
+        if lettered and is_last and not self._follow(held, decision.after):
+            held.set_parked(self.router.tally, parked=True)
+            self._wait(held, FULL)
+            return
+        self._end_first(held, outcome)
+        if lettered and held.by_hand is not None:
+            self._send_next_by_hand(held)
+        else:
+            self._continue(held)
+
+    def _drop_ended_first(self, held: Held) -> None:
+        """Take away the first record of a key, whose epoch has ended; it was counted then."""
+        self.router.attempts.pop(id(held.q.popleft()), None)
+        held.counted = max(0, held.counted - 1)
+        held.set_parked(self.router.tally, parked=True)
+
+    # -- dead letters ----------------------------------------------------------------------------------
+
+    def _follow(self, held: Held, after: AfterDeadLetter) -> bool:
+        """Remember what the key's next records do; False where there is no room for one key more."""
+        if held.after == "continue" and after != "continue" and not isinstance(held.key, _ONCE):
+            if self._after[id(held.owners)] >= AFTER_LETTER_MAX:
+                return False
+            self._after[id(held.owners)] += 1
+            held.after = after
+        return True
+
+    def divert_key(self, held: Held, reason: str) -> None:
+        """Send a waiting key's records, and those to come, to the dead letters, one after another.
+
+        They stay waiting meanwhile: in the backlog they would stop the intake of all keys.
+        """
+        self._follow(held, "divert_key")
+        self._send_first(held, reason)
+
+    def send_by_hand(self, held: Held, reason: str, records: int) -> None:
+        """Send the first records of a waiting key to the dead letters, one after another.
+
+        Then the key's next records do what the policy demands.
+        """
+        held.by_hand = list(held.q)[:records], reason
+        self._send_first(held, reason)
+
+    def _send_next_by_hand(self, held: Held) -> None:
+        assert held.by_hand is not None
+        entries, reason = held.by_hand
+        waiting = set(map(id, held.q))
+        entries = [entry for entry in entries if id(entry) in waiting]  # others were returned meanwhile
+        if entries and entries[0] is held.q[0] and entries[0][EPOCH].may_start(entries[0]):
+            held.by_hand = entries, reason
+            self._send_first(held, reason)
+        else:
+            held.by_hand = None
+            self._continue(held)
+
+    def _send_first(self, held: Held, *reason: str) -> None:
+        assert self.divert is not None
+        decision = self.divert(held, *reason)
+        if isinstance(decision, AwaitHead):
+            self._ask(held, decision)
+        else:
+            assert isinstance(decision, HoldHead)
+            self._wait(held, decision)
+
+    # -- going on --------------------------------------------------------------------------------------
+
+    def arrived(self, held: Held) -> None:
+        """Count what was routed to a waiting key, and send it on if the key follows a dead letter."""
+        held.count(self.router.tally)
+        if held.ticket is None and held.after == "divert_key" and held.q and held.decision is BEHIND_LETTER:
+            self._continue(held)
+
+    def _end_first(self, held: Held, outcome: Outcome) -> None:
+        """Give the first record of a waiting key a result."""
+        entry = held.take_first(self.router.tally)
+        epoch, size = entry[EPOCH], entry[SIZE]
+        epoch.note_finished(entry)
+        self.router.attempts.pop(id(entry), None)
+        for tally in (epoch.tally, self.router.tally):
+            tally.leave_backlog(1, size)
+            if outcome is Outcome.FINISHED:
+                tally.finished_records += 1
+            elif outcome is Outcome.SKIPPED:
+                tally.skipped_records += 1
+            else:
+                tally.dead_lettered_records += 1
+
+    def _continue(self, held: Held) -> None:
+        """Continue with a waiting key whose first record has ended, or whose time has come."""
+        total = self.router.tally
+        held.due_s = None
+        if held.after != "continue":
+            self._wait(held, BEHIND_LETTER)
+            held.set_parked(total, parked=True)
+            first = held.q[0] if held.q else None
+            is_open = first is not None and first[EPOCH].may_start(first)
+            if held.after == "divert_key" and is_open and self.divert is not None:
+                self._send_first(held)
+        elif held.is_paused:
+            self._wait(held, PAUSED)
+            held.set_parked(total, parked=True)
+        else:
+            self._let_go(held)
+
+    def _let_go(self, held: Held) -> None:
+        """Route what waits of a key, behind what still runs of it."""
+        router = self.router
+        first = held.q[0] if held.q else None
+        if first is not None and id(first) in router.attempts and not first[EPOCH].may_start(first):
+            # It failed, and no later record of its key may pass it before its epoch has ended.
+            self._wait(held, HoldHead(router.attempts[id(first)].last_error))
+            return
+        held.set_parked(router.tally, parked=False)
+        entries = list(held.q)
+        self._forget(held)
+        for entry in entries:
+            router.place(entry)
+
+    def _forget(self, held: Held) -> None:
+        del self.held[held]
+        if held.after != "continue":
+            self._after[id(held.owners)] -= 1
+        held.ticket = held.decision = held.by_hand = None
+        behind = held.behind
+        if behind is not None and behind[0].is_live(behind[1]):
+            held.owners[held.key] = behind
+        else:
+            held.owners.pop(held.key, None)
+
+    def take_away(self, held: Held, entries: Sequence[Entry]) -> None:
+        """Leave records of a waiting key for their next owner: their epochs have ended. The others stay.
+
+        A key waits on where its first record stays, where it is paused, and where it follows a dead letter.
+        """
+        router = self.router
+        gone = set(map(id, entries))
+        held.set_parked(router.tally, parked=False)
+        first = held.q[0] if held.q else None
+        stay = [entry for entry in held.q if id(entry) not in gone]
+        held.q = router.make_queue()
+        held.q.extend(stay)
+        held.counted = len(stay)
+        for entry in entries:
+            router.give_back(entry)
+        if (stay and stay[0] is first) or held.is_paused or held.after != "continue":
+            held.set_parked(router.tally, parked=held.ticket is None)
+        else:
+            self._let_go(held)
+
+    def drop(self, held: Held) -> None:
+        """Forget a waiting key whose partition has gone; leave its records for the next owner."""
+        held.set_parked(self.router.tally, parked=False)
+        for entry in list(held.q):
+            self.router.give_back(entry)
+        self._forget(held)
+
+    def stop_following(self, held: Held) -> None:
+        """Let the next records of a key run, whatever became of a dead-lettered one."""
+        if held.after != "continue":
+            self._after[id(held.owners)] -= 1
+            held.after = "continue"
+
+    # -- commands --------------------------------------------------------------------------------------
+
+    def find(self, key: Hashable, epoch: Epoch) -> Held | None:
+        """Return the waiting key of that name in an epoch."""
+        owner = epoch.owners.get(key)
+        return owner[0] if owner is not None and isinstance(owner[0], Held) else None
+
+    def pause_key(self, key: Hashable, epoch: Epoch) -> bool:
+        """Start nothing more of a key; what runs ends first. False where it is paused already."""
+        router = self.router
+        held = self.find(key, epoch)
+        if held is None:
+            owner = router.owner_of(epoch, key)
+            held = Held(key, epoch.owners, router.make_queue)
+            self.held[held] = None
+            if owner is not None:
+                held.put_first(router.pull(owner[0], key, epoch), router.tally)
+                held.behind = router.running_behind(owner, key, epoch, len(held.q))
+            epoch.owners[key] = (held, held.sent)
+            self._wait(held, PAUSED)
+        elif held.is_paused:
+            return False
+        held.is_paused = True
+        return True
+
+    def resume_key(self, key: Hashable, epoch: Epoch) -> bool:
+        """Let a paused key continue. False where it is not paused."""
+        held = self.find(key, epoch)
+        if held is None or not held.is_paused:
+            return False
+        held.is_paused = False
+        if held.decision is PAUSED and held.ticket is None:
+            self._continue(held)
+        return True
+
+    def retry_key(self, key: Hashable, epoch: Epoch) -> bool:
+        """Call the handler again for a waiting key's first record, now. False where the key is not held.
+
+        A key that follows a dead letter continues, too.
+        """
+        held = self.find(key, epoch)
+        if held is None:
+            return False
+        self.stop_following(held)
+        if held.ticket is None or held.is_parked:
+            held.ticket = held.by_hand = None
+            self._continue(held)
+        return True
+
+    def skip_key(self, key: Hashable, epoch: Epoch, records: int = 1) -> int:
+        """Give the first records of a waiting key the result *skipped*; return how many there were."""
+        held = self.find(key, epoch)
+        if held is None or not held.q or (held.ticket is not None and not held.is_parked):
+            return 0
+        held.ticket = held.by_hand = None
+        skipped = min(records, len(held.q))
+        for _ in range(skipped):
+            self._end_first(held, Outcome.SKIPPED)
+        self._continue(held)
+        return skipped

@@ -1,0 +1,147 @@
+"""Consumers of inboxes that run in steps, and the records that they are given."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ehkafka.lanes.inbox import Entry, Inbox
+    from tests.lanes.inbox_world import World
+
+SERIAL = iter(range(1 << 60))
+
+
+class Message:
+    """A record, received once."""
+
+    def __init__(self, partition: int, offset: int, key: int | None) -> None:
+        self._partition, self._offset, self.its_key = partition, offset, key
+        self.serial = next(SERIAL)
+
+    def __repr__(self) -> str:
+        return f"{self.its_key}@{self._partition}/{self._offset}"
+
+    def topic(self) -> str:
+        """Return the topic."""
+        return "t"
+
+    def partition(self) -> int:
+        """Return the partition."""
+        return self._partition
+
+    def offset(self) -> int:
+        """Return the offset."""
+        return self._offset
+
+    def key(self) -> bytes:
+        """Return a key of some bytes; the lane key is given apart."""
+        return b"k"
+
+    def headers(self) -> None:
+        """Return no headers."""
+        return
+
+    def leader_epoch(self) -> int:
+        """Return the one leader epoch."""
+        return 0
+
+    def timestamp(self) -> tuple[int, int]:
+        """Return no timestamp."""
+        return 0, 0
+
+    def __len__(self) -> int:
+        return 1 + self._offset % 3
+
+
+class Consumer:
+    """One worker, in steps: it shows a record, removes it, runs it, ends it."""
+
+    def __init__(self, world: World, inbox: Inbox) -> None:
+        self.world, self.inbox, self.q = world, inbox, inbox.q
+        self.shown: Entry | None = None
+        self.entry: Entry | None = None
+        self.asleep_until = 0
+
+    def step(self, *, may_fail: bool) -> None:
+        """Do one step."""
+        world, inbox, r = self.world, self.inbox, self.world.r
+        if inbox.frozen or world.steps < self.asleep_until:
+            return
+        if r.random() < world.preempted:
+            self.asleep_until = world.steps + r.choice((5, 40, 300))
+            return
+        if self.entry is not None:
+            entry, self.entry = self.entry, None
+            if may_fail and r.random() < world.failing:
+                inbox.frozen = True
+                world.failed.append((inbox, entry, ()))
+            else:
+                world.ends(entry)
+        elif self.shown is not None:
+            self._remove()
+        else:
+            self._show()
+
+    def _show(self) -> None:
+        try:
+            self.inbox.head = self.shown = self.q[0]
+        except IndexError:
+            self._find_another_queue()
+
+    def _remove(self) -> None:
+        self.shown = None
+        try:
+            entry = self.q.popleft()
+        except IndexError:
+            self._find_another_queue()
+            return
+        # A queue that lost its head between the two steps cannot give another record: it only shrinks.
+        assert entry is self.inbox.head
+        self.entry = entry
+        self.world.starts(entry)
+
+    def _find_another_queue(self) -> None:
+        if self.inbox.q is not self.q:
+            self.q = self.inbox.q
+        else:
+            self.inbox.head = None
+
+
+class BatchConsumer:
+    """A worker that takes several records at once, under the lock, and fails some of them."""
+
+    def __init__(self, world: World, inbox: Inbox) -> None:
+        self.world, self.inbox = world, inbox
+        self.batch: list[Entry] = []
+
+    def step(self, *, may_fail: bool) -> None:
+        """Do one step."""
+        world, inbox = self.world, self.inbox
+        if inbox.frozen:
+            return
+        if self.batch:
+            if world.r.random() < 0.5:
+                self._end(may_fail=may_fail)
+        elif may_fail:  # outside of the core only: it takes the lock
+            self.batch = world.core.take(inbox, world.r.randint(1, 6))
+            for entry in self.batch:
+                world.starts(entry, self.batch)
+
+    def _end(self, *, may_fail: bool) -> None:
+        world, inbox = self.world, self.inbox
+        batch, self.batch = self.batch, []
+        failed = next((e for e in batch if may_fail and world.r.random() < world.failing), None)
+        if failed is None:
+            for entry in batch:
+                world.ends(entry)
+            inbox.head = None
+            return
+        place = batch.index(failed)
+        later = [e for e in batch[place + 1 :] if world.name(e) == world.name(failed)]
+        left = {id(failed), *map(id, later)}
+        for entry in batch:
+            if id(entry) not in left:
+                world.ends(entry)
+        # What is left comes last, as `Inbox` counts a list's records from the end.
+        inbox.frozen = True
+        world.failed.append((inbox, failed, later))

@@ -1,0 +1,289 @@
+"""Guards of the inboxes, each taken out once: random histories must notice."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from ehkafka.lanes.decision import RetryHead
+from ehkafka.lanes.ending import Ending
+from ehkafka.lanes.epoch import Epoch
+from ehkafka.lanes.held import Held
+from ehkafka.lanes.inbox import MESSAGE, Inbox
+from ehkafka.lanes.inboxes import Inboxes
+from ehkafka.lanes.routing import Router
+from ehkafka.lanes.waiting import Waiting
+from ehkafka.records import TopicPartition
+from tests.lanes.inbox_consumers import Message
+from tests.lanes.inbox_world import run_seed
+from tests.simulation.mutants.mutant import Mutant
+
+SEEDS_MAX = 1_500
+
+
+def a_history_is_red(**chosen: Any) -> bool:
+    """Run histories until one notices something."""
+    for seed in range(SEEDS_MAX):
+        try:
+            run_seed(seed, **chosen)
+        except Exception:
+            return True
+    return False
+
+
+def a_batch_loses_records_of_another_partition() -> bool:
+    """Let a batch of two partitions fail at its first record, whose epoch has ended meanwhile."""
+    core = Inboxes(1, "handler")
+    epochs = [core.ending.begin(TopicPartition("t", p), p) for p in (0, 1)]
+    for p, epoch in enumerate(epochs):
+        core.receive(epoch, [Message(p, 0, 0)], ["key"], 0.0)
+    [inbox] = core.inboxes
+    first, second = core.take(inbox, 2)
+    core.ending.end(epochs[:1])
+    core.fail(inbox, first, RetryHead(0.0, "failed"), 0.0, [second])
+    inbox.head = None
+    return [entry[MESSAGE] for entry in inbox.q] != [second[MESSAGE]]
+
+
+def _mutant(name: str, function: Any, guard: str, without: str, **chosen: Any) -> Mutant:
+    """Describe a guard; `chosen` are properties of histories in which its absence shows soon."""
+    return Mutant(name, function, guard, without, partial(a_history_is_red, **chosen))
+
+
+MUTANTS = [
+    _mutant(
+        "finished: what runs is read before what waits",
+        Inbox.take_finished,
+        "waiting = len(self.q)  # first what waits, second what runs\n    head = self.head\n",
+        "head = self.head\n    waiting = len(self.q)\n",
+    ),
+    _mutant(
+        "take back: the queue is not replaced",
+        Inbox.take_back,
+        "q, self.q = self.q, self.make_queue()",
+        "q = self.q",
+    ),
+    _mutant(
+        "take back: taken records still count as sent", Inbox.take_back, "self.sent -= len(taken)", "pass"
+    ),
+    _mutant(
+        "live: the running record does not keep its key",
+        Inbox.is_live,
+        "ahead > 0 or (ahead > -self.slack and self.head is not None)",
+        "ahead > 0",
+    ),
+    _mutant("live: only the last record of a batch keeps its key", Inbox.is_live, "-self.slack", "-1"),
+    _mutant(
+        "route: the running record does not keep its key",
+        Router.route,
+        "ahead <= 0 and (ahead <= -inbox.slack or inbox.head is None)",
+        "ahead <= 0",
+    ),
+    _mutant(
+        "route: an unopened partition's records start",
+        Router.route,
+        "self.stopped is not None or epoch in self.unopened or",
+        "self.stopped is not None or",
+    ),
+    _mutant(
+        "route: a stopped handler's records start",
+        Router.route,
+        "self.stopped is not None or epoch in",
+        "epoch in",
+    ),
+    _mutant("place: a drained record starts", Router.place, "not epoch.may_start(entry)", "False"),
+    _mutant(
+        "place: a key's waiting records stay behind in another inbox",
+        Router.place,
+        "pulled = self.pull(owner[0], entry[KEY], epoch)",
+        "pulled: list[Entry] = []",
+    ),
+    _mutant(
+        "place: what runs of a piled key is forgotten", Router.place, "if running is not None:", "if False:"
+    ),
+    _mutant("pull: records of the key stay", Router.pull, "mine.append(entry)", "self.put(inbox, entry)"),
+    _mutant(
+        "unload: the running key's records move",
+        Router.unload,
+        "{self._name(entry) for entry in inbox.running()}",
+        "set()",
+    ),
+    _mutant(
+        "unload: records of one key go to two inboxes",
+        Router.unload,
+        "target = to[name] = targets",
+        "target = targets",
+    ),
+    _mutant("stop: what runs is forgotten", Router.stop, "pile.behind[self._name(entry)] = ", "_ = "),
+    _mutant(
+        "spread: a key does not go behind what runs of it", Router._spread, "owners[key] = running", "pass"
+    ),
+    _mutant("note: a result of an ended epoch counts", Router.note, "if epoch.ended:", "if False:"),
+    _mutant("note: attempts are kept", Router.note, "attempts.pop(id(entry), None)", "pass"),
+    _mutant(
+        "give back: a returned record stays in the backlog",
+        Router.give_back,
+        "tally.leave_backlog(1, size)",
+        "pass",
+    ),
+    _mutant(
+        "watermark: passes what is unfinished",
+        Epoch.pass_finished,
+        "while order and id(order[0]) in done:",
+        "while order and done:\n        done.add(id(order[0]))",
+    ),
+    _mutant(
+        "extent: what waits is left out",
+        Epoch.extent,
+        "for entry in self.unfinished()",
+        "for entry in list(self.unfinished())[:1]",
+    ),
+    _mutant(
+        "may start: above a drain's limit",
+        Epoch.may_start,
+        "entry[MESSAGE].offset() <= self.drain_limit",
+        "True",
+    ),
+    _mutant("fail: later ones of a batch run before it", Waiting.fail, "(entry, *later))", "(entry,))"),
+    _mutant(
+        "fail: followers are not pulled",
+        Waiting._hold,
+        "if owner is not None:\n            held.put_first",
+        "if False:\n            held.put_first",
+    ),
+    _mutant("fail: an ended epoch's failure is decided", Waiting.fail, "if entry[EPOCH].ended:", "if False:"),
+    Mutant(
+        "fail: later ones of other partitions are lost",
+        Waiting._fail_too_late,
+        "self._continue(self._hold(entry, later))",
+        "pass",
+        a_batch_loses_records_of_another_partition,
+    ),
+    _mutant(
+        "fail: a deferred record of an ended epoch frees its key",
+        Waiting._fail_too_late,
+        "isinstance(decision, AwaitHead)",
+        "False",
+    ),
+    _mutant("wait: no retry comes due", Waiting.retry_due, "self._continue(held)", "pass"),
+    _mutant(
+        "answer: an older ticket counts",
+        Waiting.answer,
+        "held.ticket is not ticket or held not in self.held",
+        "False",
+    ),
+    _mutant(
+        "answer: a dead letter's key runs on", Waiting._answered, "self._follow(held, decision.after)", "True"
+    ),
+    _mutant(
+        "answer: what ended with its epoch has an outcome",
+        Waiting.answer,
+        "if ticket.epoch.ended:",
+        "if False:",
+    ),
+    _mutant(
+        "let go: a key runs beside what still runs of it",
+        Waiting._forget,
+        "held.owners[held.key] = behind",
+        "del held.owners[held.key]",
+        is_batch=False,
+        keys=3,
+    ),
+    _mutant(
+        "let go: a failed record above the drain's limit lets its key pass",
+        Waiting._let_go,
+        "first is not None and id(first) in router.attempts and not first[EPOCH].may_start(first)",
+        "False",
+    ),
+    _mutant(
+        "pause: what waits stays",
+        Waiting.pause_key,
+        "held.put_first(router.pull(owner[0], key, epoch), router.tally)",
+        "pass",
+    ),
+    _mutant(
+        "pause: what runs is forgotten",
+        Waiting.pause_key,
+        "held.behind = router.running_behind(owner, key, epoch, len(held.q))",
+        "pass",
+    ),
+    _mutant(
+        "arrived: what follows a dead letter waits for ever",
+        Waiting._continue,
+        "self._send_first(held)",
+        "pass",
+    ),
+    _mutant(
+        "held: what is routed there is not counted",
+        Held.count,
+        "move(list(self.q)[self.counted :], total, 1)",
+        "pass",
+    ),
+    _mutant(
+        "held: a first record leaves the parked ones uncounted",
+        Held.take_first,
+        "move((entry,), total, -1)",
+        "pass",
+    ),
+    _mutant(
+        "receive: restored ranges run again",
+        Inboxes.receive,
+        "fresh, keys = [fresh[place]",
+        "_, _ = [fresh[place]",
+    ),
+    _mutant(
+        "take: a batch is noted as finished",
+        Inboxes.take,
+        "inbox.head, inbox.slack = entries or None",
+        "_, inbox.slack = entries or None",
+    ),
+    _mutant(
+        "drain: given back records run", Ending._put_back, "elif entry[EPOCH].may_start(entry):", "elif True:"
+    ),
+    _mutant(
+        "drain: a failed record is given back and lets its key pass",
+        Ending._put_back,
+        "elif id(entry) in router.attempts:",
+        "elif False:",
+        is_batch=False,
+        is_shared=True,
+        keys=3,
+        failing=0.2,
+    ),
+    _mutant("drain: what waits in piles is forgotten", Ending._all, ", *piles_of(router)", ""),
+    _mutant(
+        "end: calls of ended epochs free their keys",
+        Ending._clear_inboxes,
+        "entry[EPOCH].owners[entry[KEY]] = (inbox, inbox.noted + 1 + place)",
+        "pass",
+    ),
+    _mutant(
+        "end: the next epoch does not know the busy keys",
+        Ending.end,
+        "self._carried[epoch.partition] = epoch.owners",
+        "pass",
+    ),
+    _mutant("end: waiting records stay", Ending._clear_inboxes, "if entry[EPOCH] in gone:", "if False:"),
+    _mutant(
+        "end: awaited records free their keys", Ending._clear, "is_mine and not has_stale_first", "is_mine"
+    ),
+    _mutant(
+        "end: a held key loses its records' place",
+        Ending._clear,
+        "held.owners[held.key] = (held, held.sent)",
+        "pass",
+    ),
+    _mutant(
+        "end: what runs stays in the backlog",
+        Ending._count_running,
+        "tally.leave_backlog(records, size)\n    total",
+        "pass\n    total",
+    ),
+    _mutant(
+        "end: no key is forgotten with the last partition",
+        Ending.end,
+        "router.shared is not None and not router.epochs",
+        "False",
+    ),
+    _mutant("check: retries never come", Inboxes.check, "self.waiting.retry_due(now_s)", "pass"),
+]

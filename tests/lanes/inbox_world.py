@@ -1,0 +1,436 @@
+"""A random world around the inboxes of one handler: consumers in steps, failures, rebalances, commands.
+
+Consumers may be preempted anywhere, also between showing a record and removing it, and for as long as an
+epoch lasts. What is true is kept here, apart from the core, and compared.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from ehkafka.lanes.decision import AwaitHead, HoldHead, RetryHead, SkipHead
+from ehkafka.lanes.finished import FinishedBefore
+from ehkafka.lanes.inbox import EPOCH, MESSAGE
+from ehkafka.lanes.inboxes import Inboxes
+from ehkafka.lanes.waiting import BEHIND_LETTER
+from ehkafka.records import Outcome, TopicPartition
+from tests.lanes.inbox_consumers import BatchConsumer, Consumer, Message
+from tests.lanes.inbox_truth import Truth
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ehkafka.lanes.epoch import Epoch
+    from ehkafka.lanes.held import Ticket
+    from ehkafka.lanes.inbox import Entry, Inbox
+
+
+class World(Truth):
+    """One history."""
+
+    def __init__(self, seed: int, *, queue: Callable[[World], type[deque[Any]]], **chosen: Any) -> None:
+        """`chosen` are properties that are not left to chance."""
+        r = self.r = random.Random(seed)
+        self.is_batch = r.random() < 0.35
+        self.is_shared = r.random() < 0.4
+        self.partitions, self.keys = range(r.randint(1, 4)), r.choice((1, 3, 20, 200))
+        self.failing = r.choice((0, 0.02, 0.2, 0.2))
+        self.preempted = r.choice((0, 0.01, 0.1))
+        vars(self).update(chosen)
+        super().__init__(self.partitions, is_shared=self.is_shared)
+        self.depth = self.steps = 0
+        self.now_s = 0.0
+        self.log: dict[int, list[int | None]] = {p: [] for p in self.partitions}
+        self.sent = dict.fromkeys(self.partitions, 0)
+        self.epochs: dict[int, Epoch] = {}
+        self.committed = dict.fromkeys(self.partitions, 0)
+        self.ranges: dict[int, tuple[tuple[int, int], ...]] = {}
+        self.failed: list[tuple[Inbox, Entry, Any]] = []
+        self.tickets: list[Ticket] = []
+        self.awaited: set[int] = set()
+        self.paused: set[tuple[int, int | None]] = set()
+        self.numbers = 0
+        self.core = Inboxes(
+            r.choice((1, 2, 5, 12)), "handler" if self.is_shared else "partition", queue(self)
+        )
+        self.core.waiting.divert = lambda _held, *_reason: AwaitHead("diverted", _begin)
+        kind = BatchConsumer if self.is_batch else Consumer
+        self.consumers: list[Any] = [kind(self, inbox) for inbox in self.core.inboxes]
+        for p in self.partitions:
+            self.begin(p)
+
+    # What fails.
+
+    def decide(self, inbox: Inbox, entry: Entry, later: Any) -> None:
+        """Decide what becomes of a failed record."""
+        for one in (entry, *later):
+            self.stops(one)
+        if later:  # the others of its key were in the batch and have not been handled
+            self.last[self.name(entry)] = entry[MESSAGE].serial  # type: ignore[attr-defined]
+        x = self.r.random()
+        decision: Any = HoldHead("held")
+        if x < 0.4:
+            decision = RetryHead(self.r.random() * 0.05, "again")
+        elif x < 0.5:
+            decision = SkipHead("skipped")
+            if not entry[EPOCH].ended:
+                self.outcome(entry)
+        elif x < 0.85:
+            after: Any = self.r.choice(("continue", "hold_key", "divert_key"))
+            decision = AwaitHead("asked", _begin, after)
+            # Its work goes on outside, whatever the core makes of it.
+            self.running.setdefault(self.name(entry), []).append(entry[MESSAGE])  # type: ignore[arg-type]
+            self.awaited.add(id(entry))
+        if isinstance(decision, HoldHead | RetryHead) and not entry[EPOCH].ended:
+            self.unsettled[self.name(entry)] = entry
+        self.core.fail(inbox, entry, decision, self.now_s, later)
+        inbox.head = None if not isinstance(inbox.head, list) else inbox.head
+
+    def handle(self) -> None:
+        """Let the core take over what failed, and ask for what is awaited."""
+        for inbox, entry, later in self.failed:
+            self.decide(inbox, entry, later)
+            # A batch's other records have ended.
+            inbox.head = None
+            inbox.frozen = False
+        self.failed = []
+        self.core.take_touched()
+        outbox = self.core.waiting.outbox
+        while outbox:
+            ticket = outbox.popleft()
+            if ticket.held.ticket is ticket and ticket.held.q:
+                entry = ticket.held.q[0]
+                if id(entry) in self.awaited:
+                    self.awaited.remove(id(entry))
+                else:  # a dead letter because of an earlier one
+                    self.running.setdefault(self.name(entry), []).append(entry[MESSAGE])  # type: ignore[arg-type]
+                self.tickets.append(ticket)
+        self.core.take_touched()
+
+    def answer(self) -> None:
+        """Answer a ticket."""
+        ticket = self.tickets.pop(self.r.randrange(len(self.tickets)))
+        held = ticket.held
+        if held.ticket is not ticket or held not in self.core.waiting.held:
+            self.core.answer(ticket, Outcome.FINISHED, self.now_s)  # a second answer counts for nothing
+            return
+        entry = held.q[0]
+        self.stops(entry)
+        answer: Any = self.r.choice((Outcome.FINISHED, Outcome.DEAD_LETTERED, Outcome.DEAD_LETTERED, None))
+        if answer is None:
+            answer = RetryHead(0.01, "again")
+        elif not entry[EPOCH].ended:
+            self.outcome(entry)
+        if answer is Outcome.DEAD_LETTERED and not entry[EPOCH].ended and ticket.decision.after != "continue":
+            self.followed.add(self.name(entry))
+        self.core.answer(ticket, answer, self.now_s)
+
+    # Steps.
+
+    def between(self) -> None:
+        """Let consumers run between two steps of the core."""
+        if self.depth or not self.inside or self.is_batch:
+            return
+        self.depth = 1
+        while self.r.random() < 0.3:
+            consumer = self.r.choice(self.consumers)
+            for _ in range(self.r.choice((1, 1, 2, 5))):
+                consumer.step(may_fail=False)
+        self.depth = 0
+
+    def step(self) -> None:
+        """Do one step."""
+        self.steps += 1
+        self.r.choice(self.consumers).step(may_fail=True)
+
+    def do(self, what: Callable[..., Any], *arguments: Any) -> Any:
+        """Call the core while consumers run between its steps."""
+        self.inside = True
+        result = what(*arguments)
+        self.inside = False
+        self.core.take_touched()
+        return result
+
+    # Partitions.
+
+    def begin(self, p: int) -> None:
+        """Assign a partition."""
+        before, start = None, self.committed[p]
+        if self.ranges.get(p):
+            before = FinishedBefore(self.ranges[p])
+        self.numbers += 1
+        epoch = self.core.ending.begin(TopicPartition("t", p), self.numbers, before)
+        self.finished[epoch] = set()
+        for a, b in self.ranges.get(p, ()):
+            self.finished[epoch].update(range(a, b))
+        self.epochs[p], self.sent[p] = epoch, start
+        if self.r.random() < 0.2:
+            self.core.router.hold_back(epoch)
+
+    def give_up(self, partitions: list[int], *, drains: bool) -> None:
+        """Revoke or lose partitions."""
+        epochs = [self.epochs[p] for p in partitions]
+        if drains:
+            fits = self.r.choice((None, lambda _work: True, lambda work: work.records < 10))
+            for _ in range(self.r.randint(1, 40)):
+                self.do(self.core.ending.drain, epochs, fits)
+                self.handle()
+                for _ in range(self.r.randint(0, 4)):
+                    self.step()
+                if self.r.random() < 0.3:
+                    self.check()
+                if self.r.random() < 0.1:
+                    self.deliver(self.r.choice(partitions), 5)
+                    for _ in range(self.r.randint(0, 8)):
+                        self.step()
+        self.handle()
+        self.commit()
+        for p in partitions:
+            del self.epochs[p]
+        self.paused = {(p, key) for p, key in self.paused if p not in partitions}
+        self.do(self.core.ending.end, epochs)
+        for epoch in epochs:
+            assert epoch.tally.unfinished_records == 0, ("unfinished in an ended epoch", epoch.tally)
+        if not self.epochs:
+            assert all(held.ticket is not None for held in self.core.waiting.held), "held without a partition"
+        if not self.is_shared:
+            self.followed = {name for name in self.followed if name[0] not in partitions}
+        elif not self.epochs:
+            self.followed.clear()
+
+    def commit(self) -> None:
+        """Compare what could be committed with what is true."""
+        self.do(self.core.router.note_all)
+        for p, epoch in self.epochs.items():
+            watermark = epoch.watermark()
+            if watermark is None:
+                continue
+            low = next(o for o in range(len(self.log[p]) + 1) if o not in self.done[p])
+            assert watermark <= low, ("premature", p, watermark, low)
+            extent = epoch.extent()
+            assert extent is not None
+            for a, b in extent.finished():
+                assert all(o in self.done[p] for o in range(a, b)), ("range premature", p, a, b)
+            assert watermark >= self.committed[p], ("the commit goes back", p, watermark)
+            self.committed[p], self.ranges[p] = watermark, extent.finished()
+        self.check_counts()
+
+    def check_counts(self) -> None:
+        """Compare counts with each other."""
+        for tally in (self.core.tally, *(epoch.tally for epoch in self.epochs.values())):
+            counted = tally.outcomes + tally.returned_records + tally.unfinished_records
+            assert tally.received_records == counted, ("counts", tally.received_records, counted)
+            assert min(tally.backlog_records, tally.parked_records, tally.parked_bytes) >= 0
+        for inbox in self.core.inboxes:
+            assert len(inbox.log) == inbox.sent - inbox.noted
+
+    def check(self) -> None:
+        """Let time pass and look."""
+        self.now_s += self.r.choice((0.001, 0.006, 0.03))
+        self.do(self.core.check, self.now_s)
+
+    def deliver(self, p: int, records: int) -> None:
+        """Receive records of a partition."""
+        if p not in self.epochs:
+            return
+        offsets = range(self.sent[p], min(len(self.log[p]), self.sent[p] + records))
+        if not offsets:
+            return
+        batch = [Message(p, offset, self.log[p][offset]) for offset in offsets]
+        keys = [("apart", p, m.offset()) if m.its_key is None else m.its_key for m in batch]
+        self.sent[p] += len(batch)
+        self.do(self.core.receive, self.epochs[p], batch, keys, self.now_s)
+        if self.r.random() < 0.2:
+            self.commit()
+
+    def produce(self, p: int) -> None:
+        """Append records to a log."""
+        for _ in range(self.r.randint(1, 30)):
+            self.log[p].append(None if self.r.random() < 0.1 else self.r.randrange(self.keys))
+
+    # The history.
+
+    def run(self) -> None:
+        """Play the whole history."""
+        for _ in range(self.r.randint(50, 500)):
+            self.handle()
+            self.act(self.r.random())
+        self.finish()
+
+    def act(self, x: float) -> None:
+        """Do one random thing."""
+        r = self.r
+        if x < 0.2:
+            p = r.choice(self.partitions)
+            if x < 0.1:
+                self.produce(p)
+            self.deliver(p, r.choice((1, 3, 10, 40)))
+        elif x < 0.72:
+            for _ in range(r.randint(1, 10)):
+                self.step()
+        elif x < 0.8:
+            self.check()
+        elif x < 0.83:
+            self.commit()
+        elif x < 0.86:
+            if self.tickets:
+                self.answer()
+        elif x < 0.95:
+            self.command(r.random())
+        else:
+            self.act_rarely(x)
+
+    def act_rarely(self, x: float) -> None:
+        """Do one thing that changes more."""
+        r, core = self.r, self.core
+        if x < 0.965 and self.epochs:
+            partitions = r.sample(list(self.epochs), r.randint(1, len(self.epochs)))
+            self.give_up(partitions, drains=r.random() < 0.6)
+        elif x < 0.985:
+            for p in self.partitions:
+                if p not in self.epochs and r.random() < 0.7:
+                    self.begin(p)
+        elif core.router.unopened:
+            self.do(core.router.let_in, r.choice(list(core.router.unopened)))
+
+    def command(self, x: float) -> None:
+        """Give one random command."""
+        core, r = self.core, self.r
+        if x < 0.2:
+            self.do(core.router.stop)
+            return
+        if x < 0.5:
+            self.do(core.router.resume)
+            return
+        if not self.epochs:
+            return
+        p, key = r.choice(list(self.epochs)), r.randrange(self.keys)
+        busy = [name if self.is_shared else name[1] for name in self.running]
+        if busy and r.random() < 0.6:
+            key = r.choice(busy)
+        epoch, name = self.epochs[p], key if self.is_shared else (p, key)
+        held = core.waiting.find(key, epoch)
+        if x < 0.6:
+            self.do(core.waiting.pause_key, key, epoch)
+        elif x < 0.7:
+            self.do(core.waiting.resume_key, key, epoch)
+        elif x < 0.85 and held is not None:
+            self.drop_ticket(held)
+            if held.ticket is None or held.is_parked:
+                self.followed.discard(name)
+            self.do(core.waiting.retry_key, key, epoch)
+            self.followed.discard(name)
+        elif held is not None and held.q and (held.ticket is None or held.is_parked):
+            self.drop_ticket(held)
+            count = r.randint(1, 3)
+            entries = list(held.q)[:count]
+            for entry in entries:
+                self.outcome(entry)
+            self.do(core.waiting.skip_key, key, epoch, count)
+
+    def drop_ticket(self, held: Any) -> None:
+        """A command ends the wait for a dead letter that was sent by hand, or because of an earlier one."""
+        if held.ticket is not None and held.is_parked:
+            self.handle()
+            if held.ticket in self.tickets:  # its answer comes all the same, and counts for nothing
+                self.stops(held.q[0])
+
+    def finish(self) -> None:
+        """Let everything end: what cannot has been lost, or waits for ever."""
+        self.failing = self.preempted = 0
+        core = self.core
+        for p in self.partitions:
+            if p not in self.epochs:
+                self.begin(p)
+        for _ in range(3000):
+            self.handle()
+            self.do(core.router.resume)
+            for epoch in list(core.router.unopened):
+                self.do(core.router.let_in, epoch)
+            self.release()
+            while self.tickets:
+                self.answer()
+                self.handle()
+            for p in self.partitions:
+                self.deliver(p, 50)
+            for _ in range(40):
+                self.step()
+            self.check()
+            if self.is_over():
+                break
+        self.steps += 1000
+        for _ in range(200):
+            self.step()
+        self.commit()
+        self.check_end()
+
+    def release(self) -> None:
+        """Let held keys continue."""
+        for held in list(self.core.waiting.held):
+            epoch = next((e for e in self.epochs.values() if e.owners is held.owners), None)
+            if epoch is None or held not in self.core.waiting.held:
+                continue
+            self.do(self.core.waiting.resume_key, held.key, epoch)
+            if held.after == "divert_key" and held.q and held.decision is BEHIND_LETTER:
+                continue  # the core sends it on by itself
+            if (
+                held in self.core.waiting.held
+                and held.ticket is None
+                and not isinstance(held.decision, RetryHead)
+            ):
+                self.followed.discard(held.key if self.is_shared else (epoch.partition.partition, held.key))
+                self.do(self.core.waiting.retry_key, held.key, epoch)
+
+    def is_over(self) -> bool:
+        """Tell whether everything has ended."""
+        all_done = all(len(self.done[p]) == len(self.log[p]) for p in self.partitions)
+        received = all(self.sent[p] == len(self.log[p]) for p in self.partitions)
+        return all_done and received and not self.running and not self.core.waiting.held
+
+    def check_end(self) -> None:
+        """Check that nothing is left."""
+        core = self.core
+        for p in self.partitions:
+            missing = [o for o in range(len(self.log[p])) if o not in self.done[p]]
+            assert not missing, ("lost or stuck", p, missing[:5], len(missing))
+            if self.log[p]:
+                assert self.committed[p] == len(self.log[p]), ("the watermark is stuck", p, self.committed[p])
+        assert not core.waiting.held, ("held for ever", list(core.waiting.held))
+        assert all(inbox.is_empty() for inbox in core.inboxes), "not empty"
+        for tally in (core.tally, *(epoch.tally for epoch in self.epochs.values())):
+            left = (tally.backlog_records, tally.backlog_bytes, tally.parked_records, tally.parked_bytes)
+            assert left == (0, 0, 0, 0), ("left over", left)
+        assert not core.router.attempts, "attempts of records that have ended"
+
+
+def _begin(_ticket: Ticket) -> None:
+    """The driver's business."""
+
+
+def watched_queue(world: World) -> type[deque[Any]]:
+    """Return a queue that lets consumers run around each of its steps."""
+
+    class Queue(deque[Any]):
+        def pop(self, *arguments: Any) -> Any:
+            world.between()
+            return super().pop(*arguments)
+
+        def append(self, entry: Any) -> None:
+            world.between()
+            super().append(entry)
+            world.between()
+
+        def __len__(self) -> int:
+            world.between()
+            return super().__len__()
+
+    return Queue
+
+
+def run_seed(seed: int, **chosen: Any) -> int:
+    """Run one history; return how many calls it made."""
+    world = World(seed, queue=watched_queue, **chosen)
+    world.run()
+    return world.calls
