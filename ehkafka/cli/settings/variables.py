@@ -39,6 +39,7 @@ _OTHERS = {
         "FAULTS_FILE",
         "FAULTS_SCALE",
         "FUZZ_SEEDS",
+        "INBOX_SEEDS",
         "LONG",
         "MAVEN_URL",
         "MYPY_CACHE",
