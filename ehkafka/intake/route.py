@@ -1,4 +1,4 @@
-"""A route: from one or more topics to one handler, with its dispatcher, exchange and workers.
+"""A route: from one or more topics to one handler, with its inboxes and workers.
 
 Built by the app before any thread starts, then read by the poll thread.
 """
@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ehkafka.lanes.assignment import Assignment
-    from ehkafka.lanes.dispatcher import Dispatcher
+    from ehkafka.lanes.epoch import Epoch
     from ehkafka.lanes.order import KeyReader
     from ehkafka.recovery.pending import PendingAnswers
     from ehkafka.workers.attempt_clock import AttemptClock
     from ehkafka.workers.auto import Bounds
-    from ehkafka.workers.exchange import Exchange
+    from ehkafka.workers.hub import Hub
     from ehkafka.workers.protocol import Workers
 
 
@@ -25,14 +24,13 @@ if TYPE_CHECKING:
 class Route:
     """One handler's side of the intake.
 
-    `open` and `close` run on the hook thread, around all records of an assignment; None when the handler
+    `open` and `close` run on the hook thread, around all records of an epoch; None when the handler
     is a plain function.
     """
 
     name: str
     topics: tuple[str, ...]
-    dispatcher: Dispatcher
-    exchange: Exchange
+    hub: Hub
     keys: KeyReader
     workers: Workers
     # The handler's own name: the function's or the class's.
@@ -40,8 +38,8 @@ class Route:
     # Since when its calls run, where it has a deadline and runs on threads; its deferred records.
     attempts: AttemptClock | None = None
     deferrals: PendingAnswers | None = None
-    open: Callable[[Assignment], None] | None = None
-    close: Callable[[Assignment, str], None] | None = None
+    open: Callable[[Epoch], None] | None = None
+    close: Callable[[Epoch, str], None] | None = None
     # How long a call may take; 0 without a limit.
     deadline_s: float = 0.0
     # Between which numbers its workers are to be found out; None where their number is given.

@@ -26,6 +26,8 @@ class Balance:
         self._router = router
         # How long a record takes a worker, by what busy workers removed between looks, in seconds.
         self.mean_s = 0.0
+        # How many consumers had something at the last check; how many had a record waiting as well.
+        self.busy = self.fed = 0
         self._looked_s: float | None = None
         self._removed = 0
 
@@ -40,6 +42,7 @@ class Balance:
             removed += inbox.sent - len(inbox.q)
             busy += self._see(inbox, now_s, late_s)
         self._take_mean(busy, removed, now_s)
+        self.busy, self.fed = busy, sum(1 for inbox in router.inboxes if inbox.q)
         router.open = [inbox for inbox in router.inboxes if not inbox.stuck][: router.width]
         free = [inbox for inbox in router.open if inbox.is_empty() and not inbox.frozen]
         router.idle.clear()

@@ -1,7 +1,7 @@
 """Decisions about a failed record: values that a policy returns and the dispatcher carries out.
 
-Pure. A decision is made on the worker's thread, before the lane is handed in, so that no user code runs
-on the poll thread or under the lock.
+Pure. A decision is made on the worker's thread, before the dispatcher takes the record over, so that no user
+code runs on the poll thread or under the lock.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from ehkafka.records import Outcome
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ehkafka.lanes.assignment import Assignment
-    from ehkafka.lanes.lane import Lane
+    from ehkafka.lanes.attempt import Attempt
+    from ehkafka.lanes.held import Held
 
 # What the next records of a key do after one of them was dead-lettered: run, wait, or follow it.
 AfterDeadLetter = Literal["continue", "hold_key", "divert_key"]
@@ -23,7 +23,7 @@ AfterDeadLetter = Literal["continue", "hold_key", "divert_key"]
 
 @dataclass(frozen=True, slots=True)
 class HoldHead:
-    """Keep the record at its lane's head without an outcome: nothing is committed past it."""
+    """Keep the record without a result, in front of its key's others: nothing is committed past it."""
 
     reason: str
     # Its dead letter was refused for good: another one would be, too.
@@ -32,7 +32,7 @@ class HoldHead:
 
 @dataclass(frozen=True, slots=True)
 class RetryHead:
-    """Park the lane and call the handler again when the time has come."""
+    """Let the key wait and call the handler again when the time has come."""
 
     after_s: float
     reason: str
@@ -42,29 +42,27 @@ class RetryHead:
 
 @dataclass(frozen=True, slots=True)
 class SkipHead:
-    """Give the record the outcome *skipped*: the watermark may pass it."""
+    """Give the record the result *skipped*: commits may pass it."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ticket:
-    """The right to say, once, what became of a head that is awaited. Belongs to one head of one lane."""
+    """The right to answer, once, what became of a waiting key's first record."""
 
-    lane: Lane
+    held: Held
     decision: AwaitHead
-    # The head's own, also when the lane has gone on to another partition's record since.
-    assignment: Assignment
-    # The number of the call that led to it.
-    attempt: int
+    # The call that led to it; the record's own epoch, also when the key waits with another one's by now.
+    attempt: Attempt
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AwaitHead:
-    """Leave the record in flight without a worker until somebody answers its ticket.
+    """Leave the record in flight without a worker until its ticket is answered.
 
-    `begin(ticket)` is called once the lane is settled, outside the lock, on whichever thread settled it:
-    it must be quick and must not raise. The answer goes to `Exchange.complete`.
+    `begin(ticket)` is called once the dispatcher has taken the record over, without the lock, on any thread:
+    it must be quick and must not raise. The answer goes to `Hub.answer`.
     """
 
     reason: str

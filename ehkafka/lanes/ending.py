@@ -115,6 +115,8 @@ class Ending:
     def _unfinished(self, epochs: Sequence[Epoch]) -> Iterator[Entry]:
         wanted = set(epochs)
         for inbox in self._all():
+            if inbox is self._router.stopped:
+                continue  # nothing of a stopped handler starts
             self._router.note(inbox)
             yield from (entry for entry in list(inbox.log) if entry[EPOCH] in wanted)
         for held in self._waiting.held:

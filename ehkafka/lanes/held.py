@@ -7,7 +7,6 @@ answer to a deferred record, or a dead letter that was sent and is not acknowled
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.lanes.inbox import EPOCH, SIZE, Inbox
@@ -16,22 +15,9 @@ from ehkafka.lanes.routing import FOREVER
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Sequence
 
-    from ehkafka.lanes.decision import AfterDeadLetter, AwaitHead, Decision
-    from ehkafka.lanes.epoch import Epoch
+    from ehkafka.lanes.decision import AfterDeadLetter, Decision, Ticket
     from ehkafka.lanes.inbox import Entry, Owner
     from ehkafka.lanes.tally import Tally
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Ticket:
-    """The right to answer, once, what became of a waiting key's first record."""
-
-    held: Held
-    decision: AwaitHead
-    # Of that record.
-    epoch: Epoch
-    # The number of the call that led to it.
-    attempt: int
 
 
 class Held(Inbox):

@@ -14,18 +14,25 @@ from ehkafka.headers.size import sizes_of
 from ehkafka.lanes.balance import Balance
 from ehkafka.lanes.ending import Ending
 from ehkafka.lanes.held import Held
-from ehkafka.lanes.routing import Pile, Router
+from ehkafka.lanes.inbox import MESSAGE
+from ehkafka.lanes.routing import FOREVER, Pile, Router
 from ehkafka.lanes.waiting import Waiting
+from ehkafka.records import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Hashable, Sequence
 
-    from ehkafka.lanes.decision import Answer, Decision
+    from ehkafka.lanes.decision import Answer, Decision, Ticket
+    from ehkafka.lanes.ending import Work
     from ehkafka.lanes.epoch import Epoch
-    from ehkafka.lanes.held import Ticket
+    from ehkafka.lanes.finished import FinishedBefore
     from ehkafka.lanes.inbox import Entry, Inbox
     from ehkafka.lanes.order import Scope
     from ehkafka.records import Message
+
+    # One partition's part of what was received: its epoch, messages, the keys of those that are not skipped,
+    # and the offsets that are.
+    Part = tuple[Epoch, Sequence[Message], Sequence[Hashable], Container[int]]
 
 
 class Inboxes:
@@ -45,6 +52,78 @@ class Inboxes:
     def inboxes(self) -> list[Inbox]:
         """The inboxes of all consumers."""
         return self.router.inboxes
+
+    # -- epochs ----------------------------------------------------------------------------------------
+
+    def assign(
+        self,
+        partition: TopicPartition,
+        number: int,
+        *,
+        finished_before: FinishedBefore | None = None,
+        opened: bool = True,
+    ) -> Epoch:
+        """Begin an epoch. With `opened=False` its records wait for `open`."""
+        epoch = self.ending.begin(partition, number, finished_before)
+        if not opened:
+            self.router.hold_back(epoch)
+        return epoch
+
+    def open(self, epoch: Epoch) -> None:
+        """Let the records of an epoch start, now that the user's code is ready for them."""
+        self.router.let_in(epoch)
+
+    def drain(self, epochs: Sequence[Epoch], fits: Callable[[Work], bool] | None) -> bool:
+        """Cut epochs short before they end. See `Ending.drain`."""
+        return self.ending.drain(epochs, fits)
+
+    def is_drained(self, epochs: Sequence[Epoch]) -> bool:
+        """Tell whether nothing of these epochs runs or may still start."""
+        return self.ending.is_drained(epochs)
+
+    def end(self, epochs: Sequence[Epoch]) -> list[int]:
+        """End epochs that end together; return how many records each left. See `Ending.end`."""
+        return self.ending.end(epochs)
+
+    def has_runnable(self) -> bool:
+        """Tell whether any record runs, or can start without an outside event."""
+        return not self.ending.is_drained(list(self.router.epochs.values()))
+
+    # -- questions -------------------------------------------------------------------------------------
+
+    def all_inboxes(self) -> list[Inbox]:
+        """Return the inboxes of all consumers, those that are to go included."""
+        return [*self.router.inboxes, *self.router.leaving]
+
+    def is_idle(self) -> bool:
+        """Tell whether no consumer has anything."""
+        return all(inbox.is_empty() and not inbox.frozen for inbox in self.all_inboxes())
+
+    def running(self) -> list[Entry]:
+        """Return what runs now, those records included whose epoch has ended."""
+        self.router.note_all()
+        return [entry for inbox in self.all_inboxes() for entry in inbox.running()]
+
+    def is_running(self, message: Message, key: Hashable) -> bool | None:
+        """Tell whether a record is with its handler, by the very message; `key` says where to look first.
+
+        None where that is not known: its epoch may have ended, or it is another app's.
+        """
+        topic = message.topic()
+        # A handler of messages may have set any topic.
+        known = TopicPartition(topic, message.partition()) if type(topic) is str else None
+        epoch = None if known is None else self.router.epochs.get(known)
+        if epoch is None:
+            return None
+        owner = self.router.owner_of(epoch, key)
+        first = [] if owner is None or owner[0].slack == FOREVER else [owner[0]]
+        # The order function may have answered otherwise this time.
+        for inbox in (*first, *self.all_inboxes()):
+            if any(entry[MESSAGE] is message for entry in inbox.running()):
+                return True
+        return False
+
+    # -- records ---------------------------------------------------------------------------------------
 
     def receive(
         self,

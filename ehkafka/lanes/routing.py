@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
+from ehkafka.lanes.attempt import Attempt
 from ehkafka.lanes.inbox import EPOCH, KEY, MESSAGE, SIZE, Inbox
 from ehkafka.lanes.tally import Tally
 
@@ -248,6 +249,40 @@ class Router:
                 live = {key: owner for key, owner in epoch.owners.items() if owner[0].is_live(owner[1])}
                 epoch.owners.clear()
                 epoch.owners.update(live)
+
+    def attempt_of(self, entry: Entry) -> Attempt:
+        """Return the next call of a record. Needs no lock while the record is the caller's."""
+        known = self.attempts.get(id(entry))
+        return Attempt(entry) if known is None else Attempt(entry, known.failed + 1, known.asked)
+
+    # -- the number of consumers ------------------------------------------------------------------------
+
+    def grow(self, inboxes: int) -> list[Inbox]:
+        """Add inboxes; return them, for their consumers."""
+        first = 1 + max((inbox.number for inbox in (*self.inboxes, *self.leaving)), default=-1)
+        added = [Inbox(number, self.make_queue) for number in range(first, first + inboxes)]
+        self.inboxes += added
+        self.open += added
+        self.width += inboxes
+        return added
+
+    def shrink(self, inboxes: int) -> list[Inbox]:
+        """Take inboxes away, and what waits there to the others; return them.
+
+        Each stays known until its consumer has ended its call, and what waits of that call's key.
+        """
+        gone, self.inboxes = self.inboxes[-inboxes:], self.inboxes[:-inboxes]
+        self.width = len(self.inboxes)
+        self.open = [inbox for inbox in self.open if inbox not in gone] or list(self.inboxes)
+        self.idle.clear()
+        for inbox in self.inboxes:
+            inbox.listed = False
+        self.leaving += gone
+        for inbox in gone:
+            inbox.listed = True  # so that its consumer does not list itself as idle
+            self.unload(inbox, self.open)
+            self.touched.add(inbox)
+        return gone
 
     # -- piles -----------------------------------------------------------------------------------------
 

@@ -11,8 +11,8 @@ import itertools
 from collections import Counter, deque
 from typing import TYPE_CHECKING, Final
 
-from ehkafka.lanes.decision import AwaitHead, HoldHead, RetryHead
-from ehkafka.lanes.held import Held, Ticket
+from ehkafka.lanes.decision import AwaitHead, HoldHead, RetryHead, Ticket
+from ehkafka.lanes.held import Held
 from ehkafka.lanes.inbox import EPOCH, KEY, SIZE
 from ehkafka.lanes.order import Apart, KeyFailure
 from ehkafka.lanes.routing import Attempts
@@ -44,8 +44,9 @@ class Waiting:
         self.held: dict[Held, None] = {}
         # Tickets whose `begin` is to be called once the lock is free.
         self.outbox: deque[Ticket] = deque()
-        # Makes the decision that sends a record to the dead letters because of an earlier one, or by hand,
-        # with the reason. Only builds a value. None where no policy of the handler sends any.
+        # Makes the decision that sends a record to the dead letters because of an earlier one, or by hand:
+        # called with the record's next attempt and perhaps a reason. Only builds a value. None where no
+        # policy of the handler sends any.
         self.divert: Callable[..., Decision] | None = None
         # Keys that are paused in all assignments, those to come included.
         self.paused_keys: set[Hashable] = set()
@@ -140,6 +141,14 @@ class Waiting:
 
     # -- time ------------------------------------------------------------------------------------------
 
+    @property
+    def earliest_s(self) -> float | None:
+        """When the next retry is due, or a key that waits no more was. Needs no lock."""
+        try:
+            return self._timers[0][0]
+        except IndexError:
+            return None
+
     def next_due_s(self) -> float | None:
         """Return when the next retry is due; None when none is."""
         timers = self._timers
@@ -160,10 +169,8 @@ class Waiting:
 
     def _ask(self, held: Held, decision: AwaitHead) -> None:
         entry = held.q[0]
-        known = self.router.attempts.get(id(entry))
         held.decision, held.due_s = HoldHead(decision.reason), None
-        attempt = 1 if known is None else known.failed + 1
-        held.ticket = ticket = Ticket(held, decision, entry[EPOCH], attempt)
+        held.ticket = ticket = Ticket(held, decision, self.router.attempt_of(entry))
         self.outbox.append(ticket)
 
     def answer(self, ticket: Ticket, answer: Answer, now_s: float) -> None:
@@ -172,7 +179,7 @@ class Waiting:
         if held.ticket is not ticket or held not in self.held:
             return
         held.ticket = None
-        if ticket.epoch.ended:
+        if ticket.attempt.epoch.ended:
             self._drop_ended_first(held)
             self._continue(held)
         elif isinstance(answer, Outcome):
@@ -243,7 +250,7 @@ class Waiting:
 
     def _send_first(self, held: Held, *reason: str) -> None:
         assert self.divert is not None
-        decision = self.divert(held, *reason)
+        decision = self.divert(self.router.attempt_of(held.q[0]), *reason)
         if isinstance(decision, AwaitHead):
             self._ask(held, decision)
         else:

@@ -178,7 +178,7 @@ MUTANTS = [
     _mutant(
         "answer: what ended with its epoch has an outcome",
         Waiting.answer,
-        "if ticket.epoch.ended:",
+        "if ticket.attempt.epoch.ended:",
         "if False:",
     ),
     _mutant(

@@ -22,8 +22,8 @@ from tests.lanes.inbox_truth import Truth
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ehkafka.lanes.decision import Ticket
     from ehkafka.lanes.epoch import Epoch
-    from ehkafka.lanes.held import Ticket
     from ehkafka.lanes.inbox import Entry, Inbox
 
 
@@ -55,7 +55,7 @@ class World(Truth):
         self.core = Inboxes(
             r.choice((1, 2, 5, 12)), "handler" if self.is_shared else "partition", queue(self)
         )
-        self.core.waiting.divert = lambda _held, *_reason: AwaitHead("diverted", _begin)
+        self.core.waiting.divert = lambda _attempt, *_reason: AwaitHead("diverted", _begin)
         kind = BatchConsumer if self.is_batch else Consumer
         self.consumers: list[Any] = [kind(self, inbox) for inbox in self.core.inboxes]
         for p in self.partitions:

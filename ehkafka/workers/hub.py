@@ -1,0 +1,235 @@
+"""Where the poll thread and the consumers of one handler meet: the lock around its inboxes.
+
+The poll thread waits for the lock to route what it received, to balance, to cut and to commit. A consumer
+never waits for it: it posts what it has for the dispatcher (a failure, an answer), and does that itself if
+the lock is free. Else the lock's holder does it, which looks again after it has released the lock. A record
+that finishes is not posted: that is read from its inbox.
+
+No code of the user's runs under the lock. It is taken after `App._lock`, and before `Runtime._lock` and the
+event bus's; never two hubs' at once.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container, Hashable, Iterator, Sequence
+
+    from ehkafka.lanes.decision import Answer, Decision, Ticket
+    from ehkafka.lanes.ending import Work
+    from ehkafka.lanes.held import Held
+    from ehkafka.lanes.inbox import Entry, Inbox
+    from ehkafka.lanes.inboxes import Inboxes, Part
+    from ehkafka.records import Message, TopicPartition
+    from ehkafka.workers.call_times import CallTimes
+    from ehkafka.workers.rate import Pace
+
+# Between two checks of what does not move; longer where a check takes more than a fiftieth of it.
+CHECK_S: Final = 5e-3
+CHECK_SHARE: Final = 50
+
+
+class Hub:
+    """Shared state of one handler's poll side and consumer side."""
+
+    def __init__(self, inboxes: Inboxes, clock: Callable[[], float], pace: Pace | None = None) -> None:
+        """`pace` is the handler's rate limit, which its consumers keep."""
+        # Without the lock only its tallies, `balance` and single inboxes may be read, as guesses.
+        self.inboxes = inboxes
+        self.tally = inboxes.tally
+        self.clock = clock
+        self.pace = pace
+        self._lock = threading.Lock()
+        # What is to be done under the lock. Any thread appends; only the lock's holder pops.
+        self._posted: deque[tuple[Callable[..., object], tuple[Any, ...]]] = deque()
+        # Wakes the consumers of inboxes that have something new. The driver's, set before it starts; called
+        # by any thread, without the lock.
+        self.wake: Callable[[Sequence[Inbox]], object] = lambda _inboxes: None
+        # Where consumers count how long calls take; None while it is not wanted. Set once, by any thread.
+        self.call_times: CallTimes | None = None
+        # Set once; consumers leave when they see it and find nothing.
+        self.closed = False
+        self._next_check_s = 0.0
+
+    @contextmanager
+    def locked(self, *, noted: bool = True) -> Iterator[Inboxes]:
+        """Give the inboxes, with all that was posted done and, if `noted`, all that finished counted.
+
+        Waits for the lock. Wakes consumers afterwards.
+        """
+        with self._lock:
+            self._do_posted()
+            if noted:
+                self.inboxes.router.note_all()
+            yield self.inboxes
+            touched = self.inboxes.take_touched()
+        self._after(touched)
+        self.settle()
+
+    def receive(self, parts: Sequence[Part]) -> None:
+        """Route what one `consume()` brought for this handler. Poll thread."""
+        with self.locked(noted=False) as inboxes:
+            now_s = self.clock()
+            for epoch, messages, keys, skipped in parts:
+                inboxes.receive(epoch, messages, keys, now_s, skipped)
+
+    def post(self, function: Callable[..., object], *arguments: Any) -> None:
+        """Have something done under the lock, now or by its holder. Any thread that does not hold it."""
+        self._posted.append((function, arguments))
+        self.settle()
+
+    def settle(self) -> None:
+        """Do what was posted, unless another thread has the lock: that one looks again."""
+        while self._posted and self._lock.acquire(blocking=False):
+            try:
+                self._do_posted()
+                touched = self.inboxes.take_touched()
+            finally:
+                self._lock.release()
+            self._after(touched)
+
+    def _do_posted(self) -> None:
+        posted = self._posted
+        while posted:
+            function, arguments = posted.popleft()
+            function(*arguments)
+
+    def _after(self, touched: Sequence[Inbox]) -> None:
+        """Do what the dispatcher asked for, without the lock."""
+        if touched:
+            self.wake(touched)
+        outbox = self.inboxes.waiting.outbox
+        while outbox:
+            try:
+                ticket = outbox.popleft()
+            except IndexError:  # another thread took the last one in between
+                return
+            ticket.decision.begin(ticket)
+
+    # -- consumers -------------------------------------------------------------------------------------
+
+    def fail(self, inbox: Inbox, entry: Entry, decision: Decision, later: Sequence[Entry] = ()) -> None:
+        """Have a failed or deferred record taken over, with all later ones of its key.
+
+        The consumer then waits while `inbox.frozen`; its gate is opened afterwards. See `Waiting.fail`.
+        """
+        inbox.frozen = True
+        self.post(self._take_over, inbox, ((entry, decision, later),))
+
+    def fail_several(self, inbox: Inbox, failures: Sequence[tuple[Entry, Decision, Sequence[Entry]]]) -> None:
+        """The same for several records of a batch or of a child process, each with its later ones."""
+        inbox.frozen = True
+        self.post(self._take_over, inbox, failures)
+
+    def _take_over(self, inbox: Inbox, failures: Sequence[tuple[Entry, Decision, Sequence[Entry]]]) -> None:
+        now_s = self.clock()
+        for entry, decision, later in failures:
+            self.inboxes.fail(inbox, entry, decision, now_s, later)
+        inbox.frozen = False
+
+    def note_idle(self, inbox: Inbox) -> None:
+        """Let the next record of a new key come to an inbox whose consumer has nothing. Its consumer."""
+        if not inbox.listed:
+            inbox.listed = True
+            self.inboxes.router.idle.append(inbox)
+
+    def answer(self, ticket: Ticket, answer: Answer) -> None:
+        """Take what became of a ticket's record. Any thread without the lock; a second answer is ignored."""
+        self.post(self._answer, ticket, answer)
+
+    def answer_in_begin(self, ticket: Ticket, answer: Answer) -> None:
+        """The same from within the ticket's own `begin`: the caller of that settles it next."""
+        # To settle here would begin the next ticket from within this one, and so on: many would recurse.
+        self._posted.append((self._answer, (ticket, answer)))
+
+    def _answer(self, ticket: Ticket, answer: Answer) -> None:
+        self.inboxes.answer(ticket, answer, self.clock())
+
+    def close(self) -> None:
+        """Let every consumer leave once it has nothing."""
+        self.closed = True
+        self.wake(self.inboxes.all_inboxes())
+
+    # -- the poll thread -------------------------------------------------------------------------------
+
+    def watch(self) -> bool:
+        """Do what is due: retries, and a check of what does not move. Often, by the poll thread.
+
+        True while it must look again within milliseconds.
+        """
+        self.settle()
+        now_s = self.clock()
+        due_s = self.inboxes.waiting.earliest_s
+        if now_s >= self._next_check_s or (due_s is not None and due_s <= now_s):
+            with self.locked(noted=False) as inboxes:
+                inboxes.check(now_s)
+            self._next_check_s = now_s + max(CHECK_S, CHECK_SHARE * (self.clock() - now_s))
+        return self.tally.backlog_records > 0
+
+    def next_due_s(self) -> float | None:
+        """Return when consumers may start records again; None when nothing waits for the rate limit."""
+        if self.pace is None or not self.tally.backlog_records or self.pace.is_open:
+            return None
+        return self.pace.due_s
+
+    def needs_s(self, work: Work, workers: int) -> float:
+        """Return how long so many workers take for what a drain has to finish, as far as the past shows."""
+        needed_s = work.needs_s(self.inboxes.balance.mean_s, workers)
+        return needed_s if self.pace is None else max(needed_s, work.records / self.pace.rate_per_s)
+
+    # -- questions, from any thread --------------------------------------------------------------------
+
+    @property
+    def busy(self) -> int:
+        """How many consumers had something at the last check."""
+        return self.inboxes.balance.busy
+
+    @property
+    def fed(self) -> int:
+        """How many consumers had a record waiting, in addition to the one that runs, at the last check."""
+        return self.inboxes.balance.fed
+
+    def earliest_due_s(self) -> float | None:
+        """Return when the next thing is due here that waits for a time: a retry, or the rate limit."""
+        with self.locked() as inboxes:
+            dues = (inboxes.waiting.next_due_s(), self.next_due_s())
+        return min((due for due in dues if due is not None), default=None)
+
+    def has_received(self, partition: TopicPartition, next_offset: int) -> bool:
+        """Tell whether all of a partition up to there was routed, or has a result."""
+        with self.locked(noted=False) as inboxes:
+            epoch = inboxes.router.epochs.get(partition)
+            return epoch is not None and (epoch.received.next_offset or 0) >= next_offset
+
+    def is_at_rest(self, deferred: Container[Held], *, letters: bool) -> bool:
+        """Tell whether no record runs or could run now, except `deferred` ones.
+
+        With `letters`, a record whose dead letter is not acknowledged counts as running.
+        """
+        with self.locked() as inboxes:
+            if self.next_due_s() is None and not inboxes.is_idle():
+                return False
+            return not letters or all(
+                held.ticket is None or held in deferred for held in inboxes.waiting.held
+            )
+
+    def is_running(self, message: Message, key: Hashable) -> bool | None:
+        """Tell whether a record is with its handler; None where that is not known."""
+        if self.closed:
+            return None
+        with self.locked() as inboxes:
+            return inboxes.is_running(message, key)
+
+    def count_finished(self) -> int:
+        """Return how many records have finished, those of a moment ago included."""
+        with self.locked() as inboxes:
+            return inboxes.tally.finished_records
+
+    def running(self) -> list[Entry]:
+        """Return what runs now, those included whose epoch has ended."""
+        with self.locked() as inboxes:
+            return inboxes.running()
