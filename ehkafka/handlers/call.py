@@ -1,4 +1,4 @@
-"""How a handler's function is called for a lane's head: records, middleware, history; plain and async.
+"""How a handler's function is called for a record: middleware, outputs, history; plain and async.
 
 Built once when the app starts, on the hot path ever after. Called by workers only, on their threads; what
 is returned raises what the handler raises.
@@ -13,10 +13,12 @@ from ehkafka.errors import ConfigurationError
 from ehkafka.events.history import call_in_history
 from ehkafka.handlers.sending import calling, sending, sending_async, taking, taking_async
 from ehkafka.handlers.spec import is_async
+from ehkafka.lanes.inbox import EPOCH, KEY, MESSAGE
 from ehkafka.lanes.order import KeyFailure, by_key
 from ehkafka.lanes.received import Received
 from ehkafka.lanes.user_keys import users_key
 from ehkafka.records import Record, sending_type
+from ehkafka.records.deferral import DEFERRED
 from ehkafka.recovery.unrun import must_return_nothing
 
 if TYPE_CHECKING:
@@ -26,13 +28,15 @@ if TYPE_CHECKING:
     from ehkafka.events.history import History
     from ehkafka.handlers.payload import Payload
     from ehkafka.handlers.spec import HandlerSpec
-    from ehkafka.lanes.lane import Lane
+    from ehkafka.lanes.inbox import Entry
     from ehkafka.outputs.making import OutputMaker
     from ehkafka.outputs.outlet import Outlet
     from ehkafka.records import Message
     from ehkafka.workers.processes.outbox import Outbox
 
-    InvokeAsync = Callable[[Lane], Awaitable[object]]
+    # What workers call with a record and the number of its attempt, 1 for the first.
+    Invoke = Callable[[Entry, int], object]
+    InvokeAsync = Callable[[Entry, int], Awaitable[object]]
 
 
 def make_invoke(
@@ -41,8 +45,8 @@ def make_invoke(
     history: History | None,
     make_record: type[Record] = Record,
     outlet: Outlet | None = None,
-) -> Callable[[Lane], object]:
-    """Return the function that workers call for a lane's head. Raises `ConfigurationError`."""
+) -> Invoke:
+    """Return the function that workers call for a record. Raises `ConfigurationError`."""
     _must_be_of_a_kind(spec, middleware)
     build = _for_class if spec.is_class else _for_function
     invoke = build(spec, middleware, make_record, outlet)
@@ -50,21 +54,22 @@ def make_invoke(
         invoke = sending(invoke, outlet)
         if not (middleware or spec.is_class or spec.raw or outlet.before_next):
             invoke = _calling_at_first(spec, make_record, outlet, invoke)
+    if spec.raw:
+        invoke = _restoring(invoke)
     if spec.order_by is not by_key:
         invoke = _failing_without_key(invoke)
     return invoke if history is None else _recorded(invoke, history)
 
 
-def _calling_at_first(
-    spec: HandlerSpec, make_record: type[Record], outlet: Outlet, again: Callable[[Lane], object]
-) -> Callable[[Lane], object]:
+def _calling_at_first(spec: HandlerSpec, make_record: type[Record], outlet: Outlet, again: Invoke) -> Invoke:
     """Take the short way for a record's first attempt, and `again` for each later one."""
     call = calling(spec.of_record(spec.function), outlet)
 
-    def invoke(lane: Lane) -> object:
-        if lane.attempts:
-            return again(lane)
-        return call(lane.assignment, lane.head, make_record(lane.head))  # type: ignore[arg-type]
+    def invoke(entry: Entry, number: int) -> object:
+        if number > 1:
+            return again(entry, number)
+        message = entry[MESSAGE]
+        return call(entry[EPOCH], message, make_record(message))  # type: ignore[arg-type]
 
     return invoke
 
@@ -108,37 +113,52 @@ def make_call(
 
 def _for_function(
     spec: HandlerSpec, middleware: Sequence[Any], make_record: type[Record], outlet: Outlet | None
-) -> Callable[[Lane], object]:
+) -> Invoke:
     handler = with_middleware(taking(spec.of_record(spec.function), outlet), middleware)
 
-    def call(lane: Lane) -> None:
-        if (result := handler(make_record(lane.head, lane.attempts + 1))) is not None:  # type: ignore[arg-type]
+    def call(entry: Entry, number: int) -> None:
+        if (result := handler(make_record(entry[MESSAGE], number))) is not None:  # type: ignore[arg-type]
             must_return_nothing(result)
 
-    def call_raw(lane: Lane) -> None:
-        lane.received = Received.of(lane.head)
-        must_return_nothing(handler(lane.head))
+    def call_raw(entry: Entry, _number: int) -> None:
+        must_return_nothing(handler(entry[MESSAGE]))
 
     return call_raw if spec.raw else call
 
 
 def _for_class(
     spec: HandlerSpec, middleware: Sequence[Any], make_record: type[Record], outlet: Outlet | None
-) -> Callable[[Lane], object]:
-    def process(lane: Lane) -> None:
-        function = spec.of_record(lane.assignment.context.process)  # type: ignore[attr-defined]
+) -> Invoke:
+    def process(entry: Entry, number: int) -> None:
+        function = spec.of_record(entry[EPOCH].context.process)  # type: ignore[attr-defined]
         handler = with_middleware(taking(function, outlet), middleware)
-        must_return_nothing(handler(_given(lane, make_record, raw=spec.raw)))
+        message: Any = entry[MESSAGE]
+        must_return_nothing(handler(message if spec.raw else make_record(message, number)))
 
     return process
 
 
-def _given(lane: Lane, make_record: type[Record], *, raw: bool) -> Any:
-    """Return what a handler is given of a lane's head."""
-    if not raw:
-        return make_record(lane.head, lane.attempts + 1)  # type: ignore[arg-type]
-    lane.received = Received.of(lane.head)
-    return lane.head
+def _restoring(invoke: Invoke) -> Invoke:
+    """Put back what a handler has set in the engine's own message, where that is needed again."""
+
+    def restored(entry: Entry, number: int) -> object:
+        message = entry[MESSAGE]
+        received = Received.of(message)
+        try:
+            result = invoke(entry, number)
+        except BaseException:
+            received.restore()
+            raise
+        _keep_for_answer(message, received)
+        return result
+
+    return restored
+
+
+def _keep_for_answer(message: Message, received: Received) -> None:
+    # Should a deferred record fail later, it is needed as it was received.
+    if DEFERRED and (token := DEFERRED.get(id(message))) is not None:
+        token.received = received
 
 
 def _really_run(handler: Callable[[Any], object]) -> Callable[[Any], object]:
@@ -202,28 +222,27 @@ def _wrapped(wrap: Callable[..., object], call_next: Callable[[Any], object]) ->
     return lambda record: wrap(record, call_next)
 
 
-def _failing_without_key(invoke: Callable[[Lane], object]) -> Callable[[Lane], object]:
-    def guarded(lane: Lane) -> object:
-        if isinstance(lane.key, KeyFailure):
-            raise lane.key.error
-        return invoke(lane)
+def _failing_without_key(invoke: Invoke) -> Invoke:
+    def guarded(entry: Entry, number: int) -> object:
+        if isinstance(key := entry[KEY], KeyFailure):
+            raise key.error
+        return invoke(entry, number)
 
     return guarded
 
 
-def _recorded(invoke: Callable[[Lane], object], history: History) -> Callable[[Lane], object]:
-    def recorded(lane: Lane) -> None:
-        with _in_history(history, lane):
-            invoke(lane)
+def _recorded(invoke: Invoke, history: History) -> Invoke:
+    def recorded(entry: Entry, number: int) -> None:
+        with _in_history(history, entry, number):
+            invoke(entry, number)
 
     return recorded
 
 
-def _in_history(history: History, lane: Lane) -> AbstractContextManager[None]:
-    assignment, head = lane.assignment, lane.head
-    assert head is not None
-    what = (assignment.partition, assignment.epoch, head.offset(), users_key(lane.key), lane.attempts + 1)
-    return call_in_history(history, what, head)
+def _in_history(history: History, entry: Entry, number: int) -> AbstractContextManager[None]:
+    message, epoch = entry[MESSAGE], entry[EPOCH]
+    what = (epoch.partition, epoch.number, message.offset(), users_key(entry[KEY]), number)
+    return call_in_history(history, what, message)
 
 
 def make_invoke_async(
@@ -235,7 +254,7 @@ def make_invoke_async(
     deadline_s: float | None = None,
     outlet: Outlet | None = None,
 ) -> InvokeAsync:
-    """Return the coroutine function that asyncio workers await for a lane's head.
+    """Return the coroutine function that asyncio workers await for a record.
 
     A call that takes longer than `deadline_s` is cancelled and fails with a `TimeoutError`. Raises
     `ConfigurationError`.
@@ -249,6 +268,8 @@ def make_invoke_async(
         invoke = Deadlines(deadline_s).within(invoke)
     if outlet is not None:
         invoke = sending_async(invoke, outlet)
+    if spec.raw:
+        invoke = _restoring_async(invoke)
     if spec.order_by is not by_key:
         invoke = _failing_without_key_async(invoke)
     return invoke if history is None else _recorded_async(invoke, history)
@@ -261,13 +282,12 @@ def _for_function_async(
     function = taking_async(spec.of_record(spec.function), outlet, ends_the_call=ends_the_call)
     handler: Any = _with_middleware(_really_run_async(function) if middleware else function, middleware)
 
-    # No coroutine of its own: whoever awaits the handler's looks at its result, too.
-    def call(lane: Lane) -> Awaitable[object]:
-        return handler(make_record(lane.head, lane.attempts + 1))  # type: ignore[arg-type, no-any-return]
+    # No coroutine of its own: who awaits the handler's looks at its result, too.
+    def call(entry: Entry, number: int) -> Awaitable[object]:
+        return handler(make_record(entry[MESSAGE], number))  # type: ignore[arg-type, no-any-return]
 
-    def call_raw(lane: Lane) -> Awaitable[object]:
-        lane.received = Received.of(lane.head)
-        return handler(lane.head)  # type: ignore[no-any-return]
+    def call_raw(entry: Entry, _number: int) -> Awaitable[object]:
+        return handler(entry[MESSAGE])  # type: ignore[no-any-return]
 
     return call_raw if spec.raw else call
 
@@ -277,14 +297,29 @@ def _for_class_async(
 ) -> InvokeAsync:
     ends_the_call = not middleware and spec.deadline_s is None
 
-    def process(lane: Lane) -> Awaitable[object]:
-        record = _given(lane, make_record, raw=spec.raw)
-        process = spec.of_record(lane.assignment.context.process)  # type: ignore[attr-defined]
+    def process(entry: Entry, number: int) -> Awaitable[object]:
+        process = spec.of_record(entry[EPOCH].context.process)  # type: ignore[attr-defined]
         function = taking_async(process, outlet, ends_the_call=ends_the_call)
         handler: Any = _with_middleware(_really_run_async(function) if middleware else function, middleware)
-        return handler(record)  # type: ignore[no-any-return]
+        message: Any = entry[MESSAGE]
+        return handler(message if spec.raw else make_record(message, number))  # type: ignore[no-any-return]
 
     return process
+
+
+def _restoring_async(invoke: InvokeAsync) -> InvokeAsync:
+    async def restored(entry: Entry, number: int) -> object:
+        message = entry[MESSAGE]
+        received = Received.of(message)
+        try:
+            result = await invoke(entry, number)
+        except BaseException:
+            received.restore()
+            raise
+        _keep_for_answer(message, received)
+        return result
+
+    return restored
 
 
 def _really_run_async(handler: Callable[[Any], Awaitable[object]]) -> Callable[[Any], object]:
@@ -296,18 +331,18 @@ def _really_run_async(handler: Callable[[Any], Awaitable[object]]) -> Callable[[
 
 
 def _failing_without_key_async(invoke: InvokeAsync) -> InvokeAsync:
-    async def guarded(lane: Lane) -> object:
-        if isinstance(lane.key, KeyFailure):
-            raise lane.key.error
-        return await invoke(lane)
+    async def guarded(entry: Entry, number: int) -> object:
+        if isinstance(key := entry[KEY], KeyFailure):
+            raise key.error
+        return await invoke(entry, number)
 
     return guarded
 
 
 def _recorded_async(invoke: InvokeAsync, history: History) -> InvokeAsync:
-    async def recorded(lane: Lane) -> None:
-        with _in_history(history, lane):
-            if (result := await invoke(lane)) is not None:
+    async def recorded(entry: Entry, number: int) -> None:
+        with _in_history(history, entry, number):
+            if (result := await invoke(entry, number)) is not None:
                 must_return_nothing(result)
 
     return recorded

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ehkafka.lanes.inbox import EPOCH, MESSAGE
 from ehkafka.outputs.making import PLAIN
-from ehkafka.records.deferral import DEFERRED, engines_own
+from ehkafka.records.deferral import DEFERRED
 from ehkafka.recovery.unrun import must_not_be_a_coroutine
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Callable
 
-    from ehkafka.lanes.assignment import Assignment
-    from ehkafka.lanes.lane import Lane
+    from ehkafka.handlers.call import Invoke, InvokeAsync
+    from ehkafka.lanes.epoch import Epoch
+    from ehkafka.lanes.inbox import Entry
     from ehkafka.outputs.outlet import Outlet
     from ehkafka.records import Message
 
@@ -56,14 +58,13 @@ def taking_async(function: Any, outlet: Outlet | None, *, ends_the_call: bool = 
     return call
 
 
-def sending(invoke: Callable[[Lane], object], outlet: Outlet) -> Callable[[Lane], object]:
-    """Return `invoke` for a lane's head, during which that may send."""
+def sending(invoke: Invoke, outlet: Outlet) -> Invoke:
+    """Return `invoke` for a record, during which that may send."""
 
-    def call(lane: Lane) -> None:
-        assert lane.head is not None
-        claim = outlet.begin(lane.assignment, lane.head, lane.attempts + 1)
+    def call(entry: Entry, number: int) -> None:
+        claim = outlet.begin(entry[EPOCH], entry[MESSAGE], number)
         try:
-            invoke(lane)
+            invoke(entry, number)
         except BaseException:
             outlet.failed(claim)
             raise
@@ -72,16 +73,13 @@ def sending(invoke: Callable[[Lane], object], outlet: Outlet) -> Callable[[Lane]
     return call
 
 
-def sending_async(
-    invoke: Callable[[Lane], Awaitable[object]], outlet: Outlet
-) -> Callable[[Lane], Awaitable[object]]:
+def sending_async(invoke: InvokeAsync, outlet: Outlet) -> InvokeAsync:
     """Return the same for coroutines."""
 
-    async def call(lane: Lane) -> object:
-        assert lane.head is not None
-        claim = outlet.begin(lane.assignment, lane.head, lane.attempts + 1)
+    async def call(entry: Entry, number: int) -> object:
+        claim = outlet.begin(entry[EPOCH], entry[MESSAGE], number)
         try:
-            result = await invoke(lane)
+            result = await invoke(entry, number)
         except BaseException:
             outlet.failed(claim)
             raise
@@ -91,26 +89,7 @@ def sending_async(
     return call
 
 
-def sending_in_chunk(
-    handler: Callable[[Any], object], outlet: Outlet, assignment: Assignment
-) -> Callable[[Any], object]:
-    """Return what is called for each record of a chunk, during which that may send."""
-    begin, returned = outlet.begin, outlet.returned
-
-    def call(record: Any) -> object:
-        claim = begin(assignment, engines_own(record), 1)
-        try:
-            result = handler(record)
-        except BaseException:
-            outlet.failed(claim)
-            raise
-        returned(claim)
-        return result
-
-    return call
-
-
-def calling(function: Callable[[Any], object], outlet: Outlet) -> Callable[[Assignment, Message, Any], None]:
+def calling(function: Callable[[Any], object], outlet: Outlet) -> Callable[[Epoch, Message, Any], None]:
     """Return what calls `function` for a record the first time, and sends what it returns.
 
     Does what `taking` and `sending` do, where no middleware is in between, and makes no claim for what most
@@ -118,13 +97,13 @@ def calling(function: Callable[[Any], object], outlet: Outlet) -> Callable[[Assi
     """
     begun, post_plain = outlet.begun, outlet.post_plain
 
-    def call(assignment: Assignment, message: Message, record: Any) -> None:
+    def call(epoch: Epoch, message: Message, record: Any) -> None:
         place = id(message)
-        begun[place] = assignment
+        begun[place] = epoch
         try:
             if (result := function(record)) is not None:
                 if type(result) in PLAIN and place in begun:
-                    post_plain(assignment, message, result)
+                    post_plain(epoch, message, result)
                 else:
                     must_not_be_a_coroutine(result)
                     outlet.post_result(message, result)
@@ -137,11 +116,3 @@ def calling(function: Callable[[Any], object], outlet: Outlet) -> Callable[[Assi
             outlet.returned(outlet.claim_of(message))
 
     return call
-
-
-def calling_in_chunk(
-    function: Callable[[Any], object], outlet: Outlet, assignment: Assignment
-) -> Callable[[Any], object]:
-    """Return the same for whoever has the record alone."""
-    call = calling(function, outlet)
-    return lambda record: call(assignment, engines_own(record), record)

@@ -49,7 +49,17 @@ class Deferred:
     that an answer which meets the deadline, or another answer, is nobody's exception.
     """
 
-    __slots__ = ("_home", "_lock", "deadline_s", "error", "expires_at_s", "is_reported", "message", "state")
+    __slots__ = (
+        "_home",
+        "_lock",
+        "deadline_s",
+        "error",
+        "expires_at_s",
+        "is_reported",
+        "message",
+        "received",
+        "state",
+    )
 
     def __init__(self, message: Message, deadline_s: float, now_s: float) -> None:
         # Keeps the message, too: the registry knows it by its `id`, which must not be another's meanwhile.
@@ -61,6 +71,9 @@ class Deferred:
         self.state: State = "open"
         # Set once it was logged that this token is of no use any more.
         self.is_reported = False
+        # What the handler of a raw message may have changed in it, to be restored where the attempt fails;
+        # None for others. The caller sets it when the handler returns.
+        self.received: Any = None
         self._home: Home | None = None
         self._lock = threading.Lock()
 
