@@ -1,7 +1,7 @@
 """The book: all outputs that are not acknowledged, in the order in which they were made.
 
 Workers add, the sender settles, the poll thread reads whose offsets wait and ends epochs. One lock, a leaf
-but for nothing: it is taken with or without an exchange's, and no other is taken under it.
+but for nothing: it is taken with or without a hub's, and no other is taken under it.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from ehkafka.outputs.ledger import OffsetLedger
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from ehkafka.lanes.assignment import Assignment
+    from ehkafka.lanes.epoch import Epoch
     from ehkafka.outputs.claim import Claim, Output
     from ehkafka.outputs.outlet import Outlet
 
     # The one small output of a call, with a key: outlet, epoch, message, key, value and headers.
-    Plain: TypeAlias = tuple[Outlet, Assignment, Any, bytes, bytes, Any]
+    Plain: TypeAlias = tuple[Outlet, Epoch, Any, bytes, bytes, Any]
 
 # What is on its way beside the backlog. Then workers wait for room, and so does the intake behind them.
 OUTPUTS_MAX: Final = 50_000
@@ -59,11 +59,11 @@ class OutputBook:
         # a list is atomic, and of a key only one worker adds at a time. `_sort_in` takes it out, under the
         # lock.
         self.added: deque[Any] = deque()
-        # All under the lock. Those of one record alone by its assignment, in bundles and by themselves; the
+        # All under the lock. Those of one record alone by its epoch, in bundles and by themselves; the
         # rest beside them with what the ledger has of their records. Serial numbers say in which order they
         # were made.
-        self._bundles: dict[Assignment, dict[Bundle, None]] = {}
-        self._singles: dict[Assignment, dict[SingleOutput, None]] = {}
+        self._bundles: dict[Epoch, dict[Bundle, None]] = {}
+        self._singles: dict[Epoch, dict[SingleOutput, None]] = {}
         self._outputs: dict[Output, None] = {}
         self._ledger = OffsetLedger()
         self._serial = 0
@@ -120,14 +120,14 @@ class OutputBook:
         Waits for room if it may. Raises `NotSentError` as `add` does. `Outlet` has the short way in itself.
         It takes no lock: if its epoch ends at that moment, the output is dropped.
         """
-        _, assignment, message, *_ = plain
-        if self.is_full or assignment.ended or len(self.added) >= ADDED_MAX * PARTS:
+        _, epoch, message, *_ = plain
+        if self.is_full or epoch.ended or len(self.added) >= ADDED_MAX * PARTS:
             with self._lock:
                 self._sort_in()
                 if waits:
-                    self._wait_for_room(lambda: assignment.ended)
-                if self.is_closed or assignment.ended:
-                    raise self._not_sent(f"{assignment.partition}@{message.offset()}")
+                    self._wait_for_room(lambda: epoch.ended)
+                if self.is_closed or epoch.ended:
+                    raise self._not_sent(f"{epoch.partition}@{message.offset()}")
         self.added.extend(plain)
         if self.sleeps:
             self.wake()
@@ -138,7 +138,7 @@ class OutputBook:
             if waits and not self.has_room():
                 self._wait_for_room(lambda: output.has_ended)
             # See `add`.
-            if self.is_closed or output.assignment.ended:
+            if self.is_closed or output.epoch.ended:
                 raise self._not_sent(output.where)
             self._bytes += output.size
             self.added.extend(self._parts(output))
@@ -182,7 +182,7 @@ class OutputBook:
         self._serial += 1
         output.serial = self._serial
         if type(output) is SingleOutput:
-            self._singles.setdefault(output.assignment, {})[output] = None
+            self._singles.setdefault(output.epoch, {})[output] = None
         else:
             self._outputs[output] = None
         self._new.append(output)
@@ -196,18 +196,18 @@ class OutputBook:
         self._new.append(bundle)
 
     def _register(self, bundle: Bundle) -> None:
-        for assignment in bundle.epochs:
-            self._bundles.setdefault(assignment, {})[bundle] = None
+        for epoch in bundle.epochs:
+            self._bundles.setdefault(epoch, {})[bundle] = None
 
     def _unregister(self, bundle: Bundle) -> bool:
         """Forget a bundle; tell whether it was known."""
         was_known = False
-        for assignment in bundle.epochs:
-            bundles = self._bundles.get(assignment, {})
+        for epoch in bundle.epochs:
+            bundles = self._bundles.get(epoch, {})
             if bundles.pop(bundle, bundle) is None:
                 was_known = True
                 if not bundles:
-                    del self._bundles[assignment]
+                    del self._bundles[epoch]
         return was_known
 
     def has_new(self) -> bool:
@@ -273,11 +273,11 @@ class OutputBook:
     def _register_singles(self, outputs: Iterable[SingleOutput]) -> None:
         for output in outputs:
             # Set before `end` takes the lock: whatever is registered here is dropped there.
-            if output.assignment.ended:
+            if output.epoch.ended:
                 output.is_dropped = self._has_dropped = True
                 self._let_go([output])
             else:
-                self._singles.setdefault(output.assignment, {})[output] = None
+                self._singles.setdefault(output.epoch, {})[output] = None
 
     def _let_go(self, outputs: Sequence[Output] | Bundle) -> None:
         self._count -= len(outputs)
@@ -295,7 +295,7 @@ class OutputBook:
                         self._let_go(output)
                     continue
                 if type(output) is SingleOutput:
-                    its = self._singles.get(output.assignment)
+                    its = self._singles.get(output.epoch)
                     if its is not None and its.pop(output, output) is None:
                         self._let_go([output])
                     continue
@@ -321,44 +321,44 @@ class OutputBook:
             claim.on_settled = waiter
             return True
 
-    def waiting(self, assignment: Assignment) -> frozenset[int]:
-        """Return the offsets of an assignment that must not be committed. Any thread."""
+    def waiting(self, epoch: Epoch) -> frozenset[int]:
+        """Return the offsets of an epoch that must not be committed. Any thread."""
         with self._lock:
             self._sort_in()
-            waiting = self._ledger.waiting(assignment)
-            singles = list(self._singles.get(assignment, ()))
-            bundles = list(self._bundles.get(assignment, ()))
+            waiting = self._ledger.waiting(epoch)
+            singles = list(self._singles.get(epoch, ()))
+            bundles = list(self._bundles.get(epoch, ()))
         # Outside of the lock: there may be thousands, and workers would wait.
         return waiting.union(
-            [single.message.offset() for single in singles], *[one.offsets(assignment) for one in bundles]
+            [single.message.offset() for single in singles], *[one.offsets(epoch) for one in bundles]
         )
 
-    def lowest_waiting(self, assignment: Assignment) -> int | None:
+    def lowest_waiting(self, epoch: Epoch) -> int | None:
         """Return the lowest of the same, None where there is none. Any thread."""
         with self._lock:
             self._sort_in()
-            claimed = self._ledger.waiting(assignment)
-            singles = list(self._singles.get(assignment, ()))
-            bundles = list(self._bundles.get(assignment, ()))
+            claimed = self._ledger.waiting(epoch)
+            singles = list(self._singles.get(epoch, ()))
+            bundles = list(self._bundles.get(epoch, ()))
         lowest = [min(found) for found in (claimed, [one.message.offset() for one in singles]) if found]
-        return min([*lowest, *[bundle.lowest(assignment) for bundle in bundles]], default=None)
+        return min([*lowest, *[bundle.lowest(epoch) for bundle in bundles]], default=None)
 
-    def has_waiting(self, assignment: Assignment) -> bool:
+    def has_waiting(self, epoch: Epoch) -> bool:
         """Tell whether there are any. Any thread."""
         with self._lock:
             self._sort_in()
             by_epoch = self._bundles, self._singles
-            return self._ledger.has(assignment) or any(bool(one.get(assignment)) for one in by_epoch)
+            return self._ledger.has(epoch) or any(bool(one.get(epoch)) for one in by_epoch)
 
-    def key_of(self, assignment: Assignment, offset: int) -> bytes | None:
+    def key_of(self, epoch: Epoch, offset: int) -> bytes | None:
         """Return the key of a record that waits. Any thread; looks at each output until it is found."""
-        place = assignment, offset
+        place = epoch, offset
         key: bytes | None
         with self._lock:
             self._sort_in()
-            messages = [single.message for single in self._singles.get(assignment, ())]
-            for bundle in self._bundles.get(assignment, ()):
-                messages += bundle.messages_of(assignment)
+            messages = [single.message for single in self._singles.get(epoch, ())]
+            for bundle in self._bundles.get(epoch, ()):
+                messages += bundle.messages_of(epoch)
             for message in messages:
                 if message.offset() == offset:
                     key = message.key()
@@ -375,7 +375,7 @@ class OutputBook:
         # In this order: `_sort_in` counts what it takes out before it does.
         return len(self.added) // PARTS + self._count
 
-    def end(self, assignments: Iterable[Assignment]) -> bool:
+    def end(self, epochs: Iterable[Epoch]) -> bool:
         """Drop what is left of epochs that have ended; True: a producer, or a bundle, may have some.
 
         `ended` of each is set before. What is in bundles is dropped by the sender. An output of records of
@@ -387,10 +387,10 @@ class OutputBook:
             for output in dropped:
                 if output.claim.is_gone:
                     output.claim.on_settled = None  # nobody waits: its record has no outcome here any more
-            for assignment in assignments:
-                self._ledger.end(assignment)
-            for assignment in [one for one in self._singles if one.ended]:
-                singles = list(self._singles.pop(assignment))
+            for epoch in epochs:
+                self._ledger.end(epoch)
+            for epoch in [one for one in self._singles if one.ended]:
+                singles = list(self._singles.pop(epoch))
                 self._let_go(singles)
                 dropped += singles
             for output in dropped:

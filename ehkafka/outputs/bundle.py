@@ -17,14 +17,14 @@ from ehkafka.outputs.claim import SingleOutput
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from ehkafka.lanes.assignment import Assignment
+    from ehkafka.lanes.epoch import Epoch
     from ehkafka.outputs.outlet import Outlet
 
 
 class Columns(NamedTuple):
     """What a bundle is made of: in each an entry for each output."""
 
-    assignments: Sequence[Assignment]
+    epochs: Sequence[Epoch]
     messages: Sequence[Any]
     keys: Sequence[bytes]
     values: Sequence[bytes]
@@ -58,7 +58,7 @@ class Bundle:
         self.columns = columns
         self.size = sum(map(len, columns.values)) + sum(map(len, columns.keys))
         # By epoch, once asked for.
-        self._lowest: dict[Assignment, int] = {}
+        self._lowest: dict[Epoch, int] = {}
 
     def __len__(self) -> int:
         return len(self.columns.values)
@@ -74,45 +74,45 @@ class Bundle:
         return self.columns.keys
 
     @property
-    def epochs(self) -> set[Assignment]:
+    def epochs(self) -> set[Epoch]:
         """Whose records it has outputs of."""
-        return set(self.columns.assignments)
+        return set(self.columns.epochs)
 
     @property
     def is_dropped(self) -> bool:
         """Tell whether some of it must not be sent any more, since their epoch has ended."""
-        return any(assignment.ended for assignment in self.epochs)
+        return any(epoch.ended for epoch in self.epochs)
 
     def groups(self) -> Iterator[tuple[object, int]]:
         """Yield each output's group, whose order it keeps, and its serial number."""
         for key, serial in zip(self.columns.keys, self.columns.serials, strict=True):
             yield (self.topic, key), serial
 
-    def messages_of(self, assignment: Assignment) -> list[Any]:
+    def messages_of(self, epoch: Epoch) -> list[Any]:
         """Return which records of an epoch it is of. Any thread."""
-        pairs = zip(self.columns.assignments, self.columns.messages, strict=True)
-        return [message for epoch, message in pairs if epoch is assignment]
+        pairs = zip(self.columns.epochs, self.columns.messages, strict=True)
+        return [message for one, message in pairs if one is epoch]
 
-    def offsets(self, assignment: Assignment) -> list[int]:
+    def offsets(self, epoch: Epoch) -> list[int]:
         """Return the offsets of the same. Any thread."""
-        return [message.offset() for message in self.messages_of(assignment)]
+        return [message.offset() for message in self.messages_of(epoch)]
 
-    def lowest(self, assignment: Assignment) -> int:
+    def lowest(self, epoch: Epoch) -> int:
         """Return the lowest of them, which is asked for with each commit. Any thread."""
         if not self._lowest:
-            # In one go: a bundle may be of many epochs. Those of one mostly stand together, as a chunk's do.
-            assignments, messages = self.columns.assignments, self.columns.messages
+            # In one go: a bundle may be of many epochs. Those of one mostly follow one another.
+            epochs, messages = self.columns.epochs, self.columns.messages
             kind: Any = type(messages[0])
             offsets = list(map(kind.offset, messages))
-            lowest: dict[Assignment, int] = {}
+            lowest: dict[Epoch, int] = {}
             start = 0
-            for epoch, same in groupby(assignments):
+            for one, same in groupby(epochs):
                 stop = start + len(list(same))
                 offset = min(offsets[start:stop])
-                lowest[epoch] = min(offset, lowest.get(epoch, offset))
+                lowest[one] = min(offset, lowest.get(one, offset))
                 start = stop
             self._lowest = lowest
-        return self._lowest[assignment]
+        return self._lowest[epoch]
 
     def divided(self, partitions: Sequence[int | None]) -> tuple[list[tuple[int, Columns]], list[Any]]:
         """Return what goes to each partition, and as single outputs what has None. No key is in both."""
@@ -134,10 +134,10 @@ class Bundle:
 
     def _singles(self, columns: Iterable[Sequence[Any]]) -> list[SingleOutput]:
         singles = []
-        for assignment, message, key, value, headers, serial in zip(*columns, strict=True):
+        for epoch, message, key, value, headers, serial in zip(*columns, strict=True):
             size = len(key) + len(value)
             one = SingleOutput(
-                self.outlet, assignment, message, self.topic, value, key, headers, size, serial=serial
+                self.outlet, epoch, message, self.topic, value, key, headers, size, serial=serial
             )
             singles.append(one)
         return singles

@@ -15,21 +15,21 @@ if TYPE_CHECKING:
 
     from confluent_kafka import KafkaError
 
-    from ehkafka.lanes.assignment import Assignment
+    from ehkafka.lanes.epoch import Epoch
     from ehkafka.outputs.answered import Answered
     from ehkafka.outputs.outlet import Outlet
     from ehkafka.records.deferral import Deferred
 
 
 class Claim:
-    """One call of a handler. `inputs` are the assignment and the offset of each record that it was given.
+    """One call of a handler. `inputs` are the epoch and the offset of each record that it was given.
 
     There are as many as records on their way, and each object that Python's garbage collector follows makes
     it run earlier: of one record alone the two are kept without the tuples around them.
     """
 
     __slots__ = (
-        "_assignment",
+        "_epoch",
         "_offset",
         "_places",
         "_several",
@@ -50,10 +50,10 @@ class Claim:
     )
 
     def __init__(
-        self, outlet: Outlet, inputs: tuple[tuple[Assignment, int], ...], messages: Any, attempt: int
+        self, outlet: Outlet, inputs: tuple[tuple[Epoch, int], ...], messages: Any, attempt: int
     ) -> None:
         self.outlet = outlet
-        self._assignment, self._offset = inputs[0]
+        self._epoch, self._offset = inputs[0]
         self._several = inputs if len(inputs) > 1 else None
         self.messages = messages
         self.attempt = attempt
@@ -78,21 +78,21 @@ class Claim:
         self.on_refused: Callable[[BaseException], object] | None = None
 
     @property
-    def inputs(self) -> tuple[tuple[Assignment, int], ...]:
-        """Each record's assignment and offset."""
-        return ((self._assignment, self._offset),) if self._several is None else self._several
+    def inputs(self) -> tuple[tuple[Epoch, int], ...]:
+        """Each record's epoch and offset."""
+        return ((self._epoch, self._offset),) if self._several is None else self._several
 
     @property
     def has_ended(self) -> bool:
         """Tell whether a record of it belongs to another epoch by now, so that nothing may be sent for it."""
         if self._several is None:
-            return self._assignment.ended
-        return any(assignment.ended for assignment, _ in self._several)
+            return self._epoch.ended
+        return any(epoch.ended for epoch, _ in self._several)
 
     @property
     def is_gone(self) -> bool:
         """Tell whether all its records belong to other epochs by now."""
-        return all(assignment.ended for assignment, _ in self.inputs)
+        return all(epoch.ended for epoch, _ in self.inputs)
 
     def home_of(self, message: Any) -> int | None:
         """Return which of several records one is; None where there is one, and for all of them."""
@@ -103,18 +103,16 @@ class Claim:
             self._places = {id(one): number for number, one in enumerate(self.messages)}
         return self._places.get(id(message))
 
-    def homes(self, home: int | None) -> list[tuple[Assignment, Any]]:
-        """Return the assignments and messages of the records that an output is of: one, or all."""
+    def homes(self, home: int | None) -> list[tuple[Epoch, Any]]:
+        """Return the epochs and messages of the records that an output is of: one, or all."""
         messages = self.messages if isinstance(self.messages, list) else [self.messages]
-        pairs = [
-            (assignment, message) for (assignment, _), message in zip(self.inputs, messages, strict=True)
-        ]
+        pairs = [(epoch, message) for (epoch, _), message in zip(self.inputs, messages, strict=True)]
         return pairs if home is None else [pairs[home]]
 
     @property
     def where(self) -> str:
         """The first record, for messages."""
-        return f"{self._assignment.partition}@{self._offset}"
+        return f"{self._epoch.partition}@{self._offset}"
 
 
 class Output:
@@ -183,8 +181,8 @@ class Output:
         return ((self.group, self.serial),)
 
     @property
-    def place(self) -> tuple[Assignment, int]:
-        """The assignment and the offset of its record; of the first one, where it is of several."""
+    def place(self) -> tuple[Epoch, int]:
+        """The epoch and the offset of its record; of the first one, where it is of several."""
         return self.claim.inputs[self.home or 0]
 
     @property
@@ -215,12 +213,12 @@ class SingleOutput(Output):
     object that Python's garbage collector follows makes it run earlier.
     """
 
-    __slots__ = ("_made", "assignment", "message", "outlet")
+    __slots__ = ("_made", "epoch", "message", "outlet")
 
     def __init__(
         self,
         outlet: Outlet,
-        assignment: Assignment,
+        epoch: Epoch,
         message: Any,
         topic: str,
         value: bytes | None,
@@ -231,7 +229,7 @@ class SingleOutput(Output):
         serial: int = -1,
     ) -> None:
         self.outlet = outlet
-        self.assignment = assignment
+        self.epoch = epoch
         self.message = message
         self.topic = topic
         self.value = value
@@ -247,7 +245,7 @@ class SingleOutput(Output):
     def claim(self) -> Claim:  # type: ignore[override]
         """The call that made it, which has returned by the time that anybody asks."""
         if self._made is None:
-            made = Claim(self.outlet, ((self.assignment, self.message.offset()),), self.message, 1)
+            made = Claim(self.outlet, ((self.epoch, self.message.offset()),), self.message, 1)
             made.is_over = True
             made.posted = made.unsettled = 1
             self._made = made
@@ -261,9 +259,9 @@ class SingleOutput(Output):
     @property
     def has_ended(self) -> bool:
         """Tell whether its record belongs to another epoch by now, so that it must not be sent."""
-        return self.assignment.ended
+        return self.epoch.ended
 
     @property
     def where(self) -> str:
         """Its record, for messages."""
-        return f"{self.assignment.partition}@{self.message.offset()}"
+        return f"{self.epoch.partition}@{self.message.offset()}"

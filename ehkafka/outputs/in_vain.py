@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ehkafka.lanes.assignment import Assignment
+    from ehkafka.lanes.epoch import Epoch
     from ehkafka.outputs.claim import Claim
 
 # Records known before the first look for those whose epoch has ended.
@@ -31,8 +31,8 @@ class InVain:
         self._report = report
         # What failed calls had sent goes nowhere: then nothing is ever sent in vain.
         self._is_void = is_void
-        # By assignment and offset. Each entry is changed by the worker that has the record alone.
-        self.claims: dict[tuple[Assignment, int], tuple[Claim, ...]] = {}
+        # By epoch and offset. Each entry is changed by the worker that has the record alone.
+        self.claims: dict[tuple[Epoch, int], tuple[Claim, ...]] = {}
         self._records_max = RECORDS_MIN
 
     def __len__(self) -> int:
@@ -45,9 +45,9 @@ class InVain:
         (place,) = claim.inputs
         self.claims[place] = (*self.claims.get(place, ()), claim)
         if len(self.claims) > self._records_max:
-            for assignment, offset in list(self.claims):
-                if assignment.ended:
-                    self.claims.pop((assignment, offset), None)
+            for epoch, offset in list(self.claims):
+                if epoch.ended:
+                    self.claims.pop((epoch, offset), None)
             self._records_max = max(RECORDS_MIN, 2 * len(self.claims))
 
     def end(self, claim: Claim) -> None:
@@ -56,16 +56,16 @@ class InVain:
             if claim not in self.claims.get(place, ()):
                 self.claims.pop(place, None)
 
-    def counts(self, assignment: Assignment, message: Any) -> tuple[int, int]:
+    def counts(self, epoch: Epoch, message: Any) -> tuple[int, int]:
         """Return how many outputs a record's failed attempts had sent, and how many are acknowledged."""
-        claims = {*self.claims.get((assignment, message.offset()), ())}
+        claims = {*self.claims.get((epoch, message.offset()), ())}
         # One that was deferred and then failed is known as long as it may send.
         deferred = None if self._is_void else self._open_calls.get(id(message))
         if deferred is not None and len(deferred.inputs) == 1:
             claims.add(deferred)
         return sum(claim.posted for claim in claims), sum(claim.acknowledged for claim in claims)
 
-    def decided(self, assignment: Assignment, message: Any, *, again: bool) -> None:
+    def decided(self, epoch: Epoch, message: Any, *, again: bool) -> None:
         """Hear what becomes of a record that failed: another attempt, or no more."""
         deferred = self._open_calls.get(id(message))
         if deferred is not None:
@@ -74,4 +74,4 @@ class InVain:
             self._report(deferred)
             self.note(deferred)
         if not again:
-            self.claims.pop((assignment, message.offset()), None)
+            self.claims.pop((epoch, message.offset()), None)

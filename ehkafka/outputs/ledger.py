@@ -1,6 +1,6 @@
-"""Whose offsets wait for outputs: per assignment, how many claims of each offset are not settled.
+"""Whose offsets wait for outputs: per epoch, how many claims of each offset are not settled.
 
-Pure. An assignment is known by its identity, so that two epochs of one partition are never mixed up. Bounded
+Pure. An epoch is known by its identity, so that two epochs of one partition are never mixed up. Bounded
 by what the book holds; nothing stays of an offset that waits for nothing.
 """
 
@@ -20,14 +20,14 @@ class OffsetLedger:
 
     def claim(self, inputs: Iterable[tuple[Hashable, int]]) -> None:
         """Let these offsets wait, once more each."""
-        for assignment, offset in inputs:
-            offsets = self._claims.setdefault(assignment, {})
+        for epoch, offset in inputs:
+            offsets = self._claims.setdefault(epoch, {})
             offsets[offset] = offsets.get(offset, 0) + 1
 
     def release(self, inputs: Iterable[tuple[Hashable, int]]) -> None:
-        """Take back what `claim` did; of an assignment that has ended there is nothing left."""
-        for assignment, offset in inputs:
-            offsets = self._claims.get(assignment)
+        """Take back what `claim` did; of an epoch that has ended there is nothing left."""
+        for epoch, offset in inputs:
+            offsets = self._claims.get(epoch)
             if offsets is None or offset not in offsets:
                 continue
             if offsets[offset] > 1:
@@ -35,19 +35,19 @@ class OffsetLedger:
                 continue
             del offsets[offset]
             if not offsets:
-                del self._claims[assignment]
+                del self._claims[epoch]
 
-    def waiting(self, assignment: Hashable) -> frozenset[int]:
-        """Return the offsets of an assignment that wait."""
-        return frozenset(self._claims.get(assignment, ()))
+    def waiting(self, epoch: Hashable) -> frozenset[int]:
+        """Return the offsets of an epoch that wait."""
+        return frozenset(self._claims.get(epoch, ()))
 
-    def has(self, assignment: Hashable) -> bool:
-        """Tell whether any offset of an assignment waits."""
-        return assignment in self._claims
+    def has(self, epoch: Hashable) -> bool:
+        """Tell whether any offset of an epoch waits."""
+        return epoch in self._claims
 
-    def end(self, assignment: Hashable) -> None:
-        """Forget an assignment."""
-        self._claims.pop(assignment, None)
+    def end(self, epoch: Hashable) -> None:
+        """Forget an epoch."""
+        self._claims.pop(epoch, None)
 
     def __len__(self) -> int:
         return sum(map(len, self._claims.values()))

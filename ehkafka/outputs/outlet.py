@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from ehkafka.events import Event
-    from ehkafka.lanes.assignment import Assignment
+    from ehkafka.lanes.epoch import Epoch
     from ehkafka.outputs.book import OutputBook
     from ehkafka.outputs.kinds import TopicKinds
     from ehkafka.outputs.making import Made
@@ -74,7 +74,7 @@ class Outlet:
         self.open_calls: dict[int, Claim] = {}
         # Likewise the calls for one record each that have sent nothing yet, and so have no claim. Whoever
         # takes one out has it: its worker, whose call is over, or `_open_claim`.
-        self.begun: dict[int, Assignment] = {}
+        self.begun: dict[int, Epoch] = {}
         # Held while a claim is made of one: a handler may send from several threads.
         self._claiming = threading.Lock()
         self.in_vain = InVain(self.open_calls, self._say_in_vain, is_void=voids_failed)
@@ -84,17 +84,17 @@ class Outlet:
         self._deferred_max = DEFERRED_MIN
         self._sweeping = threading.Lock()
 
-    def begin(self, assignment: Assignment, message: Message, attempt: int) -> Claim:
+    def begin(self, epoch: Epoch, message: Message, attempt: int) -> Claim:
         """Note that a call for one record begins."""
-        claim = Claim(self, ((assignment, message.offset()),), message, attempt)
+        claim = Claim(self, ((epoch, message.offset()),), message, attempt)
         claim.is_before_next = self.before_next
         self.open_calls[id(message)] = claim
         return claim
 
-    def begin_batch(self, batch: object, inputs: list[tuple[Assignment, Message]], attempt: int = 1) -> Claim:
+    def begin_batch(self, batch: object, inputs: list[tuple[Epoch, Message]], attempt: int = 1) -> Claim:
         """Note that a call for several records begins: what it sends is of all of them."""
         messages = [message for _, message in inputs]
-        its_inputs = tuple((assignment, message.offset()) for assignment, message in inputs)
+        its_inputs = tuple((epoch, message.offset()) for epoch, message in inputs)
         claim = Claim(self, its_inputs, messages, attempt)
         claim.batch = batch
         self.open_calls[id(batch)] = claim
@@ -102,12 +102,12 @@ class Outlet:
             self.open_calls[id(message)] = claim
         return claim
 
-    def _short_way(self) -> Callable[[Assignment, Message, object], None]:
+    def _short_way(self) -> Callable[[Epoch, Message, object], None]:
         """Return what sends the one value of a call that has sent nothing else. May wait for room."""
         book, added, bytes_max, other_way = self.book, self.book.added, self._own_bytes_max, self._post_other
         added_max = ADDED_MAX * PARTS
 
-        def post_plain(assignment: Assignment, message: Message, value: object) -> None:
+        def post_plain(epoch: Epoch, message: Message, value: object) -> None:
             # In short what `plain` and `add_plain` do, which have the rest: other types, no key, a shared
             # topic, too many bytes, no room, the end of an epoch.
             key = message.key()
@@ -115,24 +115,24 @@ class Outlet:
                 type(value) is bytes
                 and key
                 and len(value) + len(key) <= bytes_max
-                and not (book.is_full or assignment.ended)
+                and not (book.is_full or epoch.ended)
                 and len(added) < added_max
             ):
-                added.extend((self, assignment, message, key, value, None))
+                added.extend((self, epoch, message, key, value, None))
                 if book.sleeps:
                     book.wake()
             else:
-                other_way(assignment, message, value)
+                other_way(epoch, message, value)
 
         return post_plain
 
-    def _post_other(self, assignment: Assignment, message: Message, given: object) -> None:
+    def _post_other(self, epoch: Epoch, message: Message, given: object) -> None:
         note = self._note_kind if self._shared else None
         topic, value, key, headers, _, size = self.maker.plain(message, given, note)
         if key and value is not None and size <= PLAIN_BYTES_MAX:
-            self.book.add_plain((self, assignment, message, key, value, headers), waits=not self._is_async)
+            self.book.add_plain((self, epoch, message, key, value, headers), waits=not self._is_async)
         else:
-            single = SingleOutput(self, assignment, message, topic, value, key, headers, size)
+            single = SingleOutput(self, epoch, message, topic, value, key, headers, size)
             self.book.add_single(single, waits=not self._is_async)
 
     def post_result(self, message: Message, result: object) -> None:
@@ -179,8 +179,8 @@ class Outlet:
         place = id(message)
         with self._claiming:
             claim = self.open_calls.get(place)
-            if claim is None and (assignment := self.begun.get(place)) is not None:
-                claim = self.begin(assignment, message, 1)
+            if claim is None and (epoch := self.begun.get(place)) is not None:
+                claim = self.begin(epoch, message, 1)
                 # Last: who finds it gone finds the claim, once it has the lock.
                 if self.begun.pop(place, None) is None:
                     # Its call has returned meanwhile.

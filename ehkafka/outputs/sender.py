@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
     from ehkafka.events import Event
-    from ehkafka.lanes.assignment import Assignment
+    from ehkafka.lanes.epoch import Epoch
     from ehkafka.outputs.book import OutputBook
     from ehkafka.outputs.bundle import Apart
     from ehkafka.outputs.claim import Output
@@ -129,12 +129,12 @@ class OutputSender:
         count = self._book.count()
         return f"{count} outputs are not acknowledged: {problem}" if problem and count else None
 
-    def end(self, assignments: Iterable[Assignment], timeout_s: float) -> None:
+    def end(self, epochs: Iterable[Epoch], timeout_s: float) -> None:
         """Let nothing be sent any more for epochs that have ended. Poll thread; waits so long until it is so.
 
         Else what is left in a producer's queue could come behind what the partition's next owner sends.
         """
-        if not self._book.end(assignments) or not self._thread.is_alive():
+        if not self._book.end(epochs) or not self._thread.is_alive():
             return
         done = threading.Event()
         self._purges.append(done)

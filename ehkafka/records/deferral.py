@@ -35,6 +35,13 @@ class Home(Protocol):
         """Hear of an answer that counts for nothing."""
 
 
+class Restorable(Protocol):
+    """What a message was when it was received, before its handler could set anything in it."""
+
+    def restore(self) -> None:
+        """Make the message that again."""
+
+
 class Keeper(Protocol):
     """Knows the records of one handler."""
 
@@ -64,6 +71,9 @@ class Deferred:
     def __init__(self, message: Message, deadline_s: float, now_s: float) -> None:
         # Keeps the message, too: the registry knows it by its `id`, which must not be another's meanwhile.
         self.message = message
+        # What the message was before its handler had it, where that is given the message itself. Set by who
+        # called the handler, once that has returned.
+        self.received: Restorable | None = None
         self.deadline_s = deadline_s
         self.expires_at_s = now_s + deadline_s
         self.error: BaseException | None = None

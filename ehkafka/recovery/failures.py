@@ -1,8 +1,8 @@
 """`Failures` decides what becomes of a record whose handler raised.
 
-On the worker's thread, before the lane is handed in, so user code runs neither on the poll thread nor
-under the lock. It never raises. The order of its questions: must the app stop for this, what does the
-handler itself want, is there another attempt, what does `on_error` say, what does the policy say.
+On the worker's thread, before the dispatcher takes the record over, so user code runs neither on the poll
+thread nor under the lock. It never raises. The order of its questions: must the app stop for this, what does
+the handler itself want, is there another attempt, what does `on_error` say, what does the policy say.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from ehkafka.errors import EhkafkaError
     from ehkafka.events import Event
     from ehkafka.events.history import History
-    from ehkafka.lanes.assignment import Assignment
+    from ehkafka.lanes.attempt import Attempt
     from ehkafka.lanes.decision import Decision, Ticket
-    from ehkafka.lanes.lane import Lane
+    from ehkafka.lanes.epoch import Epoch
     from ehkafka.recovery.letters.letter import Letter
 
 # What `App.on_error` may answer; None leaves it to the failure policy.
@@ -55,7 +55,7 @@ _OUTCOMES: dict[type[Any], str] = {
 
 
 class LetterSender(Protocol):
-    """Takes dead letters. Answers each ticket, through the exchange, once its letter is safe."""
+    """Takes dead letters. Answers each ticket, through the hub, once its letter is safe."""
 
     def post(self, ticket: Ticket, letter: Letter, /) -> None:
         """Take one letter; never blocks, never raises."""
@@ -64,10 +64,10 @@ class LetterSender(Protocol):
 class SentInVain(Protocol):
     """What failed attempts had sent before they failed."""
 
-    def counts(self, assignment: Assignment, message: Any, /) -> tuple[int, int]:
+    def counts(self, epoch: Epoch, message: Any, /) -> tuple[int, int]:
         """Return how many outputs those of a record had sent, and how many of them are acknowledged."""
 
-    def decided(self, assignment: Assignment, message: Any, /, *, again: bool) -> None:
+    def decided(self, epoch: Epoch, message: Any, /, *, again: bool) -> None:
         """Hear what becomes of a record that failed: another attempt, or no more."""
 
 
@@ -126,91 +126,91 @@ class Failures:
         if isinstance(self.policy, DeadLetter):
             self._flood = FloodGauge(self.policy)
 
-    def __call__(self, lane: Lane, error: BaseException) -> Decision:
-        """Return what to do with the head of a lane whose handler raised."""
-        decision = self._decide(lane, error)
-        if self.sent is not None and lane.head is not None:
-            self.sent.decided(lane.assignment, lane.head, again=isinstance(decision, RetryHead))
-        outcome = "stale" if lane.assignment.ended else _OUTCOMES[type(decision)]
+    def __call__(self, attempt: Attempt, error: BaseException) -> Decision:
+        """Return what to do with a record whose call has raised."""
+        decision = self._decide(attempt, error)
+        if self.sent is not None:
+            self.sent.decided(attempt.epoch, attempt.message, again=isinstance(decision, RetryHead))
+        outcome = "stale" if attempt.epoch.ended else _OUTCOMES[type(decision)]
         with self._attempts_lock:
             self.attempts[outcome] += 1
         return decision
 
-    def _decide(self, lane: Lane, error: BaseException) -> Decision:
-        if self.raw and (received := getattr(lane, "received", None)) is not None:
-            received.restore()  # whatever its handler made of it
+    def _decide(self, attempt: Attempt, error: BaseException) -> Decision:
         # SystemExit, KeyboardInterrupt and a process without memory say nothing about the record.
         if not isinstance(error, Exception) or isinstance(error, MemoryError):
-            return self._stop(lane, error)
-        if lane.assignment.ended:
-            return self._leave(lane, error)
+            return self._stop(attempt, error)
+        if attempt.epoch.ended:
+            return self._leave(attempt, error)
         if isinstance(error, SkipRecord):
-            return self._skip(lane, error.reason)
+            return self._skip(attempt, error.reason)
         try:
-            delay_s = self._delay_s(lane, error)
+            delay_s = self._delay_s(attempt, error)
         except BaseException as wish:  # sys.exit() and the like in the user's function: an answer too
             self.emit(UserCodeFailed.of("retry", wish))
             return self._stop(
-                lane, error, because=f"The retry function tried to end the process: {describe(wish)}"
+                attempt, error, because=f"The retry function tried to end the process: {describe(wish)}"
             )
         if delay_s is not None:
             is_asked = isinstance(error, RetryLater)
             stack = {} if is_asked else raised(error)
-            self.emit(RecordRetried(*self._where(lane), lane.attempts + 1, describe(error), delay_s, **stack))
+            self.emit(RecordRetried(*self._where(attempt), attempt.number, describe(error), delay_s, **stack))
             return RetryHead(delay_s, describe(error), is_asked=is_asked)
-        return self._give_up(lane, error)
+        return self._give_up(attempt, error)
 
-    def divert(self, lane: Lane, reason: str = FOLLOWS) -> Decision:
-        """Return how a head follows its key to the dead letters. Under the lock: it only builds values."""
-        return self._post(lane, None, reason, lane.attempts)
+    def divert(self, attempt: Attempt, reason: str = FOLLOWS) -> Decision:
+        """Return how a record follows its key to the dead letters; `attempt` is its next one.
 
-    def _delay_s(self, lane: Lane, error: Exception) -> float | None:
+        Under the lock: it only builds values.
+        """
+        return self._post(attempt, None, reason, attempt.number - 1)
+
+    def _delay_s(self, attempt: Attempt, error: Exception) -> float | None:
         if isinstance(error, RetryLater):
             return error.after_s
         # The order function's answer for a record does not change by asking again.
-        if isinstance(error, RejectRecord) or isinstance(lane.key, KeyFailure):
+        if isinstance(error, RejectRecord) or isinstance(attempt.key, KeyFailure):
             return None
-        attempt = lane.attempts + 1 - lane.retries_asked
+        calls = attempt.number - attempt.asked
         if isinstance(self.retry, Retry):
-            return self.retry.delay_s(attempt, error, self.chance())
+            return self.retry.delay_s(calls, error, self.chance())
         try:
-            return delay_of_function(self.retry(self._record(lane), attempt, error))
+            return delay_of_function(self.retry(self._record(attempt), calls, error))
         except ConfigurationError as failed:
             self.emit(UserCodeFailed("retry", str(failed)))
         except Exception as failed:  # the user's function: without its answer the policy decides
             self.emit(UserCodeFailed.of("retry", failed))
         return None
 
-    def _give_up(self, lane: Lane, error: Exception) -> Decision:
-        answer = self._asked(lane, error) if self.ask is not None else None
+    def _give_up(self, attempt: Attempt, error: Exception) -> Decision:
+        answer = self._asked(attempt, error) if self.ask is not None else None
         if answer == STOP:
-            return self._stop(lane, error)
+            return self._stop(attempt, error)
         if answer == CONTINUE or isinstance(self.policy, Hold):
-            return self._hold(lane, error, "its key is on hold, and commits stop at this record")
+            return self._hold(attempt, error, "its key is on hold, and commits stop at this record")
         if isinstance(self.policy, Skip):
-            return self._skip(lane, describe(error), error)
+            return self._skip(attempt, describe(error), error)
         if isinstance(self.policy, DeadLetter):
-            return self._dead_letter(lane, error, self.policy)
-        return self._stop(lane, error)
+            return self._dead_letter(attempt, error, self.policy)
+        return self._stop(attempt, error)
 
-    def _dead_letter(self, lane: Lane, error: Exception, policy: DeadLetter) -> Decision:
+    def _dead_letter(self, attempt: Attempt, error: Exception, policy: DeadLetter) -> Decision:
         assert self._flood is not None
         flood = self._flood.overflow(self.finished_records())
         if flood is None:
-            self._report(lane, error, f"it goes to {policy.where}")
-            return self._post(lane, error, describe(error), lane.attempts + 1)
+            self._report(attempt, error, f"it goes to {policy.where}")
+            return self._post(attempt, error, describe(error), attempt.number)
         if policy.on_limit == "hold":
-            return self._hold(lane, error, f"its key is on hold: {flood}")
-        return self._stop(lane, error, because=flood)
+            return self._hold(attempt, error, f"its key is on hold: {flood}")
+        return self._stop(attempt, error, because=flood)
 
-    def _post(self, lane: Lane, error: Exception | None, reason: str, attempts: int) -> Decision:
+    def _post(self, attempt: Attempt, error: Exception | None, reason: str, attempts: int) -> Decision:
         assert self.letters is not None
-        assert lane.head is not None
         assert isinstance(self.policy, DeadLetter)
         post = self.letters.post
         letter = letter_of(
-            lane.head,
-            lane.assignment.partition,
+            attempt.message,
+            attempt.epoch.partition,
             error=error,
             reason=reason,
             attempts=attempts,
@@ -218,63 +218,61 @@ class Failures:
             handler=self.handler,
             group=self.group,
             stack="" if error is None or not self.policy.stack else stack_of(error),
-            outputs=(0, 0) if self.sent is None else self.sent.counts(lane.assignment, lane.head),
+            outputs=(0, 0) if self.sent is None else self.sent.counts(attempt.epoch, attempt.message),
         )
         waits = f"its dead letter is on its way to {self.policy.where}"
         return AwaitHead(waits, lambda ticket: post(ticket, letter), self.policy.after)
 
-    def _skip(self, lane: Lane, reason: str, error: Exception | None = None) -> Decision:
-        partition, offset, key = self._where(lane)
+    def _skip(self, attempt: Attempt, reason: str, error: Exception | None = None) -> Decision:
+        partition, offset, key = self._where(attempt)
         stack = {} if error is None else raised(error)
-        self.emit(RecordSkipped(partition, offset, key, lane.attempts + 1, reason, **stack))
+        self.emit(RecordSkipped(partition, offset, key, attempt.number, reason, **stack))
         if self.history is not None:
-            epoch = lane.assignment.epoch
-            its_key = users_key(lane.key)
-            self.history.finished(partition, epoch, offset, its_key, lane.attempts + 1, "skipped")
+            epoch = attempt.epoch.number
+            its_key = users_key(attempt.key)
+            self.history.finished(partition, epoch, offset, its_key, attempt.number, "skipped")
         return SkipHead(reason)
 
-    def _hold(self, lane: Lane, error: Exception, decision: str) -> Decision:
-        self._report(lane, error, decision)
+    def _hold(self, attempt: Attempt, error: Exception, decision: str) -> Decision:
+        self._report(attempt, error, decision)
         return HoldHead(describe(error))
 
-    def _stop(self, lane: Lane, error: BaseException, *, because: str = "") -> Decision:
+    def _stop(self, attempt: Attempt, error: BaseException, *, because: str = "") -> Decision:
         # Asked once more: on_error may have taken its time.
-        if lane.assignment.ended and isinstance(error, Exception):
-            return self._leave(lane, error)
-        self._report(lane, error, "the app stops")
-        partition, offset, key = self._where(lane)
+        if attempt.epoch.ended and isinstance(error, Exception):
+            return self._leave(attempt, error)
+        self._report(attempt, error, "the app stops")
+        partition, offset, key = self._where(attempt)
         kept = self.words.kept.format(partition=partition)
         failure = HandlerFailedError(
             f"Handler {self.handler!r} failed at {partition}@{offset}, key {key}, "
-            f"attempt {lane.attempts + 1}: {ended(describe(error))} {ended(kept)} "
+            f"attempt {attempt.number}: {ended(describe(error))} {ended(kept)} "
             f"{ended(because or self.words.advice)}"
         )
         failure.__cause__ = error
         self.fatal(failure)
         return HoldHead(describe(error))
 
-    def _leave(self, lane: Lane, error: Exception) -> Decision:
-        """Decide nothing: the record's assignment has ended, and its next owner handles it again."""
+    def _leave(self, attempt: Attempt, error: Exception) -> Decision:
+        """Decide nothing: the record's epoch has ended, and its next owner handles it again."""
         if not isinstance(error, SkipRecord | RetryLater):
-            self._report(lane, error, "it belongs to another member now")
+            self._report(attempt, error, "it belongs to another member now")
         return HoldHead(describe(error))
 
-    def _report(self, lane: Lane, error: BaseException, decision: str) -> None:
-        attempt = lane.attempts + 1
-        self.emit(HandlerFailed(*self._where(lane), attempt, describe(error), decision, **raised(error)))
+    def _report(self, attempt: Attempt, error: BaseException, decision: str) -> None:
+        number = attempt.number
+        self.emit(HandlerFailed(*self._where(attempt), number, describe(error), decision, **raised(error)))
 
-    def _where(self, lane: Lane) -> tuple[Any, int, str]:
-        assert lane.head is not None
-        return lane.assignment.partition, lane.head.offset(), describe_key(lane.key)
+    def _where(self, attempt: Attempt) -> tuple[Any, int, str]:
+        return attempt.epoch.partition, attempt.message.offset(), describe_key(attempt.key)
 
-    def _record(self, lane: Lane) -> Any:
-        assert lane.head is not None
-        return own_copy(lane.head) if self.raw else self.make_record(lane.head, lane.attempts + 1)
+    def _record(self, attempt: Attempt) -> Any:
+        return own_copy(attempt.message) if self.raw else self.make_record(attempt.message, attempt.number)
 
-    def _asked(self, lane: Lane, error: Exception) -> str | None:
+    def _asked(self, attempt: Attempt, error: Exception) -> str | None:
         assert self.ask is not None
         try:
-            answer = self.ask("handler", lane.assignment.partition, self._record(lane), error)
+            answer = self.ask("handler", attempt.epoch.partition, self._record(attempt), error)
         except Exception as failed:  # the user's function: without its answer the policy decides
             self.emit(UserCodeFailed.of("on_error", failed))
             return None

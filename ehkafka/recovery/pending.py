@@ -1,8 +1,8 @@
 """Deferred records of one handler: from the handler's return to the answer.
 
 A worker asks `claims` when a handler has returned while something is deferred, and calls `void` when it
-raised. From then on the head is awaited without a worker. The answer is decided on the thread that gives
-it: no user code runs on the poll thread, which only looks for what has expired.
+raised. From then on the record waits without a worker, in front of its key's others. The answer is decided on
+the thread that gives it: no user code runs on the poll thread, which only looks for what has expired.
 """
 
 from __future__ import annotations
@@ -25,12 +25,13 @@ if TYPE_CHECKING:
 
     from ehkafka.events import Event
     from ehkafka.events.history import History
+    from ehkafka.lanes.attempt import Attempt
     from ehkafka.lanes.decision import Answer, Decision, Ticket
-    from ehkafka.lanes.lane import Lane
+    from ehkafka.lanes.held import Held
     from ehkafka.records import Message, TopicPartition
     from ehkafka.records.deferral import Deferred, State
 
-    Complete = Callable[[Ticket, Answer], None]
+    TakeAnswer = Callable[[Ticket, Answer], None]
 
 AWAITED = "deferred: nobody has called finish() or fail() yet"
 _WHY_LATE: dict[State, str] = {
@@ -41,11 +42,11 @@ _WHY_LATE: dict[State, str] = {
 
 @dataclass(kw_only=True, eq=False)
 class PendingAnswers:
-    """One handler's deferred records. `complete` and `complete_in_begin` are its exchange's."""
+    """One handler's deferred records. `answer` and `answer_in_begin` are its hub's."""
 
-    complete: Complete
-    complete_in_begin: Complete
-    failures: Callable[[Lane, BaseException], Decision]
+    answer: TakeAnswer
+    answer_in_begin: TakeAnswer
+    failures: Callable[[Attempt, BaseException], Decision]
     emit: Callable[[Event], None]
     history: History | None = None
     # Tells whether a record is with its handler, as `Keeper.is_handling` does.
@@ -66,37 +67,38 @@ class PendingAnswers:
         """Tell whether a record is with its handler now; None where that is not known. Any thread."""
         return self.is_running(message)
 
-    def claims(self, lane: Lane) -> bool:
-        """Tell whether a head was deferred whose handler has just returned: then hand the lane in.
+    def claims(self, attempt: Attempt) -> AwaitHead | None:
+        """Return how a record waits that was deferred by its call, which has just returned; None: it was not.
 
-        Holder only. Raises the error of a token that was failed before the handler returned.
+        By the record's worker. Raises the error of a token that was failed before the call returned.
         """
-        token = DEFERRED.pop(id(lane.head), None)
+        token = DEFERRED.pop(id(attempt.message), None)
         if token is None:
-            return False
+            return None
         # `defer` knows no run; from here on the deadline is one of this run's clock.
         token.expires_at_s += self.clock() - time.monotonic()
-        head = DeferredHead(self, lane, token)
+        head = DeferredHead(self, attempt, token)
         self.waiting[token] = head
         if token.settle_at(head):
-            lane.decision = AwaitHead(AWAITED, head.begin)
-            return True
-        # Answered before the handler returned: the worker goes on as if it had never been deferred.
+            return AwaitHead(AWAITED, head.begin)
+        # Answered before the call returned: the worker continues as if the record had never been deferred.
         del self.waiting[token]
         head.report_history(token.error)
         if token.error is not None:
+            head.restore()
             raise token.error
-        return False
+        return None
 
-    def void(self, lane: Lane) -> None:
-        """Forget the token of a head whose handler raised: the raise counts. Holder only."""
-        token = DEFERRED.pop(id(lane.head), None)
+    def void(self, attempt: Attempt) -> None:
+        """Forget the token of a record whose call has raised: that counts. By the record's worker."""
+        token = DEFERRED.pop(id(attempt.message), None)
         if token is not None:
-            token.close("void", DeferredHead(self, lane, token))
+            token.close("void", DeferredHead(self, attempt, token))
 
-    def lanes(self) -> set[Lane]:
-        """Return the lanes whose heads wait for an answer. Any thread."""
-        return {head.lane for head in self.waiting.copy().values()}
+    def held(self) -> set[Held]:
+        """Return the keys whose first records wait for an answer. Any thread."""
+        heads = self.waiting.copy().values()
+        return {ticket.held for head in heads if (ticket := head.ticket) is not None}
 
     def earliest_due_s(self) -> float | None:
         """Return when the next deadline passes; None where nothing waits. Any thread."""
@@ -123,44 +125,43 @@ class PendingAnswers:
 
 
 class DeferredHead:
-    """One deferred attempt. Its lane's head and attempts are stable until the ticket is answered."""
+    """One deferred attempt."""
 
-    def __init__(self, pending: PendingAnswers, lane: Lane, token: Deferred) -> None:
-        assert lane.head is not None
+    def __init__(self, pending: PendingAnswers, attempt: Attempt, token: Deferred) -> None:
         self._pending = pending
-        self.lane = lane
+        self._attempt = attempt
         self._token = token
-        assignment = lane.assignment
+        # As a message of the handler's own may read otherwise by the time of the answer.
         self._what: tuple[TopicPartition, int, int, Hashable, int] = (
-            assignment.partition,
-            assignment.epoch,
-            lane.head.offset(),
-            users_key(lane.key),
-            lane.attempts + 1,
+            attempt.epoch.partition,
+            attempt.epoch.number,
+            attempt.message.offset(),
+            users_key(attempt.key),
+            attempt.number,
         )
-        # Under the lock: whichever of ticket and answer comes second completes the head.
+        # Written under the lock: whichever of ticket and answer comes second answers the ticket.
         self._lock = threading.Lock()
-        self._ticket: Ticket | None = None
+        self.ticket: Ticket | None = None
         self._answer: Answer | None = None
 
     def begin(self, ticket: Ticket) -> None:
-        """Take the ticket of the settled lane. On whichever thread settled it, maybe the poll thread."""
+        """Take the ticket of the waiting record. On any thread, maybe the poll thread."""
         with self._lock:
-            self._ticket = ticket
+            self.ticket = ticket
             answer = self._answer
         if answer is not None:
-            self._pending.complete_in_begin(ticket, answer)
+            self._pending.answer_in_begin(ticket, answer)
 
     def answered(self, error: BaseException | None) -> None:
-        """Decide, on the answering thread, and complete the head."""
+        """Decide, on the answering thread, and answer the ticket."""
         self._pending.waiting.pop(self._token, None)
         self.report_history(error)
         answer = self._judge(error)
         with self._lock:
             self._answer = answer
-            ticket = self._ticket
+            ticket = self.ticket
         if ticket is not None:
-            self._pending.complete(ticket, answer)
+            self._pending.answer(ticket, answer)
 
     def expire(self) -> None:
         """Let the attempt fail because nobody answered in time. On the hook thread: a policy may be asked."""
@@ -187,7 +188,13 @@ class DeferredHead:
     def _judge(self, error: BaseException | None) -> Answer:
         if error is None:
             return Outcome.FINISHED
-        if self.lane.assignment.ended:
-            # Another member has the record now and decides on it; here the answer is stale.
+        if self._attempt.epoch.ended:
+            # Another member has the record now and decides on it; here the answer counts for nothing.
             return HoldHead("its partition was taken away")
-        return self._pending.failures(self.lane, error)
+        self.restore()
+        return self._pending.failures(self._attempt, error)
+
+    def restore(self) -> None:
+        """Undo what a handler of messages has set in its own, for policies and the next call."""
+        if self._token.received is not None:
+            self._token.received.restore()

@@ -30,7 +30,7 @@ class Stop:
 @made_plainly
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Keep the record at its lane's head; its key waits, other keys are handled, health turns red.
+    """Keep the record in front of its key's others; its key waits, other keys are handled, health turns red.
 
     Nothing is committed past it in its partition, so all of that is redelivered after a restart.
     """

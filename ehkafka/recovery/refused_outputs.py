@@ -10,13 +10,16 @@ from __future__ import annotations
 import random
 import threading
 import time
+from collections import deque
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.errors import ConfigurationError, HandlerFailedError, describe
 from ehkafka.events import OutputRefused, UserCodeFailed
+from ehkafka.lanes.attempt import Attempt
 from ehkafka.lanes.decision import AwaitHead, HoldHead, Ticket
+from ehkafka.lanes.held import Held
 from ehkafka.records import Outcome, Record, own_copy
 from ehkafka.recovery.failures import STOP_WORDS, StopWords
 from ehkafka.recovery.letters.letter import letter_of
@@ -32,13 +35,6 @@ if TYPE_CHECKING:
     from ehkafka.lanes.decision import Answer
     from ehkafka.outputs.claim import Output
     from ehkafka.recovery.letters.letters import Letters
-
-
-class _KeyOfInput:
-    """Stands for the lane of a record whose lane has gone on: a letter asks for the key alone."""
-
-    def __init__(self, key: object) -> None:
-        self.key = key
 
 
 @dataclass(kw_only=True)
@@ -116,11 +112,11 @@ class RefusedOutputs:
             self._stop_the_app(output, error, attempt)
 
     def _stop_the_app(self, output: Output, error: Exception, attempt: int) -> None:
-        assignment, offset = output.place
+        epoch, offset = output.place
         failure = HandlerFailedError(
-            f"An output of {assignment.partition}@{offset}, handler {self.handler!r}, was refused by "
+            f"An output of {epoch.partition}@{offset}, handler {self.handler!r}, was refused by "
             f"{output.topic!r}, attempt {attempt}: {ended(describe(error))} "
-            f"{self.words.kept.format(partition=assignment.partition)}. Fix the topic or "
+            f"{self.words.kept.format(partition=epoch.partition)}. Fix the topic or "
             "the output, or choose what failures lead to: retry=, on_failure=Skip() or DeadLetter(…)."
         )
         failure.__cause__ = error
@@ -132,12 +128,15 @@ class RefusedOutputs:
         assert self._sender is not None
         waits = f"the dead letter of its output is on its way to {policy.where}"
         pairs = []
-        for assignment, message in output.claim.homes(output.home):
-            lane: Any = _KeyOfInput(message.key())
-            ticket = Ticket(lane, AwaitHead(waits, lambda _ticket: None), assignment, attempt)
+        for epoch, message in output.claim.homes(output.home):
+            key = message.key()
+            # Its own key has continued: nothing waits behind this one but the output.
+            held = Held(key, {}, deque)
+            its_attempt = Attempt((message, key, 0, epoch), attempt)
+            ticket = Ticket(held, AwaitHead(waits, lambda _ticket: None), its_attempt)
             letter = letter_of(
                 message,
-                assignment.partition,
+                epoch.partition,
                 error=error,
                 reason=describe(error),
                 attempts=attempt,
@@ -161,7 +160,7 @@ class RefusedOutputs:
             if not left:
                 done()
         elif isinstance(answer, HoldHead) and answer.letter_refused and not self.may_hold:
-            where = ticket.assignment.partition
+            where = ticket.attempt.epoch.partition
             self.fatal(
                 HandlerFailedError(
                     f"An output of {where}, handler {self.handler!r}, was refused, and so was its record's "
@@ -173,6 +172,6 @@ class RefusedOutputs:
     def _report(
         self, output: Output, error: Exception, attempt: int, delay_s: float | None, decision: str
     ) -> None:
-        assignment, offset = output.place
-        what = (assignment.partition, offset, output.topic, attempt)
+        epoch, offset = output.place
+        what = (epoch.partition, offset, output.topic, attempt)
         self.emit(OutputRefused(*what, describe(error), delay_s, decision))

@@ -98,5 +98,5 @@ class Outlets:
 
 
 def _sent_in_vain(claim: Claim) -> Event:
-    assignment, offset = claim.inputs[0]
-    return OutputsSentInVain(assignment.partition, offset, claim.attempt, claim.posted, claim.acknowledged)
+    epoch, offset = claim.inputs[0]
+    return OutputsSentInVain(epoch.partition, offset, claim.attempt, claim.posted, claim.acknowledged)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ehkafka.errors import EhkafkaError
     from ehkafka.events import Event
     from ehkafka.handlers.spec import HandlerSpec
-    from ehkafka.lanes.assignment import Assignment
+    from ehkafka.lanes.epoch import Epoch
     from ehkafka.outputs.outlet import Outlet
     from ehkafka.progress.commits import Commits
     from ehkafka.progress.ledger import CommitLedger
@@ -102,9 +102,9 @@ class Outputs:
         """What is wrong, while outputs wait for it."""
         return self._sender.problem
 
-    def waits(self, assignment: Assignment) -> bool:
-        """Tell whether a record of an assignment waits for its outputs, and it is of use to wait."""
-        return not self._outlets.has_failed and self.book.has_waiting(assignment)
+    def waits(self, epoch: Epoch) -> bool:
+        """Tell whether a record of an epoch waits for its outputs, and it is of use to wait."""
+        return not self._outlets.has_failed and self.book.has_waiting(epoch)
 
     # An epoch's are dropped before its last commit, which does not pass them.
     ends_after_commit = False
@@ -120,25 +120,25 @@ class Outputs:
         """Return what carries the run's commits out: the consumer."""
         return CONSUMER_COMMITS
 
-    def lowest_waiting(self, assignment: Assignment) -> int | None:
-        """Return the lowest offset of an assignment whose outputs are not acknowledged."""
-        return self.book.lowest_waiting(assignment)
+    def lowest_waiting(self, epoch: Epoch) -> int | None:
+        """Return the lowest offset of an epoch whose outputs are not acknowledged."""
+        return self.book.lowest_waiting(epoch)
 
-    def waiting(self, assignment: Assignment) -> frozenset[int]:
-        """Return the offsets of an assignment whose outputs are not acknowledged."""
-        return self.book.waiting(assignment)
+    def waiting(self, epoch: Epoch) -> frozenset[int]:
+        """Return the offsets of an epoch whose outputs are not acknowledged."""
+        return self.book.waiting(epoch)
 
-    def key_of(self, assignment: Assignment, offset: int) -> bytes | None:
+    def key_of(self, epoch: Epoch, offset: int) -> bytes | None:
         """Return the key of one of these records."""
-        return self.book.key_of(assignment, offset)
+        return self.book.key_of(epoch, offset)
 
     def count(self) -> int:
         """Return how many outputs are not acknowledged."""
         return self.book.count()
 
-    def end(self, assignments: Sequence[Assignment], timeout_s: float) -> None:
+    def end(self, epochs: Sequence[Epoch], timeout_s: float) -> None:
         """Let nothing be sent any more for epochs that have ended; waits at most so long until it is so."""
-        self._sender.end(assignments, timeout_s)
+        self._sender.end(epochs, timeout_s)
 
     def _died(self, error: BaseException) -> None:
         # First: whoever stops because of it must not wait for acknowledgements.

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ehkafka.errors import EhkafkaError
     from ehkafka.events import Event
     from ehkafka.handlers.spec import HandlerSpec
-    from ehkafka.lanes.assignment import Assignment
+    from ehkafka.lanes.epoch import Epoch
     from ehkafka.outputs.outlet import Outlet
     from ehkafka.progress.ledger import CommitLedger, Position
     from ehkafka.records import Record, TopicPartition
@@ -144,15 +144,15 @@ class Transactions:
         """What is wrong, while a transaction waits for it."""
         return self._loop.problem
 
-    def waits(self, _assignment: Assignment) -> bool:
+    def waits(self, _epoch: Epoch) -> bool:
         """Tell that no record waits for its outputs: their commit takes them along."""
         return False
 
-    def waiting(self, _assignment: Assignment) -> frozenset[int]:
+    def waiting(self, _epoch: Epoch) -> frozenset[int]:
         """Return no offsets, likewise."""
         return frozenset()
 
-    def key_of(self, _assignment: Assignment, _offset: int) -> bytes | None:
+    def key_of(self, _epoch: Epoch, _offset: int) -> bytes | None:
         """Return no key, likewise."""
         return None
 
@@ -164,14 +164,14 @@ class Transactions:
         """Tell whether nothing more should be received before something is committed."""
         return self.book.is_over_bound()
 
-    def lowest_waiting(self, assignment: Assignment) -> int | None:
+    def lowest_waiting(self, epoch: Epoch) -> int | None:
         """Return below which offset an epoch's commits stay: a refused output waits for a decision."""
-        return self._refusals.lowest(assignment)
+        return self._refusals.lowest(epoch)
 
-    def end(self, assignments: Sequence[Assignment], _timeout_s: float) -> None:
+    def end(self, epochs: Sequence[Epoch], _timeout_s: float) -> None:
         """Drop what is left of epochs that have ended. Poll thread."""
-        self._refusals.end(set(assignments))
-        self.book.end(assignments)
+        self._refusals.end(set(epochs))
+        self.book.end(epochs)
 
     def lost(self) -> None:
         """Have a transaction aborted that is not being committed. Poll thread."""

@@ -16,7 +16,7 @@ from ehkafka.outputs.claim import SingleOutput
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from ehkafka.lanes.assignment import Assignment
+    from ehkafka.lanes.epoch import Epoch
     from ehkafka.outputs.claim import Claim, Output
     from ehkafka.outputs.outlet import Outlet
     from ehkafka.transactions.coverage import Coverage
@@ -35,7 +35,7 @@ class TransactionBook(OutputBook):
         self._held: list[Held] = []
         # What the transaction under way has, and whose epochs have ended meanwhile.
         self._taken: list[Held] = []
-        self._ended: set[Assignment] = set()
+        self._ended: set[Epoch] = set()
 
     def has_room(self) -> bool:
         """Always: a worker that waits could hold back what makes room."""
@@ -64,7 +64,7 @@ class TransactionBook(OutputBook):
 
     def add_single(self, output: SingleOutput, *, waits: bool = True) -> None:  # noqa: ARG002
         """Do the same for the one output of a call."""
-        if self.is_closed or output.assignment.ended:
+        if self.is_closed or output.epoch.ended:
             raise self._not_sent(output.where)
         self.added.extend(self._parts(output))
 
@@ -115,9 +115,9 @@ class TransactionBook(OutputBook):
             self._taken = []
             self._ended.clear()
 
-    def end(self, assignments: Iterable[Assignment]) -> bool:
+    def end(self, epochs: Iterable[Epoch]) -> bool:
         """Drop what is left of epochs that have ended, after their last commit. Poll thread."""
-        over = set(assignments)
+        over = set(epochs)
         with self._lock:
             self._sort_in()
             # Also what workers have added of older ones since.
@@ -127,7 +127,7 @@ class TransactionBook(OutputBook):
                 self._ended |= over
         return False
 
-    def _without(self, held: Iterable[Held], over: set[Assignment]) -> list[Held]:
+    def _without(self, held: Iterable[Held], over: set[Epoch]) -> list[Held]:
         """Return what is of no such epoch, and let go of the rest. Caller has the lock."""
         if not over:
             return list(held)
@@ -138,7 +138,7 @@ class TransactionBook(OutputBook):
                 continue
             gone: list[Held] = []
             if isinstance(one, Bundle):
-                _split(one, [epoch not in over for epoch in one.columns.assignments], kept, gone)
+                _split(one, [epoch not in over for epoch in one.columns.epochs], kept, gone)
             else:
                 gone.append(one)
             self._release(gone)
@@ -157,29 +157,28 @@ def is_void(output: Output | LetterOutput) -> bool:
     return claim.has_failed or (bool(claim.failed_homes) and output.home in claim.failed_homes)
 
 
-def place_of(output: Output | LetterOutput) -> tuple[Assignment, int]:
+def place_of(output: Output | LetterOutput) -> tuple[Epoch, int]:
     """Return the epoch and the offset of an output's record."""
     if isinstance(output, SingleOutput):
-        return output.assignment, output.message.offset()
+        return output.epoch, output.message.offset()
     return output.place
 
 
 def _is_covered(output: Output | LetterOutput, coverage: Coverage) -> bool:
-    assignment, offset = place_of(output)
-    cover = coverage.of(assignment)
+    epoch, offset = place_of(output)
+    cover = coverage.of(epoch)
     return cover is not None and cover.has(offset)
 
 
-def _epochs(one: Held) -> Iterable[Assignment]:
+def _epochs(one: Held) -> Iterable[Epoch]:
     return one.epochs if isinstance(one, Bundle) else (place_of(one)[0],)
 
 
 def _divide(bundle: Bundle, coverage: Coverage, taken: list[Held], rest: list[Held]) -> None:
-    covers = {assignment: coverage.of(assignment) for assignment in bundle.epochs}
-    pairs = zip(bundle.columns.assignments, bundle.columns.messages, strict=True)
+    covers = {epoch: coverage.of(epoch) for epoch in bundle.epochs}
+    pairs = zip(bundle.columns.epochs, bundle.columns.messages, strict=True)
     inside = [
-        (cover := covers[assignment]) is not None and cover.has(message.offset())
-        for assignment, message in pairs
+        (cover := covers[epoch]) is not None and cover.has(message.offset()) for epoch, message in pairs
     ]
     _split(bundle, inside, taken, rest)
 

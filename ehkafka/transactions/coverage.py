@@ -13,7 +13,7 @@ from ehkafka.progress.metadata import Unusable, decode
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ehkafka.lanes.assignment import Assignment
+    from ehkafka.lanes.epoch import Epoch
     from ehkafka.progress.ledger import Position
     from ehkafka.records import TopicPartition
 
@@ -45,9 +45,9 @@ class Coverage:
             (partition, position.epoch): cover_of(position) for partition, position in positions.items()
         }
 
-    def of(self, assignment: Assignment) -> Cover | None:
+    def of(self, epoch: Epoch) -> Cover | None:
         """Return what is covered in an epoch; None where the commit says nothing of it."""
-        return self._covers.get((assignment.partition, assignment.epoch))
+        return self._covers.get((epoch.partition, epoch.number))
 
 
 def cover_of(position: Position) -> Cover:

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from ehkafka.events import Event
     from ehkafka.events.history import History
-    from ehkafka.lanes.assignment import Assignment
     from ehkafka.lanes.decision import Answer, Ticket
+    from ehkafka.lanes.epoch import Epoch
     from ehkafka.recovery.letters.letter import Letter
     from ehkafka.transactions.book import TransactionBook
 
@@ -34,10 +34,10 @@ class LetterOutput:
     claim = None
     home = None
 
-    def __init__(self, topic: str, letter: Letter, assignment: Assignment) -> None:
+    def __init__(self, topic: str, letter: Letter, epoch: Epoch) -> None:
         self.topic = topic
         self.letter = letter
-        self.place = assignment, letter.offset
+        self.place = epoch, letter.offset
         self.key, self.value = letter.key, letter.value
         self.headers: Any = list(letter.headers)
         self.size = len(letter.key or b"") + len(letter.value or b"")
@@ -65,7 +65,7 @@ class TransactionLetters:
         return "their transaction is not committed"
 
     def sender(self, to: str, complete: Complete, *, in_history: bool = True) -> TransactionLetterSender:
-        """Return where one handler posts its letters for a topic; `complete` is its exchange's."""
+        """Return where one handler posts its letters for a topic; `complete` is its hub's `answer`."""
         history = self._history if in_history else None
         return TransactionLetterSender(self._book, to, complete, self._emit, history)
 
@@ -103,9 +103,9 @@ class TransactionLetterSender:
 
     def post(self, ticket: Ticket, letter: Letter) -> None:
         """Take a letter, and give its record its outcome. Never blocks, never raises."""
-        if ticket.assignment.ended:
+        if ticket.attempt.epoch.ended:
             self._complete(ticket, HoldHead("its partition was taken away"))
             return
         # First: a commit that finds the record finished must find its letter.
-        self._book.add_letter(LetterOutput(self._to, letter, ticket.assignment))
+        self._book.add_letter(LetterOutput(self._to, letter, ticket.attempt.epoch))
         answer_safe(ticket, letter, self._to, complete=self._complete, emit=self._emit, history=self._history)

@@ -17,7 +17,7 @@ from ehkafka.transactions.book import place_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ehkafka.lanes.assignment import Assignment
+    from ehkafka.lanes.epoch import Epoch
     from ehkafka.outputs.claim import Output
     from ehkafka.outputs.outlet import Outlet
     from ehkafka.outputs.refused import Judge
@@ -77,7 +77,7 @@ class Refusals:
             self._refusals.pop(output, None)  # type: ignore[call-overload]
             self.has_any = bool(self._refusals)
 
-    def lowest(self, assignment: Assignment) -> int | None:
+    def lowest(self, epoch: Epoch) -> int | None:
         """Return the lowest offset of an epoch that must not be committed; None where there is none."""
         if not self.has_any:
             return None
@@ -89,14 +89,14 @@ class Refusals:
                 for one in self._refusals.values()
                 if one.due_s is None or one.due_s > now_s
             ]
-        return min((offset for epoch, offset in places if epoch is assignment), default=None)
+        return min((offset for one, offset in places if one is epoch), default=None)
 
-    def end(self, assignments: set[Assignment]) -> None:
+    def end(self, epochs: set[Epoch]) -> None:
         """Forget those of epochs that have ended."""
         if not self.has_any:
             return
         with self._lock:
-            for output in [one for one in self._refusals if place_of(one)[0] in assignments]:
+            for output in [one for one in self._refusals if place_of(one)[0] in epochs]:
                 del self._refusals[output]
             self.has_any = bool(self._refusals)
 

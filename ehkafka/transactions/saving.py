@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ehkafka.events import Event
-    from ehkafka.lanes.assignment import Assignment
+    from ehkafka.lanes.epoch import Epoch
     from ehkafka.progress.ledger import Position
     from ehkafka.progress.metadata import LogFacts, MetadataText
     from ehkafka.progress.ranges import Ranges
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class TransactionSaver(ProgressSaver):
-    """Turns assignments into positions of transactions."""
+    """Turns epochs into positions of transactions."""
 
     def __init__(
         self,
@@ -44,9 +44,9 @@ class TransactionSaver(ProgressSaver):
 
     def position(self, sample: Sample) -> Position:
         """Return what is to be committed; what is, where less would have to be said."""
-        partition = sample.assignment.partition
+        partition = sample.epoch.partition
         committed = self._committed(partition)
-        if sample.assignment.is_refuted:
+        if sample.epoch.received.is_refuted:
             self._refuted[partition] = committed
         position = super().position(sample)
         if committed is None or committed.epoch != position.epoch:
@@ -71,32 +71,32 @@ class TransactionSaver(ProgressSaver):
             return ()
         return ranges_above(committed, next_offset)
 
-    def _trims_to(self, assignment: Assignment, next_offset: int) -> int:
+    def _trims_to(self, epoch: Epoch, next_offset: int) -> int:
         """Return up to where nothing goes back any more: to what is committed."""
-        committed = self._committed(assignment.partition)
+        committed = self._committed(epoch.partition)
         return min(next_offset, committed.next_offset if committed else 0)
 
-    def _bound_by(self, assignment: Assignment, lowest: int) -> None:
+    def _bound_by(self, epoch: Epoch, lowest: int) -> None:
         """Know nothing above an output that is refused but what is committed: it may be in an aborted one."""
-        place = assignment.partition, assignment.epoch
-        known, kept = self._known.get(place, Known()), self._committed_ranges(assignment.partition, 0)
+        place = epoch.partition, epoch.number
+        known, kept = self._known.get(place, Known()), self._committed_ranges(epoch.partition, 0)
         below = tuple((start, min(end, lowest)) for start, end in known.finished if start < lowest)
         self._known[place] = Known(below, known.leader_epoch).joined(kept, known.leader_epoch)
         self._last.pop(place, None)
 
     def _text(
-        self, assignment: Assignment, next_offset: int, facts: LogFacts, known: Known, *, is_complete: bool
+        self, epoch: Epoch, next_offset: int, facts: LogFacts, known: Known, *, is_complete: bool
     ) -> MetadataText:
         """Return what is committed above, and of the rest the lowest, as much as fits."""
-        written = super()._text(assignment, next_offset, facts, known, is_complete=is_complete)
-        kept = self._committed_ranges(assignment.partition, next_offset)
+        written = super()._text(epoch, next_offset, facts, known, is_complete=is_complete)
+        kept = self._committed_ranges(epoch.partition, next_offset)
         if not (kept and written.dropped_offsets):
             return written
-        finished, epoch = known
+        finished, leader_epoch = known
 
         def fitting(ranges: int, its: LogFacts) -> MetadataText | None:
-            wanted, _ = Known(kept, epoch).joined(finished[:ranges], epoch)
-            found = encode(next_offset, its, wanted, epoch, self.bytes_max, is_complete=False)
+            wanted, _ = Known(kept, leader_epoch).joined(finished[:ranges], leader_epoch)
+            found = encode(next_offset, its, wanted, leader_epoch, self.bytes_max, is_complete=False)
             return None if found.dropped_offsets else found
 
         for its in (facts, NOTHING_KNOWN):

@@ -32,10 +32,11 @@ def answer_safe(
     history: History | None,
 ) -> None:
     """Tell that a letter is safe, and give its record the outcome *dead-lettered*."""
-    lane, origin, offset = ticket.lane, letter.origin, letter.offset
+    attempt, origin, offset = ticket.attempt, letter.origin, letter.offset
     if history is not None:
         history.dead_lettered(origin, offset)
-        epoch, outcome = ticket.assignment.epoch, Outcome.DEAD_LETTERED.value
-        history.finished(origin, epoch, offset, users_key(lane.key), ticket.attempt, outcome)
-    emit(RecordDeadLettered(origin, offset, describe_key(lane.key), where))
+        outcome = Outcome.DEAD_LETTERED.value
+        key = users_key(attempt.key)
+        history.finished(origin, attempt.epoch.number, offset, key, attempt.number, outcome)
+    emit(RecordDeadLettered(origin, offset, describe_key(attempt.key), where))
     complete(ticket, Outcome.DEAD_LETTERED)

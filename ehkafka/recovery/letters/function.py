@@ -1,7 +1,8 @@
 """Dead letters to the user's own function: one thread a handler, retried for as long as it raises.
 
-A letter that fails waits for its next try while others are delivered; the order of a key's letters is its
-lane's, which posts one at a time. The thread is made with the first letter and ends with the run.
+A letter that fails waits for its next try while others are delivered. A key's letters keep their order: one
+is posted, and the next when that one is answered. The thread is made with the first letter and ends with the
+run.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class Parcel(NamedTuple):
 
 
 class FunctionSender:
-    """Calls the function for one letter after another. `complete` is the handler's exchange's."""
+    """Calls the function for one letter after another. `complete` is its hub's `answer`."""
 
     def __init__(
         self,
@@ -117,7 +118,7 @@ class FunctionSender:
         return max(0.0, self._later[0][0] - self._clock()) if self._later else IDLE_WAIT_S
 
     def _deliver(self, parcel: Parcel) -> None:
-        if parcel.ticket.assignment.ended:
+        if parcel.ticket.attempt.epoch.ended:
             self._complete(parcel.ticket, HoldHead("its partition was taken away"))
             return
         try:
@@ -139,7 +140,7 @@ class FunctionSender:
         text = describe(error)
         self.problem = f"the function raised {text}"
         delay_s = min(RETRY_MAX_S, RETRY_FIRST_S * 2 ** min(parcel.tries, 10))
-        letter, key = parcel.letter, describe_key(parcel.ticket.lane.key)
+        letter, key = parcel.letter, describe_key(parcel.ticket.attempt.key)
         what = (letter.origin, letter.offset, key, self._where, text, delay_s)
         self._emit(DeadLetterFailed(*what, **raised(error)))
         again = parcel._replace(tries=parcel.tries + 1)

@@ -5,7 +5,7 @@ acknowledged the letter; a write that fails is retried for as long as the app ru
 where this one is of no use any more (`producer`), and only a letter that no broker would ever take is
 returned, to be held. It never blocks whoever posts, and never drops.
 
-A key's letters keep their order: its lane posts one, and the next when that one is answered. Letters are
+A key's letters keep their order: one is posted, and the next when that one is answered. Letters are
 written at least once: one that was written, but whose record was not committed before a crash, a revoke or a
 producer that had to be replaced, is written again.
 """
@@ -105,7 +105,7 @@ class TopicLetters:
         self._thread = threading.Thread(target=self._main, name="ehkafka-letters", daemon=True)
 
     def sender(self, to: str, complete: Complete, *, in_history: bool = True) -> TopicSender:
-        """Return where one handler posts its letters for a topic; `complete` is its exchange's."""
+        """Return where one handler posts its letters for a topic; `complete` is its hub's `answer`."""
         return TopicSender(self, to, complete, in_history=in_history)
 
     def start(self, id_s: float = ID_S) -> None:
@@ -196,7 +196,7 @@ class TopicLetters:
         return max(0.0, min(IDLE_WAIT_S, self._later[0][0] - self._clock()))
 
     def _send(self, posting: Posting) -> None:
-        if posting.ticket.assignment.ended:
+        if posting.ticket.attempt.epoch.ended:
             # Another member has the record now and decides on it; here the answer is stale.
             posting.complete(posting.ticket, HoldHead("its partition was taken away"))
             return
@@ -270,7 +270,7 @@ class TopicLetters:
 
     def _report(self, posting: Posting, error: str, retry_s: float | None) -> None:
         origin, offset = posting.letter.origin, posting.letter.offset
-        key = describe_key(posting.ticket.lane.key)
+        key = describe_key(posting.ticket.attempt.key)
         self._emit(DeadLetterFailed(origin, offset, key, posting.to, error, retry_s))
 
 

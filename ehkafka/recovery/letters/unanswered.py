@@ -70,7 +70,7 @@ class Unanswered:
 
     def _event(self, ticket: Ticket, waiting: _Waiting) -> DeadLetterFailed:
         error = f"it has not been acknowledged for {LATE_S:.0f} s: {self.why()}"
-        key = describe_key(ticket.lane.key)
+        key = describe_key(ticket.attempt.key)
         return DeadLetterFailed(waiting.origin, waiting.offset, key, self._where, error, retry_s=0.0)
 
     @property
@@ -78,7 +78,7 @@ class Unanswered:
         """What is wrong, while a letter of ours has waited too long. From any thread."""
         with self._lock:
             # Of a partition that was taken away another member decides.
-            late = [waiting for ticket, waiting in self._late.items() if not ticket.assignment.ended]
+            late = [waiting for ticket, waiting in self._late.items() if not ticket.attempt.epoch.ended]
         if not late:
             return None
         oldest = late[0]
