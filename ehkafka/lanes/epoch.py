@@ -98,6 +98,14 @@ class Epoch:
         done = self._done
         return (entry for entry in self.order if id(entry) not in done)
 
+    @property
+    def ends_unnoted(self) -> bool:
+        """Whether more is finished above the commit position than `take_ended` returned and will return.
+
+        Then only `extent` tells what.
+        """
+        return self.is_extent_due or self.received.is_refuted
+
     def take_ended(self) -> list[int]:
         """Return the offsets that finished since the last call, in no order, as far as kept."""
         ended, self._ended_lately = self._ended_lately, deque(maxlen=ENDED_LATELY_MAX)
@@ -115,7 +123,6 @@ class Epoch:
             received_next,
             received_next,
             [entry[MESSAGE] for entry in self.unfinished()],
-            (),
             self.received.finished_before,
             None if (last := self.received.marks.last) is None else last.leader_epoch,
         )
@@ -184,6 +191,18 @@ class Received:
         assert self.next_offset is None or next_offset >= self.next_offset
         self.next_offset = next_offset
         self.marks.add(Mark(next_offset - 1, now_s, leader_epoch))
+
+    def unread_below(self, offset: int) -> int:
+        """Return how many offsets below this one are not received, nor finished by an earlier epoch."""
+        if self.next_offset is None or self.next_offset >= offset:
+            return 0
+        before = () if self.finished_before is None else self.finished_before.above(self.next_offset)
+        finished = sum(max(0, min(end, offset) - start) for start, end in before)
+        return offset - self.next_offset - finished
+
+    def mark_at(self, offset: int) -> Mark | None:
+        """Return the batch that brought this offset; None when it is no longer known."""
+        return self.marks.at(offset)
 
     def finished_leader_epoch(self) -> int | None:
         """Return the newest leader epoch among what has finished, where known."""

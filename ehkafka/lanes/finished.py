@@ -1,4 +1,4 @@
-"""What is finished above the watermark: computed from what is not, and known from an earlier epoch.
+"""What is finished above the commit position: computed from what is not, and known from an earlier epoch.
 
 Pure. `Extent` is taken under the lock; what follows from it is worked out without.
 """
@@ -43,7 +43,7 @@ class FinishedBefore:
         return place >= 0 and offset < self._ends[place]
 
     def fresh(self, messages: Sequence[Message]) -> list[int]:
-        """Return which of the messages, by their place, still need an outcome."""
+        """Return which of the messages, by their place, still need a result."""
         return [place for place, message in enumerate(messages) if not self._has(message)]
 
     def is_passed(self, messages: Sequence[Message]) -> bool:
@@ -69,16 +69,14 @@ class FinishedBefore:
 
 
 class Extent(NamedTuple):
-    """An assignment at one moment: how far it has received, and what of that has no outcome."""
+    """An epoch at one moment: how far it has received, and what of that has no result."""
 
     next_offset: int
     received_next: int
-    # From here on it tells nothing: chunks begin there. Between their records lie some that are in lanes, and
-    # to call those finished that happen to lie outside of a chunk could leave a gap within a key.
+    # From here on it tells nothing.
     known_to: int
-    # In no order. What ran while they were gathered may have ended since.
+    # Ascending. What ran while they were gathered may have ended since.
     unfinished: Sequence[Message]
-    returned_offsets: Sequence[int]
     before: FinishedBefore | None
     # Of the last record received.
     leader_epoch: int | None
@@ -88,7 +86,8 @@ class Extent(NamedTuple):
 
         O(unfinished).
         """
-        found = _gaps(self._offsets(), self.next_offset, self.known_to)
+        undone = [message.offset() for message in self.unfinished]
+        found = _gaps(undone, self.next_offset, self.known_to)
         if self.before is not None:
             found = _joined(chain(found, self.before.above(max(self.received_next, self.next_offset))))
         return tuple(found)
@@ -103,12 +102,6 @@ class Extent(NamedTuple):
         if self.before is not None and next(self.before.above(self.received_next), None) is not None:
             return self.before.leader_epoch
         return self.leader_epoch
-
-    def _offsets(self) -> list[int]:
-        offsets = [message.offset() for message in self.unfinished]
-        offsets += self.returned_offsets
-        offsets.sort()
-        return offsets
 
 
 def _gaps(undone: list[int], begins_at: int, ends_at: int) -> list[tuple[int, int]]:

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from ehkafka.events import Event
-    from ehkafka.lanes.assignment import Assignment
+    from ehkafka.lanes.epoch import Epoch
     from ehkafka.lanes.finished import Extent
     from ehkafka.progress.metadata import MetadataText
     from ehkafka.records import TopicPartition
     from ehkafka.settings import Settings
 
-    # Assignments that share a lock, and what takes it.
-    Locked = tuple[Callable[[], AbstractContextManager[object]], Sequence[Assignment]]
+    # Epochs that share a lock, and what takes it.
+    Locked = tuple[Callable[[], AbstractContextManager[object]], Sequence[Epoch]]
 
 # Kafka's default of `offset.metadata.max.bytes` is 4096, and Kafka 4.2 refuses metadata of that very length.
 KAFKA_METADATA_BYTES_MAX = 4095
@@ -37,7 +37,7 @@ METADATA_BYTES_MIN = 64
 # Looking through so many unfinished records takes a few milliseconds (50 000 take up to 60).
 CHEAP_RECORDS = 5_000
 # What working it out may take of the time from one look to the next; and what commits without a look, which
-# follow the outcomes, may take of theirs.
+# follow the results, may take of theirs.
 SAMPLE_SHARE = 0.05
 COMMIT_SHARE = 0.2
 
@@ -59,13 +59,13 @@ def metadata_bytes_max(settings: Settings, *, is_event_hubs: bool) -> int:
 
 
 class Sample(NamedTuple):
-    """Where an assignment stands. `extent` is None where no detail is wanted.
+    """How far an epoch has come. `extent` is None where no detail is wanted.
 
     `ended` are offsets that have ended since the last look, in no order, and `newest_epoch` the newest
     leader epoch among what is finished.
     """
 
-    assignment: Assignment
+    epoch: Epoch
     next_offset: int
     leader_epoch: int | None
     anchor: tuple[int, int] | None
@@ -75,7 +75,7 @@ class Sample(NamedTuple):
 
 
 class ProgressSaver:
-    """Turns assignments into positions. One for an app."""
+    """Turns epochs into positions. One for an app."""
 
     def __init__(
         self,
@@ -88,31 +88,32 @@ class ProgressSaver:
         self._emit = emit
         self._clock = clock
         self._began_s = self._not_before_s = float("-inf")
-        # When the next commit that follows the outcomes may be made.
+        # When the next commit that follows the results may be made.
         self.early_at_s = float("-inf")
         # When the detail that the last tick went without can be had.
         self.detail_at_s = float("inf")
         # What was said last of each epoch; what the last look found, or the epoch began with.
         self._last: dict[tuple[TopicPartition, int], Position] = {}
+        self._last_bytes_max = bytes_max
         self._known: dict[tuple[TopicPartition, int], Known] = {}
         # Somebody else keeps the ranges, whatever fits into the commit.
         self.is_mirrored = False
-        # The lowest offset of an assignment that waits for its outputs; set once, where handlers have any.
-        self.lowest_waiting: Callable[[Assignment], int | None] = lambda _assignment: None
+        # The lowest offset of an epoch that waits for its outputs; set once, where handlers have any.
+        self.lowest_waiting: Callable[[Epoch], int | None] = lambda _epoch: None
         # Up to where each epoch had received at the last look; whether detail was dropped then.
         self._seen: dict[tuple[TopicPartition, int], int] = {}
         self._truncated: set[tuple[TopicPartition, int]] = set()
         # What each commit of a partition carries on, beside its own witness.
         self._facts: dict[TopicPartition, LogFacts] = {}
 
-    def begin(self, assignment: Assignment, stored: Position | None) -> None:
+    def begin(self, epoch: Epoch, stored: Position | None) -> None:
         """Take what an epoch begins with: what was restored is said until a look has found more.
 
         `stored` is what the group has, None if nothing.
         """
-        place = assignment.partition, assignment.epoch
-        if assignment.finished_before is not None:
-            before = assignment.finished_before
+        place = epoch.partition, epoch.number
+        if epoch.received.finished_before is not None:
+            before = epoch.received.finished_before
             self._known[place] = Known(tuple(before.above(-1)), before.leader_epoch)
         if stored is not None:
             self._last[place] = stored
@@ -133,22 +134,26 @@ class ProgressSaver:
 
         Unless `in_full`, what is finished above may be left out where it takes too long to find.
         """
-        unfinished = (one.unfinished_records for _, assignments in groups for one in assignments)
+        unfinished = (one.tally.unfinished_records for _, epochs in groups for one in epochs)
         detail = self.begin_tick(sum(unfinished))
         if in_full:
             detail = Detail.ALL
         samples: list[Sample | None] = []
-        for lock, assignments in groups:
+        for lock, epochs in groups:
             with lock():
-                samples += [self.sample(one, detail) for one in assignments]
+                samples += [self.sample(one, detail) for one in epochs]
         found = (sample for sample in samples if sample is not None)
-        positions = {sample.assignment.partition: self.position(sample) for sample in found}
+        positions = {sample.epoch.partition: self.position(sample) for sample in found}
         self.end_tick(detail)
         return positions
 
     def begin_tick(self, unfinished_records: int) -> Detail:
         """Return how much detail the commit of all partitions may have now; of so many in all of them."""
         self._began_s = self._clock()
+        if self.bytes_max != self._last_bytes_max:
+            # A text of another length is due, though nothing has finished.
+            self._last_bytes_max = self.bytes_max
+            self._last.clear()
         if self._began_s < self._not_before_s:
             return Detail.KEPT
         return Detail.ALL if unfinished_records <= CHEAP_RECORDS else Detail.LAGGING
@@ -168,79 +173,79 @@ class ProgressSaver:
         """Return when there may be detail again, as the ledger's `plan` takes it."""
         return {"detail_at_s": self.detail_at_s, "early_at_s": self.early_at_s}
 
-    def sample(self, assignment: Assignment, detail: Detail = Detail.ALL) -> Sample | None:
-        """Look at where an assignment stands; None while it has no position. Caller has the lock."""
+    def sample(self, epoch: Epoch, detail: Detail = Detail.ALL) -> Sample | None:
+        """Look at how far an epoch has come; None while it has no position. Caller has the lock."""
         # First: what ends from here on comes with the next look.
-        ended = assignment.take_ended()
-        extent = assignment.extent() if self._wants_detail(assignment, detail) else None
-        next_offset = assignment.watermark() if extent is None else extent.next_offset
+        ended = epoch.take_ended()
+        extent = epoch.extent() if self._wants_detail(epoch, detail) else None
+        next_offset = epoch.watermark() if extent is None else extent.next_offset
         if next_offset is None:
             return None
         # In this order: an output is in the book before its record ends, so of what has ended by now, all
         # that does not wait here is acknowledged.
-        lowest = self.lowest_waiting(assignment)
+        lowest = self.lowest_waiting(epoch)
         if lowest is not None:
             next_offset = min(next_offset, lowest)
             extent = extent and extent.below(lowest)
-            self._bound_by(assignment, lowest)
-        if lowest is not None or assignment.has_chunks or (extent is None and assignment.is_extent_due):
-            # Never say that a record is finished where an earlier one of its key is not said to be: after a
-            # crash that one alone would be handled again, behind what came after it. It may be among what
-            # waits, what chunks have ended or what was left out before, so all of these wait for a look.
-            ended, assignment.is_extent_due = [], True
+            self._bound_by(epoch, lowest)
+        if lowest is not None or (extent is None and self._has_unnoted(epoch)):
+            # Never write that a record is finished where an earlier one of its key is not written to be: after
+            # a crash that one alone would be handled again, behind the later one. It may be among what waits,
+            # or what was left out before, so all of these wait for a look.
+            ended, epoch.is_extent_due = [], True
         elif extent is not None:
-            assignment.is_extent_due = False
-        assignment.trim_marks(self._trims_to(assignment, next_offset))
-        mark = assignment.mark_at(next_offset - 1)
-        leader_epoch, anchor = mark.leader_epoch if mark else None, assignment.anchor
-        newest_epoch = assignment.finished_leader_epoch()
-        return Sample(assignment, next_offset, leader_epoch, anchor, extent, ended, newest_epoch)
+            epoch.is_extent_due = False
+        epoch.received.trim_marks(self._trims_to(epoch, next_offset))
+        mark = epoch.received.mark_at(next_offset - 1)
+        leader_epoch, anchor = mark.leader_epoch if mark else None, epoch.received.anchor
+        newest_epoch = epoch.received.finished_leader_epoch()
+        return Sample(epoch, next_offset, leader_epoch, anchor, extent, ended, newest_epoch)
 
     def position(self, sample: Sample) -> Position:
         """Return what is to be committed. Needs no lock."""
-        assignment, next_offset = sample.assignment, sample.next_offset
-        place = assignment.partition, assignment.epoch
-        facts = self.carried(assignment.partition)
+        epoch, next_offset = sample.epoch, sample.next_offset
+        place = epoch.partition, epoch.number
+        facts = self.carried(epoch.partition)
         # Without an id a witness stays until a look at the log has proved it: records of another log may have
         # been finished since.
         if sample.anchor is not None and (facts.topic_id is not None or facts.witness is None):
             facts = facts._replace(witness=sample.anchor)
         last = self._last.get(place)
         is_new = sample.extent is not None or any(offset >= next_offset for offset in sample.ended)
-        is_new |= assignment.is_refuted
+        is_new |= epoch.received.is_refuted
         if not is_new and last is not None and (last.next_offset, last.facts) == (next_offset, facts):
             return last
         known = self._known[place] = self._found(place, sample)
-        is_complete = not (assignment.is_extent_due or assignment.has_chunks)
-        written = self._text(assignment, next_offset, facts, known, is_complete=is_complete)
-        self._note_truncated(assignment, written)
+        is_complete = not epoch.is_extent_due
+        written = self._text(epoch, next_offset, facts, known, is_complete=is_complete)
+        self._note_truncated(epoch, written)
         self._last[place] = position = Position(
-            assignment.epoch, next_offset, sample.leader_epoch, written.text, *known, facts
+            epoch.number, next_offset, sample.leader_epoch, written.text, *known, facts
         )
         return position
 
     def _found(self, place: tuple[TopicPartition, int], sample: Sample) -> Known:
         if not (self.bytes_max or self.is_mirrored):
             return Known()
-        if sample.assignment.is_refuted:
+        if sample.epoch.received.is_refuted:
             # What was restored is of records that are gone: only what this epoch has ended counts.
-            sample.assignment.is_refuted = False
+            sample.epoch.received.is_refuted = False
             self._known.pop(place, None)
         known = self._known.get(place, Known()).above(sample.next_offset)
         ended = [offset for offset in sample.ended if offset >= sample.next_offset]
         known = known.with_ended(ended, sample.newest_epoch)
-        # A look tells nothing of what lies above a chunk or an output that waits: it may know less.
+        # A look tells nothing of what lies above an output that waits: it may know less.
         return known if sample.extent is None else known.joined(sample.extent.finished(), sample.newest_epoch)
 
-    def _trims_to(self, _assignment: Assignment, next_offset: int) -> int:
+    def _trims_to(self, _epoch: Epoch, next_offset: int) -> int:
         """Return up to where no position goes back any more."""
         return next_offset
 
-    def _bound_by(self, assignment: Assignment, lowest: int) -> None:
-        """Hear below which offset an assignment's positions stay for now."""
+    def _bound_by(self, epoch: Epoch, lowest: int) -> None:
+        """Hear below which offset an epoch's positions stay for now."""
 
     def _text(
-        self, _assignment: Assignment, next_offset: int, facts: LogFacts, known: Known, *, is_complete: bool
+        self, _epoch: Epoch, next_offset: int, facts: LogFacts, known: Known, *, is_complete: bool
     ) -> MetadataText:
         """Return what a commit says beside its offset."""
         return encode(next_offset, facts, *known, self.bytes_max, is_complete=is_complete)
@@ -259,24 +264,27 @@ class ProgressSaver:
         less = documented if longest_bytes > documented else longest_bytes // 2
         self.bytes_max = min(self.bytes_max, less if less >= METADATA_BYTES_MIN else 0)
 
-    def _wants_detail(self, assignment: Assignment, detail: Detail) -> bool:
+    def _wants_detail(self, epoch: Epoch, detail: Detail) -> bool:
         if not (self.bytes_max or self.is_mirrored):
             return False
-        place = assignment.partition, assignment.epoch
-        seen, self._seen[place] = self._seen.get(place, -1), assignment.received_next or 0
+        place = epoch.partition, epoch.number
+        seen, self._seen[place] = self._seen.get(place, -1), epoch.received.next_offset or 0
+        if not self._has_unnoted(epoch):
+            return False  # all that has finished is known: `ended` has the rest
         if detail is not Detail.LAGGING:
             return detail is Detail.ALL
-        if not assignment.ends_unnoted:
-            return False  # all that has finished is known
-        watermark = assignment.watermark()
+        watermark = epoch.watermark()
         return watermark is not None and watermark < seen
 
-    def _note_truncated(self, assignment: Assignment, written: MetadataText) -> None:
-        place = assignment.partition, assignment.epoch
+    def _has_unnoted(self, epoch: Epoch) -> bool:
+        return epoch.ends_unnoted or (epoch.partition, epoch.number) not in self._known
+
+    def _note_truncated(self, epoch: Epoch, written: MetadataText) -> None:
+        place = epoch.partition, epoch.number
         if not self.bytes_max or not written.dropped_offsets:
             self._truncated.discard(place)
         elif place not in self._truncated:
             self._truncated.add(place)
             if self._emit is not None:
                 kept, dropped = written.kept_offsets, written.dropped_offsets
-                self._emit(ProgressTruncated(assignment.partition, kept, dropped, self.bytes_max))
+                self._emit(ProgressTruncated(epoch.partition, kept, dropped, self.bytes_max))

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from ehkafka.lanes.assignment import ENDED_LATELY_MAX
+from ehkafka.lanes.epoch import ENDED_LATELY_MAX
 from ehkafka.progress.known import Known
 from ehkafka.progress.ledger import Position
 from ehkafka.progress.metadata import CommitMetadata, LogFacts, decode
 from ehkafka.progress.saving import CHEAP_RECORDS, Detail, ProgressSaver
-from tests.kit.lane_bench import LaneBench
+from tests.kit.inbox_bench import InboxBench
 
 MANY = CHEAP_RECORDS + 1
 
@@ -28,10 +28,10 @@ class Clock:
         return self.now_s
 
 
-def tick(saver: ProgressSaver, assignment: Any, detail: Detail | None = None, *, took_s: float = 0.0) -> Any:
+def tick(saver: ProgressSaver, epoch: Any, detail: Detail | None = None, *, took_s: float = 0.0) -> Any:
     """Return what would be committed at a tick with many unfinished records; `detail` overrides."""
     found = saver.begin_tick(MANY)
-    sample = saver.sample(assignment, detail or found)
+    sample = saver.sample(epoch, detail or found)
     assert sample is not None
     position = saver.position(sample)
     saver._clock.now_s += took_s  # type: ignore[attr-defined]
@@ -45,65 +45,65 @@ def ranges_in(position: Position) -> Any:
     return decoded.ranges.finished if isinstance(decoded, CommitMetadata) else decoded
 
 
-def restored(*offsets: int) -> tuple[LaneBench, Any]:
-    """Return an assignment that begins at 0, whose commit said that these are finished."""
-    bench = LaneBench()
-    assignment = bench.assign(finished_before=offsets or None)
-    assignment.received_next = 0
-    return bench, assignment
+def restored(*offsets: int) -> tuple[InboxBench, Any]:
+    """Return an epoch that begins at 0, whose commit said that these are finished."""
+    bench = InboxBench()
+    epoch = bench.assign(finished_before=offsets or None)
+    epoch.received.next_offset = 0
+    return bench, epoch
 
 
-def begun(assignment: Any, bytes_max: int = 4000) -> ProgressSaver:
-    """Return a saver that knows of the beginning of an assignment."""
+def begun(epoch: Any, bytes_max: int = 4000) -> ProgressSaver:
+    """Return a saver that knows of the beginning of an epoch."""
     saver = ProgressSaver(bytes_max, clock=Clock())
-    saver.begin(assignment, None)
+    saver.begin(epoch, None)
     return saver
 
 
 @pytest.mark.parametrize("detail", [Detail.LAGGING, Detail.KEPT])
 def test_the_first_commit_of_an_assignment_says_what_was_restored(detail: Detail) -> None:
     """Without a look, however much is unfinished: it is said until it is received, and then by looks."""
-    bench, assignment = restored(2, 3, 6)
-    saver = begun(assignment)
-    bench.receive(assignment, "a0 b1")
-    assert ranges_in(tick(saver, assignment, detail)) == ((2, 4), (6, 7))
-    bench.receive(assignment, "a2 b3 c4")
+    bench, epoch = restored(2, 3, 6)
+    saver = begun(epoch)
+    bench.receive(epoch, "a0 b1")
+    assert ranges_in(tick(saver, epoch, detail)) == ((2, 4), (6, 7))
+    bench.receive(epoch, "a2 b3 c4")
     for _ in range(3):
-        assert ranges_in(tick(saver, assignment, Detail.KEPT)) == ((2, 4), (6, 7))
+        assert ranges_in(tick(saver, epoch, Detail.KEPT)) == ((2, 4), (6, 7))
     for key in "ab":
         bench.finish(bench.begin_key(key))
     # All below 4 is done: the position has moved, and what lies above it is said again.
-    found = tick(saver, assignment, Detail.KEPT)
+    found = tick(saver, epoch, Detail.KEPT)
     assert (found.next_offset, ranges_in(found)) == (4, ((6, 7),))
-    assert ranges_in(tick(saver, assignment, Detail.ALL)) == ((6, 7),)
+    assert ranges_in(tick(saver, epoch, Detail.ALL)) == ((6, 7),)
 
 
 def test_a_restored_commit_is_not_sent_back_before_anything_has_changed() -> None:
     """What the group has is what would be sent, so there is nothing to send."""
-    _, assignment = restored(2, 3)
+    _, epoch = restored(2, 3)
     saver = ProgressSaver(4000, clock=Clock())
     stored = Position(1, 0, None, "text", ((2, 4),), None)
-    saver.begin(assignment, stored)
-    assert tick(saver, assignment, Detail.KEPT) is stored
-    saver.carry(assignment.partition, LogFacts(first_partitions=4))
-    assert ranges_in(tick(saver, assignment, Detail.KEPT)) == ((2, 4),)
+    saver.begin(epoch, stored)
+    assert tick(saver, epoch, Detail.KEPT) is stored
+    saver.carry(epoch.partition, LogFacts(first_partitions=4))
+    assert ranges_in(tick(saver, epoch, Detail.KEPT)) == ((2, 4),)
 
 
 def test_a_commit_whose_position_moved_between_two_looks_keeps_what_lies_above() -> None:
     """With looks that take half a second each, ten seconds of commits had no metadata at all."""
-    bench, assignment = restored()
-    saver = begun(assignment)
-    bench.receive(assignment, "a0 b1 c2 d3 e4 f5 g6 h7")
+    bench, epoch = restored()
+    saver = begun(epoch)
+    bench.receive(epoch, "a0 b1 c2 d3 e4 f5 g6 h7")
     for key in "cdfh":
         bench.finish(bench.begin_key(key))
-    tick(saver, assignment)
-    assert ranges_in(tick(saver, assignment, took_s=0.5)) == ((2, 4), (5, 6), (7, 8))
+    tick(saver, epoch)
+    assert ranges_in(tick(saver, epoch, took_s=0.5)) == ((2, 4), (5, 6), (7, 8))
     bench.finish(bench.begin_key("a"))
     assert saver.begin_tick(MANY) is Detail.KEPT
-    assert ranges_in(tick(saver, assignment)) == ((2, 4), (5, 6), (7, 8))
+    assert ranges_in(tick(saver, epoch)) == ((2, 4), (5, 6), (7, 8))
     bench.finish(bench.begin_key("b"))
     bench.finish(bench.begin_key("e"))
-    moved = tick(saver, assignment)
+    moved = tick(saver, epoch)
     assert (moved.next_offset, ranges_in(moved)) == (6, ((7, 8),))
     decoded = decode(moved.metadata, 6)
     assert isinstance(decoded, CommitMetadata)
@@ -112,10 +112,10 @@ def test_a_commit_whose_position_moved_between_two_looks_keeps_what_lies_above()
 
 def test_nothing_is_said_of_an_epoch_that_has_ended() -> None:
     """The next epoch of a partition begins with what its own commit says."""
-    bench, assignment = restored(2, 3)
-    saver = begun(assignment)
-    saver.forget(assignment.partition, assignment.epoch)
-    assert tick(saver, assignment, Detail.KEPT).finished == ()
+    bench, epoch = restored(2, 3)
+    saver = begun(epoch)
+    saver.forget(epoch.partition, epoch.number)
+    assert tick(saver, epoch, Detail.KEPT).finished == ()
     assert bench.is_empty()
 
 
@@ -123,23 +123,21 @@ def test_nothing_is_said_of_an_epoch_that_has_ended() -> None:
 def test_no_commit_takes_back_what_an_earlier_one_said(seed: int) -> None:
     """Whatever finishes when, and whenever there is time for a look."""
     chance = random.Random(seed)
-    bench, assignment = restored(*chance.sample(range(5, 60), 20))
-    saver = begun(assignment)
+    bench, epoch = restored(*chance.sample(range(5, 60), 20))
+    saver = begun(epoch)
     decoded: set[int] = set()
     offset = 0
     for _ in range(60):
         count = chance.randrange(3)
         if count and offset < 80:
-            bench.receive(
-                assignment, " ".join(f"{chance.choice('abcdef')}{offset + n}" for n in range(count))
-            )
+            bench.receive(epoch, " ".join(f"{chance.choice('abcdef')}{offset + n}" for n in range(count)))
             offset += count
-        if bench.dispatcher.ready and chance.random() < 0.7:
+        if any(one.inbox.q for one in bench.workers) and chance.random() < 0.7:
             bench.finish(bench.begin()[0], chance.randrange(1, 3))
-        position = tick(saver, assignment, chance.choice(list(Detail)))
+        position = tick(saver, epoch, chance.choice(list(Detail)))
         now = {one for start, end in position.finished for one in range(start, end)}
         assert {one for one in decoded if one >= position.next_offset} <= now
-        unfinished = {message.offset() for message in assignment.unfinished()}
+        unfinished = {entry[0].offset() for entry in epoch.unfinished()}
         assert not now & unfinished
         decoded |= now
 
@@ -160,31 +158,33 @@ def test_offsets_that_end_are_joined_with_ranges(seed: int) -> None:
 
 def test_what_was_restored_is_dropped_when_the_log_has_other_records_there() -> None:
     """A record of a newer leader epoch is another one; a commit must never say that it is finished."""
-    bench, assignment = restored(2, 3, 6)
-    assignment.finished_before.leader_epoch = 1
-    saver = begun(assignment)
-    bench.receive(assignment, "a0 b1", leader_epoch=1)
-    assert ranges_in(tick(saver, assignment, Detail.KEPT)) == ((2, 4), (6, 7))
-    bench.receive(assignment, "c2 d3 e4", leader_epoch=2)
+    bench, epoch = restored(2, 3, 6)
+    epoch.received.finished_before.leader_epoch = 1
+    saver = begun(epoch)
+    bench.receive(epoch, "a0 b1", leader_epoch=1)
+    assert ranges_in(tick(saver, epoch, Detail.KEPT)) == ((2, 4), (6, 7))
+    bench.receive(epoch, "c2 d3 e4", leader_epoch=2)
     bench.finish(bench.begin_key("e"))
-    assert tick(saver, assignment, Detail.KEPT).finished == ()
+    assert tick(saver, epoch, Detail.KEPT).finished == ()
     for detail in (Detail.ALL, Detail.KEPT):
-        assert ranges_in(tick(saver, assignment, detail)) == ((4, 5),)
+        assert ranges_in(tick(saver, epoch, detail)) == ((4, 5),)
 
 
-def test_a_backlog_in_lanes_is_looked_through_once() -> None:
-    """From then on all that ends is known, until records run in chunks or too many end at once."""
-    bench, assignment = restored()
-    saver = begun(assignment)
-    bench.receive(assignment, "a0 b1 c2 d3")
-    tick(saver, assignment)
+def test_a_backlog_is_looked_through_once() -> None:
+    """From then on all that ends is known, until too many end at once."""
+    bench, epoch = restored()
+    saver = begun(epoch)
+    bench.receive(epoch, "a0 b1 c2 d3")
+    tick(saver, epoch)
     for key, decoded in (("b", ((1, 2),)), ("d", ((1, 2), (3, 4)))):
         bench.finish(bench.begin_key(key))
-        sample = saver.sample(assignment, Detail.LAGGING)
+        sample = saver.sample(epoch, Detail.LAGGING)
         assert sample is not None
         assert sample.extent is None or key == "b"
         assert saver.position(sample).finished == decoded
-    assignment.ended_lately.extend(range(100, 100 + ENDED_LATELY_MAX))
-    sample = saver.sample(assignment, Detail.LAGGING)
+    many = 4 + ENDED_LATELY_MAX
+    bench.receive(epoch, " ".join(f"e{offset}" for offset in range(4, many)))
+    bench.finish(bench.begin_key("e"))
+    sample = saver.sample(epoch, Detail.LAGGING)
     assert sample is not None
     assert sample.extent is not None

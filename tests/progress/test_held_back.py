@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ehkafka.progress.metadata import CommitMetadata, decode
 from ehkafka.progress.saving import Detail, ProgressSaver
-from tests.kit.lane_bench import LaneBench
+from tests.kit.inbox_bench import InboxBench
 
 if TYPE_CHECKING:
     import random
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 RECORDS = 12
 
 
-def in_commit(saver: ProgressSaver, assignment: Any, detail: Detail) -> tuple[int, set[int]]:
+def in_commit(saver: ProgressSaver, epoch: Any, detail: Detail) -> tuple[int, set[int]]:
     """Return what a commit says: its offset, and the offsets above that are finished."""
     saver.begin_tick(1)
-    sample = saver.sample(assignment, detail)
+    sample = saver.sample(epoch, detail)
     assert sample is not None
     position = saver.position(sample)
     saver.end_tick(detail)
@@ -34,78 +34,78 @@ def test_a_commit_says_nothing_of_what_waits_and_takes_nothing_back(
     chance: random.Random, everything: bool
 ) -> None:
     """Records end in any order and their outputs are acknowledged in any: looked at after each step."""
-    bench = LaneBench()
-    assignment = bench.assign()
-    assignment.received_next = 0
-    bench.receive(assignment, " ".join(f"{chr(97 + number)}{number}" for number in range(RECORDS)))
+    bench = InboxBench()
+    epoch = bench.assign()
+    epoch.received.next_offset = 0
+    bench.receive(epoch, " ".join(f"{chr(97 + number)}{number}" for number in range(RECORDS)))
     waiting: set[int] = set()
     saver = ProgressSaver(4000, clock=lambda: 0.0)
-    saver.lowest_waiting = lambda _assignment: min(waiting, default=None)
-    saver.begin(assignment, None)
-    lanes = bench.begin(RECORDS)
+    saver.lowest_waiting = lambda _epoch: min(waiting, default=None)
+    saver.begin(epoch, None)
+    workers = bench.begin(RECORDS)
     ended: set[int] = set()
     before: set[int] = set()
-    while lanes or waiting:
-        if lanes and (not waiting or chance.random() < 0.6):
-            lane = lanes.pop(chance.randrange(len(lanes)))
-            offset = lane.head.offset()
+    while workers or waiting:
+        if workers and (not waiting or chance.random() < 0.6):
+            worker = workers.pop(chance.randrange(len(workers)))
+            offset = worker.offset
             if chance.random() < 0.7:
                 waiting.add(offset)
-            bench.finish(lane)
+            bench.finish(worker)
             ended.add(offset)
         else:
             waiting.remove(chance.choice(sorted(waiting)))
         detail = Detail.ALL if everything or chance.random() < 0.5 else Detail.KEPT
-        next_offset, above = in_commit(saver, assignment, detail)
+        next_offset, above = in_commit(saver, epoch, detail)
         done = set(range(next_offset)) | above
         assert not done & waiting
         assert done <= ended
         assert before <= done, "what was said to be finished was taken back"
         before = done
-    assert in_commit(saver, assignment, Detail.ALL) == (RECORDS, set())
+    assert in_commit(saver, epoch, Detail.ALL) == (RECORDS, set())
 
 
 def test_what_is_finished_above_a_waiting_record_is_not_saved_yet() -> None:
     """It may be of the same key, whose outputs would come again for the earlier record alone."""
-    bench = LaneBench()
-    assignment = bench.assign()
-    assignment.received_next = 0
-    bench.receive(assignment, "a0 b1 c2 b3")
+    bench = InboxBench()
+    epoch = bench.assign()
+    epoch.received.next_offset = 0
+    bench.receive(epoch, "a0 b1 c2 b3")
     waiting = {2}
     saver = ProgressSaver(4000, clock=lambda: 0.0)
-    saver.lowest_waiting = lambda _assignment: min(waiting, default=None)
-    saver.begin(assignment, None)
+    saver.lowest_waiting = lambda _epoch: min(waiting, default=None)
+    saver.begin(epoch, None)
     bench.begin_key("a")
     for key in "cb":
         bench.finish(bench.begin_key(key))
     for _ in range(2):
-        assert in_commit(saver, assignment, Detail.ALL) == (0, {1})
-        assert in_commit(saver, assignment, Detail.KEPT) == (0, {1})
+        assert in_commit(saver, epoch, Detail.ALL) == (0, {1})
+        assert in_commit(saver, epoch, Detail.KEPT) == (0, {1})
     waiting.clear()
-    assert in_commit(saver, assignment, Detail.ALL) == (0, {1, 2, 3})
+    assert in_commit(saver, epoch, Detail.ALL) == (0, {1, 2, 3})
 
 
 def commit_while_a_record_ends(kind: type[ProgressSaver]) -> int:
     """Let a record end between the look at positions and that at the book; return what is committed."""
-    bench = LaneBench()
-    assignment = bench.assign()
-    assignment.received_next = 0
-    bench.receive(assignment, "a0")
-    (lane,) = bench.begin()
+    bench = InboxBench()
+    epoch = bench.assign()
+    epoch.received.next_offset = 0
+    bench.receive(epoch, "a0")
+    (worker,) = bench.begin()
     waiting: set[int] = set()
 
-    def book(_assignment: Any) -> int | None:
+    def book(_epoch: Any) -> int | None:
         found = min(waiting, default=None)
         if not waiting:
             # A worker, meanwhile: its output is in the book before its record ends.
             waiting.add(0)
-            bench.finish(lane)
+            bench.finish(worker)
         return found
 
     saver = kind(4000, clock=lambda: 0.0)
     saver.lowest_waiting = book
-    saver.begin(assignment, None)
-    return in_commit(saver, assignment, Detail.ALL)[0]
+    saver.begin(epoch, None)
+    return in_commit(saver, epoch, Detail.ALL)[0]
 
 
 def test_a_record_that_ends_during_the_look_is_not_committed() -> None:
@@ -117,11 +117,11 @@ def test_mutant_what_waits_is_taken_first() -> None:
     """The record ends in between, with an output that nobody has acknowledged."""
 
     class BookFirst(ProgressSaver):
-        def sample(self, assignment: Any, detail: Detail = Detail.ALL) -> Any:
-            book, found = self.lowest_waiting, self.lowest_waiting(assignment)
-            self.lowest_waiting = lambda _assignment: found
+        def sample(self, epoch: Any, detail: Detail = Detail.ALL) -> Any:
+            book, found = self.lowest_waiting, self.lowest_waiting(epoch)
+            self.lowest_waiting = lambda _epoch: found
             try:
-                return super().sample(assignment, detail)
+                return super().sample(epoch, detail)
             finally:
                 self.lowest_waiting = book
 
@@ -130,19 +130,19 @@ def test_mutant_what_waits_is_taken_first() -> None:
 
 def test_a_record_is_not_saved_where_an_earlier_one_of_its_key_is_not() -> None:
     """The earlier one was left out while it waited, and only a look finds it."""
-    bench = LaneBench()
-    assignment = bench.assign()
-    assignment.received_next = 0
-    bench.receive(assignment, "z0 a1 a2")
+    bench = InboxBench()
+    epoch = bench.assign()
+    epoch.received.next_offset = 0
+    bench.receive(epoch, "z0 a1 a2")
     waiting: set[int] = {1}
     saver = ProgressSaver(4000, clock=lambda: 0.0)
-    saver.lowest_waiting = lambda _assignment: min(waiting, default=None)
-    saver.begin(assignment, None)
-    _, lane = bench.begin(2)
-    bench.finish(lane, records=1)
-    in_commit(saver, assignment, Detail.KEPT)
+    saver.lowest_waiting = lambda _epoch: min(waiting, default=None)
+    saver.begin(epoch, None)
+    _, worker = bench.begin(2)
+    bench.finish(worker, records=1)
+    in_commit(saver, epoch, Detail.KEPT)
     waiting.clear()
-    (lane,) = bench.begin()
-    bench.finish(lane)
-    assert in_commit(saver, assignment, Detail.KEPT) == (0, set())
-    assert in_commit(saver, assignment, Detail.ALL) == (0, {1, 2})
+    (worker,) = bench.begin()
+    bench.finish(worker)
+    assert in_commit(saver, epoch, Detail.KEPT) == (0, set())
+    assert in_commit(saver, epoch, Detail.ALL) == (0, {1, 2})

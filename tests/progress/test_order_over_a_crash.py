@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
-from ehkafka.lanes.assignment import ENDED_LATELY_MAX
-from ehkafka.lanes.chunk import Chunk
+from ehkafka.lanes.epoch import ENDED_LATELY_MAX
 from ehkafka.progress.metadata import CommitMetadata, LogFacts, decode, encode
 from ehkafka.progress.saving import Detail, ProgressSaver
-from tests.kit.lane_bench import LaneBench
+from tests.kit.inbox_bench import InboxBench, Worker
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,24 +21,24 @@ RECORDS = 60
 class Run:
     """One member up to its crash, and what the next one then finds in the group's commit."""
 
-    def __init__(self, *, bytes_max: int = 4000, express: bool = False, finished: Sequence[int] = ()) -> None:
-        self.bench = LaneBench(express=express)
-        self.assignment = self.bench.assign(finished_before=finished or None)
-        self.assignment.received_next = 0
+    def __init__(self, *, bytes_max: int = 4000, finished: Sequence[int] = ()) -> None:
+        self.bench = InboxBench(workers=450)
+        self.epoch = self.bench.assign(finished_before=finished or None)
+        self.epoch.received.next_offset = 0
         self.saver = ProgressSaver(bytes_max, clock=lambda: 0.0)
-        self.saver.begin(self.assignment, None)
+        self.saver.begin(self.epoch, None)
         self.keys: list[bytes] = []
 
     def receive(self, keys: str) -> None:
         """Receive one record for each letter."""
         first = len(self.keys)
-        self.bench.receive(self.assignment, " ".join(f"{key}{first + n}" for n, key in enumerate(keys)))
+        self.bench.receive(self.epoch, " ".join(f"{key}{first + n}" for n, key in enumerate(keys)))
         self.keys += [key.encode() for key in keys]
 
     def commit(self, detail: Detail = Detail.ALL) -> set[int]:
         """Commit; return what is not handled again after a crash at this moment."""
         self.saver.begin_tick(1)
-        sample = self.saver.sample(self.assignment, detail)
+        sample = self.saver.sample(self.epoch, detail)
         assert sample is not None
         position = self.saver.position(sample)
         self.saver.end_tick(detail)
@@ -79,11 +78,11 @@ def test_an_upsert_does_not_end_with_its_old_value_because_the_metadata_is_full(
     run.receive("".join(chr(1000 + n) if n in stuck else letter for n, letter in enumerate(letters)))
     run.receive("abcdefgh" * 200)
     for _ in range(8 + len(stuck)):
-        lane = run.bench.begin()[0]
-        if lane.key.decode() in "abcdefgh":
-            run.bench.finish(lane)
+        worker = run.bench.begin()[0]
+        if worker.key.decode() in "abcdefgh":
+            run.bench.finish(worker)
     saved = run.commit()
-    assert run.assignment.unfinished_records == len(stuck)
+    assert run.epoch.tally.unfinished_records == len(stuck)
     assert len(saved) < 2000 - len(stuck), "the test needs metadata that are full"
     assert run.after_a_crash(saved) == run.latest()
     assert run.gaps(saved) == []
@@ -94,118 +93,55 @@ def test_an_upsert_does_not_end_with_its_old_value_because_many_ended_between_tw
     run = Run()
     run.receive("z" + "a" * (ENDED_LATELY_MAX + 10))
     run.commit()
-    _, lane = run.bench.begin(2)
-    run.bench.finish(lane, ENDED_LATELY_MAX + 5)
+    _, worker = run.bench.begin(2)
+    run.bench.finish(worker, ENDED_LATELY_MAX + 5)
     saved = run.commit(Detail.KEPT)
     assert run.after_a_crash(saved) == run.latest()
     assert run.commit() == {*range(1, ENDED_LATELY_MAX + 6)}
 
 
-def test_offsets_that_are_pushed_out_while_they_are_taken_are_missed() -> None:
-    """A worker goes on meanwhile: what it pushed out may be a key's first, and what it left its second."""
-    run = Run()
-    run.receive("z" + "a" * (2 * ENDED_LATELY_MAX))
-    run.commit()
-    lane = run.bench.begin(2)[1]
-
-    class Busy(type(run.assignment.ended_lately)):  # type: ignore[misc]
-        def popleft(self) -> Any:
-            if not run.assignment.is_extent_due and len(self) > ENDED_LATELY_MAX - 3:
-                for _ in range(4):
-                    run.bench.run_head(lane)
-            return super().popleft()
-
-    run.assignment.ended_lately = Busy(maxlen=ENDED_LATELY_MAX)
-    for _ in range(ENDED_LATELY_MAX - 1):
-        run.bench.run_head(lane)
-    saved = run.commit(Detail.KEPT)
-    assert run.gaps(saved) == []
-
-
-def test_between_chunks_nothing_is_saved_that_lanes_have_ended() -> None:
-    """A record at a chunk's edge is in its key's lane; an earlier one of the key lies within the chunk."""
-    run = Run(express=True)
-    express = run.bench.dispatcher.express
-    assert express is not None
-    run.receive("zk")
-    run.bench.dispatcher.begin()  # stuck
-    lane = run.bench.begin_key("k")
-    express.on = True
-    run.receive("akbkck")
-    express.go_on()
-    chunk = run.assignment.chunks[0]
-    assert [message.key() for message in chunk.messages] == [b"a", b"b", b"c"]
-    run.commit(Detail.KEPT)
-    run.bench.finish(lane, 2)
-    run.commit(Detail.KEPT)
-    run.bench.finish(lane)
-    for detail in (Detail.KEPT, Detail.ALL):
-        saved = run.commit(detail)
-        assert run.gaps(saved) == []
-        assert 1 in saved or detail is Detail.KEPT
-
-
-@pytest.mark.parametrize("express", [False, True])
-@pytest.mark.parametrize("seed", range(60))
-def test_no_crash_at_any_moment_leaves_a_gap_within_a_key(seed: int, express: bool) -> None:
-    """Whatever has ended in lanes and chunks, whatever outputs wait, and however much there is room for."""
+@pytest.mark.parametrize("seed", range(120))
+def test_no_crash_at_any_moment_leaves_a_gap_within_a_key(seed: int) -> None:
+    """Whatever has ended, whatever outputs wait, and however much there is room for."""
     chance = random.Random(seed)
-    run = Run(bytes_max=chance.choice([30, 40, 4000]), express=express)
-    bench, dispatcher = run.bench, run.bench.dispatcher
-    run.assignment.ended_lately = type(run.assignment.ended_lately)(maxlen=ENDED_LATELY_MAX)
+    run = Run(bytes_max=chance.choice([30, 40, 4000]))
+    bench = run.bench
+    run.epoch._ended_lately = type(run.epoch._ended_lately)(maxlen=ENDED_LATELY_MAX)
     waiting: set[int] = set()
-    run.saver.lowest_waiting = lambda _assignment: min(waiting, default=None)
-    held: list[Any] = []
+    run.saver.lowest_waiting = lambda _epoch: min(waiting, default=None)
+    busy: list[Worker] = []
     for _ in range(150):
         what = chance.random()
         if what < 0.25 and len(run.keys) < RECORDS:
-            if dispatcher.express is not None:
-                dispatcher.express.on = chance.random() < 0.7
             run.receive("".join(chance.choice("abcdefghi") for _ in range(chance.randrange(1, 8))))
         elif what < 0.45:
-            held += [one for one in [dispatcher.begin()] if one is not None]
-        elif what < 0.75 and held:
-            _go_on(run, held, chance, waiting)
+            busy += bench.begin()
+        elif what < 0.75 and busy:
+            _end_one(run, busy, chance, waiting)
         elif what < 0.85 and waiting:
             waiting.remove(chance.choice(sorted(waiting)))
         saved = run.commit(chance.choice(list(Detail)))
         assert run.gaps(saved) == []
         assert not saved & waiting
-        assert not saved & {message.offset() for message in run.assignment.unfinished()}
-    while held or dispatcher.ready:
+        assert not saved & {entry[0].offset() for entry in run.epoch.unfinished()}
+    while busy or not bench.is_empty():
         waiting.clear()
-        held += [one for one in [dispatcher.begin()] if one is not None]
-        _go_on(run, held, chance, waiting)
+        busy += bench.begin()
+        _end_one(run, busy, chance, waiting)
         assert run.gaps(run.commit()) == []
     waiting.clear()
     assert run.commit() == {*range(len(run.keys))}
-    assert bench.is_empty()
 
 
-def _go_on(run: Run, held: list[Any], chance: random.Random, waiting: set[int]) -> None:
-    """Let the holder of a lane or a chunk end a record, or hand it in, or have its chunk ended early."""
-    one = chance.choice(held)
-    if isinstance(one, Chunk):
-        express = run.bench.dispatcher.express
-        assert express is not None
-        if chance.random() < 0.3:
-            express.end_early(one)
-        elif next(iter(one.iterator or ()), None) is not None and chance.random() < 0.8:
-            return
-        else:
-            for _ in one.iterator or ():
-                pass
-        held.remove(one)
-        run.bench.settle(one)  # type: ignore[arg-type]
-        return
-    offset = None if one.head is None else one.head.offset()
-    if offset is not None and one.may_run_head():
-        if chance.random() < 0.5:
-            waiting.add(offset)
-        one.advance()
-    if chance.random() < 0.7 or one.head is None:
-        held.remove(one)
-        run.bench.settle(one)
+def _end_one(run: Run, busy: list[Worker], chance: random.Random, waiting: set[int]) -> None:
+    """Let a worker end its record, and perhaps begin with the next one."""
+    worker = chance.choice(busy)
+    if chance.random() < 0.5:
+        waiting.add(worker.offset)
+    if chance.random() < 0.3 or not worker.start():
+        run.bench.finish(worker, 1)
+        busy.remove(worker)
+    run.bench.look()
 
 
 @pytest.mark.parametrize("seed", range(40))

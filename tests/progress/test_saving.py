@@ -11,23 +11,23 @@ from ehkafka.events import ProgressTruncated
 from ehkafka.progress.metadata import CommitMetadata, LogFacts, decode, facts_of
 from ehkafka.progress.saving import CHEAP_RECORDS, ProgressSaver, metadata_bytes_max
 from ehkafka.settings import Settings
-from tests.kit.lane_bench import LaneBench
+from tests.kit.inbox_bench import InboxBench
 
 
-def half_finished(count: int) -> tuple[LaneBench, Any]:
-    """Return an assignment with so many records, of which a random half is finished and the first is not."""
+def half_finished(count: int) -> tuple[InboxBench, Any]:
+    """Return an epoch with so many records, of which a random half is finished and the first is not."""
     chance = random.Random(5)
-    bench = LaneBench()
-    assignment = bench.assign()
-    bench.receive(assignment, " ".join(["a0", *(f"{chance.choice('ab')}{n}" for n in range(1, count))]))
+    bench = InboxBench()
+    epoch = bench.assign()
+    bench.receive(epoch, " ".join(["a0", *(f"{chance.choice('ab')}{n}" for n in range(1, count))]))
     bench.finish(bench.begin_key("b"))
-    return bench, assignment
+    return bench, epoch
 
 
-def position(saver: ProgressSaver, assignment: Any, unfinished_records: int = 0) -> Any:
+def position(saver: ProgressSaver, epoch: Any, unfinished_records: int = 0) -> Any:
     """Return what would be committed at a tick."""
     detail = saver.begin_tick(unfinished_records)
-    sample = saver.sample(assignment, detail)
+    sample = saver.sample(epoch, detail)
     assert sample is not None
     found = saver.position(sample)
     saver.end_tick(detail)
@@ -48,10 +48,10 @@ def test_what_is_dropped_is_reported_once_until_it_fits_again() -> None:
     """One event for a phase, with what fits and what does not; a new one after it fitted."""
     reported: list[Any] = []
     saver = ProgressSaver(64, reported.append)
-    bench, assignment = half_finished(400)
-    first = position(saver, assignment)
+    bench, epoch = half_finished(400)
+    first = position(saver, epoch)
     assert len(first.metadata) <= 64
-    assert position(saver, assignment).metadata == first.metadata
+    assert position(saver, epoch).metadata == first.metadata
     (event,) = reported
     assert isinstance(event, ProgressTruncated)
     decoded = decode(first.metadata, 0)
@@ -60,20 +60,20 @@ def test_what_is_dropped_is_reported_once_until_it_fits_again() -> None:
     assert event.kept_offsets == sum(end - start for start, end in decoded.ranges.finished)
     assert event.kept_offsets + event.dropped_offsets == sum(e - s for s, e in first.finished)
     saver.bytes_max = 4000
-    assert position(saver, assignment).finished == first.finished
+    assert position(saver, epoch).finished == first.finished
     saver.bytes_max = 64
-    position(saver, assignment)
+    position(saver, epoch)
     assert len(reported) == 2
-    assert bench.dispatcher.unfinished_records > 0
+    assert bench.inboxes.tally.unfinished_records > 0
 
 
 def test_with_zero_nothing_is_looked_for_unless_somebody_mirrors() -> None:
     """Off costs nothing; a mirror gets the ranges all the same."""
     saver = ProgressSaver(0)
-    _, assignment = half_finished(20)
-    assert position(saver, assignment).finished == ()
+    _, epoch = half_finished(20)
+    assert position(saver, epoch).finished == ()
     saver.is_mirrored = True
-    found = position(saver, assignment)
+    found = position(saver, epoch)
     assert found.finished
     assert found.metadata is None
 
@@ -81,13 +81,13 @@ def test_with_zero_nothing_is_looked_for_unless_somebody_mirrors() -> None:
 def test_a_large_backlog_is_looked_through_only_where_records_stay() -> None:
     """With more unfinished than is cheap, detail comes once records are left from before a commit."""
     saver = ProgressSaver(4000)
-    _, assignment = half_finished(20)
-    assignment.take_ended()
-    assert position(saver, assignment, CHEAP_RECORDS + 1).finished == ()
-    assert position(saver, assignment, CHEAP_RECORDS + 1).finished
-    saver.forget(assignment.partition, assignment.epoch)
-    assert position(saver, assignment, CHEAP_RECORDS + 1).finished == ()
-    assert position(saver, assignment, CHEAP_RECORDS).finished
+    _, epoch = half_finished(20)
+    epoch.take_ended()
+    assert position(saver, epoch, CHEAP_RECORDS + 1).finished == ()
+    assert position(saver, epoch, CHEAP_RECORDS + 1).finished
+    saver.forget(epoch.partition, epoch.number)
+    assert position(saver, epoch, CHEAP_RECORDS + 1).finished == ()
+    assert position(saver, epoch, CHEAP_RECORDS).finished
 
 
 def test_looking_takes_a_twentieth_of_the_time() -> None:
@@ -100,24 +100,24 @@ def test_looking_takes_a_twentieth_of_the_time() -> None:
         return now_s
 
     saver = ProgressSaver(4000, clock=clock)
-    bench, assignment = half_finished(20)
+    bench, epoch = half_finished(20)
     many = CHEAP_RECORDS + 1
-    position(saver, assignment, many)
+    position(saver, epoch, many)
     now_s += 20.0
-    detailed = position(saver, assignment, many)
+    detailed = position(saver, epoch, many)
     assert detailed.finished
-    bench.receive(assignment, "c20 d21")
+    bench.receive(epoch, "c20 d21")
     bench.finish(bench.begin_key("d"))
     assert saver.detail_at_s == float("inf")
-    kept = position(saver, assignment, many)
+    kept = position(saver, epoch, many)
     assert kept.finished == (*detailed.finished, (21, 22))
-    assert position(saver, assignment, many) is kept
+    assert position(saver, epoch, many) is kept
     assert now_s < saver.detail_at_s <= now_s + 10.0
     assert saver.early_at_s > now_s
     now_s = saver.detail_at_s
-    assert position(saver, assignment, many).finished[-1] == (21, 22)
+    assert position(saver, epoch, many).finished[-1] == (21, 22)
     bench.finish(bench.begin_key("a"))
-    last = position(saver, assignment, many)
+    last = position(saver, epoch, many)
     assert (last.finished, facts_of(20, last.metadata)) == (((21, 22),), LogFacts(witness=(19, 1019)))
 
 
@@ -135,39 +135,39 @@ def test_a_refusal_lowers_the_limit_until_nothing_is_said() -> None:
 
 def test_the_anchor_is_the_latest_record_below_whose_timestamp_is_known() -> None:
     """At a batch's end it is the record just before; within a batch the one at the end of an earlier."""
-    bench = LaneBench()
-    assignment = bench.assign()
+    bench = InboxBench()
+    epoch = bench.assign()
     saver = ProgressSaver(0)
-    bench.receive(assignment, "a0 b1")
-    bench.receive(assignment, "c2 d3")
+    bench.receive(epoch, "a0 b1")
+    bench.receive(epoch, "c2 d3")
     for lane in bench.begin(3):
         bench.finish(lane)
-    found = position(saver, assignment)
+    found = position(saver, epoch)
     assert found.next_offset == 3
     timestamp_ms = found.facts.witness[1]
     assert found.progress().anchor == (1, timestamp_ms)
     assert found.progress().last_timestamp_ms is None
     bench.finish(bench.begin()[0])
-    last = position(saver, assignment).progress()
+    last = position(saver, epoch).progress()
     assert (last.next_offset, last.anchor) == (4, (3, last.last_timestamp_ms))
 
 
 def test_facts_are_carried_into_every_commit_until_the_epoch_ends() -> None:
     """What the group's commit said goes on, with or without ranges; the witness once it is a newer one."""
     saver = ProgressSaver(1023)
-    bench = LaneBench()
-    assignment = bench.assign()
+    bench = InboxBench()
+    epoch = bench.assign()
     facts = LogFacts(8, bytes(range(16)), (1, 5), "june")
-    saver.carry(assignment.partition, facts)
-    bench.receive(assignment, "a2 b3 c4")
+    saver.carry(epoch.partition, facts)
+    bench.receive(epoch, "a2 b3 c4")
     bench.finish(bench.begin_key("c"))
-    first = position(saver, assignment)
+    first = position(saver, epoch)
     assert (first.next_offset, first.finished) == (2, ((4, 5),))
     assert (first.facts, facts_of(2, first.metadata)) == (facts, facts)
     for key in "ab":
         bench.finish(bench.begin_key(key))
-    last = position(saver, assignment)
+    last = position(saver, epoch)
     later = facts._replace(witness=(4, last.progress().last_timestamp_ms))
     assert (last.facts, facts_of(5, last.metadata)) == (later, later)
-    saver.forget(assignment.partition, assignment.epoch)
-    assert saver.carried(assignment.partition) == LogFacts()
+    saver.forget(epoch.partition, epoch.number)
+    assert saver.carried(epoch.partition) == LogFacts()
