@@ -69,7 +69,7 @@ class Router:
         self.shared: dict[Hashable, Owner] | None = {} if is_shared else None
         self.epochs: dict[TopicPartition, Epoch] = {}
         self.tally = Tally()
-        # Results of ended epochs that were ignored: for events, by epoch.
+        # Results of ended epochs that were ignored, failures apart: for events, by epoch.
         self.ignored: deque[Epoch] = deque()
         # Where everything waits while the handler is stopped; and the partitions that are not open yet.
         self.stopped: Pile | None = None

@@ -75,14 +75,13 @@ class Waiting:
             self.decide(self._hold(entry, (entry, *later)), decision, now_s)
 
     def _fail_too_late(self, entry: Entry, decision: Decision, later: Sequence[Entry]) -> None:
-        """Ignore the failure of an ended epoch; a deferred record keeps its key until its answer."""
+        """Forget the failure of an ended epoch; a deferred record keeps its key until its answer."""
         if isinstance(decision, AwaitHead):
             held = self._hold(entry, later, parked=False)
             held.q.appendleft(entry)  # counted when its epoch ended
             held.counted += 1
             self._ask(held, decision)
             return
-        self.router.ignored.append(entry[EPOCH])
         self.router.attempts.pop(id(entry), None)
         if later:  # of other partitions: they stay in front of what waits of their key
             self._continue(self._hold(entry, later))
@@ -180,6 +179,8 @@ class Waiting:
             return
         held.ticket = None
         if ticket.attempt.epoch.ended:
+            if isinstance(answer, Outcome):
+                self.router.ignored.append(ticket.attempt.epoch)
             self._drop_ended_first(held)
             self._continue(held)
         elif isinstance(answer, Outcome):

@@ -81,9 +81,6 @@ class Deferred:
         self.state: State = "open"
         # Set once it was logged that this token is of no use any more.
         self.is_reported = False
-        # What the handler of a raw message may have changed in it, to be restored where the attempt fails;
-        # None for others. The caller sets it when the handler returns.
-        self.received: Any = None
         self._home: Home | None = None
         self._lock = threading.Lock()
 
