@@ -99,7 +99,7 @@ class Ending:
                     router.put(held, entry)
                 elif entry[EPOCH].may_start(entry):
                     router.put(inbox, entry)
-                elif id(entry) in router.attempts:
+                elif id(entry[MESSAGE]) in router.attempts:
                     kept[name] = self._waiting.keep(entry)
                 else:
                     router.give_back(entry)

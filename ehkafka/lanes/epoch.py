@@ -29,9 +29,10 @@ ENDED_LATELY_MAX = 512
 class Epoch:
     """One assignment of a partition.
 
-    `order` has the records that were routed, oldest first, and `_done` the identities of those in it that are
-    finished. What the commit position has passed leaves both, so they are as long as the backlog. Restored
-    and skipped records never enter them: the commit position passes these like offsets without a record.
+    `order` has the records that were routed, oldest first, and `_done` the identities of those messages in
+    it that are finished. What the commit position has passed leaves both, so they are as long as the backlog.
+    Restored and skipped records never enter them: the commit position passes these like offsets without a
+    record.
     """
 
     def __init__(
@@ -74,14 +75,19 @@ class Epoch:
 
     def note_finished(self, entry: Entry) -> None:
         """Let the commit position pass a routed record. The caller counts it."""
-        self._done.add(id(entry))
-        self._ended_lately.append(entry[MESSAGE])
+        order, message = self.order, entry[MESSAGE]
+        if order and order[0][MESSAGE] is message:
+            order.popleft()  # the commit position passes it at once
+        else:
+            self._done.add(id(message))
+            self._ended_lately.append(message)
 
     def pass_finished(self) -> None:
         """Forget what lies below the commit position."""
         order, done = self.order, self._done
-        while order and id(order[0]) in done:
-            done.remove(id(order.popleft()))
+        while order and (place := id(order[0][MESSAGE])) in done:
+            order.popleft()
+            done.remove(place)
 
     def watermark(self) -> int | None:
         """Next_offset up to which every received record has a result; None before the first record."""
@@ -96,7 +102,7 @@ class Epoch:
     def unfinished(self) -> Iterator[Entry]:
         """Yield the records without a result, oldest first, those included that were returned."""
         done = self._done
-        return (entry for entry in self.order if id(entry) not in done)
+        return (entry for entry in self.order if id(entry[MESSAGE]) not in done)
 
     @property
     def ends_unnoted(self) -> bool:
@@ -129,9 +135,9 @@ class Epoch:
 
     def highest_started(self, waiting: Iterable[Entry]) -> int:
         """Return the highest offset that has started, where `waiting` has not; -1 if none has."""
-        unstarted = set(map(id, waiting))
+        unstarted = {id(entry[MESSAGE]) for entry in waiting}
         for entry in reversed(self.order):
-            if id(entry) not in unstarted:
+            if id(entry[MESSAGE]) not in unstarted:
                 return max(self.ran_to, entry[MESSAGE].offset())
         # Nothing is left of what lies below the first record that waits, so all of that has started.
         below = self.order[0][MESSAGE].offset() if self.order else self.received.next_offset

@@ -74,7 +74,7 @@ class Router:
         # Where everything waits while the handler is stopped; and the partitions that are not open yet.
         self.stopped: Pile | None = None
         self.unopened: dict[Epoch, Pile] = {}
-        # Failed attempts of records that are to be called again, by the entry's identity.
+        # Failed attempts of records that are to be called again, by the message's identity.
         self.attempts: dict[int, Attempts] = {}
         self._turn = 0
 
@@ -208,7 +208,7 @@ class Router:
             tally.leave_backlog(1, size)
             tally.returned_records += 1
             tally.returned_bytes += size
-        self.attempts.pop(id(entry), None)
+        self.attempts.pop(id(entry[MESSAGE]), None)
 
     # -- what has finished -----------------------------------------------------------------------------
 
@@ -227,7 +227,7 @@ class Router:
         for entry in inbox.take_finished():
             epoch = entry[EPOCH]
             if attempts:
-                attempts.pop(id(entry), None)
+                attempts.pop(id(entry[MESSAGE]), None)
             if epoch.ended:
                 self.ignored.append(epoch)
                 continue
@@ -252,7 +252,7 @@ class Router:
 
     def attempt_of(self, entry: Entry) -> Attempt:
         """Return the next call of a record. Needs no lock while the record is the caller's."""
-        known = self.attempts.get(id(entry))
+        known = self.attempts.get(id(entry[MESSAGE]))
         return Attempt(entry) if known is None else Attempt(entry, known.failed + 1, known.asked)
 
     # -- the number of consumers ------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from ehkafka.lanes.decision import AwaitHead, HoldHead, RetryHead, Ticket
 from ehkafka.lanes.held import Held
-from ehkafka.lanes.inbox import EPOCH, KEY, SIZE
+from ehkafka.lanes.inbox import EPOCH, KEY, MESSAGE, SIZE
 from ehkafka.lanes.order import Apart, KeyFailure
 from ehkafka.lanes.routing import Attempts
 from ehkafka.records import Outcome
@@ -82,7 +82,7 @@ class Waiting:
             held.counted += 1
             self._ask(held, decision)
             return
-        self.router.attempts.pop(id(entry), None)
+        self.router.attempts.pop(id(entry[MESSAGE]), None)
         if later:  # of other partitions: they stay in front of what waits of their key
             self._continue(self._hold(entry, later))
 
@@ -107,7 +107,7 @@ class Waiting:
     def keep(self, entry: Entry) -> Held:
         """Hold a record that has failed and may not start any more, until its epoch ends."""
         held = self._hold(entry, (entry,))
-        self._wait(held, HoldHead(self.router.attempts[id(entry)].last_error))
+        self._wait(held, HoldHead(self.router.attempts[id(entry[MESSAGE])].last_error))
         return held
 
     def decide(self, held: Held, decision: Decision, now_s: float) -> None:
@@ -117,7 +117,7 @@ class Waiting:
             self._ask(held, decision)
             return
         entry = held.q[0]
-        attempts = self.router.attempts.setdefault(id(entry), Attempts())
+        attempts = self.router.attempts.setdefault(id(entry[MESSAGE]), Attempts())
         attempts.failed += 1
         attempts.last_error = decision.reason
         held.set_parked(self.router.tally, parked=True)
@@ -206,7 +206,7 @@ class Waiting:
 
     def _drop_ended_first(self, held: Held) -> None:
         """Take away the first record of a key, whose epoch has ended; it was counted then."""
-        self.router.attempts.pop(id(held.q.popleft()), None)
+        self.router.attempts.pop(id(held.q.popleft()[MESSAGE]), None)
         held.counted = max(0, held.counted - 1)
         held.set_parked(self.router.tally, parked=True)
 
@@ -271,7 +271,7 @@ class Waiting:
         entry = held.take_first(self.router.tally)
         epoch, size = entry[EPOCH], entry[SIZE]
         epoch.note_finished(entry)
-        self.router.attempts.pop(id(entry), None)
+        self.router.attempts.pop(id(entry[MESSAGE]), None)
         for tally in (epoch.tally, self.router.tally):
             tally.leave_backlog(1, size)
             if outcome is Outcome.FINISHED:
@@ -302,9 +302,9 @@ class Waiting:
         """Route what waits of a key, behind what still runs of it."""
         router = self.router
         first = held.q[0] if held.q else None
-        if first is not None and id(first) in router.attempts and not first[EPOCH].may_start(first):
+        if first is not None and id(first[MESSAGE]) in router.attempts and not first[EPOCH].may_start(first):
             # It failed, and no later record of its key may pass it before its epoch has ended.
-            self._wait(held, HoldHead(router.attempts[id(first)].last_error))
+            self._wait(held, HoldHead(router.attempts[id(first[MESSAGE])].last_error))
             return
         held.set_parked(router.tally, parked=False)
         entries = list(held.q)

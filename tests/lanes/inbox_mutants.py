@@ -119,7 +119,7 @@ MUTANTS = [
         "spread: a key does not go behind what runs of it", Router._spread, "owners[key] = running", "pass"
     ),
     _mutant("note: a result of an ended epoch counts", Router.note, "if epoch.ended:", "if False:"),
-    _mutant("note: attempts are kept", Router.note, "attempts.pop(id(entry), None)", "pass"),
+    _mutant("note: attempts are kept", Router.note, "attempts.pop(id(entry[MESSAGE]), None)", "pass"),
     _mutant(
         "give back: a returned record stays in the backlog",
         Router.give_back,
@@ -129,8 +129,8 @@ MUTANTS = [
     _mutant(
         "watermark: passes what is unfinished",
         Epoch.pass_finished,
-        "while order and id(order[0]) in done:",
-        "while order and done:\n        done.add(id(order[0]))",
+        "while order and (place := id(order[0][MESSAGE])) in done:",
+        "while order and done:\n        done.add(place := id(order[0][MESSAGE]))",
     ),
     _mutant(
         "extent: what waits is left out",
@@ -192,7 +192,7 @@ MUTANTS = [
     _mutant(
         "let go: a failed record above the drain's limit lets its key pass",
         Waiting._let_go,
-        "first is not None and id(first) in router.attempts and not first[EPOCH].may_start(first)",
+        "first is not None and id(first[MESSAGE]) in router.attempts and not first[EPOCH].may_start(first)",
         "False",
     ),
     _mutant(
@@ -243,7 +243,7 @@ MUTANTS = [
     _mutant(
         "drain: a failed record is given back and lets its key pass",
         Ending._put_back,
-        "elif id(entry) in router.attempts:",
+        "elif id(entry[MESSAGE]) in router.attempts:",
         "elif False:",
         is_batch=False,
         is_shared=True,
