@@ -7,7 +7,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
 
-from ehkafka.lanes.assignment import Assignment
+from ehkafka.lanes.epoch import Epoch
 from ehkafka.outputs.answers import busy_codes
 from ehkafka.outputs.batch import OutputBatch
 from ehkafka.outputs.book import OutputBook
@@ -32,10 +32,10 @@ def partition_of(key: bytes) -> int:
     return (key[0] - ord("a")) % 3
 
 
-def single(assignment: Assignment, offset: int, value: bytes, key: bytes) -> SingleOutput:
+def single(epoch: Epoch, offset: int, value: bytes, key: bytes) -> SingleOutput:
     """Return the one output of a record's call."""
-    message = SimulatedMessage(assignment.partition.topic, assignment.partition.partition, offset, key)
-    return SingleOutput(nobody, assignment, message, "out", value, key, None, len(value))
+    message = SimulatedMessage(epoch.partition.topic, epoch.partition.partition, offset, key)
+    return SingleOutput(nobody, epoch, message, "out", value, key, None, len(value))
 
 
 class Report:
@@ -176,12 +176,12 @@ class Bench:
             self.sender._first_answers.partitions = (  # type: ignore[method-assign]
                 lambda _topic, keys: list(map(partition_of, keys))
             )
-        self.assignment = self.assign()
+        self.epoch = self.assign()
         self.offset = 0
 
-    def assign(self, partition: int = 0) -> Assignment:
+    def assign(self, partition: int = 0) -> Epoch:
         """Begin an epoch."""
-        return Assignment(TopicPartition("t", partition), 1)
+        return Epoch(TopicPartition("t", partition), 1, {})
 
     def judge(self, output: Output, _error: Exception, attempt: int, answer: Any) -> None:
         """Do as the test says; without a delay, leave the answer to the test."""
@@ -189,11 +189,11 @@ class Bench:
         if self.delays_s and (delay_s := self.delays_s.pop(0)) is not None:
             answer(delay_s)
 
-    def add(self, text: str, assignment: Assignment | None = None) -> None:
+    def add(self, text: str, epoch: Epoch | None = None) -> None:
         """Add outputs such as `a1`: a key and a number, each of a record of its own."""
         for word in text.split():
             value, key = word.encode(), word[:1].encode()
-            place = assignment or self.assignment, self.offset
+            place = epoch or self.epoch, self.offset
             self.offset += 1
             if self.way == "bundles":
                 message = SimulatedMessage("t", place[0].partition.partition, place[1], key)
@@ -213,7 +213,7 @@ class Bench:
     @property
     def waiting(self) -> set[int]:
         """Offsets that must not be committed."""
-        return set(self.book.waiting(self.assignment))
+        return set(self.book.waiting(self.epoch))
 
 
 def batches_of(bench: Bench) -> int:

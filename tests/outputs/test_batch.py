@@ -327,8 +327,8 @@ def test_the_end_of_an_epoch_waits_for_a_lost_producer(bundled: Bench) -> None:
     bundled.add("a0 a1 a2")
     bundled.turn()
     assert bundled.main.is_lost
-    bundled.assignment.ended = True
-    bundled.book.end([bundled.assignment])
+    bundled.epoch.ended = True
+    bundled.book.end([bundled.epoch])
     bundled.sender._purges.append(done := threading.Event())
     bundled.sender._purge()
     assert done.is_set()

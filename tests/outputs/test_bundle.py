@@ -61,10 +61,10 @@ def test_mutant_an_ended_epoch_stays_in_its_bundle(bundled: Bench, monkeypatch: 
 
 def test_what_is_added_as_its_epoch_ends_is_dropped(bundled: Bench) -> None:
     """A worker looked before the end, and added after it."""
-    bundled.assignment.ended = True
-    bundled.book.end([bundled.assignment])
+    bundled.epoch.ended = True
+    bundled.book.end([bundled.epoch])
     message = SimulatedMessage("t", 0, 0, b"a")
-    bundled.book.added.extend((bundled.outlet, bundled.assignment, message, b"a", b"a0", None))
+    bundled.book.added.extend((bundled.outlet, bundled.epoch, message, b"a", b"a0", None))
     bundled.turn()
     assert (bundled.main.client.values(), bundled.book.count()) == ("", 0)
     with pytest.raises(NotSentError, match="taken away"):
@@ -189,10 +189,10 @@ def test_headers_go_with_each_output() -> None:
     """An outlet makes bundles of JSON, too, which has a content type; no call takes many such at once."""
     book = OutputBook()
     outlet = Outlet(book, handler="h", topics=("out",), bytes_max=1_000)
-    assignment = Bench().assign()
+    epoch = Bench().assign()
     for offset, value in enumerate([b"a", {"n": 1}, "text", b"x" * 500]):
         message: Any = SimulatedMessage("t", 0, offset, b"k")
-        outlet.post_plain(assignment, message, value)
+        outlet.post_plain(epoch, message, value)
     (bundle,) = book.take_new()
     assert isinstance(bundle, Bundle)
     outputs = book.take_all()
@@ -209,12 +209,12 @@ def test_workers_wait_where_many_outputs_are_not_looked_at() -> None:
     """Their bytes are counted by then, so that a stuck sender costs no more memory than it may."""
     book = OutputBook(bytes_max=10_000)
     outlet = Outlet(book, handler="h", topics=("out",), bytes_max=1_000)
-    assignment = Bench().assign()
+    epoch = Bench().assign()
     for offset in range(ADDED_MAX):
-        outlet.post_plain(assignment, SimulatedMessage("t", 0, offset, b"k"), b"0123456789")  # type: ignore[arg-type]
+        outlet.post_plain(epoch, SimulatedMessage("t", 0, offset, b"k"), b"0123456789")  # type: ignore[arg-type]
     assert len(book.added) == ADDED_MAX * PARTS
     assert not book.is_full
-    book.has_waiting(assignment)
+    book.has_waiting(epoch)
     assert book.is_full
 
 
@@ -225,15 +225,15 @@ def test_the_one_value_of_a_coroutine_goes_with_others_unless_its_call_may_still
     """Where it may, an attempt that fails reports what it had sent, for which there must be a claim."""
     book = OutputBook()
     outlet = Outlet(book, handler="h", topics=("out",), bytes_max=1_000, is_async=True)
-    assignment = Bench().assign()
+    epoch = Bench().assign()
     message: Any = SimulatedMessage("t", 0, 0, b"k")
-    claim = outlet.begin(assignment, message, 1)
+    claim = outlet.begin(epoch, message, 1)
     asyncio.run(outlet.take_async(message, b"v", ends_the_call=ends_the_call))
     assert claim.posted == (not ends_the_call)
     outlet.returned(claim)
     (taken,) = book.take_new()
     assert isinstance(taken, Bundle) == ends_the_call
-    assert book.waiting(assignment) == {0}
+    assert book.waiting(epoch) == {0}
 
 
 def test_a_second_output_of_a_coroutine_goes_behind_the_first() -> None:

@@ -8,7 +8,7 @@ from ehkafka.outputs.claim import Claim
 from ehkafka.outputs.in_vain import RECORDS_MIN, InVain
 
 
-class Assignment:
+class Epoch:
     """An epoch."""
 
     ended = False
@@ -25,17 +25,17 @@ class Message:
         return self._offset
 
 
-def claim_of(assignment: Any, *offsets: int, posted: int = 1, acknowledged: int = 0) -> Claim:
+def claim_of(epoch: Any, *offsets: int, posted: int = 1, acknowledged: int = 0) -> Claim:
     """Return a call that has sent something."""
     nobody: Any = None
-    claim = Claim(nobody, tuple((assignment, offset) for offset in offsets), None, 1)
+    claim = Claim(nobody, tuple((epoch, offset) for offset in offsets), None, 1)
     claim.posted, claim.acknowledged = posted, acknowledged
     return claim
 
 
 def test_attempts_add_up_until_the_record_is_decided_on() -> None:
     """Each record for itself; what is acknowledged later counts, too."""
-    home: Any = Assignment()
+    home: Any = Epoch()
     in_vain = InVain({}, report=lambda _claim: None)
     first = claim_of(home, 7, posted=2)
     in_vain.note(first)
@@ -53,7 +53,7 @@ def test_attempts_add_up_until_the_record_is_decided_on() -> None:
 
 def test_a_deferred_call_that_failed_counts_once_and_is_reported() -> None:
     """Though its call has returned; the end of its call does not take it for handled."""
-    home: Any = Assignment()
+    home: Any = Epoch()
     message, reported = Message(7), list[Claim]()
     claim = claim_of(home, 7, posted=2)
     in_vain = InVain({id(message): claim}, report=reported.append)
@@ -66,7 +66,7 @@ def test_a_deferred_call_that_failed_counts_once_and_is_reported() -> None:
 
 def test_a_batch_of_several_is_nobodys() -> None:
     """It is passed again in halves; whose the outputs were is not known."""
-    home: Any = Assignment()
+    home: Any = Epoch()
     in_vain = InVain({}, report=lambda _claim: None)
     in_vain.note(claim_of(home, 1, 2))
     assert len(in_vain) == 0
@@ -74,7 +74,7 @@ def test_a_batch_of_several_is_nobodys() -> None:
 
 def test_records_of_old_epochs_do_not_stay() -> None:
     """They were waiting for their next attempt when their partition went."""
-    old, new = Assignment(), Assignment()
+    old, new = Epoch(), Epoch()
     in_vain = InVain({}, report=lambda _claim: None)
     for offset in range(RECORDS_MIN):
         in_vain.note(claim_of(old, offset))

@@ -16,17 +16,17 @@ STEPS = st.lists(st.tuples(st.sampled_from("cccrre"), st.sampled_from("pq"), st.
 def test_what_waits_is_what_was_claimed_and_not_released(steps: list[tuple[str, str, int]]) -> None:
     """Against a plain count of all claims."""
     ledger, model = OffsetLedger(), Counter[tuple[str, int]]()
-    for step, assignment, offset in steps:
+    for step, epoch, offset in steps:
         if step == "c":
-            ledger.claim([(assignment, offset)])
-            model[assignment, offset] += 1
+            ledger.claim([(epoch, offset)])
+            model[epoch, offset] += 1
         elif step == "r":
-            ledger.release([(assignment, offset)])
-            if model[assignment, offset]:
-                model[assignment, offset] -= 1
+            ledger.release([(epoch, offset)])
+            if model[epoch, offset]:
+                model[epoch, offset] -= 1
         else:
-            ledger.end(assignment)
-            model = Counter({place: count for place, count in model.items() if place[0] != assignment})
+            ledger.end(epoch)
+            model = Counter({place: count for place, count in model.items() if place[0] != epoch})
         for one in "pq":
             assert ledger.waiting(one) == {place[1] for place in +model if place[0] == one}
             assert ledger.has(one) == bool(ledger.waiting(one))

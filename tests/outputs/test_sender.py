@@ -229,7 +229,7 @@ def test_mutant_the_producer_keeps_what_an_ended_epoch_has_left(
 def test_an_epochs_end_takes_back_what_its_records_of_a_batch_have_sent(bench: Bench) -> None:
     """What the batch as a whole has sent stays while one of its partitions is ours."""
     other, messages = bench.assign(1), [object(), object()]
-    claim = Claim(None, ((bench.assignment, 0), (other, 7)), messages, 1)  # type: ignore[arg-type]
+    claim = Claim(None, ((bench.epoch, 0), (other, 7)), messages, 1)  # type: ignore[arg-type]
     homes = {"a0": claim.home_of(messages[0]), "b7": claim.home_of(messages[1]), "c": claim.home_of(claim)}
     assert list(homes.values()) == [0, 1, None]
     outputs = [
@@ -238,8 +238,8 @@ def test_an_epochs_end_takes_back_what_its_records_of_a_batch_have_sent(bench: B
     ]
     bench.book.add(claim, outputs)
     bench.turn()
-    bench.assignment.ended = True
-    assert bench.book.end([bench.assignment])
+    bench.epoch.ended = True
+    assert bench.book.end([bench.epoch])
     bench.sender._purges.append(threading.Event())
     bench.turn(2)
     assert bench.main.client.values() == "b7 c"
@@ -263,8 +263,8 @@ def test_an_epochs_end_waits_no_longer_than_it_may(bench: Bench, monkeypatch: py
     bench.add("a0")
     wait_until(lambda: bench.main.client.values() == "a0", "it is sent")
     monkeypatch.setattr(Producer, "give_up", give_up)
-    bench.assignment.ended = True
-    bench.sender.end([bench.assignment], 0.05)
+    bench.epoch.ended = True
+    bench.sender.end([bench.epoch], 0.05)
     assert given_up.wait(10.0)
     assert bench.main.client.values() == "a0"
     answered.set()
@@ -273,7 +273,7 @@ def test_an_epochs_end_waits_no_longer_than_it_may(bench: Bench, monkeypatch: py
 
 def test_nothing_is_taken_of_an_epoch_that_has_ended(bench: Bench) -> None:
     """A handler that comes back late has its record fail, and nothing is sent."""
-    bench.assignment.ended = True
+    bench.epoch.ended = True
     with pytest.raises(NotSentError, match="taken away"):
         bench.add("a0")
     assert bench.book.count() == 0

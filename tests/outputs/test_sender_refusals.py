@@ -48,8 +48,8 @@ def test_it_is_no_fault_either_where_the_refused_outputs_epoch_has_ended(bench: 
     """Nobody decides on it any more, and its producer ended because of it all the same."""
     bench.add("a0")
     bench.turn()
-    bench.assignment.ended = True
-    bench.book.end([bench.assignment])
+    bench.epoch.ended = True
+    bench.book.end([bench.epoch])
     bench.main.client.answer(1, REFUSED)
     bench.main.is_lost = True
     bench.turn(2)
@@ -143,7 +143,7 @@ def test_mutant_it_goes_alone_at_once(bench: Bench, monkeypatch: pytest.MonkeyPa
 
 def refuse_before_next(bench: Bench) -> Claim:
     """Refuse the first of two outputs of one call, a0 and a1, whose key waits; a2 is another call's."""
-    claim = Claim(None, ((bench.assignment, 0),), None, 1)  # type: ignore[arg-type]
+    claim = Claim(None, ((bench.epoch, 0),), None, 1)  # type: ignore[arg-type]
     claim.is_before_next = True
     bench.book.add(claim, [Output(claim, "out", b"a%d" % n, b"a", None, -1, 2) for n in range(2)])
     bench.turn()

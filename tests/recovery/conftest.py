@@ -1,4 +1,4 @@
-"""A lane with a failed head, `Failures` whose events are kept; `TopicLetters` on producers of a script."""
+"""A record whose call failed, `Failures` whose events are kept; `TopicLetters` on producers of a script."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from ehkafka.lanes.dispatcher import Dispatcher
+from ehkafka.lanes.attempt import Attempt
+from ehkafka.lanes.epoch import Epoch
 from ehkafka.records import TopicPartition
 from ehkafka.recovery.failures import Failures
 from ehkafka.recovery.letters import producer as letter_producer
@@ -32,22 +33,19 @@ if TYPE_CHECKING:
 
 
 class Bench:
-    """One lane with a worker, and `Failures` that keeps what failed."""
+    """A record whose call failed, and `Failures` that keeps what failed."""
 
     def __init__(self) -> None:
-        self.dispatcher = Dispatcher()
-        self.assignment = self.dispatcher.assign(TopicPartition("t", 0), 1)
-        self.lane = self.lane_of(SimulatedMessage("t", 0, 7, b"k", b"value"))
+        self.epoch = Epoch(TopicPartition("t", 0), 1, {})
+        self.attempt = self.attempt_of(SimulatedMessage("t", 0, 7, b"k", b"value"))
         self.events = Events()
         self.failures: list[Any] = []
         self.letters: list[tuple[Any, Any]] = []
 
-    def lane_of(self, message: Any) -> Any:
-        """Return a lane with a message as its head, lent to a worker."""
-        self.dispatcher.receive(self.assignment, [message], [message.key()], 0.0)
-        lane = self.dispatcher.begin()
-        assert lane is not None
-        return lane
+    def attempt_of(self, message: Any, number: int = 1, asked: int = 0, **changed: Any) -> Attempt:
+        """Return a call of the handler for a message."""
+        key = changed.get("key", message.key())
+        return Attempt((message, key, len(message), self.epoch), number, asked)
 
     def make_failures(self, **options: Any) -> Failures:
         """Return a failures, by default with the policy Stop()."""
@@ -61,7 +59,7 @@ class Bench:
 
 @pytest.fixture
 def bench() -> Bench:
-    """Return a bench with a head at t[0]@7, key k."""
+    """Return a bench with an attempt at t[0]@7, key k."""
     return Bench()
 
 
@@ -172,9 +170,8 @@ class LetterLab:
 
     def post(self, number: int, *, ended: bool = False, headers: Any = ()) -> Any:
         """Post a letter; return its ticket."""
-        lane = SimpleNamespace(key=b"k")
-        assignment = SimpleNamespace(ended=ended, epoch=1)
-        ticket: Any = SimpleNamespace(number=number, lane=lane, assignment=assignment, attempt=1)
+        attempt = SimpleNamespace(key=b"k", epoch=SimpleNamespace(ended=ended, number=1), number=1)
+        ticket: Any = SimpleNamespace(number=number, attempt=attempt)
         self.sender.post(ticket, Letter(ORIGIN, number, b"k", b"%d" % number, list(headers)))
         return ticket
 

@@ -1,4 +1,4 @@
-"""Deferred records at the seams: tokens, and answers that race with worker, settle and deadline."""
+"""Deferred records at the seams: tokens, and answers that race with worker, taking over and deadline."""
 
 from __future__ import annotations
 
@@ -14,16 +14,19 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import ehkafka
+from ehkafka.lanes.attempt import Attempt
 from ehkafka.lanes.decision import RetryHead, SkipHead
-from ehkafka.lanes.dispatcher import Dispatcher
+from ehkafka.lanes.inbox import MESSAGE
+from ehkafka.lanes.inboxes import Inboxes
 from ehkafka.records import Record, TopicPartition, deferral
 from ehkafka.records.deferral import DEFERRED, Deferred, defer, is_deferred
 from ehkafka.recovery.pending import PendingAnswers
 from ehkafka.testing.clock import VirtualClock
-from ehkafka.workers.exchange import Exchange
+from ehkafka.workers.hub import Hub
 from ehkafka.workers.protocol import PoolOptions
 from ehkafka.workers.threads import ThreadWorkers
 from tests.kit.events import Events
+from tests.kit.inbox_bench import Worker
 from tests.kit.simulated.message import SimulatedMessage
 from tests.kit.waiting import wait_until
 
@@ -48,49 +51,51 @@ def message(offset: int = 0, key: bytes = b"a") -> SimulatedMessage:
 
 
 class Bench:
-    """A dispatcher with one assignment, its exchange and its deferred records; no thread of its own."""
+    """A hub with one epoch, and its deferred records; no thread of its own."""
 
-    def __init__(self, clock: VirtualClock | None = None) -> None:
+    def __init__(self, clock: VirtualClock | None = None, workers: int = 1) -> None:
         self.clock = clock or VirtualClock(time.monotonic())
-        self.dispatcher = Dispatcher()
-        self.exchange = Exchange(self.dispatcher, self.clock.now_s)
-        self.assignment = self.dispatcher.assign(PARTITION, 1)
+        self.hub = Hub(Inboxes(workers), self.clock.now_s)
+        self.workers = [Worker(inbox) for inbox in self.hub.inboxes.inboxes]
+        with self.hub.locked() as inboxes:
+            self.epoch = inboxes.assign(PARTITION, 1)
         self.events = Events()
         self.failures_asked: list[tuple[str, BaseException]] = []
-        self.decide: Callable[[Any, BaseException], Any] = lambda _lane, _error: SkipHead("failed")
+        self.decide: Callable[[Any, BaseException], Any] = lambda _attempt, _error: SkipHead("failed")
         self.pending = PendingAnswers(
-            complete=self.exchange.complete,
-            complete_in_begin=self.exchange.complete_in_begin,
+            answer=self.hub.answer,
+            answer_in_begin=self.hub.answer_in_begin,
             failures=self._failures,
             emit=self.events.append,
             clock=self.clock.now_s,
         )
 
-    def _failures(self, lane: Any, error: BaseException) -> Any:
+    def _failures(self, attempt: Any, error: BaseException) -> Any:
         self.failures_asked.append((threading.current_thread().name, error))
-        return self.decide(lane, error)
+        return self.decide(attempt, error)
 
     def receive(self, *keys: bytes) -> None:
         """Hand over records from offset 0 on."""
-        first = self.assignment.received_next or 0
+        first = self.epoch.received.next_offset or 0
         batch = [message(first + number, key) for number, key in enumerate(keys)]
-        with self.exchange.locked() as dispatcher:
-            dispatcher.receive(self.assignment, batch, keys, self.clock.now_s())
+        self.hub.receive([(self.epoch, batch, keys, ())])
 
     def run_handler(self, handler: Callable[[Any], object]) -> None:
         """Do what a worker does for one record."""
-        lane = self.dispatcher.begin()
-        assert lane is not None
-        handler(Record(lane.head))  # type: ignore[arg-type]
-        if not self.pending.claims(lane):
-            lane.advance()
-        self.exchange.returned.append(lane)
-        self.exchange.settle()
+        worker = next(worker for worker in self.workers if worker.start())
+        entry = worker.entry
+        assert entry is not None
+        handler(Record(entry[MESSAGE]))
+        decision = self.pending.claims(self.hub.inboxes.router.attempt_of(entry))
+        if decision is None:
+            worker.inbox.head = None
+        else:
+            self.hub.fail(worker.inbox, entry, decision)
 
     def watermark(self) -> int | None:
         """What could be committed."""
-        with self.exchange.locked():
-            return self.assignment.watermark()
+        with self.hub.locked():
+            return self.epoch.watermark()
 
 
 def test_nothing_is_registered_once_the_handler_has_returned() -> None:
@@ -106,7 +111,7 @@ def test_nothing_is_registered_once_the_handler_has_returned() -> None:
     tokens[0].finish()
     assert bench.watermark() == 2
     assert not bench.pending.waiting
-    assert bench.dispatcher.finished_records == 2
+    assert bench.hub.tally.finished_records == 2
 
 
 def test_answers_count_once_and_say_so() -> None:
@@ -120,7 +125,7 @@ def test_answers_count_once_and_say_so() -> None:
     assert repr(token) == "<Deferred t[0]@0 open>"
     assert [token.fail(ValueError()), token.finish(), token.fail(ValueError())] == [True, False, False]
     assert not token.is_open
-    assert bench.dispatcher.skipped_records == 1
+    assert bench.hub.tally.skipped_records == 1
     assert len(bench.failures_asked) == 1
 
 
@@ -155,20 +160,20 @@ def test_an_answer_between_the_look_and_the_expiry_counts() -> None:
     assert tokens[0].finish()
     head.expire()
     assert not bench.failures_asked
-    assert bench.dispatcher.finished_records == 1
+    assert bench.hub.tally.finished_records == 1
 
 
 def test_a_retried_record_can_be_deferred_again() -> None:
     """The message is the same object; each attempt has its own token."""
     bench = Bench()
-    bench.decide = lambda _lane, error: RetryHead(1.0, str(error))
+    bench.decide = lambda _attempt, error: RetryHead(1.0, str(error))
     bench.receive(b"a", b"a")
     tokens: list[Deferred] = []
     bench.run_handler(lambda record: tokens.append(record.defer()))
     tokens[0].fail(ValueError("no luck"))
     bench.clock.advance(1.0)
-    with bench.exchange.locked() as dispatcher:
-        assert dispatcher.holds.unpark_due(bench.clock.now_s()) == 1
+    with bench.hub.locked() as inboxes:
+        assert inboxes.waiting.retry_due(bench.clock.now_s()) == 1
     bench.run_handler(lambda record: tokens.append(record.defer()))
     assert tokens[0].finish() is False
     assert bench.watermark() == 0
@@ -176,36 +181,38 @@ def test_a_retried_record_can_be_deferred_again() -> None:
     assert bench.watermark() == 1
 
 
-def test_answers_of_an_ended_epoch_are_stale_and_ask_no_policy() -> None:
+def test_answers_of_an_ended_epoch_count_for_nothing_and_ask_no_policy() -> None:
     """Counted; the failures decides nothing for a record that is another member's."""
     bench = Bench()
     bench.receive(b"a", b"b")
     tokens: list[Deferred] = []
     for _ in range(2):
         bench.run_handler(lambda record: tokens.append(record.defer()))
-    with bench.exchange.locked() as dispatcher:
-        assert not dispatcher.drained(bench.assignment)
-        dispatcher.end(bench.assignment)
+    with bench.hub.locked() as inboxes:
+        assert not inboxes.is_drained([bench.epoch])
+        inboxes.end([bench.epoch])
     assert tokens[0].finish()
     assert tokens[1].fail(ValueError())
-    assert bench.dispatcher.stale_records == 1
+    assert list(bench.hub.inboxes.router.ignored) == [bench.epoch]
     assert not bench.failures_asked
-    assert not bench.dispatcher.decisions.awaited
+    assert not bench.hub.inboxes.waiting.held
 
 
-def test_many_early_answers_are_settled_without_recursion() -> None:
-    """Whoever settles 5000 lanes whose tokens were answered in between does so in a loop."""
-    bench = Bench()
+def test_many_early_answers_are_taken_without_recursion() -> None:
+    """5000 records were answered before they were taken over; whoever takes them over does so in a loop."""
+    bench = Bench(workers=5_000)
     bench.receive(*(b"k%d" % number for number in range(5_000)))
-    lanes = [bench.dispatcher.begin() for _ in range(5_000)]
-    for lane in lanes:
-        assert lane is not None
-        token = defer(lane.head)  # type: ignore[arg-type]
-        assert bench.pending.claims(lane)
-        assert token.finish()  # the lane is not handed in yet: there is no ticket to answer
-        bench.exchange.returned.append(lane)
-    bench.exchange.settle()
-    assert bench.dispatcher.finished_records == 5_000
+    with bench.hub.locked():
+        for worker in bench.workers:
+            assert worker.start()
+            entry = worker.entry
+            assert entry is not None
+            token = defer(entry[MESSAGE])
+            decision = bench.pending.claims(Attempt(entry))
+            assert decision is not None
+            assert token.finish()  # it is not taken over yet: there is no ticket to answer
+            bench.hub.fail(worker.inbox, entry, decision)  # the lock's holder does it
+    assert bench.hub.tally.finished_records == 5_000
     assert bench.watermark() == 5_000
 
 
@@ -213,22 +220,21 @@ def watch_until(bench: Bench, done: Callable[[], bool]) -> None:
     """Do what the poll thread does between two batches."""
 
     def check() -> None:
-        with bench.exchange.locked() as dispatcher:
-            dispatcher.holds.unpark_due(bench.clock.now_s())
-        bench.exchange.watch()
+        with bench.hub.locked() as inboxes:
+            inboxes.check(bench.clock.now_s())
         time.sleep(1e-3)
 
     wait_until(done, meanwhile=check)
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_answers_that_race_with_the_hand_in_are_never_lost_nor_counted_twice(seed: int) -> None:
+def test_answers_that_race_with_the_taking_over_are_never_lost_nor_counted_twice(seed: int) -> None:
     """20 000 records of 50 keys; answered at once, from two threads at once, or later; 10 % fail first."""
     before_s = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
     rng = random.Random(seed)
-    bench = Bench()
-    bench.decide = lambda _lane, error: RetryHead(0.0, str(error))
+    bench = Bench(workers=4)
+    bench.decide = lambda _attempt, error: RetryHead(0.0, str(error))
     running: Counter[bytes | None] = Counter()
     last: dict[bytes | None, int] = {}
     wrong: list[str] = []
@@ -240,29 +246,30 @@ def test_answers_that_race_with_the_hand_in_are_never_lost_nor_counted_twice(see
         if counted.count(True) > 1:
             wrong.append(f"{token!r} was answered twice")
 
-    def handler(lane: Any) -> None:
-        key, offset = lane.head.key(), lane.head.offset()
+    def handler(entry: Any, attempt: int) -> None:
+        its_message = entry[MESSAGE]
+        key, offset = its_message.key(), its_message.offset()
         running[key] += 1
-        if running[key] != 1 or last.get(key, -1) > offset or (last.get(key) == offset and not lane.attempts):
+        if running[key] != 1 or last.get(key, -1) > offset or (last.get(key) == offset and attempt == 1):
             wrong.append(f"{key!r}@{offset} overlaps or comes late")
         last[key] = offset
         what = rng.random()
         if what < 0.3:
             running[key] -= 1
             return
-        token = defer(lane.head)
-        fails = what > 0.9 and not lane.attempts
+        token = defer(its_message)
+        fails = what > 0.9 and attempt == 1
         if what < 0.5:
             answer(token, key, fails=fails)
         else:
             answering.submit(answer, token, key, fails=fails)
 
     workers = ThreadWorkers(
-        bench.exchange,
+        bench.hub,
         PoolOptions(
             name="deferring",
             size=4,
-            on_failure=lambda _lane, error: RetryHead(0.0, str(error)),
+            on_failure=lambda _attempt, error: RetryHead(0.0, str(error)),
             on_death=lambda error: wrong.append(f"a worker died: {error!r}"),
             deferrals=bench.pending,
         ),
@@ -272,13 +279,13 @@ def test_answers_that_race_with_the_hand_in_are_never_lost_nor_counted_twice(see
         workers.start()
         for _ in range(40):
             bench.receive(*(b"k%d" % rng.randrange(50) for _ in range(500)))
-        watch_until(bench, lambda: bool(wrong) or bench.dispatcher.finished_records == 20_000)
+        watch_until(bench, lambda: bool(wrong) or bench.hub.tally.finished_records == 20_000)
     finally:
         sys.setswitchinterval(before_s)
         answering.shutdown()
         assert workers.stop(LIMIT_S) == []
     assert not wrong
-    assert bench.dispatcher.finished_records == 20_000
+    assert bench.hub.tally.finished_records == 20_000
     assert bench.watermark() == 20_000
     assert not DEFERRED
     assert not bench.pending.waiting

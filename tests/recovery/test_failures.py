@@ -24,7 +24,7 @@ def test_what_says_nothing_about_the_record_stops_the_app(bench: Any, error: Any
     """Before retries, on_error and every policy."""
     asked: list[Any] = []
     failures = bench.make_failures(policy=policy, retry=FOR_EVER, ask=lambda *a: asked.append(a))
-    assert failures(bench.lane, error) == HoldHead(f"{type(error).__name__}{': 1' if error.args else ''}")
+    assert failures(bench.attempt, error) == HoldHead(f"{type(error).__name__}{': 1' if error.args else ''}")
     (failure,) = bench.failures
     assert isinstance(failure, HandlerFailedError)
     assert failure.__cause__ is error
@@ -36,11 +36,11 @@ def test_a_signal_goes_before_the_retries_and_retries_before_on_error(bench: Any
     """Skip and RetryLater are the handler's word; on_error hears of what is given up only."""
     asked: list[Any] = []
     failures = bench.make_failures(policy=Hold(), retry=FOR_EVER, ask=lambda *a: asked.append(a))
-    assert failures(bench.lane, SkipRecord("a test")) == SkipHead("a test")
-    assert failures(bench.lane, RetryLater(9, "soon")) == RetryHead(9.0, "RetryLater: soon", is_asked=True)
-    assert failures(bench.lane, ERROR) == RetryHead(1.0, "ValueError: no luck")
+    assert failures(bench.attempt, SkipRecord("a test")) == SkipHead("a test")
+    assert failures(bench.attempt, RetryLater(9, "soon")) == RetryHead(9.0, "RetryLater: soon", is_asked=True)
+    assert failures(bench.attempt, ERROR) == RetryHead(1.0, "ValueError: no luck")
     assert asked == []
-    assert failures(bench.lane, RejectRecord("broken")) == HoldHead("RejectRecord: broken")
+    assert failures(bench.attempt, RejectRecord("broken")) == HoldHead("RejectRecord: broken")
     ((kind, partition, record, error),) = asked
     assert (kind, str(partition), record.offset(), record.attempt) == ("handler", "t[0]", 7, 1)
     assert isinstance(error, RejectRecord)
@@ -59,7 +59,7 @@ def test_on_error_goes_before_the_policy(bench: Any, answer: Any) -> None:
             raise answer
         return answer
 
-    decision = bench.make_failures(policy=Skip(), ask=ask)(bench.lane, ERROR)
+    decision = bench.make_failures(policy=Skip(), ask=ask)(bench.attempt, ERROR)
     stops = answer == "stop" or isinstance(answer, SystemExit)
     if stops or answer == "continue":
         assert decision == HoldHead("ValueError: no luck")
@@ -72,26 +72,26 @@ def test_on_error_goes_before_the_policy(bench: Any, answer: Any) -> None:
 
 def test_an_order_function_that_failed_is_not_asked_again(bench: Any) -> None:
     """Its answer for a record does not change: no retry."""
-    bench.lane.key = KeyFailure(ERROR)
-    assert isinstance(bench.make_failures(policy=Skip(), retry=FOR_EVER)(bench.lane, ERROR), SkipHead)
+    keyless = bench.attempt_of(bench.attempt.message, key=KeyFailure(ERROR))
+    assert isinstance(bench.make_failures(policy=Skip(), retry=FOR_EVER)(keyless, ERROR), SkipHead)
 
 
 @pytest.mark.parametrize("error", [ERROR, RejectRecord("r"), SkipRecord("s"), RetryLater(1)])
 def test_a_record_that_belongs_to_another_member_by_now_is_not_decided_on(bench: Any, error: Any) -> None:
     """No letter, no retry and no stop for what is redelivered elsewhere; only a failure is reported."""
-    bench.dispatcher.end(bench.assignment)
+    bench.epoch.ended = True
     asked: list[Any] = []
     failures = bench.make_failures(policy=DeadLetter("dead"), retry=FOR_EVER, ask=lambda *a: asked.append(a))
-    assert isinstance(failures(bench.lane, error), HoldHead)
+    assert isinstance(failures(bench.attempt, error), HoldHead)
     assert bench.failures == bench.letters == asked == []
     assert [type(e) for e in bench.events] == [HandlerFailed] * (
         not isinstance(error, SkipRecord | RetryLater)
     )
 
 
-def test_a_letter_is_posted_only_once_its_lane_is_settled(bench: Any) -> None:
-    """The decision carries it; whoever settles the lane posts it."""
-    decision = bench.make_failures(policy=DeadLetter("dead", after="hold_key"))(bench.lane, ERROR)
+def test_a_letter_is_posted_only_once_its_record_is_taken_over(bench: Any) -> None:
+    """The decision carries it; the hub posts it once the record waits."""
+    decision = bench.make_failures(policy=DeadLetter("dead", after="hold_key"))(bench.attempt, ERROR)
     assert isinstance(decision, AwaitHead)
     assert decision.after == "hold_key"
     assert bench.letters == []
@@ -103,10 +103,9 @@ def test_a_letter_is_posted_only_once_its_lane_is_settled(bench: Any) -> None:
 def test_asked_retries_use_up_no_attempts(bench: Any) -> None:
     """The schedule begins anew for none of them, and goes on where the failures were."""
     failures = bench.make_failures(policy=Skip(), retry=Retry(attempts=3, first_s=1.0, jitter=0.0))
-    bench.lane.attempts, bench.lane.retries_asked = 5, 4
-    assert failures(bench.lane, ERROR) == RetryHead(2.0, "ValueError: no luck")
-    bench.lane.attempts, bench.lane.retries_asked = 6, 4
-    assert isinstance(failures(bench.lane, ERROR), SkipHead)
+    second, third = (bench.attempt_of(bench.attempt.message, number, asked=4) for number in (6, 7))
+    assert failures(second, ERROR) == RetryHead(2.0, "ValueError: no luck")
+    assert isinstance(failures(third, ERROR), SkipHead)
 
 
 def test_an_error_without_text_is_no_problem(bench: Any) -> None:
@@ -116,6 +115,6 @@ def test_an_error_without_text_is_no_problem(bench: Any) -> None:
         def __str__(self) -> str:
             raise RuntimeError("mute")
 
-    decision = bench.make_failures(policy=DeadLetter("dead"))(bench.lane, MuteError())
+    decision = bench.make_failures(policy=DeadLetter("dead"))(bench.attempt, MuteError())
     decision.begin("ticket")
     assert "MuteError" in bench.letters[0][1].header("ehkafka-error-text").decode()

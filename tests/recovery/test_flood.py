@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from ehkafka.lanes.dispatcher import Dispatcher
+from ehkafka.lanes.inboxes import Inboxes
 from ehkafka.records import TopicPartition
 from ehkafka.recovery.letters.flood import FloodGauge
 from ehkafka.recovery.policy import LIMIT_WINDOW_RECORDS, DeadLetter
-from ehkafka.workers.exchange import Exchange
+from ehkafka.workers.hub import Hub
+from tests.kit.inbox_bench import Worker
 from tests.kit.simulated.message import SimulatedMessage
 
 
@@ -19,17 +20,17 @@ def test_a_run_ends_with_a_success_and_breaks_its_limit_one_beyond() -> None:
     assert gauge.overflow(1) == "4 records in a row failed for good (run_max=3)"
 
 
-def test_a_success_that_is_only_handed_in_counts() -> None:
-    """Quick lanes are settled many at a time; a failure among them must not seem to follow another."""
-    dispatcher = Dispatcher()
-    exchange = Exchange(dispatcher, lambda: 0.0)
-    assignment = dispatcher.assign(TopicPartition("t", 0), 1)
-    dispatcher.receive(assignment, [SimulatedMessage("t", 0, 0, b"k")], [b"k"], 0.0)
-    lane = dispatcher.begin()
-    assert lane is not None
-    lane.advance()
-    exchange.returned.append(lane)
-    assert exchange.count_finished() == 1
+def test_a_success_that_was_not_noted_yet_counts() -> None:
+    """What finishes is not reported; a failure among successes must not seem to follow another."""
+    hub = Hub(Inboxes(1), lambda: 0.0)
+    with hub.locked() as inboxes:
+        epoch = inboxes.assign(TopicPartition("t", 0), 1)
+    hub.receive([(epoch, [SimulatedMessage("t", 0, 0, b"k")], [b"k"], ())])
+    worker = Worker(hub.inboxes.inboxes[0])
+    assert worker.start()
+    assert hub.count_finished() == 0
+    assert not worker.start()
+    assert hub.count_finished() == 1
 
 
 def test_a_share_is_judged_over_the_last_outcomes() -> None:

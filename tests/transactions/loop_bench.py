@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaError, KafkaException
 
-from ehkafka.lanes.assignment import Assignment
+from ehkafka.lanes.epoch import Epoch
 from ehkafka.outputs.claim import Claim, Output, SingleOutput
 from ehkafka.progress.ledger import Position
 from ehkafka.progress.metadata import NOTHING_KNOWN, encode
@@ -201,7 +201,7 @@ class Bench:
     def __init__(self, *, is_id_shared: bool = False, timeout_s: float = 10.0) -> None:
         self.broker = Broker()
         self.book = TransactionBook()
-        self.assignment = Assignment(TopicPartition("in", 0), 1)
+        self.epoch = Epoch(TopicPartition("in", 0), 1, {})
         self.events: list[Any] = []
         self.fatal: list[Any] = []
         # What judges were asked: the output, the attempt and what takes their answer.
@@ -234,32 +234,32 @@ class Bench:
             raise error
         return self.read_back
 
-    def add(self, *offsets: int, assignment: Assignment | None = None, key: bytes = b"k") -> None:
+    def add(self, *offsets: int, epoch: Epoch | None = None, key: bytes = b"k") -> None:
         """Add the plain output of each record: its offset."""
-        epoch = assignment or self.assignment
+        its_epoch = epoch or self.epoch
         for offset in offsets:
-            message = SimulatedMessage("in", epoch.partition.partition, offset, key)
-            self.book.add_plain((OUTLET, epoch, message, key, b"%d" % offset, None))
+            message = SimulatedMessage("in", its_epoch.partition.partition, offset, key)
+            self.book.add_plain((OUTLET, its_epoch, message, key, b"%d" % offset, None))
 
-    def add_claimed(self, offset: int, *values: bytes, assignment: Assignment | None = None) -> Claim:
+    def add_claimed(self, offset: int, *values: bytes, epoch: Epoch | None = None) -> Claim:
         """Add what a call sends that sends several."""
-        epoch = assignment or self.assignment
-        message = SimulatedMessage("in", epoch.partition.partition, offset, b"k")
-        claim = Claim(OUTLET, ((epoch, offset),), message, 1)
+        its_epoch = epoch or self.epoch
+        message = SimulatedMessage("in", its_epoch.partition.partition, offset, b"k")
+        claim = Claim(OUTLET, ((its_epoch, offset),), message, 1)
         self.book.add(claim, [Output(claim, "out", value, b"k", None, -1, len(value)) for value in values])
         return claim
 
     def add_single(self, offset: int, value: bytes, headers: Any = None) -> None:
         """Add one that is not plain."""
         message = SimulatedMessage("in", 0, offset, b"k")
-        single = SingleOutput(OUTLET, self.assignment, message, "out", value, b"k", headers, len(value))
+        single = SingleOutput(OUTLET, self.epoch, message, "out", value, b"k", headers, len(value))
         self.book.add_single(single)
 
     def request(
         self, next_offset: int, ranges: Sequence[tuple[int, int]] = (), *, bytes_max: int = 4000
     ) -> Request:
-        """Return what commits a position of the assignment."""
-        positions = {self.assignment.partition: position(self.assignment, next_offset, ranges, bytes_max)}
+        """Return what commits a position of the epoch."""
+        positions = {self.epoch.partition: position(self.epoch, next_offset, ranges, bytes_max)}
         return Request(positions, b"metadata", positions)
 
     def run(self, next_offset: int, ranges: Sequence[tuple[int, int]] = ()) -> KafkaError | None:
@@ -275,11 +275,11 @@ class Bench:
 
 
 def position(
-    assignment: Assignment,
+    epoch: Epoch,
     next_offset: int,
     ranges: Sequence[tuple[int, int]] = (),
     bytes_max: int = 4000,
 ) -> Position:
     """Return a position whose text says as much of the ranges as fits."""
     text = encode(next_offset, NOTHING_KNOWN, tuple(ranges), None, bytes_max).text
-    return Position(assignment.epoch, next_offset, None, text, tuple(ranges))
+    return Position(epoch.number, next_offset, None, text, tuple(ranges))

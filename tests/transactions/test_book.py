@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ehkafka.lanes.assignment import Assignment
+from ehkafka.lanes.epoch import Epoch
 from ehkafka.outputs.book import NotSentError
 from ehkafka.outputs.bundle import Bundle
 from ehkafka.outputs.claim import Output
@@ -29,7 +29,7 @@ def values(held: list[Any]) -> str:
 
 def take(bench: Bench, next_offset: int, ranges: Any = ()) -> str:
     """Take what such a commit covers."""
-    where = bench.assignment
+    where = bench.epoch
     return values(bench.book.take(Coverage({where.partition: position(where, next_offset, ranges)})))
 
 
@@ -132,13 +132,13 @@ def bench_output(claim: Any) -> Any:
 def test_what_ends_is_dropped_after_its_last_commit() -> None:
     """An epoch that has ended is still taken until then; another one's stays."""
     bench = Bench()
-    other = Assignment(TopicPartition("in", 1), 1)
+    other = Epoch(TopicPartition("in", 1), 1, {})
     bench.add(0, 1)
-    bench.add(0, assignment=other)
-    bench.assignment.ended = True
+    bench.add(0, epoch=other)
+    bench.epoch.ended = True
     assert take(bench, 1) == "0"
     bench.book.committed()
-    bench.book.end([bench.assignment])
+    bench.book.end([bench.epoch])
     assert bench.book.count() == 1
 
 
@@ -147,8 +147,8 @@ def test_what_ends_while_it_is_under_way_does_not_come_back() -> None:
     bench = Bench()
     bench.add(0, 1)
     assert take(bench, 2) == "0 1"
-    bench.assignment.ended = True
-    bench.book.end([bench.assignment])
+    bench.epoch.ended = True
+    bench.book.end([bench.epoch])
     bench.book.aborted()
     assert take(bench, 2) == ""
     assert bench.book.count() == 0
@@ -159,7 +159,7 @@ def test_nothing_is_taken_for_an_epoch_that_has_ended(add: str) -> None:
     """Nor once the book is closed."""
     given = {"add": (0,), "add_claimed": (0, b"x"), "add_single": (0, b"x")}[add]
     ended, closed = Bench(), Bench()
-    ended.assignment.ended = True
+    ended.epoch.ended = True
     closed.book.close()
     for bench, why in ((ended, "taken away"), (closed, "stops")):
         with pytest.raises(NotSentError, match=why):
@@ -182,11 +182,11 @@ def test_workers_never_wait_and_the_intake_does() -> None:
 def test_a_letter_is_an_output_of_its_record() -> None:
     """It goes when its record is covered, and ends with its epoch."""
     bench = Bench()
-    letter = LetterOutput("dead", Letter(bench.assignment.partition, 3, b"k", b"bad", []), bench.assignment)
+    letter = LetterOutput("dead", Letter(bench.epoch.partition, 3, b"k", b"bad", []), bench.epoch)
     bench.book.add_letter(letter)
     assert take(bench, 3) == ""
     bench.book.committed()
     assert take(bench, 4) == "bad"
     bench.book.aborted()
-    bench.book.end([bench.assignment])
+    bench.book.end([bench.epoch])
     assert bench.book.count() == 0

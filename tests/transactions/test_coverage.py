@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ehkafka.lanes.assignment import Assignment
+from ehkafka.lanes.epoch import Epoch
 from ehkafka.progress.ledger import Position
 from ehkafka.records import TopicPartition
 from ehkafka.transactions import coverage
@@ -17,7 +17,7 @@ from tests.transactions.loop_bench import position
 if TYPE_CHECKING:
     import pytest
 
-ASSIGNMENT = Assignment(TopicPartition("in", 0), 3)
+EPOCH = Epoch(TopicPartition("in", 0), 3, {})
 RANGES = st.lists(st.integers(1, 400), max_size=60, unique=True).map(
     lambda steps: tuple((10 + 2 * step, 11 + 2 * step) for step in sorted(steps))
 )
@@ -28,7 +28,7 @@ def test_what_does_not_fit_into_the_text_is_not_covered(
     ranges: tuple[tuple[int, int], ...], bytes_max: int
 ) -> None:
     """A record is covered where the commit says so: a restart that reads it would not handle it again."""
-    cover = cover_of(position(ASSIGNMENT, 10, ranges, bytes_max))
+    cover = cover_of(position(EPOCH, 10, ranges, bytes_max))
     said = {start for start, _ in ranges if cover.has(start)}
     assert all(cover.has(offset) for offset in range(10))
     assert not cover.has(10)
@@ -46,17 +46,17 @@ def test_offsets_between_ranges_are_not_covered(ranges: tuple[tuple[int, int], .
 
 def test_a_text_of_another_commit_covers_nothing_above_it() -> None:
     """As nobody who reads it would believe it."""
-    text = position(ASSIGNMENT, 12, [(20, 30)]).metadata
+    text = position(EPOCH, 12, [(20, 30)]).metadata
     assert not cover_of(Position(3, 10, None, text)).has(25)
     assert not cover_of(Position(3, 10, None, None)).has(10)
 
 
 def test_an_epoch_that_is_not_in_the_commit_is_not_covered() -> None:
     """Nor is another partition."""
-    covers = Coverage({ASSIGNMENT.partition: position(ASSIGNMENT, 10)})
-    assert covers.of(ASSIGNMENT) is not None
-    assert covers.of(Assignment(ASSIGNMENT.partition, 4)) is None
-    assert covers.of(Assignment(TopicPartition("in", 1), 3)) is None
+    covers = Coverage({EPOCH.partition: position(EPOCH, 10)})
+    assert covers.of(EPOCH) is not None
+    assert covers.of(Epoch(EPOCH.partition, 4, {})) is None
+    assert covers.of(Epoch(TopicPartition("in", 1), 3, {})) is None
 
 
 def test_mutant_all_that_is_finished_is_covered(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,7 +67,7 @@ def test_mutant_all_that_is_finished_is_covered(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(coverage, "cover_of", known)
     ranges = tuple((offset, offset + 1) for offset in range(12, 2_000, 7))
-    covers = coverage.Coverage({ASSIGNMENT.partition: position(ASSIGNMENT, 10, ranges, 64)})
-    of_it = covers.of(ASSIGNMENT)
+    covers = coverage.Coverage({EPOCH.partition: position(EPOCH, 10, ranges, 64)})
+    of_it = covers.of(EPOCH)
     assert of_it is not None
     assert of_it.has(ranges[-1][0])

@@ -237,11 +237,11 @@ def test_a_refused_output_leaves_with_its_record_and_the_rest_goes() -> None:
     bench.add(0, 1, 2)
     output, tries, answer = refused(bench, b"1")
     assert (output.value, tries) == (b"1", 1)
-    assert bench.refusals.lowest(bench.assignment) == 1
+    assert bench.refusals.lowest(bench.epoch) == 1
     assert bench.run(1) is None
     assert bench.visible == "0"
     answer(None)
-    assert bench.refusals.lowest(bench.assignment) is None
+    assert bench.refusals.lowest(bench.epoch) is None
     assert bench.run(3) is None
     assert bench.visible == "0 2"
     assert bench.book.count() == 0
@@ -253,9 +253,9 @@ def test_a_refused_output_is_tried_again_when_its_judge_says_so() -> None:
     bench.add(0, 1, 2)
     _, _, answer = refused(bench, b"1")
     answer(5.0)
-    assert bench.refusals.lowest(bench.assignment) == 1
+    assert bench.refusals.lowest(bench.epoch) == 1
     bench.now_s = 6.0
-    assert bench.refusals.lowest(bench.assignment) is None
+    assert bench.refusals.lowest(bench.epoch) is None
     assert bench.run(3) is not None
     output, tries, answer = bench.judged[-1]
     assert (output.value, tries) == (b"1", 2)
@@ -304,9 +304,9 @@ def test_the_refusals_of_an_epoch_end_with_it() -> None:
     bench = Bench()
     bench.add(0, 1, 2)
     _, _, answer = refused(bench, b"1")
-    bench.refusals.end({bench.assignment})
+    bench.refusals.end({bench.epoch})
     answer(None)
-    assert bench.refusals.lowest(bench.assignment) is None
+    assert bench.refusals.lowest(bench.epoch) is None
     assert not bench.refusals.has_any
 
 

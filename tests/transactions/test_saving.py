@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ehkafka.lanes.assignment import Assignment
+from ehkafka.lanes.epoch import Epoch
 from ehkafka.progress.known import Known
 from ehkafka.progress.ledger import CommitLedger, Position
 from ehkafka.progress.metadata import encode
@@ -27,10 +27,10 @@ STEPS = st.lists(st.tuples(st.sets(st.integers(0, 300), max_size=40), st.boolean
 
 
 class Bench:
-    """One assignment, and what the group has of it."""
+    """One epoch, and what the group has of it."""
 
     def __init__(self, bytes_max: int) -> None:
-        self.assignment = Assignment(PARTITION, 1)
+        self.epoch = Epoch(PARTITION, 1, {})
         self.committed: Position | None = None
         self.saver = TransactionSaver(bytes_max, None, lambda: 0.0, lambda _partition: self.committed)
         self.done: set[int] = set()
@@ -39,7 +39,7 @@ class Bench:
         """Return what would be committed once these offsets have ended, too."""
         self.done.update(ended)
         next_offset = next(offset for offset in range(1_000) if offset not in self.done)
-        sample = Sample(self.assignment, next_offset, None, None, None, list(ended), None)
+        sample = Sample(self.epoch, next_offset, None, None, None, list(ended), None)
         return self.saver.position(sample)
 
     def finished(self) -> set[int]:
@@ -103,7 +103,7 @@ def test_nothing_above_a_refused_output_is_known_but_what_is_committed() -> None
     bench = Bench(1_000)
     bench.committed = bench.position(8, 9)
     bench.position(4, 6, 12)
-    bench.saver._bound_by(bench.assignment, 5)
+    bench.saver._bound_by(bench.epoch, 5)
     assert bench.saver._known[PARTITION, 1] == Known(((4, 5), (8, 10)))
 
 
@@ -112,7 +112,7 @@ def test_what_is_refuted_is_said_no_more() -> None:
     bench = Bench(1_000)
     bench.committed = bench.position(*range(8, 12))
     bench.done = set()
-    bench.assignment.is_refuted = True
+    bench.epoch.received.is_refuted = True
     position = bench.position(0)
     assert ranges_above(position, 0) == ()
     bench.committed = position
