@@ -30,7 +30,6 @@ OPTIONS: Final[Mapping[str, str]] = MappingProxyType(
         "max_age": "older records of its topics are skipped, counted and committed past",
         "deadline_s": "how long one call may take",
         "rate_limit": "how many calls may start in a second, retries included",
-        "express": "false: every record is queued by its key as it comes",
         "batch_records_max": "a batch is full with so many records",
         "batch_bytes_max": "a batch is full with so many bytes of values",
         "wait_s_max": "how long a batch waits after its first record came",
@@ -38,7 +37,7 @@ OPTIONS: Final[Mapping[str, str]] = MappingProxyType(
 )
 """What each decides, in one line."""
 
-_OF_ALL = ("workers", "start", "max_age", "express")
+_OF_ALL = ("workers", "start", "max_age")
 _OF_RECORDS = ("deadline_s", "rate_limit")
 _OF_BATCHES = ("batch_records_max", "batch_bytes_max", "wait_s_max")
 

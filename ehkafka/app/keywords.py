@@ -89,12 +89,6 @@ class OfRecords(TypedDict, total=False):
     tenth of it, 1 at least. `None`: no limit.
     """
 
-    express: bool | None
-    """Default `None`: whether quick plain functions get their records in chunks, several times faster and
-    in the same order; a record that takes long, waits or fails leaves its chunk. Records of coroutines leave
-    theirs as tasks take them. `None`: where `ehkafka.handlers.chunk_call` allows it. `False`: never.
-    """
-
     to: str | Sequence[str] | None
     """Default `None`: the topic, or topics, that it sends to: what it returns goes to the first one, a
     `Send` where it says, and `record.send(…)` at once. `None`: it sends nothing.

@@ -99,7 +99,6 @@ class Registration(Written):
         on_failure: FailurePolicy | None = None,
         deadline_s: float | None = None,
         rate_limit: float | None = None,
-        express: bool | None = None,
         to: str | Sequence[str] | None = None,
         acknowledged: Acknowledged = "before_commit",
         value: Any = None,
@@ -128,10 +127,6 @@ class Registration(Written):
         - `workers` (default `16`): how many records run at the same time: on threads, or as tasks of one
           event loop for an `async def`. `"auto"` or `Auto(2, 64)`: as many as the app finds to be of use.
           `Processes(4)`: in 4 processes, for what is bound by the CPU.
-        - `express` (default `None`): whether quick plain functions get their records in chunks, several times
-          faster and in the same order; a record that takes long, waits or fails leaves its chunk. Records of
-          coroutines leave theirs as tasks take them. `None`: where `ehkafka.handlers.chunk_call` allows it.
-          `False`: never.
 
         Records
 
@@ -189,7 +184,6 @@ class Registration(Written):
                 on_failure=Stop() if on_failure is None else on_failure,
                 deadline_s=deadline_s,
                 rate_limit=rate_limit,
-                express=express,
                 to=topics_of(to),
                 acknowledged=acknowledged,
                 payload=payload_of(function, **asked),
@@ -220,7 +214,6 @@ class Registration(Written):
         max_age: timedelta | None = None,
         retry: Retry | RetryFunction = NO_RETRY,
         on_failure: FailurePolicy | None = None,
-        express: bool | None = None,
         to: str | Sequence[str] | None = None,
         value: Any = None,
         decoder: Decoder | None = None,
@@ -256,8 +249,6 @@ class Registration(Written):
 
         - `workers` (default `4`): how many batches run at the same time: on threads, or as tasks of one event
           loop for an `async def`.
-        - `express` (default `None`): whether quick handlers get records as they came, several times faster
-          and in the same order of each key. `None`: where `may_express` allows it. `False`: never.
 
         Records
 
@@ -299,7 +290,6 @@ class Registration(Written):
                     batch_records_max=batch_records_max,
                     batch_bytes_max=batch_bytes_max,
                     wait_s_max=wait_s_max,
-                    express=express,
                     order_by=order_by,
                     scope=scope,
                     null_key=null_key,

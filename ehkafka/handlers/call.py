@@ -130,7 +130,11 @@ def _for_class(
     spec: HandlerSpec, middleware: Sequence[Any], make_record: type[Record], outlet: Outlet | None
 ) -> Invoke:
     def process(entry: Entry, number: int) -> None:
-        function = spec.of_record(entry[EPOCH].context.process)  # type: ignore[attr-defined]
+        epoch = entry[EPOCH]
+        instance: Any = epoch.context
+        if instance is None and epoch.ended:
+            return  # in the moment before its call
+        function = spec.of_record(instance.process)
         handler = with_middleware(taking(function, outlet), middleware)
         message: Any = entry[MESSAGE]
         must_return_nothing(handler(message if spec.raw else make_record(message, number)))
@@ -298,13 +302,20 @@ def _for_class_async(
     ends_the_call = not middleware and spec.deadline_s is None
 
     def process(entry: Entry, number: int) -> Awaitable[object]:
-        process = spec.of_record(entry[EPOCH].context.process)  # type: ignore[attr-defined]
-        function = taking_async(process, outlet, ends_the_call=ends_the_call)
+        epoch = entry[EPOCH]
+        instance: Any = epoch.context
+        if instance is None and epoch.ended:
+            return _nothing()  # in the moment before its call
+        function = taking_async(spec.of_record(instance.process), outlet, ends_the_call=ends_the_call)
         handler: Any = _with_middleware(_really_run_async(function) if middleware else function, middleware)
         message: Any = entry[MESSAGE]
         return handler(message if spec.raw else make_record(message, number))  # type: ignore[no-any-return]
 
     return process
+
+
+async def _nothing() -> None:
+    """Do what is to be done for a record whose class instance is gone: its next owner handles it."""
 
 
 def _restoring_async(invoke: InvokeAsync) -> InvokeAsync:

@@ -63,7 +63,6 @@ class HandlerSpec:
     on_failure: FailurePolicy = field(default_factory=Stop)
     deadline_s: float | None = None
     rate_limit: float | None = None
-    express: bool | None = None
     # Topics of its outputs, the first one by default; none: it sends nothing.
     to: tuple[str, ...] = ()
     acknowledged: Acknowledged = "before_commit"
@@ -113,8 +112,6 @@ class HandlerSpec:
             raise ConfigurationError(f"{where}: null_key={self.null_key!r}; use one of {get_args(NullKey)}.")
         if type(self.raw) is not bool:
             raise ConfigurationError(f"{where}: raw={self.raw!r}; use True or False.")
-        if self.express is not None and type(self.express) is not bool:
-            raise ConfigurationError(f"{where}: express={self.express!r}; use True, False or None.")
         if self.headers not in get_args(HeaderMode):
             raise ConfigurationError(f"{where}: headers={self.headers!r}; use one of {get_args(HeaderMode)}.")
         self._check_workers(where)

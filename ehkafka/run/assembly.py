@@ -13,7 +13,6 @@ from ehkafka.endpoint.client import open_producer
 from ehkafka.endpoint.keys.watch import CredentialWatch
 from ehkafka.endpoint.properties.advice import producer_advice
 from ehkafka.endpoint.properties.layers import letter_properties
-from ehkafka.handlers.chunk_call import may_make_lanes_late
 from ehkafka.handlers.spec import is_batch
 from ehkafka.intake.contact import Contact
 from ehkafka.intake.context import IntakeContext
@@ -24,7 +23,7 @@ from ehkafka.intake.max_age import AgeLimits
 from ehkafka.intake.owned import OwnedPartitions
 from ehkafka.intake.route import Route
 from ehkafka.intake.throttle import Throttle
-from ehkafka.lanes.dispatcher import Dispatcher
+from ehkafka.lanes.inboxes import Inboxes
 from ehkafka.lanes.order import KeyReader
 from ehkafka.positions.finder import Lookups, PositionFinder
 from ehkafka.positions.restore import Restore
@@ -41,9 +40,9 @@ from ehkafka.recovery.pending import PendingAnswers
 from ehkafka.recovery.policy import DeadLetter
 from ehkafka.recovery.wiring import check_recovery
 from ehkafka.run.own_producer import OwnProducer
-from ehkafka.run.pools import HandlerParts, Pools
-from ehkafka.workers.exchange import Exchange
-from ehkafka.workers.rate import Pace, PacedDispatcher
+from ehkafka.run.pools import HandlerParts, Pools, size_of
+from ehkafka.workers.hub import Hub
+from ehkafka.workers.rate import Pace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,7 +52,7 @@ if TYPE_CHECKING:
     from ehkafka.errors import EhkafkaError
     from ehkafka.handlers.spec import HandlerSpec
     from ehkafka.intake.until_caught_up import CatchUpEnds
-    from ehkafka.lanes.assignment import Assignment
+    from ehkafka.lanes.epoch import Epoch
     from ehkafka.outputs.outlet import Outlet
     from ehkafka.positions.finder import IsDisproved
     from ehkafka.positions.start import Start
@@ -164,34 +163,34 @@ class Assembly:
     def route(
         self, spec: HandlerSpec, letters: Letters, outputs: Outputs | Transactions | None = None
     ) -> Route:
-        """Return a handler with its lanes and workers."""
-        pace = self._pace(spec)
-        dispatcher = Dispatcher(spec.scope) if pace is None else PacedDispatcher(spec.scope, pace)
+        """Return a handler with its inboxes and workers."""
+        if is_batch(spec):
+            spec.check_backlog(self.app.settings)
+        hub = Hub(Inboxes(size_of(spec), spec.scope), self.app.clock.now_s, self._pace(spec))
         make_record = record_type(spec.headers, event_hubs=self.app.endpoint.is_event_hubs)
         outlet = None
         if outputs is not None and spec.to:
             outlet = outputs.outlet(spec, letters, make_record, self.fail)
             make_record = sending_type(make_record, outlet)
         keys = KeyReader(spec.order_by, null_key=spec.null_key, wrap=None if spec.raw else make_record)
-        exchange = self._exchange(spec, dispatcher, pace, keys)
-        failures = self._failures(spec, exchange, letters, make_record, outlet)
+        failures = self._failures(spec, hub, letters, make_record, outlet)
         if isinstance(spec.on_failure, DeadLetter):
-            dispatcher.decisions.divert = failures.divert
+            hub.inboxes.waiting.divert = failures.divert
         deferrals = PendingAnswers(
-            complete=exchange.complete,
-            complete_in_begin=exchange.complete_in_begin,
+            answer=hub.answer,
+            answer_in_begin=hub.answer_in_begin,
             failures=failures,
             emit=self.bus.emit,
             history=self.app.history,
             clock=self.app.clock.now_s,
-            is_running=lambda message: exchange.is_running(message, keys.find(message)),
+            is_running=lambda message: hub.is_running(message, keys.find(message)),
         )
-        parts = HandlerParts(dispatcher, exchange, keys, failures, deferrals, make_record, outlet)
+        parts = HandlerParts(hub, keys, failures, deferrals, make_record, outlet)
         workers, attempts = self._pools.pool(spec, parts)
         name = f"{spec.name}({', '.join(spec.topics)})"
         opening = (_open_instance(spec), _close_instance) if spec.is_class else (None, None)
         own = (spec.name, attempts, deferrals, *opening, spec.deadline_s or 0.0, spec.auto, failures.attempts)
-        return Route(name, spec.topics, dispatcher, exchange, keys, workers, *own)
+        return Route(name, spec.topics, hub, keys, workers, *own)
 
     @property
     def _pools(self) -> Pools:
@@ -202,24 +201,10 @@ class Assembly:
             stop_from_child=self.stop_from_child,
         )
 
-    def _exchange(
-        self, spec: HandlerSpec, dispatcher: Dispatcher, pace: Pace | None, keys: KeyReader
-    ) -> Exchange:
-        if is_batch(spec):
-            from ehkafka.workers.batches.exchange import BatchExchange  # noqa: PLC0415 - as for pools
-
-            spec.check_backlog(self.app.settings)
-            return BatchExchange(dispatcher, self.app.clock.now_s, spec.limits())
-        if may_make_lanes_late(spec):
-            from ehkafka.workers.tasks.exchange import LoopExchange  # noqa: PLC0415 - as for pools
-
-            return LoopExchange(dispatcher, self.app.clock.now_s, dispatcher.use_late_lanes(keys))
-        return Exchange(dispatcher, self.app.clock.now_s, pace)
-
     def _failures(
         self,
         spec: HandlerSpec,
-        exchange: Exchange,
+        hub: Hub,
         letters: Letters,
         make_record: type[Record],
         outlet: Outlet | None,
@@ -234,8 +219,8 @@ class Assembly:
             raw=spec.raw,
             make_record=make_record,
             group=self.app.settings.group,
-            letters=letters.sender(spec.on_failure, exchange.complete),
-            finished_records=exchange.count_finished,
+            letters=letters.sender(spec.on_failure, hub.answer),
+            finished_records=hub.count_finished,
             history=self.app.history,
             now_s=self.app.clock.wall_s,
             words=self.stop_words,
@@ -367,19 +352,19 @@ def _catch_up_ends(until: Until, bus: EventBus, now_s: Callable[[], float]) -> C
     return CatchUpEnds(until.ends, emit=bus.emit, clock=now_s)
 
 
-def _open_instance(spec: HandlerSpec) -> Callable[[Assignment], None]:
-    """Return what gives an assignment its instance of a class handler. Runs on the hook thread."""
+def _open_instance(spec: HandlerSpec) -> Callable[[Epoch], None]:
+    """Return what gives an epoch its instance of a class handler. Runs on the hook thread."""
 
-    def open_instance(assignment: Assignment) -> None:
+    def open_instance(epoch: Epoch) -> None:
         instance = spec.function()
-        assignment.context = instance
+        epoch.context = instance
         if (opens := getattr(instance, "open", None)) is not None:
-            opens(assignment.partition)
+            opens(epoch.partition)
 
     return open_instance
 
 
-def _close_instance(assignment: Assignment, reason: str) -> None:
-    instance, assignment.context = assignment.context, None
+def _close_instance(epoch: Epoch, reason: str) -> None:
+    instance, epoch.context = epoch.context, None
     if instance is not None and (closes := getattr(instance, "close", None)) is not None:
         closes(reason)

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ehkafka.events import UserCodeFailed
 from ehkafka.handlers.call import make_call, make_invoke, make_invoke_async, must_run_in_threads
-from ehkafka.handlers.chunk_call import make_run_chunk, may_express
 from ehkafka.handlers.spec import is_batch
 from ehkafka.records import record_type
 from ehkafka.workers.attempt_clock import AttemptClock
 from ehkafka.workers.processes.option import Processes
-from ehkafka.workers.protocol import TURN_RECORDS_MAX, PoolOptions
+from ehkafka.workers.protocol import PoolOptions
 from ehkafka.workers.threads import ThreadWorkers
 
 if TYPE_CHECKING:
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from ehkafka.events import Event
     from ehkafka.handlers.batch import BatchSpec
     from ehkafka.handlers.spec import HandlerSpec
-    from ehkafka.lanes.dispatcher import Dispatcher
     from ehkafka.lanes.order import KeyReader
     from ehkafka.outputs.outlet import Outlet
     from ehkafka.records import Record
@@ -35,17 +33,16 @@ if TYPE_CHECKING:
     from ehkafka.run.options import AppOptions
     from ehkafka.settings import Drain
     from ehkafka.workers.batches.workers import BatchWorkers
-    from ehkafka.workers.exchange import Exchange
+    from ehkafka.workers.hub import Hub
     from ehkafka.workers.processes.workers import ProcessWorkers
     from ehkafka.workers.protocol import Workers
 
 
 @dataclass(frozen=True, slots=True)
 class HandlerParts:
-    """What a handler's workers take from, and where they bring what came of it."""
+    """What a handler's workers get their records from, and what decides about those that fail."""
 
-    dispatcher: Dispatcher
-    exchange: Exchange
+    hub: Hub
     keys: KeyReader
     failures: Failures
     deferrals: PendingAnswers
@@ -87,17 +84,8 @@ class Pools:
         if spec.deadline_s is not None:
             attempts = AttemptClock(spec.name, spec.deadline_s, self.app.clock.now_s)
             invoke = attempts.timed(invoke)
-        run_chunk = None
-        if may_express(spec):
-            parts.dispatcher.use_express(parts.keys)
-            run_chunk = make_run_chunk(*called, parts.keys, parts.outlet)
-        workers = ThreadWorkers(
-            parts.exchange,
-            self._options(spec, parts, size_of(spec), self._guarded_tear_down()),
-            invoke=invoke,
-            run_chunk=run_chunk,
-        )
-        return Pool(workers, attempts)
+        options = self._options(spec, parts, size_of(spec), self._guarded_tear_down())
+        return Pool(ThreadWorkers(parts.hub, options, invoke=invoke), attempts)
 
     def _tasks(self, spec: HandlerSpec, parts: HandlerParts) -> Pool:
         from ehkafka.workers.tasks.workers import AsyncioWorkers  # noqa: PLC0415
@@ -110,23 +98,17 @@ class Pools:
             invoke = attempts.timed_async(invoke)
         options = self._options(spec, parts, size_of(spec), self._guarded_loop_tear_down())
         if (shared := self.app.shared_loop) is None:
-            return Pool(
-                AsyncioWorkers(parts.exchange, options, invoke=invoke, clock=self.app.clock), attempts
-            )
+            return Pool(AsyncioWorkers(parts.hub, options, invoke=invoke, clock=self.app.clock), attempts)
         from ehkafka.workers.tasks.guests import GuestWorkers  # noqa: PLC0415
 
-        return Pool(GuestWorkers(parts.exchange, options, invoke=invoke, shared=shared), attempts)
+        return Pool(GuestWorkers(parts.hub, options, invoke=invoke, shared=shared), attempts)
 
     def _batches(self, spec: BatchSpec, parts: HandlerParts) -> BatchWorkers:
         from ehkafka.handlers.batch import BatchCall  # noqa: PLC0415
-        from ehkafka.workers.batches.exchange import BatchExchange  # noqa: PLC0415
         from ehkafka.workers.batches.guest_loop import GuestBatchLoop  # noqa: PLC0415
         from ehkafka.workers.batches.loop import BatchLoop  # noqa: PLC0415
         from ehkafka.workers.batches.workers import BatchWorkers  # noqa: PLC0415
 
-        assert isinstance(parts.exchange, BatchExchange)
-        if may_express(spec):
-            parts.exchange.use_slices(parts.keys, spec.batch_records_max)
         loop: BatchLoop | GuestBatchLoop | None = None
         if spec.is_async and (shared := self.app.shared_loop) is not None:
             loop = GuestBatchLoop(spec.name, self.worker_died, shared)
@@ -143,9 +125,10 @@ class Pools:
             outlet=parts.outlet,
         )
         return BatchWorkers(
-            parts.exchange,
+            parts.hub,
             self._options(spec, parts, size_of(spec), self._guarded_tear_down()),
             call=call,
+            limits=spec.limits(),
             emit=self.emit,
             loop=loop,
         )
@@ -162,7 +145,7 @@ class Pools:
         make_record = record_type(spec.headers, event_hubs=self.app.endpoint.is_event_hubs)
         middleware = {f"middleware {number}": one for number, one in enumerate(self.app.middleware, 1)}
         return ProcessWorkers(
-            parts.exchange,
+            parts.hub,
             settings,
             options=self._options(spec, parts, settings.size, self.app.worker_tear_down),
             call=make_call(spec, self.app.middleware, make_record, maker),
@@ -196,7 +179,6 @@ class Pools:
             set_up=self.app.worker_set_up,
             tear_down=tear_down,
             deferrals=parts.deferrals,
-            turn_records_max=TURN_RECORDS_MAX if spec.rate_limit is None else 1,
         )
 
     def _guarded_tear_down(self) -> Callable[[], None] | None:
@@ -231,7 +213,9 @@ class Pools:
 
 
 def size_of(spec: HandlerSpec) -> int:
-    """Return how many workers a handler in this process has, at first."""
+    """Return how many workers a handler has at first, and so how many inboxes."""
+    if isinstance(spec.workers, Processes):
+        return spec.workers.size
     if spec.auto is not None:
         return spec.auto.first
     assert isinstance(spec.workers, int)

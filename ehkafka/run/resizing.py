@@ -102,10 +102,9 @@ class Resizing:
         if name not in self._auto or self._stopped.is_set():
             return
         route, auto, reported = self._auto[name]
-        pool, exchange = route.workers, route.exchange
+        pool, hub = route.workers, route.hub
         assert isinstance(pool, Counting)
-        waits = exchange.ready_records(1) > 0 or exchange.has_chunks_waiting
-        seen = Seen(at_s, route.dispatcher.finished_records, cpu_s, pool.busy, waits)
+        seen = Seen(at_s, hub.count_finished(), cpu_s, pool.busy, is_waited_for=hub.fed > 0)
         if (size := auto.next_size(seen)) != pool.size:
             try:
                 pool.resize(size)

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from ehkafka.lanes.inbox import EPOCH, KEY, MESSAGE
 from ehkafka.lanes.order import describe_key
 from ehkafka.records import TopicPartition  # noqa: TC001 - at run time, see `telemetry.snapshot`
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Hashable, Iterator
+    from collections.abc import Callable, Hashable, Iterator
 
-    from ehkafka.lanes.lane import Lane
+    from ehkafka.handlers.call import Invoke, InvokeAsync
+    from ehkafka.lanes.inbox import Entry
 
 
 # What a cancelled coroutine may take for its clean-up before its call counts as overdue.
@@ -58,6 +60,11 @@ class _Attempt:
         return f"{self.thread} {self.partition}@{self.offset} key {describe_key(self.key)}"
 
 
+def _begun(entry: Entry, number: int, now_s: float, thread: str, *, is_task: bool = False) -> _Attempt:
+    partition, offset = entry[EPOCH].partition, entry[MESSAGE].offset()
+    return _Attempt(partition, offset, entry[KEY], number, now_s, thread, is_task)
+
+
 class AttemptClock:
     """The attempts of one handler that run now. `deadline_s` is how long each may take."""
 
@@ -65,48 +72,37 @@ class AttemptClock:
         self._handler = handler
         self._deadline_s = deadline_s
         self._clock = clock
-        # By thread, or by lane where calls are coroutines. A worker writes its own entry; others read a copy.
+        # By thread, or by entry where calls are coroutines. A worker writes its own; others read a copy.
         self._running: dict[int, _Attempt] = {}
 
-    def timed(self, invoke: Callable[[Lane], object]) -> Callable[[Lane], object]:
+    def timed(self, invoke: Invoke) -> Invoke:
         """Return `invoke` with each call's beginning and end noted."""
         running, clock = self._running, self._clock
 
-        def call(lane: Lane) -> object:
+        def call(entry: Entry, number: int) -> object:
             thread = threading.current_thread()
-            head: Any = lane.head
-            running[thread.ident or 0] = _Attempt(
-                lane.assignment.partition, head.offset(), lane.key, lane.attempts + 1, clock(), thread.name
-            )
+            running[thread.ident or 0] = _begun(entry, number, clock(), thread.name)
             try:
-                return invoke(lane)
+                return invoke(entry, number)
             finally:
                 del running[thread.ident or 0]
 
         return call
 
-    def timed_async(self, invoke: Callable[[Lane], Awaitable[object]]) -> Callable[[Lane], Awaitable[object]]:
+    def timed_async(self, invoke: InvokeAsync) -> InvokeAsync:
         """Return the same for coroutines: one that swallows its cancellation goes on for as long as it likes.
 
         A cancelled call gets a moment to unwind.
         """
         running, clock = self._running, self._clock
 
-        async def call(lane: Lane) -> object:
-            head: Any = lane.head
-            running[id(lane)] = _Attempt(
-                lane.assignment.partition,
-                head.offset(),
-                lane.key,
-                lane.attempts + 1,
-                clock() + UNWIND_S,
-                threading.current_thread().name,
-                is_task=True,
-            )
+        async def call(entry: Entry, number: int) -> object:
+            thread = threading.current_thread()
+            running[id(entry)] = _begun(entry, number, clock() + UNWIND_S, thread.name, is_task=True)
             try:
-                return await invoke(lane)
+                return await invoke(entry, number)
             finally:
-                del running[id(lane)]
+                del running[id(entry)]
 
         return call
 

@@ -54,6 +54,8 @@ class Hub:
         # Set once; consumers leave when they see it and find nothing.
         self.closed = False
         self._next_check_s = 0.0
+        # Where the next look for consumers that wait for the rate limit begins. Poll thread only.
+        self._woken = 0
 
     @contextmanager
     def locked(self, *, noted: bool = True) -> Iterator[Inboxes]:
@@ -168,7 +170,19 @@ class Hub:
             with self.locked(noted=False) as inboxes:
                 inboxes.check(now_s)
             self._next_check_s = now_s + max(CHECK_S, CHECK_SHARE * (self.clock() - now_s))
-        return self.tally.backlog_records > 0
+        if self.pace is not None and (tokens := self.pace.tokens):
+            self._wake_waiting(tokens)
+        return self.tally.backlog_records > 0 and self.next_due_s() is None
+
+    def _wake_waiting(self, tokens: int) -> None:
+        """Wake as many of the consumers that wait for the rate limit as may continue now, in turn."""
+        inboxes = self.inboxes.all_inboxes()
+        self._woken %= max(1, len(inboxes))
+        inboxes = inboxes[self._woken :] + inboxes[: self._woken]
+        waiting = [(place, inbox) for place, inbox in enumerate(inboxes, 1) if inbox.asleep and inbox.q]
+        if waiting := waiting[:tokens]:
+            self._woken += waiting[-1][0]
+            self.wake([inbox for _, inbox in waiting])
 
     def next_due_s(self) -> float | None:
         """Return when consumers may start records again; None when nothing waits for the rate limit."""
@@ -211,8 +225,11 @@ class Hub:
         With `letters`, a record whose dead letter is not acknowledged counts as running.
         """
         with self.locked() as inboxes:
-            if self.next_due_s() is None and not inboxes.is_idle():
-                return False
+            # A consumer that sleeps although records wait has found no token.
+            is_paced = self.next_due_s() is not None
+            for inbox in inboxes.all_inboxes():
+                if inbox.head is not None or inbox.frozen or (inbox.q and not (is_paced and inbox.asleep)):
+                    return False
             return not letters or all(
                 held.ticket is None or held in deferred for held in inboxes.waiting.held
             )

@@ -1,4 +1,4 @@
-"""What every kind of worker pool is to the app: threads now, asyncio, processes and batches later."""
+"""What every kind of worker pool is to the app: threads, asyncio, processes and batches."""
 
 from __future__ import annotations
 
@@ -9,33 +9,15 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Callable
 
-    from ehkafka.lanes.chunk import Chunk
+    from ehkafka.lanes.attempt import Attempt
     from ehkafka.lanes.decision import Decision
-    from ehkafka.lanes.lane import Lane
     from ehkafka.recovery.pending import PendingAnswers
-
-# One turn of a lane ends after so many records, or after `TURN_S` or the like, whichever comes first, so that
-# every other ready lane is served in a bounded time. Turns that grow would need state in each lane.
-TURN_RECORDS_MAX = 64
-
-
-class RunChunk(Protocol):
-    """Calls the user's handler for what a chunk's iterator yields, one record after another.
-
-    The chunk's keys, where they were read already, may be more than the iterator yields.
-    """
-
-    def __call__(self, chunk: Chunk, /) -> bool:
-        """Take no record before the last one's call has returned. Raises what the handler raises.
-
-        Return True as soon as any record is deferred, False at the end.
-        """
 
 
 class Failures(Protocol):
     """Decides what becomes of a record whose handler raised. Called on the worker's thread."""
 
-    def __call__(self, lane: Lane, error: BaseException, /) -> Decision:
+    def __call__(self, attempt: Attempt, error: BaseException, /) -> Decision:
         """Never raises; may call user code."""
 
 
@@ -54,16 +36,14 @@ class PoolOptions:
     set_up: Callable[[], Any] | None = None
     tear_down: Callable[[], Any] | None = None
     deferrals: PendingAnswers | None = None
-    turn_records_max: int = TURN_RECORDS_MAX
 
 
 class Workers(Protocol):
     """A pool that executes one handler.
 
-    A pool may assume that `Dispatcher.begin` gives each lane to one holder at a time. It must call the
-    handler for one head after another, only while `Lane.may_run_head` says so, hand each lane in exactly
-    once per `begin`, and never touch a lane after that. It may *not* assume that a handed-in lane comes
-    back to the same worker, nor that anybody waits for a result whose epoch ended.
+    Each of its workers is the consumer of one inbox, by the protocol of `lanes.inbox`, and sets the hub's
+    `wake`. It may assume that what it may not start is taken back. It may *not* assume that a key's next
+    record comes to the same worker, nor that any result of an ended epoch counts.
     """
 
     @property
@@ -84,13 +64,6 @@ class Workers(Protocol):
 
     def stacks(self) -> dict[str, str]:
         """Return where each busy worker is, by name, for a stuck report."""
-
-
-class Gate(Protocol):
-    """What a worker that found nothing is woken by: a locked lock, or a loop's own kind."""
-
-    def release(self) -> object:
-        """Wake the worker. Any thread."""
 
 
 @runtime_checkable

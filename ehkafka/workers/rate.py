@@ -1,7 +1,7 @@
-"""The rate limit of one handler: lanes are lent no faster than its bucket fills.
+"""The rate limit of one handler: its calls start no faster than its bucket fills.
 
-No worker waits for a token while it holds a lane: while there is none, ready lanes stay ready and workers
-sleep. The poll thread wakes one when the next token is due, and that one the next.
+A worker takes a token before it shows a record, so what waits for one may still be taken back. While there is
+none, workers sleep; the poll thread wakes as many as there are tokens, see `Hub.watch`.
 """
 
 from __future__ import annotations
@@ -10,13 +10,8 @@ import math
 import threading
 from typing import TYPE_CHECKING
 
-from ehkafka.lanes.dispatcher import Dispatcher
-
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from ehkafka.lanes.lane import Lane
-    from ehkafka.lanes.order import Scope
 
 # What may run at once after a rest, in seconds of the rate. The poll thread looks
 # every millisecond at best; much less would waste tokens of high rates, much more is no even flow.
@@ -54,6 +49,12 @@ class TokenBucket:
         """When there is a token, or was."""
         return self._full_at_s - self._headroom_s
 
+    def tokens(self, now_s: float) -> int:
+        """Return how many there are."""
+        if now_s < self.due_s:
+            return 0
+        return 1 + int((self._headroom_s - max(0.0, self._full_at_s - now_s)) / self._step_s)
+
 
 class Pace:
     """A token bucket for many threads."""
@@ -65,7 +66,7 @@ class Pace:
         self._lock = threading.Lock()
 
     def take(self) -> bool:
-        """Take a token; False when there is none. Any worker, before it takes a lane."""
+        """Take a token; False when there is none. Any worker, before it shows a record."""
         with self._lock:
             return self._bucket.take(self._clock())
 
@@ -80,23 +81,11 @@ class Pace:
         return self._bucket.due_s
 
     @property
+    def tokens(self) -> int:
+        """How many tokens there are now."""
+        return self._bucket.tokens(self._clock())
+
+    @property
     def is_open(self) -> bool:
         """True while there is a token."""
         return self._clock() >= self._bucket.due_s
-
-
-class PacedDispatcher(Dispatcher):
-    """A dispatcher that lends a lane for each token. A turn must be one record then."""
-
-    def __init__(self, scope: Scope, pace: Pace) -> None:
-        super().__init__(scope)
-        self._pace = pace
-
-    def begin(self) -> Lane | None:
-        """Lend the lane that has been ready for longest; None when there is none, or no token."""
-        if not self.ready or not self._pace.take():
-            return None
-        lane = super().begin()
-        if lane is None or lane.head is None:  # another worker was quicker, or a cut emptied it
-            self._pace.give_back()
-        return lane

@@ -49,7 +49,6 @@ OPTION_TYPES: dict[str, Any] = {
     "max_age": TYPES["max_age"],
     "deadline_s": float,
     "rate_limit": float,
-    "express": bool,
     "batch_records_max": int,
     "batch_bytes_max": int,
     "wait_s_max": float,

@@ -34,8 +34,6 @@ _OTHERS = {
     f"{PREFIX}{name}"
     for name in (
         "CACHE_DIR",
-        "EXPRESS",
-        "EXPRESS_RECORDS",
         "FAULTS_FILE",
         "FAULTS_SCALE",
         "FUZZ_SEEDS",
