@@ -90,11 +90,15 @@ class ThreadPool(ABC):
         self._workers = self._new_workers(options.size)
         for worker, inbox in zip(self._workers, hub.inboxes.inboxes, strict=True):
             worker.take(inbox)
-        hub.wake = open_gates
+        hub.wake = self.wake
 
     @abstractmethod
     def _consume(self, worker: Worker, inbox: Inbox) -> None:
         """Run what comes into a worker's inbox until it is to leave. On the worker's thread."""
+
+    def wake(self, inboxes: Iterable[Inbox]) -> None:
+        """Wake the workers of these inboxes that sleep. Any thread, without the hub's lock."""
+        open_gates(inboxes)
 
     def start(self) -> None:
         """Start all threads and wait until each has run its set-up. Raises the first set-up's error."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from ehkafka.lanes.inbox import MESSAGE
 from ehkafka.records.deferral import DEFERRED
 from ehkafka.workers.thread_pool import ThreadPool, wait_until_taken
 
@@ -120,7 +121,7 @@ class ThreadWorkers(ThreadPool):
             times.add(time.perf_counter() - began_s)
 
     def _number(self, entry: Entry) -> int:
-        known = self._router.attempts.get(id(entry))
+        known = self._router.attempts.get(id(entry[MESSAGE]))
         return 1 if known is None else known.failed + 1
 
     def _failed(self, inbox: Inbox, entry: Entry, error: BaseException) -> None:
