@@ -46,6 +46,7 @@ class Inbox:
         "frozen",
         "gate",
         "head",
+        "leaves",
         "listed",
         "log",
         "make_queue",
@@ -79,6 +80,8 @@ class Inbox:
         # The consumer's: it sleeps on its gate.
         self.asleep = False
         self.gate: Any = None
+        # Its consumer is to leave once it has nothing.
+        self.leaves = False
         # It is in the dispatcher's list of idle inboxes.
         self.listed = False
         # Its head has not moved for long: it takes no new keys. What the last look saw, and since when.

@@ -279,6 +279,7 @@ class Router:
             inbox.listed = False
         self.leaving += gone
         for inbox in gone:
+            inbox.leaves = True
             inbox.listed = True  # so that its consumer does not list itself as idle
             self.unload(inbox, self.open)
             self.touched.add(inbox)

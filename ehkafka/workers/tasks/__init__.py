@@ -1,7 +1,7 @@
 """Tasks of one event loop as workers, for `async def` handlers.
 
-`workers` is the pool, `tasks` takes lanes from its `exchange`, awaits their calls and hands them in,
-`deadlines` ends those that take too long, `loop` is the loop's thread, woken by a `LoopGate`.
+`workers` is the pool, `tasks` serve the inboxes and await their calls, `rounds` shares the loop's time among
+them, `deadlines` ends calls that take too long, `loop` makes the loop and knows who ended it.
 `shared` is a loop for all coroutines of a run, the caller's or the app's, `guests` the
 pool on it, `other_loop` explains the errors of objects that belong to another.
 """

@@ -10,9 +10,8 @@ import asyncio
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from ehkafka.lanes.lane import Lane
+    from ehkafka.handlers.call import InvokeAsync
+    from ehkafka.lanes.inbox import Entry
 
 # How late a call may be cancelled, as a share of its deadline: so often, at most, is looked for late ones.
 LATE_SHARE = 0.05
@@ -31,18 +30,18 @@ class Deadlines:
         self._expired: set[asyncio.Task[object]] = set()
         self._is_watched = False
 
-    def within(self, invoke: Callable[[Lane], Awaitable[object]]) -> Callable[[Lane], Awaitable[object]]:
+    def within(self, invoke: InvokeAsync) -> InvokeAsync:
         """Return `invoke` with each call cancelled at its deadline; it then fails with a `TimeoutError`."""
         began_s, expired = self._began_s, self._expired
 
-        async def call(lane: Lane) -> object:
+        async def call(entry: Entry, number: int) -> object:
             task, loop = asyncio.current_task(), asyncio.get_running_loop()
             assert task is not None
             began_s[task] = now_s = loop.time()
             if not self._is_watched:
                 self._watch(loop, now_s + self._deadline_s)
             try:
-                result = await invoke(lane)
+                result = await invoke(entry, number)
             except BaseException as error:
                 del began_s[task]
                 if task in expired and self._take_back(task) and isinstance(error, asyncio.CancelledError):

@@ -1,7 +1,7 @@
 """Asyncio workers on a loop that is not theirs: tasks beside whatever else runs there.
 
 The same tasks as on a loop of their own. What differs is that others may end the loop before the run's end:
-then nothing that ran counts as failed or finished, its lanes are handed in and held, and the run ends.
+then nothing that ran counts as failed or finished, those records are held, and the run ends.
 """
 
 from __future__ import annotations
@@ -14,10 +14,8 @@ from ehkafka.workers.tasks.other_loop import explain_other_loop
 from ehkafka.workers.tasks.workers import AsyncioWorkers
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from ehkafka.lanes.lane import Lane
-    from ehkafka.workers.exchange import Exchange
+    from ehkafka.handlers.call import InvokeAsync
+    from ehkafka.workers.hub import Hub
     from ehkafka.workers.protocol import PoolOptions
     from ehkafka.workers.tasks.shared import SharedLoop
 
@@ -30,13 +28,13 @@ class GuestWorkers(AsyncioWorkers):
 
     def __init__(
         self,
-        exchange: Exchange,
+        hub: Hub,
         options: PoolOptions,
         *,
-        invoke: Callable[[Lane], Awaitable[object]],
+        invoke: InvokeAsync,
         shared: SharedLoop,
     ) -> None:
-        super().__init__(exchange, options, invoke=invoke)
+        super().__init__(hub, options, invoke=invoke)
         self._shared = shared
         self._loop, self._thread = shared.loop, shared.thread
         self._is_loop_ending = lambda: shared.is_ending
@@ -50,21 +48,21 @@ class GuestWorkers(AsyncioWorkers):
         try:
             self._shared.wait_for(self._ready, f"handler {self._name!r}")
         except BaseException:
-            self._exchange.close()
+            self._hub.close()
             raise
         if self._set_up_error is not None:
-            self._exchange.close()
+            self._hub.close()
             if isinstance(self._set_up_error, asyncio.CancelledError):
                 raise self._shared.ended(f"on_worker_start of handler {self._name!r}")
             raise self._set_up_error
 
     def stop(self, timeout_s: float) -> list[str]:
         """Let the tasks end once nothing is left to do; return their name if that is not by `timeout_s`."""
-        self._exchange.close()
+        self._hub.close()
         if self._task is None:
             return []
         if self._tasks is not None:
-            self._call(self._tasks.feed)
+            self._call(self._tasks.check_left)
         self.check()
         is_over = self._has_ended.wait(max(0.0, timeout_s))
         return [] if is_over else [f"{self._name} on the loop of {self._thread.name}"]

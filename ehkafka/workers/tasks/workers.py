@@ -13,20 +13,21 @@ import sys
 import threading
 from typing import TYPE_CHECKING
 
+from ehkafka.lanes.inbox import EPOCH, KEY, MESSAGE
 from ehkafka.lanes.order import describe_key
 from ehkafka.settings.clock import REAL_CLOCK
 from ehkafka.wording.live_stack import task_stack, thread_stack
 from ehkafka.workers.loop_threads import LoopThreads
 from ehkafka.workers.tasks.loop import new_loop, stopped_loop
 from ehkafka.workers.tasks.other_loop import explain_other_loop
-from ehkafka.workers.tasks.tasks import LaneTasks
+from ehkafka.workers.tasks.tasks import InboxTasks
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Callable
 
-    from ehkafka.lanes.lane import Lane
+    from ehkafka.handlers.call import InvokeAsync
     from ehkafka.settings.clock import Clock
-    from ehkafka.workers.exchange import Exchange
+    from ehkafka.workers.hub import Hub
     from ehkafka.workers.protocol import PoolOptions
 
 SIZE_MAX = 100_000
@@ -44,27 +45,23 @@ class AsyncioWorkers:
 
     def __init__(
         self,
-        exchange: Exchange,
+        hub: Hub,
         options: PoolOptions,
         *,
-        invoke: Callable[[Lane], Awaitable[object]],
+        invoke: InvokeAsync,
         clock: Clock = REAL_CLOCK,
     ) -> None:
-        self._exchange = exchange
+        self._hub = hub
         self._clock = clock
         self._size = options.size
         self._invoke = invoke
-        self._on_failure = options.on_failure
+        self._options = options
         self._on_death = options.on_death
-        self._set_up = options.set_up
-        self._tear_down = options.tear_down
-        self._deferrals = options.deferrals
-        self._turn_records_max = options.turn_records_max
         self._ready = threading.Event()
         self._set_up_error: BaseException | None = None
         # Set by the loop's thread before `start` returns.
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._tasks: LaneTasks | None = None
+        self._tasks: InboxTasks | None = None
         self._blocking = LoopThreads()
         self._is_loop_ending: Callable[[], bool] = lambda: False
         # A daemon: a handler that never returns must not keep the process from leaving.
@@ -76,16 +73,16 @@ class AsyncioWorkers:
         self._thread.start()
         self._ready.wait()
         if self._set_up_error is not None:
-            self._exchange.close()
+            self._hub.close()
             raise self._set_up_error
 
     def stop(self, timeout_s: float) -> list[str]:
         """Let the loop end once nothing is left to do; return its name if that is not by `timeout_s`."""
-        self._exchange.close()
+        self._hub.close()
         if self._thread.ident is None:  # the system may have refused to start it
             return []
         if self._tasks is not None:
-            self._call(self._tasks.feed)
+            self._call(self._tasks.check_left)
         self._thread.join(max(0.0, timeout_s))
         return [self._thread.name] if self._thread.is_alive() else []
 
@@ -96,15 +93,19 @@ class AsyncioWorkers:
 
     @property
     def busy(self) -> int:
-        """How many tasks there are: each has something to do."""
-        return 0 if self._tasks is None else len(self._tasks.live)
+        """How many calls run, about."""
+        return 0 if self._tasks is None else self._tasks.busy
 
     def resize(self, size: int) -> None:
-        """Run up to so many calls at once from now on; surplus tasks end after their turn. Any thread."""
-        self._size = size
-        if self._tasks is not None:
-            self._tasks.size = size
-            self._call(self._tasks.feed)
+        """Run up to so many calls at once from now on; surplus tasks leave after their call. Any thread."""
+        with self._hub.locked() as inboxes:
+            more = size - self._size
+            if more > 0:
+                for inbox in inboxes.router.grow(more):
+                    inbox.asleep = True
+            elif more < 0:
+                inboxes.router.shrink(-more)
+            self._size = size
 
     def cancel_ended(self) -> None:
         """Cancel the calls whose epoch has ended. Any thread; returns at once."""
@@ -121,14 +122,14 @@ class AsyncioWorkers:
         if frame is None or self._tasks is None:
             return {}
         found = {self._thread.name: thread_stack(frame)}
-        running = [one for one in list(self._tasks.live.values()) if one.lane is not None]
-        for one in running[:STACKS_MAX]:
-            if (lane := one.lane) is not None and (head := lane.head) is not None:
-                where = f"{lane.assignment.partition}@{head.offset()} key {describe_key(lane.key)}"
-                # A call that blocks instead of awaiting is where the loop is.
-                is_running = getattr(one.task.get_coro(), "cr_running", False)
-                stack = found[self._thread.name] if is_running else task_stack(one.task)
-                found[f"{self._thread.name} {where}"] = stack
+        running = self._tasks.running()
+        for entry, task in running[:STACKS_MAX]:
+            where = f"{entry[EPOCH].partition}@{entry[MESSAGE].offset()} key {describe_key(entry[KEY])}"
+            # A call that blocks instead of awaiting is where the loop is.
+            is_running = getattr(task.get_coro(), "cr_running", False)
+            found[f"{self._thread.name} {where}"] = (
+                found[self._thread.name] if is_running else task_stack(task)
+            )
         if len(running) > STACKS_MAX:
             found[f"{self._thread.name} …"] = f"and {len(running) - STACKS_MAX} calls more\n"
         return found
@@ -137,7 +138,7 @@ class AsyncioWorkers:
         try:
             assert self._loop is not None
             self._loop.call_soon_threadsafe(function)
-        except RuntimeError:  # the loop is closed: there is nobody left to do it for
+        except RuntimeError:  # the loop is closed: nothing is left to do it for
             return
 
     def _main(self) -> None:
@@ -154,26 +155,23 @@ class AsyncioWorkers:
 
     async def _live(self) -> None:
         try:
-            await _called(self._set_up)
+            await _called(self._options.set_up)
         except BaseException as error:  # handed to `start`, which raises it
             self._set_up_error = error
             return
         # The present context is what attempts start with: after the set-up, which may have filled it.
-        self._tasks = tasks = LaneTasks(
-            self._exchange,
+        self._tasks = tasks = InboxTasks(
+            self._hub,
+            self._options,
             name=self._thread.name,
-            size=self._size,
             invoke=self._invoke,
-            on_failure=self._on_failure,
-            deferrals=self._deferrals,
-            turn_records_max=self._turn_records_max,
             is_loop_ending=self._is_loop_ending,
             explain=self._explain,
         )
         self._ready.set()
-        tasks.feed()
+        tasks.start()
         await tasks.left
-        await _called(self._tear_down)
+        await _called(self._options.tear_down)
 
     def _explain(self, error: BaseException) -> None:
         explain_other_loop(error, self._name, is_callers=False)
@@ -181,7 +179,6 @@ class AsyncioWorkers:
     def _died(self, error: BaseException) -> None:
         if self._tasks is not None:
             self._tasks.is_dead = True
-            self._tasks.give_back()
         self._on_death(error)
 
 
