@@ -1,10 +1,10 @@
-"""The tasks of one handler on an event loop: each is the consumer of one inbox, by the protocol of `lanes.inbox`.
+"""The tasks of one handler on an event loop, each the consumer of one inbox: see the protocol of `lanes.inbox`.
 
-Everything here but `wake` runs on the loop's thread. A record costs no task, lock or report: a task shows it,
-removes it, awaits the call and goes on to the next. Where its inbox is empty it rests on the inbox's gate, a
-future: it publishes that it sleeps, and looks again, so that a record which came in between is seen by itself.
-A task begins with the first record of its inbox, so an idle handler has none; `rounds` has them begin a few at
-a time and lets the loop have its turn.
+A record costs no task, lock or report: a task shows it, removes it, awaits the call and goes on to the next.
+Where its inbox is empty it rests on the inbox's gate, a future: it publishes that it sleeps and looks again,
+so that it sees itself what came in between. A task begins with the first record of its inbox, so an idle
+handler has none; `rounds` lets them begin a few at a time, and the loop have its turn. All but `wake` and
+what is marked runs on the loop's thread.
 
 What a call leaves behind is not the next record's: where it has set context variables, or was cancelled,
 another task goes on with the inbox.

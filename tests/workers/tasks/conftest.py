@@ -1,4 +1,4 @@
-"""Asyncio workers on one dispatcher, and a test in place of the poll thread."""
+"""Asyncio workers on the inboxes of one handler, and a test in place of the poll thread."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ehkafka.lanes.decision import HoldHead
-from ehkafka.lanes.dispatcher import Dispatcher
-from ehkafka.lanes.order import KeyReader
+from ehkafka.lanes.inbox import MESSAGE
+from ehkafka.lanes.inboxes import Inboxes
 from ehkafka.records import TopicPartition
-from ehkafka.workers.exchange import Exchange
+from ehkafka.workers.hub import Hub
 from ehkafka.workers.protocol import PoolOptions
-from ehkafka.workers.tasks.exchange import LoopExchange
 from ehkafka.workers.tasks.workers import AsyncioWorkers
 from tests.kit.simulated.message import SimulatedMessage
 from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator
+    from collections.abc import Callable, Coroutine, Hashable, Iterator, Sequence
 
-    from ehkafka.lanes.assignment import Assignment
-    from ehkafka.lanes.lane import Lane
+    from ehkafka.lanes.attempt import Attempt
+    from ehkafka.lanes.epoch import Epoch
+    from ehkafka.lanes.inbox import Entry
 
 
 PARTITION = TopicPartition("t", 0)
 LIMIT_S = 30.0
 
 
-async def nothing(_lane: Lane) -> None:
+async def nothing(_entry: Entry) -> None:
     """Return without ever suspending."""
 
 
@@ -39,21 +39,15 @@ class Pool:
     def __init__(
         self,
         size: int,
-        work: Callable[[Lane], Coroutine[None, None, object]] = nothing,
-        mixed_in: tuple[type, ...] = (),
+        work: Callable[[Entry], Coroutine[None, None, object]] = nothing,
         *,
-        late: bool,
+        make_queue: Callable[[], Any] | None = None,
         **options: Any,
     ) -> None:
-        """With `late`, records get their lanes as tasks take them; `mixed_in` goes before the exchange."""
-        self.dispatcher = Dispatcher()
-        self.is_late = late
-        self.exchange: Exchange
-        if late:
-            kind = type("Mixed", (*mixed_in, LoopExchange), {})
-            self.exchange = kind(self.dispatcher, time.monotonic, self.dispatcher.use_late_lanes(KeyReader()))
-        else:
-            self.exchange = type("Mixed", (*mixed_in, Exchange), {})(self.dispatcher, time.monotonic)
+        """`make_queue` makes queues that a test watches."""
+        made = Inboxes(size) if make_queue is None else Inboxes(size, make_queue=make_queue)
+        self.hub = Hub(made, time.monotonic, options.pop("pace", None))
+        self.inboxes = self.hub.inboxes
         self.work = work
         # Offsets of the calls that began and that returned; what `Failures` was asked; what the loop died of.
         self.started: list[int] = []
@@ -61,66 +55,89 @@ class Pool:
         self.failed: list[BaseException] = []
         self.deaths: list[BaseException] = []
         self.running_max = 0
-        self._running = 0
+        self.running_now = 0
+        # Decides what becomes of a failed record.
+        self.decide: Callable[[Attempt, BaseException], Any] = lambda _attempt, _error: HoldHead("it failed")
         self._epochs = 0
+        # Keys whose calls run now, of all epochs.
+        self._keys: set[Hashable] = set()
         self.workers = AsyncioWorkers(
-            self.exchange,
-            PoolOptions(name="x", size=size, on_failure=self._decide, on_death=self.deaths.append, **options),
+            self.hub,
+            PoolOptions(
+                name="x", size=size, on_failure=self._decide, on_death=self.deaths.append, **options
+            ),
             invoke=self._invoke,
         )
         self.workers.start()
 
-    async def _invoke(self, lane: Lane) -> object:
-        assert lane.head is not None
-        offset = lane.head.offset()
-        self.started.append(offset)
-        self._running += 1
-        self.running_max = max(self.running_max, self._running)
+    async def _invoke(self, entry: Entry, _number: int) -> object:
+        message, key, _, epoch = entry
+        name = (epoch.partition, key)
+        assert name not in self._keys, f"two calls of {name} at once"
+        self._keys.add(name)
+        self.started.append(message.offset())
+        self.running_now += 1
+        self.running_max = max(self.running_max, self.running_now)
         try:
-            return await self.work(lane)
+            return await self.work(entry)
         finally:
-            self._running -= 1
-            self.ended.append(offset)
+            self.running_now -= 1
+            self.ended.append(message.offset())
+            self._keys.remove(name)
 
-    def _decide(self, _lane: Lane, error: BaseException) -> Any:
+    def _decide(self, attempt: Attempt, error: BaseException) -> Any:
         self.failed.append(error)
-        return HoldHead("it failed")
+        return self.decide(attempt, error)
 
-    def assign(self) -> Assignment:
+    def assign(self, partition: TopicPartition = PARTITION) -> Epoch:
         """Begin an epoch."""
         self._epochs += 1
-        with self.exchange.locked() as dispatcher:
-            return dispatcher.assign(PARTITION, self._epochs)
+        with self.hub.locked() as inboxes:
+            return inboxes.assign(partition, self._epochs)
 
-    def receive(self, assignment: Assignment, first: int, keys: list[bytes]) -> None:
-        """Hand over a batch and wake once, as the poll thread does when it looks."""
-        batch = [SimulatedMessage("t", 0, first + n, key) for n, key in enumerate(keys)]
-        with self.exchange.locked() as dispatcher:
-            dispatcher.receive(assignment, batch, keys, 0.0)
-        self.exchange.wake_one()
+    def receive(self, epoch: Epoch, first: int, keys: Sequence[bytes]) -> None:
+        """Hand over a batch, as the poll thread does."""
+        topic, partition = epoch.partition
+        batch = [SimulatedMessage(topic, partition, first + n, key) for n, key in enumerate(keys)]
+        self.hub.receive([(epoch, batch, keys, ())])
 
-    def end(self, assignment: Assignment) -> None:
+    def end(self, epoch: Epoch) -> None:
         """End an epoch as a loss does."""
-        with self.exchange.locked() as dispatcher:
-            dispatcher.end(assignment)
+        with self.hub.locked() as inboxes:
+            inboxes.end([epoch])
         self.workers.cancel_ended()
 
-    def wait(self, true: Callable[[], Any], timeout_s: float = LIMIT_S) -> None:
-        """Wait, without ever waking or settling."""
-        wait_until(true, timeout_s=timeout_s)
+    def finished(self, epoch: Epoch) -> int:
+        """Return how many records of an epoch have finished."""
+        with self.hub.locked():
+            return epoch.tally.finished_records
+
+    def call_soon(self, function: Callable[[], object]) -> None:
+        """Call a function on the loop."""
+        assert self.workers._loop is not None
+        self.workers._loop.call_soon_threadsafe(function)
+
+    def wait(self, true: Callable[[], Any], timeout_s: float = LIMIT_S, *, watch: bool = True) -> None:
+        """Wait, with a watch as by the poll thread."""
+        wait_until(lambda: (watch and self.hub.watch() and False) or true(), timeout_s=timeout_s)
 
 
-@pytest.fixture(params=["lanes", "late lanes"])
-def pool(request: pytest.FixtureRequest) -> Iterator[Callable[..., Pool]]:
-    """Make pools that are closed when the test ends; each test runs with lanes made early and late."""
+def offset_of(entry: Entry) -> int:
+    """Return a record's offset."""
+    return entry[MESSAGE].offset()
+
+
+@pytest.fixture
+def pool() -> Iterator[Callable[..., Pool]]:
+    """Make pools that are closed when the test ends."""
     pools: list[Pool] = []
 
     def make(*arguments: Any, **options: Any) -> Pool:
-        pools.append(Pool(*arguments, late=request.param == "late lanes", **options))
+        pools.append(Pool(*arguments, **options))
         return pools[-1]
 
     yield make
     for one in pools:
-        for assignment in list(one.dispatcher.assignments.values()):
-            one.end(assignment)
+        for epoch in list(one.inboxes.router.epochs.values()):
+            one.end(epoch)
         assert one.workers.stop(LIMIT_S) == []
