@@ -14,11 +14,12 @@ from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
 from ehkafka.events import PartitionPaused, PartitionResumed
 from ehkafka.intake.demand import Demand, records_uncollected
-from ehkafka.intake.flow import Amounts, Stuck, largest_lane
+from ehkafka.intake.flow import Amounts, Stuck, largest_key, loads_of
 from ehkafka.intake.pace import AHEAD_S, Counts, PartitionPaces
 from ehkafka.intake.prefetch import Prefetch
 from ehkafka.intake.resume import resume
 from ehkafka.intake.unread import Unread
+from ehkafka.lanes.inbox import EPOCH, KEY
 from ehkafka.lanes.order import describe_key
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
     from ehkafka.intake.context import IntakeContext
     from ehkafka.intake.route import Route
-    from ehkafka.lanes.assignment import Assignment
+    from ehkafka.lanes.epoch import Epoch
     from ehkafka.records import TopicPartition
 
 # While records are withheld the client is called so often: rebalances, errors and statistics come within it,
@@ -55,8 +56,8 @@ class Backpressure:
         self._paces = PartitionPaces()
         self._unread = Unread(context)
         self.prefetch = Prefetch()
-        # Records behind awaited heads, by assignment; when they were counted, and how large the backlog was.
-        self._awaited: Counter[Assignment] = Counter()
+        # Records behind awaited heads, by epoch; when they were counted, and how large the backlog was.
+        self._awaited: Counter[Epoch] = Counter()
         self._awaited_s = float("-inf")
         self._awaited_backlog = 0
         self._paused_since_s: dict[TopicPartition, float] = {}
@@ -67,7 +68,7 @@ class Backpressure:
         flow, amounts = self._context.flow, self.amounts()
         if self._outputs_wait():
             return 0
-        self._paces.sample(map(_counts, self._context.owned.assignments()), self._context.clock())
+        self._paces.sample(map(_counts, self._context.owned.epochs()), self._context.clock())
         # What the client must not hold is received, as much as fits into the backlog.
         fitting = flow.batch_size(amounts) if self.prefetch.outgrows else 0
         if flow.is_half_full(amounts):
@@ -75,7 +76,7 @@ class Backpressure:
         if fitting:
             return fitting
         missing = max(self._missing(route, demand) for route, demand in self._gaining())
-        return min(flow.batch_size(amounts), missing)
+        return min(flow.batch_size(amounts), missing, records_uncollected(flow.limits.consume_records_max))
 
     def touch_due_s(self) -> float:
         """Return when the client must be called next though nothing is wanted of it."""
@@ -89,7 +90,7 @@ class Backpressure:
     def make_room(self, consumer: Consumer) -> None:
         """See to it that a call of the client brings no record too many: what is full is paused."""
         if self._context.flow.room(self.amounts()) == 0:
-            self.pause(consumer, self._context.flow.to_pause_all(self._context.owned.assignments()))
+            self.pause(consumer, self._context.flow.to_pause_all(loads_of(self._context.owned.epochs())))
 
     def bound_prefetch(self, consumer: Consumer) -> None:
         """Pause everything where records are withheld and the client would fetch more than it is to hold."""
@@ -97,7 +98,7 @@ class Backpressure:
         if self.prefetch.outgrows and not flow.full:
             # Pauses are the rule then: records that wait their turn for so long are no sign of anything.
             patient_until_s = self._context.clock() + AHEAD_S
-            self.pause(consumer, flow.to_pause_all(self._context.owned.assignments(), patient_until_s))
+            self.pause(consumer, flow.to_pause_all(loads_of(self._context.owned.epochs()), patient_until_s))
 
     def _outputs_wait(self) -> bool:
         outputs = self._context.outputs
@@ -112,13 +113,14 @@ class Backpressure:
         now_s = self._context.clock()
         for partition in partitions:
             self._paused_since_s[partition] = now_s
-            route, assignment = self._context.owned[partition]
-            with route.exchange.locked():
-                longest = largest_lane(assignment)
-            # Put into words after the lock is let go: a key's `repr` may be the user's code.
-            key = None if longest is None else describe_key(longest.key)
+            route, epoch = self._context.owned[partition]
+            with route.hub.locked():
+                unfinished = list(epoch.unfinished())
+            # After the lock is let go: counting takes a while, and a key's `repr` may be the user's code.
+            largest = largest_key(unfinished)
+            key = None if largest is None else describe_key(largest[KEY])
             self._context.emit(
-                PartitionPaused(partition, assignment.backlog_records, assignment.backlog_bytes, key)
+                PartitionPaused(partition, epoch.tally.backlog_records, epoch.tally.backlog_bytes, key)
             )
 
     def resume(self, consumer: Consumer) -> None:
@@ -126,13 +128,13 @@ class Backpressure:
         context = self._context
         if not context.flow.paused or (self.prefetch.outgrows and self._outputs_wait()):
             return
-        # Backlog and parked count together: an attempt at a parked head turns its whole lane into backlog,
+        # Backlog and parked count together: an attempt at a parked head turns its whole key into backlog,
         # and parked alone would let the partition go on at every retry.
-        going = context.flow.to_resume(context.owned.assignments(), self.amounts(), context.clock())
+        going = context.flow.to_resume(loads_of(context.owned.epochs()), self.amounts(), context.clock())
         partitions = [partition for partition in going if not self._halts(partition)]
         if not partitions:
             return
-        resume(consumer, (context.owned[partition].assignment for partition in partitions))
+        resume(consumer, (context.owned[partition].epoch for partition in partitions))
         now_s = context.clock()
         for partition in partitions:
             context.emit(PartitionResumed(partition, now_s - self._paused_since_s.pop(partition, now_s)))
@@ -141,12 +143,12 @@ class Backpressure:
         """Return what backlog and parked hold, over all handlers."""
         # Plain numbers that workers change meanwhile: a little old is good enough for a bound that one batch
         # may overrun anyway, and no lock is worth it.
-        dispatchers = [route.dispatcher for route, _ in self._demands]
+        tallies = [route.hub.tally for route, _ in self._demands]
         return Amounts(
-            sum(d.backlog_records for d in dispatchers),
-            sum(d.backlog_bytes for d in dispatchers),
-            sum(d.parked_records for d in dispatchers),
-            sum(d.parked_bytes for d in dispatchers),
+            sum(tally.backlog_records for tally in tallies),
+            sum(tally.backlog_bytes for tally in tallies),
+            sum(tally.parked_records for tally in tallies),
+            sum(tally.parked_bytes for tally in tallies),
         )
 
     def _gaining(self) -> Sequence[tuple[Route, Demand]]:
@@ -162,19 +164,13 @@ class Backpressure:
 
     def _missing(self, route: Route, demand: Demand) -> int:
         """Return how many records to take for a handler; 0 where it has enough at hand."""
-        exchange = route.exchange
-        if exchange.takes_all:
-            return records_uncollected(self._context.flow.limits.consume_records_max)
-        demand.note(route.dispatcher.outcomes, self._context.clock())
-        if exchange.has_chunks_to_spread:
-            return 0
-        wanted, missing = demand.wanted_records(), 0
-        # What waits for streams becomes ready as the ready ones are taken.
-        if not exchange.has_chunks_waiting:
-            # Lanes for all workers, and for the time until the next look; each lane feeds one of them.
-            lanes = 2 * route.workers.size
-            missing = max(0, lanes - exchange.lanes_at_hand(lanes))
-        at_hand = exchange.ready_records(wanted)
+        demand.note(route.hub.tally.outcomes, self._context.clock())
+        call_records = route.hub.inboxes.balance.call_records
+        takers = _takers(route)
+        wanted = max(demand.wanted_records(), 2 * takers * call_records)
+        # Something for all workers, and for the time until the next look.
+        missing = max(0, 2 * takers - route.hub.fed) * call_records
+        at_hand = route.hub.at_hand
         return max(missing, 2 * wanted - at_hand if at_hand < wanted else 0)
 
     def _wanted_when_half_full(self, consumer: Consumer, amounts: Amounts) -> int:
@@ -191,26 +187,24 @@ class Backpressure:
         part = flow.batch_size(amounts, 2 * (len(context.owned) - len(flow.paused)))
         self._count_awaited(amounts.backlog_records, part, now_s)
         stuck = [self._stuck(*owned, now_s) for owned in context.owned.values()]
-        lacking = [route for route in lacking if self._lacks(route, stuck, amounts)]
-        if not lacking:
-            return 0
         # Of a handler that has enough, all its partitions hold counts: it may wait.
         names = {route.name for route in lacking}
         for place, owned in enumerate(context.owned.values()):
             if owned.route.name not in names:
-                stuck[place] = Stuck(owned.assignment, owned.assignment.backlog_records)
+                stuck[place] = stuck[place]._replace(records=owned.epoch.tally.backlog_records)
         over = flow.to_pause(stuck, amounts, now_s, self._unread.has)
         if over is None:
             return 0
         self.pause(consumer, over)
         return flow.batch_size(amounts, 2 * (len(context.owned) - len(flow.paused)))
 
-    def _stuck(self, route: Route, assignment: Assignment, now_s: float) -> Stuck:
-        records = self._paces.stuck_records(_counts(assignment), route.exchange.mean_s, now_s)
-        awaited = min(self._awaited.get(assignment, 0), assignment.backlog_records)
+    def _stuck(self, route: Route, epoch: Epoch, now_s: float) -> Stuck:
+        records = self._paces.stuck_records(_counts(epoch), route.hub.inboxes.balance.mean_s, now_s)
+        (load,) = loads_of((epoch,))
+        awaited = min(self._awaited.get(epoch, 0), load.backlog_records)
         if records is None:
-            return Stuck(assignment, awaited or None)
-        return Stuck(assignment, max(records, awaited))
+            return Stuck(load, awaited or None)
+        return Stuck(load, max(records, awaited))
 
     def _count_awaited(self, backlog: int, part: int, now_s: float) -> None:
         """Count what waits for somebody's answer: however fast other records of the partition end.
@@ -222,34 +216,25 @@ class Backpressure:
         self._awaited_s, self._awaited_backlog = now_s, backlog
         self._awaited = Counter()
         for route, _ in self._demands:
-            with route.exchange.locked() as dispatcher:
-                for lane in dispatcher.decisions.awaited:
-                    self._awaited[lane.assignment] += len(lane)
-
-    def _lacks(self, route: Route, stuck: Sequence[Stuck], amounts: Amounts) -> bool:
-        """Tell whether a handler whose workers are short of lanes lacks work: it may have chunks."""
-        if not route.exchange.takes_all or route.exchange.waits_for_more:
-            return True
-        owned = self._context.owned.values()
-        moving = [
-            one.load.backlog_records - (one.records or 0)
-            for one, each in zip(stuck, owned, strict=True)
-            if each.route is route
-        ]
-        return self._context.flow.lacks(sum(moving), amounts)
+            with route.hub.locked() as inboxes:
+                for held in inboxes.waiting.held:
+                    if held.ticket is not None and not held.is_parked and held.q:
+                        self._awaited[held.q[0][EPOCH]] += len(held.q)
 
 
 def _is_short(route: Route) -> bool:
     """Tell whether a handler's workers will soon find nothing, in the upper half of the backlog.
 
-    Not by how many records are ready: those of few keys are never many, however many are taken.
+    Not by how many records wait: those of few keys are for few workers, however many are taken.
     """
-    exchange = route.exchange
-    if exchange.has_chunks_waiting:
-        return False
-    return exchange.takes_all or 2 * exchange.lanes_at_hand(route.workers.size) < route.workers.size
+    return 2 * route.hub.fed < _takers(route)
 
 
-def _counts(assignment: Assignment) -> Counts:
-    backlog_records = assignment.backlog_records
-    return Counts(assignment.partition, backlog_records, assignment.received_records - backlog_records)
+def _takers(route: Route) -> int:
+    """Return how many of a handler's workers take new keys."""
+    return min(route.workers.size, route.hub.inboxes.router.width)
+
+
+def _counts(epoch: Epoch) -> Counts:
+    backlog_records = epoch.tally.backlog_records
+    return Counts(epoch.partition, backlog_records, epoch.tally.received_records - backlog_records)

@@ -69,10 +69,10 @@ class ByHand:
         # Set once, by the poll thread, when no turn comes any more. Set before what waits is refused; whoever
         # asks leaves its call first and reads this second, so that nobody waits for nothing.
         self._is_closed = False
-        # Runs in each turn with calls or new assignments, and in each slow look: ends pauses whose time is
+        # Runs in each turn with calls or new epochs, and in each slow look: ends pauses whose time is
         # over. Set once, before the thread starts.
         self.then: Callable[[], None] = lambda: None
-        # A new assignment may have to take over what is paused.
+        # A new epoch may have to take over what is paused.
         self._is_due = False
         # Partitions whose pause is to reach the client in this turn. Poll thread only.
         self._to_pause: list[TopicPartition] = []
@@ -127,7 +127,7 @@ class ByHand:
             call.refuse(ActionRefusedError("stopped", "Nothing was done: the app stops."))
 
     def note_assigned(self) -> None:
-        """Have what is kept apply to new assignments before their first record. Poll thread only."""
+        """Have what is kept apply to new epochs before their first record. Poll thread only."""
         self._is_due = True
 
     def apply(self, consumer: Consumer) -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ehkafka.intake.throttle import Throttle
     from ehkafka.intake.unreadable import Halted
     from ehkafka.intake.until_caught_up import CatchUpEnds
-    from ehkafka.lanes.assignment import Assignment
+    from ehkafka.lanes.epoch import Epoch
     from ehkafka.positions.finder import PositionFinder
     from ehkafka.positions.log_asker import LogAsker
     from ehkafka.progress.committer import Committer
@@ -57,19 +57,19 @@ class OutputsUnderWay(Protocol):
     def lost(self) -> None:
         """Hear that all partitions are lost, before their epochs end: nothing may be committed for them."""
 
-    def waits(self, assignment: Assignment, /) -> bool:
-        """Tell whether a record of an assignment waits for its outputs."""
+    def waits(self, epoch: Epoch, /) -> bool:
+        """Tell whether a record of an epoch waits for its outputs."""
 
-    def waiting(self, assignment: Assignment, /) -> frozenset[int]:
+    def waiting(self, epoch: Epoch, /) -> frozenset[int]:
         """Return the offsets of the records that do."""
 
-    def key_of(self, assignment: Assignment, offset: int, /) -> bytes | None:
+    def key_of(self, epoch: Epoch, offset: int, /) -> bytes | None:
         """Return the key of such a record."""
 
     def count(self) -> int:
         """Return how many outputs are not acknowledged."""
 
-    def end(self, assignments: Sequence[Assignment], timeout_s: float, /) -> None:
+    def end(self, epochs: Sequence[Epoch], timeout_s: float, /) -> None:
         """Let nothing be sent any more for epochs that have ended; waits at most so long until it is so."""
 
 

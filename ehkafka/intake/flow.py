@@ -1,7 +1,7 @@
 """Flow control: how much to take from the broker, which partitions to pause and to resume.
 
 Pure; called by the poll thread alone. The backlog (received, no outcome, not parked) is bounded in
-records and in bytes; so is what is parked beside it. A lane that is parked takes its records out of the
+records and in bytes; so is what is parked as well. A key that is parked takes its records out of the
 backlog and brings them back: each amount may pass its own limit by that, the sum of both never passes the
 sum of the limits.
 
@@ -14,16 +14,18 @@ gains by it.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ehkafka.intake.suspicion import Suspicion
+from ehkafka.lanes.inbox import KEY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
-    from ehkafka.lanes.assignment import Assignment
-    from ehkafka.lanes.lane import Lane
+    from ehkafka.lanes.epoch import Epoch
+    from ehkafka.lanes.inbox import Entry
     from ehkafka.records import TopicPartition
 
 # Taken for the size of the next record before any was seen: the largest that Event Hubs' standard tiers
@@ -48,8 +50,8 @@ _SMALL_PARTS, _FREE_TIMES = 4, 8
 _AGAIN_S, _AGAIN_S_MAX = 1.0, 60.0
 
 
-class Load(Protocol):
-    """What flow control reads of a partition's assignment."""
+class Load(NamedTuple):
+    """What a partition holds, as far as flow control must know."""
 
     partition: TopicPartition
     backlog_records: int
@@ -58,7 +60,18 @@ class Load(Protocol):
     parked_bytes: int
 
 
-L = TypeVar("L", bound=Load)
+def loads_of(epochs: Iterable[Epoch]) -> list[Load]:
+    """Return what each partition holds. Plain numbers, read without the lock."""
+    return [
+        Load(
+            epoch.partition,
+            epoch.tally.backlog_records,
+            epoch.tally.backlog_bytes,
+            epoch.tally.parked_records,
+            epoch.tally.parked_bytes,
+        )
+        for epoch in epochs
+    ]
 
 
 class Amounts(NamedTuple):
@@ -214,7 +227,7 @@ class FlowControl:
         )
         self.paused.add(partition)
 
-    def over_parked_share(self, loads: Iterable[L], partitions: int) -> list[L]:
+    def over_parked_share(self, loads: Iterable[Load], partitions: int) -> list[Load]:
         """Return the partitions whose parked records have filled their share of the parked budget."""
         records, size = self.parked_share(partitions)
         return [load for load in loads if load.parked_records >= records or load.parked_bytes >= size]
@@ -361,7 +374,7 @@ class FlowControl:
         self.by_hand.difference_update(partitions)
 
     def forget(self, partition: TopicPartition) -> None:
-        """Drop a partition that was revoked or lost: a later assignment starts unpaused."""
+        """Drop a partition that was revoked or lost: a later epoch starts unpaused."""
         self.by_hand.discard(partition)
         self.paused.discard(partition)
         self.parked_full.discard(partition)
@@ -388,7 +401,7 @@ def _is_over(stuck: Stuck, records: int, size: int) -> bool:
 
 def _holds_a_part(load: Load, pause: _Pause, parts: int) -> bool:
     """Tell whether a paused partition holds no more than that part of what it held."""
-    # What is left of no records is no load, see `Dispatcher.receive`.
+    # What is left of no records is no load.
     size = load.backlog_bytes if load.backlog_records else 0
     return load.backlog_records <= pause.records // parts and size <= pause.size // parts
 
@@ -396,8 +409,8 @@ def _holds_a_part(load: Load, pause: _Pause, parts: int) -> bool:
 def _is_half_parked(load: Load, parked_records: int, parked_bytes: int) -> bool:
     """Tell whether a partition that had filled its parked share is below half of it.
 
-    Backlog and all: a lane whose head is being retried is parked no longer, and would let the partition go on
-    for the length of each attempt.
+    Backlog and all: a key whose record is being retried is parked no longer, and would let the partition go
+    on for the length of each attempt.
     """
     return (
         load.backlog_records + load.parked_records <= parked_records // 2
@@ -405,9 +418,9 @@ def _is_half_parked(load: Load, parked_records: int, parked_bytes: int) -> bool:
     )
 
 
-def largest_lane(assignment: Assignment) -> Lane | None:
-    """Return the longest lane if it holds half of what is unfinished. Caller has the lock."""
-    longest = max(assignment.lanes.values(), key=len, default=None)
-    if longest is None or 2 * len(longest) < assignment.unfinished_records:
-        return None
-    return longest
+def largest_key(entries: Sequence[Entry]) -> Entry | None:
+    """Return a record of the key that has most of these if that is half of them, else None. O(records)."""
+    for key, records in Counter(entry[KEY] for entry in entries).most_common(1):
+        if 2 * records >= len(entries):
+            return next(entry for entry in entries if entry[KEY] == key)
+    return None

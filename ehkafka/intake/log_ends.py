@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from confluent_kafka import Consumer
 
     from ehkafka.intake.context import IntakeContext
-    from ehkafka.lanes.assignment import Assignment
+    from ehkafka.lanes.epoch import Epoch
     from ehkafka.positions.log_asker import LogsQuestion
     from ehkafka.records import TopicPartition
 
@@ -66,24 +66,24 @@ class LogEnds:
             bounds: Any = consumer.get_watermark_offsets(KafkaPartition(*partition), cached=True)
             self._seen[partition] = bounds[1] if bounds is not None else -1
 
-    def check(self, consumer: Consumer, assignments: Iterable[Assignment]) -> None:
+    def check(self, consumer: Consumer, epochs: Iterable[Epoch]) -> None:
         """Take over what librdkafka knows of these partitions."""
         context = self._context
-        for assignment in assignments:
-            partition = assignment.partition
+        for epoch in epochs:
+            partition = epoch.partition
             bounds: Any = consumer.get_watermark_offsets(KafkaPartition(*partition), cached=True)
             if bounds is None or bounds[1] < 0:
                 continue
             if self._seen.get(partition) != bounds[1]:
                 self._seen[partition] = bounds[1]
                 context.owned.logs.fetched(partition, bounds[1], context.contact.now_s)
-            if assignment.received_next is None or assignment.received_next < bounds[1]:
-                self._pass_what_is_no_record(consumer, assignment)
+            if epoch.received.next_offset is None or epoch.received.next_offset < bounds[1]:
+                self._pass_what_is_no_record(consumer, epoch)
 
-    def check_where_passed(self, consumer: Consumer, received: Iterable[Assignment]) -> None:
+    def check_where_passed(self, consumer: Consumer, received: Iterable[Epoch]) -> None:
         """Look again where more was received than the end that was known: else the lag would read 0."""
         logs = self._context.owned.logs
-        passed = [a for a in received if (a.received_next or 0) > (logs.end(a.partition) or 0)]
+        passed = [a for a in received if (a.received.next_offset or 0) > (logs.end(a.partition) or 0)]
         self.check(consumer, passed)
 
     def keep(self) -> None:
@@ -112,13 +112,13 @@ class LogEnds:
         for partition, (start, end, at_s) in question.logs.items():
             if partition in owned and start is not None:
                 owned.logs.answered(partition, LogBounds(start, end), at_s)
-                assignment = owned[partition].assignment
-                received_next = assignment.received_next
+                epoch = owned[partition].epoch
+                received_next = epoch.received.next_offset
                 # Fetched in vain: no record waits in the client either, which has been deleted since.
                 if received_next is None and start == end and self._fetches[partition] >= _FETCHES:
                     # At once: at the next look records may have come.
-                    self._skip_to(assignment, end)
-                deleted = assignment.unread_below(start) if partition in self._context.flow.paused else 0
+                    self._skip_to(epoch, end)
+                deleted = epoch.received.unread_below(start) if partition in self._context.flow.paused else 0
                 self._retention.check(partition, start, received_next, at_s, deleted)
 
     def _ask(self, now_s: float) -> None:
@@ -133,7 +133,7 @@ class LogEnds:
             partition
             for partition, one in self._context.owned.items()
             if partition in logs.wanted
-            or (asks_unplaced and one.assignment.received_next is None)
+            or (asks_unplaced and one.epoch.received.next_offset is None)
             or logs.age_s(partition, now_s) >= (fetched_s if self._fetches[partition] else again_s)
         ]
         if due:
@@ -149,17 +149,17 @@ class LogEnds:
             groups[leaders[partition].name if partition in leaders else ""].append(partition)
         return list(groups.values())
 
-    def _pass_what_is_no_record(self, consumer: Consumer, assignment: Assignment) -> None:
-        context, partition = self._context, assignment.partition
-        found = self._positions.beyond(consumer, partition, assignment.received_next)
+    def _pass_what_is_no_record(self, consumer: Consumer, epoch: Epoch) -> None:
+        context, partition = self._context, epoch.partition
+        found = self._positions.beyond(consumer, partition, epoch.received.next_offset)
         # What the client passes of a batch that cannot be read is not known to be no record.
         if found is None or partition in context.unreadable:
             return
-        self._skip_to(assignment, *found)
+        self._skip_to(epoch, *found)
 
-    def _skip_to(self, assignment: Assignment, next_offset: int, leader_epoch: int | None = None) -> None:
-        context, partition = self._context, assignment.partition
+    def _skip_to(self, epoch: Epoch, next_offset: int, leader_epoch: int | None = None) -> None:
+        context, partition = self._context, epoch.partition
         if context.history is not None:
-            context.history.jumped(partition, assignment.epoch, next_offset)
-        with context.owned[partition].route.exchange.locked():
-            assignment.skip_to(next_offset, context.clock(), leader_epoch)
+            context.history.jumped(partition, epoch.number, next_offset)
+        with context.owned[partition].route.hub.locked():
+            epoch.received.skip_to(next_offset, context.clock(), leader_epoch)

@@ -64,12 +64,12 @@ class OwnedLogs:
 
     def now(self) -> Mapping[TopicPartition, WatchedLog]:
         """Return all that are owned."""
-        return {
-            partition: WatchedLog(
-                one.epoch, one.anchor, one.marks.last.leader_epoch if one.marks.last else None
-            )
-            for partition, (_, one) in self._owned.items()
-        }
+        found = {}
+        for partition, (_, epoch) in self._owned.items():
+            received = epoch.received
+            leader_epoch = received.marks.last.leader_epoch if received.marks.last else None
+            found[partition] = WatchedLog(epoch.number, received.anchor, leader_epoch)
+        return found
 
 
 STANDSTILL_S: Final = 5.0

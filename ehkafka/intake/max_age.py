@@ -90,7 +90,7 @@ class AgeLimits:
                 burst.seen_records = burst.records
 
     def report(self, partition: TopicPartition) -> None:
-        """Tell of a partition's burst now, if there is one: its assignment ends."""
+        """Tell of a partition's burst now, if there is one: its epoch ends."""
         burst = self._bursts.pop(partition, None)
         if burst is None:
             return

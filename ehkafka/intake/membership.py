@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from ehkafka.intake.context import IntakeContext
     from ehkafka.intake.hook_threads import HookCall
     from ehkafka.intake.route import Route
-    from ehkafka.lanes.assignment import Assignment
-    from ehkafka.lanes.cuts import Work
+    from ehkafka.lanes.ending import Work
+    from ehkafka.lanes.epoch import Epoch
     from ehkafka.positions.finder import Begin
     from ehkafka.positions.restore import Restored
     from ehkafka.progress.ledger import Position
@@ -142,14 +142,14 @@ class Membership:
         )
         hooks = []
         for partition in ours:
-            route, assignment = self.owned.pop(partition)
+            route, epoch = self.owned.pop(partition)
             committed = released.committed[partition]
-            self._forget(partition, assignment.epoch, reason)
+            self._forget(partition, epoch.number, reason)
             next_offset = committed.next_offset if committed else None
             self._context.emit(
-                PartitionRevoked(partition, assignment.epoch, next_offset, returned[partition], reason)
+                PartitionRevoked(partition, epoch.number, next_offset, returned[partition], reason)
             )
-            hooks += self._submit_close(route, assignment, reason)
+            hooks += self._submit_close(route, epoch, reason)
         self._context.contact.note_gone(len(ours), left=len(self.owned), lost=False)
         self._wait_for_hooks(hooks, max(deadline_s, hooks_end_s, self._context.clock() + HOOKS_S))
         return released
@@ -159,13 +159,13 @@ class Membership:
 
         False where only what runs now ends, as without `ends_s`. May be asked again while a drain goes on.
         """
-        # All limits of a route are set in one hold of its lock, before any lane is cut: with lanes that
-        # partitions share, the first cut would else make another partition's record the head, and start it.
+        # All limits of a route are set in one hold of its lock: with keys that partitions share, the first
+        # cut would else let another partition's record start.
         began_s = self._context.clock()
         finishes = True
-        for route, assignments in self.owned.by_route(partitions).values():
-            with route.exchange.locked() as dispatcher:
-                finishes &= dispatcher.drain_all(assignments, fits_until(route, ends_s, self._context.clock))
+        for route, epochs in self.owned.by_route(partitions).values():
+            with route.hub.locked() as inboxes:
+                finishes &= inboxes.drain(epochs, fits_until(route, ends_s, self._context.clock))
         ended_s = self._context.clock()
         self.cut_again_s = ended_s + max(CUT_AGAIN_S, (ended_s - began_s) / CUT_SHARE)
         return finishes
@@ -176,8 +176,8 @@ class Membership:
         """Watch until nothing of these partitions runs or may still run, or the deadline or a leave comes."""
         waiting = list(partitions)
         while waiting:
-            # `consume()` is not entered while this waits: stuck handlers, deadlines and chunks that take long
-            # are found by this call or not at all.
+            # `consume()` is not entered while this waits: records behind slow ones, and retries that are due,
+            # are seen to by this call or not at all.
             self._watch()
             # Records fail and estimates err: what seemed to fit is counted again.
             if ends_s is not None and self._context.clock() >= self.cut_again_s:
@@ -188,31 +188,31 @@ class Membership:
             time.sleep(DRAIN_CHECK_S)
 
     def _is_drained(self, partition: TopicPartition) -> bool:
-        route, assignment = self.owned[partition]
-        with route.exchange.locked() as dispatcher:
-            if not dispatcher.drained(assignment):
+        route, epoch = self.owned[partition]
+        with route.hub.locked() as inboxes:
+            if not inboxes.is_drained([epoch]):
                 return False
         # Second: what has ended by now has its outputs in the book.
         outputs = self._context.outputs
-        return outputs is None or not outputs.waits(assignment)
+        return outputs is None or not outputs.waits(epoch)
 
     def _end(
         self, partitions: Sequence[TopicPartition]
     ) -> tuple[dict[TopicPartition, Position], dict[TopicPartition, int]]:
         samples: list[Sample | None] = []
         returned: dict[TopicPartition, int] = {}
-        for route, assignments in self.owned.by_route(partitions).values():
-            with route.exchange.locked() as dispatcher:
+        for route, epochs in self.owned.by_route(partitions).values():
+            with route.hub.locked() as inboxes:
                 # In one hold of the lock: what finishes after this is stale, not lost from the count.
-                samples += [self.owned.saver.sample(assignment) for assignment in assignments]
-                # Together: between two ends a shared lane could go on with the next partition's record and
+                samples += [self.owned.saver.sample(epoch) for epoch in epochs]
+                # Together: between two ends a shared key could continue with the next partition's record and
                 # pass one of ours that failed.
-                left = dispatcher.end_all(assignments)
-            returned |= {one.partition: records for one, records in zip(assignments, left, strict=True)}
+                left = inboxes.end(epochs)
+            returned |= {one.partition: records for one, records in zip(epochs, left, strict=True)}
             if isinstance(route.workers, Cancelling):
                 route.workers.cancel_ended()
         positions = {
-            sample.assignment.partition: self.owned.saver.position(sample)
+            sample.epoch.partition: self.owned.saver.position(sample)
             for sample in samples
             if sample is not None
         }
@@ -225,8 +225,8 @@ class Membership:
         # Before anybody else is given these partitions: what an old owner's queue still holds must not come
         # behind what the new one sends.
         left_s = max(OUTPUTS_END_S, deadline_s - self._context.clock())
-        assignments = [self.owned[partition].assignment for partition in partitions]
-        self._context.outputs.end(assignments, 0.0 if self._context.exit_now() else left_s)
+        epochs = [self.owned[partition].epoch for partition in partitions]
+        self._context.outputs.end(epochs, 0.0 if self._context.exit_now() else left_s)
 
     def _end_lost(self, partitions: Iterable[TopicPartition]) -> None:
         ours = [partition for partition in partitions if partition in self.owned]
@@ -239,17 +239,17 @@ class Membership:
         _, returned = self._end(ours)
         self._end_outputs(ours, self._context.clock())
         for partition in ours:
-            route, assignment = self.owned.pop(partition)
-            self._forget(partition, assignment.epoch, "lost")
-            self._context.emit(PartitionLost(partition, assignment.epoch, returned[partition], silence_s))
-            self._submit_close(route, assignment, "lost")
+            route, epoch = self.owned.pop(partition)
+            self._forget(partition, epoch.number, "lost")
+            self._context.emit(PartitionLost(partition, epoch.number, returned[partition], silence_s))
+            self._submit_close(route, epoch, "lost")
         contact.note_gone(len(ours), left=len(self.owned), lost=True)
 
-    def _forget(self, partition: TopicPartition, epoch: int, reason: str) -> None:
+    def _forget(self, partition: TopicPartition, number: int, reason: str) -> None:
         context = self._context
         context.ledger.ended(partition)
-        context.on_epoch_end(partition, epoch)
-        self.owned.saver.forget(partition, epoch)
+        context.on_epoch_end(partition, number)
+        self.owned.saver.forget(partition, number)
         halted = context.unreadable.pop(partition, None)
         # librdkafka remembers a pause over the next assign, so a partition that comes back would stay silent.
         if partition in context.flow.paused or (halted is not None and halted.is_paused):
@@ -260,7 +260,7 @@ class Membership:
         if context.ages is not None:
             context.ages.report(partition)
         if context.history is not None:
-            context.history.revoked(partition, epoch, reason)
+            context.history.revoked(partition, number, reason)
 
     def _assign(self, consumer: Consumer, partitions: Sequence[KafkaPartition]) -> None:
         names = [TopicPartition(p.topic, p.partition) for p in partitions]
@@ -286,7 +286,7 @@ class Membership:
         self._stop_waiting(begin.partition for begin in begins)
         restored = self._context.restore.find(consumer, begins)
         # Epochs begin before the client hears: from `assign` on records may arrive, and a record without an
-        # epoch has no lane.
+        # epoch is dropped.
         for begin in begins:
             self._begin(begin, restored.get(begin.partition))
         if self._context.catch_up_ends is not None:
@@ -326,67 +326,64 @@ class Membership:
         facts = self.owned.saver.carried(partition).of_no_log()
         _, returned = self._end([partition])
         self._end_outputs([partition], self._context.clock())
-        route, assignment = self.owned.pop(partition)
+        route, epoch = self.owned.pop(partition)
         committed = self._context.ledger.acknowledged(partition)
-        self._forget(partition, assignment.epoch, "revoked")
+        self._forget(partition, epoch.number, "revoked")
         next_offset = committed.next_offset if committed else None
         self._context.emit(
-            PartitionRevoked(partition, assignment.epoch, next_offset, returned[partition], "the log is new")
+            PartitionRevoked(partition, epoch.number, next_offset, returned[partition], "the log is new")
         )
-        self._submit_close(route, assignment, "revoked")
+        self._submit_close(route, epoch, "revoked")
         self._begin(replace(begin, facts=facts))
 
     def _begin(self, begin: Begin, restored: Restored | None = None) -> None:
         context, partition = self._context, begin.partition
         route = self._routes[partition.topic]
-        epoch = context.epochs.begin(partition)
+        number = context.epochs.begin(partition)
         hooked = route.open is not None or context.hooks.on_assigned is not None
-        with route.exchange.locked() as dispatcher:
+        with route.hub.locked() as inboxes:
             finished_before = restored.finished_before() if restored is not None else None
-            assignment = dispatcher.assign(
-                partition, epoch, finished_before=finished_before, opened=not hooked
-            )
+            epoch = inboxes.assign(partition, number, finished_before=finished_before, opened=not hooked)
             # A logical offset (the end of the log) has no number yet: the first record brings it.
             if begin.offset >= 0:
-                assignment.received_next = begin.offset
-        self.owned[partition] = OwnedPartition(route, assignment)
+                epoch.received.next_offset = begin.offset
+        self.owned[partition] = OwnedPartition(route, epoch)
         self.owned.saver.carry(partition, begin.facts)
-        committed = stored(begin, epoch, restored)
-        context.ledger.assigned(partition, epoch, committed)
-        self.owned.saver.begin(assignment, committed)
-        context.on_epoch_begin(partition, epoch, begin.committed.offset if begin.committed else None)
+        committed = stored(begin, number, restored)
+        context.ledger.assigned(partition, number, committed)
+        self.owned.saver.begin(epoch, committed)
+        context.on_epoch_begin(partition, number, begin.committed.offset if begin.committed else None)
         if context.history is not None:
-            context.history.assigned(partition, epoch, begin.words)
-        context.emit(PartitionAssigned(partition, epoch, begin.words, begin.is_new))
+            context.history.assigned(partition, number, begin.words)
+        context.emit(PartitionAssigned(partition, number, begin.words, begin.is_new))
         if restored is not None:
-            context.emit(restored.event(epoch))
+            context.emit(restored.event(number))
         if hooked:
-            self._submit_open(route, assignment)
+            self._submit_open(route, epoch)
 
-    def _submit_open(self, route: Route, assignment: Assignment) -> None:
-        hooks, partition = self._context.hooks, assignment.partition
+    def _submit_open(self, route: Route, epoch: Epoch) -> None:
+        hooks, partition = self._context.hooks, epoch.partition
 
         def let_records_run() -> None:
             # On a hook's thread, perhaps long after a revoke: an epoch that ended is never opened.
-            with route.exchange.locked() as dispatcher:
-                if not assignment.ended:
-                    dispatcher.open(assignment)
-            route.exchange.wake_one()
+            with route.hub.locked() as inboxes:
+                if not epoch.ended:
+                    inboxes.open(epoch)
 
         steps: dict[str, Callable[[], None]] = {}
         if (on_assigned := hooks.on_assigned) is not None:
             steps["on_assigned"] = lambda: on_assigned(partition)
         if (opens := route.open) is not None:
-            steps["open"] = lambda: opens(assignment)
+            steps["open"] = lambda: opens(epoch)
         # Last: no record runs before the user's own code has opened what it needs.
         steps["start"] = let_records_run
         self._context.hook_threads.submit(f"opening {partition}", steps, order=partition)
 
-    def _submit_close(self, route: Route, assignment: Assignment, reason: str) -> list[HookCall]:
-        hooks, partition = self._context.hooks, assignment.partition
+    def _submit_close(self, route: Route, epoch: Epoch, reason: str) -> list[HookCall]:
+        hooks, partition = self._context.hooks, epoch.partition
         steps: dict[str, Callable[[], None]] = {}
         if (closes := route.close) is not None:
-            steps["close"] = lambda: closes(assignment, reason)
+            steps["close"] = lambda: closes(epoch, reason)
         if reason == "lost":
             if (on_lost := hooks.on_lost) is not None:
                 steps["on_lost"] = lambda: on_lost(partition)
@@ -411,7 +408,6 @@ class Membership:
         # An exception in a callback of librdkafka makes `consume()` drop the batch that it was about to
         # return, and the position has moved past it.
         self.is_in_callback = True
-        self.note_watch(is_close=False)
         try:
             change()
         except EhkafkaError as error:
@@ -423,13 +419,7 @@ class Membership:
             failure.__cause__ = error
             self._context.fatal(failure)
         finally:
-            self.note_watch(is_close=True)
             self.is_in_callback = False
-
-    def note_watch(self, *, is_close: bool) -> None:
-        """Tell all routes whether this thread looks after them closely, or waits for other things."""
-        for route in self._routes.values():
-            route.exchange.note_watch(is_close=is_close)
 
 
 def fits_until(
@@ -438,4 +428,4 @@ def fits_until(
     """Return what tells whether a route's workers finish so much until then; None without a time."""
     if ends_s is None:
         return None
-    return lambda work: route.exchange.needs_s(work, route.workers.size) <= ends_s - clock()
+    return lambda work: route.hub.needs_s(work, route.workers.size) <= ends_s - clock()

@@ -1,6 +1,6 @@
 """The partitions that are ours now. Written by the poll thread alone; others read copies.
 
-Joins what the rooms know of a partition: its route and assignment, and its log.
+Joins what the rooms know of a partition: its route and epoch, and its log.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from ehkafka.intake.route import Route
-    from ehkafka.lanes.assignment import Assignment
+    from ehkafka.lanes.epoch import Epoch
     from ehkafka.progress.ledger import Position
     from ehkafka.progress.saving import Locked
     from ehkafka.records import TopicPartition
 
 
 class OwnedPartition(NamedTuple):
-    """A partition of ours: who handles it, and its current assignment."""
+    """A partition of ours: who handles it, and its current epoch."""
 
     route: Route
-    assignment: Assignment
+    epoch: Epoch
 
 
 class OwnedPartitions(dict["TopicPartition", OwnedPartition]):
@@ -37,21 +37,21 @@ class OwnedPartitions(dict["TopicPartition", OwnedPartition]):
         # Where the logs begin and end, and since when that is known.
         self.logs = LogBook()
 
-    def assignments(self) -> Iterator[Assignment]:
-        """Yield the current assignments."""
-        return (owned.assignment for owned in self.values())
+    def epochs(self) -> Iterator[Epoch]:
+        """Yield the current epochs."""
+        return (owned.epoch for owned in self.values())
 
-    def by_route(self, partitions: Iterable[TopicPartition]) -> dict[str, tuple[Route, list[Assignment]]]:
+    def by_route(self, partitions: Iterable[TopicPartition]) -> dict[str, tuple[Route, list[Epoch]]]:
         """Group partitions of ours by their route, so that each lock is taken once."""
-        grouped: dict[str, tuple[Route, list[Assignment]]] = {}
+        grouped: dict[str, tuple[Route, list[Epoch]]] = {}
         for partition in partitions:
             owned = self[partition]
-            grouped.setdefault(owned.route.name, (owned.route, []))[1].append(owned.assignment)
+            grouped.setdefault(owned.route.name, (owned.route, []))[1].append(owned.epoch)
         return grouped
 
     def locked(self) -> list[Locked]:
-        """Return all current assignments, by route with what locks it."""
-        return [(route.exchange.locked, assignments) for route, assignments in self.by_route(self).values()]
+        """Return all current epochs, by route with what locks it."""
+        return [(route.hub.locked, epochs) for route, epochs in self.by_route(self).values()]
 
     def positions(self, *, in_full: bool = False) -> dict[TopicPartition, Position]:
         """Return what could be committed now, as `ProgressSaver.positions` does."""

@@ -1,6 +1,6 @@
 """The poll loop: the one thread that owns the `Consumer`.
 
-Takes batches, spreads them over the routes' dispatchers, controls the flow, commits, watches. It never
+Takes batches, hands them to the routes' hubs, controls the flow, commits, watches. It never
 calls a handler and never waits for one, so the group never loses this member because of slow work.
 Everything that touches the consumer happens here, rebalance callbacks included.
 """
@@ -23,7 +23,7 @@ from ehkafka.endpoint.broker_errors import (
 from ehkafka.endpoint.client import describe_error
 from ehkafka.errors import EhkafkaError, EngineError
 from ehkafka.events import ConnectionProblem, ProgressIgnored
-from ehkafka.headers.size import sizes_of, total_and_largest
+from ehkafka.headers.size import sizes_of
 from ehkafka.intake.backpressure import Backpressure
 from ehkafka.intake.by_hand import ByHand
 from ehkafka.intake.log_ends import LogEnds
@@ -36,14 +36,14 @@ from ehkafka.intake.waiting import WaitingPartitions
 from ehkafka.records import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from confluent_kafka import Consumer, KafkaError
 
     from ehkafka.intake.context import IntakeContext
-    from ehkafka.intake.owned import OwnedPartition
     from ehkafka.intake.route import Route
-    from ehkafka.lanes.assignment import Assignment
+    from ehkafka.lanes.epoch import Epoch
+    from ehkafka.lanes.inboxes import Part
     from ehkafka.records import Message
 
 # Between two looks at the ends of the logs, at idle partitions and at stuck work.
@@ -97,7 +97,6 @@ class PollLoop:
 
     def run(self, consumer: Consumer, should_stop: Callable[[], bool]) -> None:
         """Poll until `should_stop` says so or an error is fatal. Subscribed before, closed after."""
-        self.membership.note_watch(is_close=True)
         while not should_stop():
             self.turn(consumer)
 
@@ -173,27 +172,22 @@ class PollLoop:
         self._check_slowly(consumer)
 
     def watch(self) -> bool:
-        """Settle, wake, end waits that are over; True while anything needs another look soon."""
+        """Balance, wake, end waits that are over; True while anything needs another look soon."""
         busy = False
-        now_s = self._context.clock()
         for route in self._distinct:
-            # Looked at without the lock, which is taken only when something is due: this runs in every turn.
-            due_s = route.dispatcher.holds.next_due_s()
-            if due_s is not None and due_s <= now_s:
-                with route.exchange.locked() as dispatcher:
-                    dispatcher.holds.unpark_due(now_s)
-            busy |= route.exchange.watch()
+            busy |= route.hub.watch()
         return busy
 
     def _wait_s(self) -> float:
         now_s = self._context.clock()
-        dues = [route.dispatcher.holds.next_due_s() for route in self._distinct]
-        dues += [route.exchange.next_due_s() for route in self._distinct]
+        # Read without the lock, which is taken only when something is due: this runs in every turn.
+        dues = [route.hub.inboxes.waiting.earliest_s for route in self._distinct]
+        dues += [route.hub.next_due_s() for route in self._distinct]
         due_s = min((due for due in dues if due is not None), default=None)
         paused = self._context.flow.paused
         return self._wait.next_s(
             is_watched=self._busy,
-            waits=bool(paused) or any(route.exchange.ready_lanes() for route in self._distinct),
+            waits=bool(paused),
             moved=(len(paused), *self._moved()),
             until_due_s=None if due_s is None else due_s - now_s,
         )
@@ -201,16 +195,16 @@ class PollLoop:
     def _moved(self) -> Iterator[int]:
         """Yield numbers of which at least one changes when anything of the work moves."""
         for route in self._distinct:
-            dispatcher = route.dispatcher
-            yield from (dispatcher.outcomes, dispatcher.received_records, len(dispatcher.ready))
+            tally = route.hub.tally
+            yield from (tally.outcomes, tally.received_records)
 
     def _check_parked(self, consumer: Consumer) -> None:
         """See whether what is parked has outgrown its budget, where it changed since the last look.
 
-        Its cost is that of every parked lane: not to be paid in each turn of a loop that only waits.
+        Its cost is that of every waiting key: not to be paid in each turn of a loop that only waits.
         """
         context = self._context
-        if not context.parked_full and not any(route.dispatcher.parked_records for route in self._distinct):
+        if not context.parked_full and not any(route.hub.tally.parked_records for route in self._distinct):
             return
         amounts = (
             *self._moved(),
@@ -226,41 +220,56 @@ class PollLoop:
     def check_log_ends(self, consumer: Consumer) -> None:
         """Take over where the logs end and what of them is no record, if nothing handed out got lost."""
         if self._is_all_received:
-            self._log_ends.check(consumer, self._context.owned.assignments())
+            self._log_ends.check(consumer, self._context.owned.epochs())
         self._log_ends.keep()
 
-    def _deliver(self, consumer: Consumer, messages: Sequence[Message]) -> list[Assignment]:
+    def _deliver(self, consumer: Consumer, messages: Sequence[Message]) -> list[Epoch]:
         if any(map(KafkaMessage.error, messages)):  # type: ignore[arg-type]
             messages = self._without_errors(consumer, messages)
         context = self._context
-        now_s = context.clock()
-        largest_bytes = 0
-        received: list[Assignment] = []
+        received: list[Epoch] = []
+        parts: dict[str, tuple[Route, list[Part]]] = {}
         for partition, batch in self._by_partition(messages):
             owned = context.owned.get(partition)
             if owned is None:
                 # librdkafka drops what it fetched for a partition that is gone; if not, it is another's now.
                 context.count("records_unassigned", len(batch))
                 continue
-            assignment = owned.assignment
-            fresh = batch if assignment.finished_before is None else self._without_restored(assignment, batch)
-            # Noted before it is received: a worker may start the first record before `receive` returns.
-            if context.history is not None and fresh:
-                context.history.received(partition, assignment.epoch, [message.offset() for message in fresh])
-            if context.ages is not None and (skipped := context.ages.too_old(partition, fresh)):
-                largest = self._receive_young(owned, batch, skipped, now_s)
-            else:
-                largest = _receive_all(owned, batch, now_s)
-            largest_bytes = max(largest_bytes, largest)
-            received.append(assignment)
+            route, epoch = owned
+            parts.setdefault(route.name, (route, []))[1].append(self._part(route, epoch, batch))
+            received.append(epoch)
+        largest_bytes = 0
+        for route, of_route in parts.values():
+            largest_bytes = max(largest_bytes, *(max(sizes) for *_, sizes in of_route))
+            route.hub.receive(of_route)
         context.flow.note_batch(largest_bytes)
         if messages:
             self._pressure.prefetch.note(messages[-1])
         return received
 
-    def _without_restored(self, assignment: Assignment, batch: list[Message]) -> list[Message]:
-        """Return what is to be handled of a batch; the dispatcher gives the others their outcome."""
-        context, before, partition = self._context, assignment.finished_before, assignment.partition
+    def _part(self, route: Route, epoch: Epoch, batch: list[Message]) -> Part:
+        """Return what a hub is given of a partition. Keys are read here: that may be the user's code."""
+        context, partition = self._context, epoch.partition
+        fresh = batch if epoch.received.finished_before is None else self._without_restored(epoch, batch)
+        # Noted before it is received: a worker may start the first record before `receive` returns.
+        if context.history is not None and fresh:
+            context.history.received(partition, epoch.number, [message.offset() for message in fresh])
+        # Before any code of the user's sees the messages.
+        sizes = sizes_of(batch)
+        if context.ages is None or not (skipped := context.ages.too_old(partition, fresh)):
+            return epoch, batch, route.keys.keys(batch), (), sizes
+        young = [message for message in batch if message.offset() not in skipped]
+        if context.history is not None:
+            for message in batch:
+                if message.offset() in skipped:
+                    what = (partition, epoch.number, message.offset(), message.key(), 1)
+                    context.history.finished(*what, "skipped")
+        # Skipped ones go in with the others: the commit position counts every offset that was received.
+        return epoch, batch, route.keys.keys(young) if young else (), skipped, sizes
+
+    def _without_restored(self, epoch: Epoch, batch: list[Message]) -> list[Message]:
+        """Return what is to be handled of a batch; the inboxes give the others their result."""
+        context, before, partition = self._context, epoch.received.finished_before, epoch.partition
         assert before is not None
         fresh = [batch[place] for place in before.fresh(batch)]
         context.count("records_restored", len(batch) - len(fresh))
@@ -268,29 +277,8 @@ class PollLoop:
             context.emit(ProgressIgnored(partition, batch[-1].offset() + 1, REFUTED, "an earlier epoch"))
         if context.history is not None:
             # What ends the batch is passed without an outcome of this epoch.
-            context.history.jumped(partition, assignment.epoch, batch[-1].offset() + 1)
+            context.history.jumped(partition, epoch.number, batch[-1].offset() + 1)
         return fresh
-
-    def _receive_young(
-        self, owned: OwnedPartition, batch: list[Message], skipped: Container[int], now_s: float
-    ) -> int:
-        """Hand on the records that are young enough; the others get the outcome *skipped* as they arrive.
-
-        Returns the largest record's bytes.
-        """
-        route, assignment = owned
-        largest = max(sizes_of(batch))
-        young = [message for message in batch if message.offset() not in skipped]
-        keys = route.keys.keys(young) if young else []
-        if self._context.history is not None:
-            for message in batch:
-                if message.offset() in skipped:
-                    what = (assignment.partition, assignment.epoch, message.offset(), message.key(), 1)
-                    self._context.history.finished(*what, "skipped")
-        # Skipped ones go in with the others: the watermark counts every offset that was received.
-        with route.exchange.locked() as dispatcher:
-            dispatcher.receive(assignment, batch, keys, now_s, skipped)
-        return largest
 
     def _by_partition(self, messages: Sequence[Message]) -> Iterator[tuple[TopicPartition, list[Message]]]:
         if self._one_topic:
@@ -315,7 +303,7 @@ class PollLoop:
                 if failed.is_batch:
                     halted.add(failed.partition)
             elif error.code() in NO_SUCH_OFFSET:
-                # Only noted: the partition's position may move once everything received here has its lane.
+                # Only noted: the partition's position may move once everything received here is in an inbox.
                 self._gaps.note(error, message)
             else:
                 self._take_error(consumer, error)
@@ -345,7 +333,7 @@ class PollLoop:
     def _commit_if_due(self, consumer: Consumer) -> None:
         context = self._context
         context.committer.take_answers()
-        finished = sum(route.dispatcher.outcomes for route in self._distinct)
+        finished = sum(route.hub.tally.outcomes for route in self._distinct)
         if context.owned and context.ledger.due(context.clock(), finished):
             context.committer.tick(consumer, context.owned.locked(), finished)
 
@@ -364,21 +352,3 @@ class PollLoop:
         self.by_hand.apply(consumer)
         self._silent.check()
         self._slow_check()
-
-
-def _receive_all(owned: OwnedPartition, batch: list[Message], now_s: float) -> int:
-    """Hand a batch on; return the largest record's bytes."""
-    route, assignment = owned
-    keys: Sequence[Hashable] | None = None
-    sizes: list[int] | None = None
-    if route.dispatcher.takes_unread(assignment):
-        # Chunks have no keys read here where that can wait: they hardly need any.
-        size, largest = total_and_largest(batch)
-    else:
-        # Before any code of the user's sees the messages.
-        sizes = sizes_of(batch)
-        size, largest = sum(sizes), max(sizes)
-        keys = route.keys.keys(batch)
-    with route.exchange.locked() as dispatcher:
-        dispatcher.receive(assignment, batch, keys, now_s, size=size, sizes=sizes)
-    return largest

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
 BUSY_POLL_S: Final = 1e-3
-"""While something must be watched, such as a chunk whose record may run long."""
+"""While something moves that a paused partition waits for."""
+
+WATCHED_POLL_S: Final = 5e-3
+"""While records wait behind others, which may run long."""
 
 IDLE_POLL_S: Final = 50e-3
 """What nothing waits longer for: a stop, a commit that is due, a partition that may be resumed."""
@@ -33,12 +36,14 @@ class PollWait:
     def next_s(self, *, is_watched: bool, waits: bool, moved: Hashable, until_due_s: float | None) -> float:
         """Return the next wait.
 
-        `is_watched`: something must be seen within a millisecond. `waits`: work waits for somebody. `moved`
+        `is_watched`: records wait in inboxes. `waits`: work waits for somebody. `moved`
         is another value whenever any of it has moved. `until_due_s`: a timer ends then.
         """
         has_moved, self._seen = moved != self._seen, moved
-        if is_watched or (waits and has_moved):
+        if waits and has_moved:
             self._wait_s = BUSY_POLL_S
+        elif is_watched:
+            self._wait_s = WATCHED_POLL_S
         elif waits:
             self._wait_s = min(2 * self._wait_s, IDLE_POLL_S)
         else:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ehkafka.intake.context import IntakeContext
     from ehkafka.intake.membership import Membership
     from ehkafka.intake.unreadable import Halted
-    from ehkafka.lanes.assignment import Assignment
+    from ehkafka.lanes.epoch import Epoch
     from ehkafka.positions.log_asker import LogsQuestion
     from ehkafka.records import Message
     from ehkafka.settings import OutOfRange
@@ -45,7 +45,7 @@ RETRY_S = 1.0
 class _Stuck:
     """A partition that librdkafka does not fetch any more."""
 
-    assignment: Assignment
+    epoch: Epoch
     reason: str
     # librdkafka found other records where ours were: being in range proves nothing.
     truncated: bool
@@ -71,32 +71,32 @@ class GapRepair:
         """Remember a partition that reported it. Its batch's records are not received yet: act later."""
         partition = TopicPartition(message.topic(), message.partition())
         owned = self._context.owned.get(partition)
-        if owned is None or self._is_known(partition, owned.assignment):
+        if owned is None or self._is_known(partition, owned.epoch):
             return
         truncation = KafkaError(KafkaError._LOG_TRUNCATION).str()  # noqa: SLF001 - librdkafka's own code
         truncated = message.offset() < 0 or truncation in error.str()
-        self._stuck[partition] = _Stuck(owned.assignment, describe_error(error), truncated=truncated)
+        self._stuck[partition] = _Stuck(owned.epoch, describe_error(error), truncated=truncated)
 
-    def _is_known(self, partition: TopicPartition, assignment: Assignment) -> bool:
+    def _is_known(self, partition: TopicPartition, epoch: Epoch) -> bool:
         # Reported again because another one's repair had to assign it anew.
         known = self._stuck.get(partition)
-        return known is not None and known.assignment is assignment
+        return known is not None and known.epoch is epoch
 
     def note_refused(self, partition: TopicPartition, reason: str) -> None:
         """Bring a partition back that librdkafka will not seek."""
         self._stuck.setdefault(
-            partition, _Stuck(self._context.owned[partition].assignment, reason, truncated=False)
+            partition, _Stuck(self._context.owned[partition].epoch, reason, truncated=False)
         )
 
     def note_another_log(self, consumer: Consumer, partition: TopicPartition, reason: str) -> None:
         """Read no more of a partition whose log is another one; `run` goes on in it where the policy says."""
         owned = self._context.owned[partition]
         known = self._stuck.get(partition)
-        if known is not None and known.assignment is owned.assignment and known.is_another_log:
+        if known is not None and known.epoch is owned.epoch and known.is_another_log:
             return
         consumer.pause([KafkaPartition(*partition)])
         self._context.flow.forget(partition)
-        self._stuck[partition] = _Stuck(owned.assignment, reason, truncated=True, is_another_log=True)
+        self._stuck[partition] = _Stuck(owned.epoch, reason, truncated=True, is_another_log=True)
 
     def halts(self, partition: TopicPartition) -> bool:
         """Tell whether a partition waits here for its old log's end: flow control must not resume it."""
@@ -115,7 +115,7 @@ class GapRepair:
     def _drop_what_left(self, consumer: Consumer) -> None:
         for partition, stuck in list(self._stuck.items()):
             owned = self._context.owned.get(partition)
-            if owned is None or owned.assignment is not stuck.assignment:
+            if owned is None or owned.epoch is not stuck.epoch:
                 del self._stuck[partition]
                 if stuck.is_another_log:
                     # Halted here, so librdkafka keeps it paused over its next assign.
@@ -134,7 +134,7 @@ class GapRepair:
         for partition in open_cases:
             if (known := question.logs.get(partition)) is not None and known.start is not None:
                 wanted = _wanted(
-                    consumer, self._stuck[partition].assignment, self._context.unreadable.get(partition)
+                    consumer, self._stuck[partition].epoch, self._context.unreadable.get(partition)
                 )
                 self._decide_one(partition, wanted, LogBounds(known.start, known.end))
         for problem in question.problems.values():
@@ -153,7 +153,7 @@ class GapRepair:
             if partition not in self._context.unreadable:
                 self._context.emit(ConnectionProblem("_AUTO_OFFSET_RESET", stuck.reason, fatal=False))
             return
-        before = stuck.assignment.finished_before
+        before = stuck.epoch.received.finished_before
         gap = Gap(partition, wanted, log, () if before is None else tuple(before.above(wanted)))
         gap.report(self._action, self._context.emit, self._context.count)
         stuck.resume_at = gap.resume_at(self._action)
@@ -189,56 +189,56 @@ class GapRepair:
     def _may_resume(stuck: _Stuck) -> bool:
         if stuck.resume_at is None:
             return False
-        begins_anew = stuck.is_another_log or _is_back(stuck.assignment, stuck.resume_at)
-        return not begins_anew or not stuck.assignment.unfinished_records
+        begins_anew = stuck.is_another_log or _is_back(stuck.epoch, stuck.resume_at)
+        return not begins_anew or not stuck.epoch.tally.unfinished_records
 
     def _move(self, partition: TopicPartition, offset: int) -> None:
-        route, assignment = self._context.owned[partition]
-        if self._stuck[partition].is_another_log or _is_back(assignment, offset):
+        route, epoch = self._context.owned[partition]
+        if self._stuck[partition].is_another_log or _is_back(epoch, offset):
             self._membership.begin_anew(Begin(partition, offset))
-            self._stuck[partition].assignment = self._context.owned[partition].assignment
-        elif offset != assignment.received_next:
+            self._stuck[partition].epoch = self._context.owned[partition].epoch
+        elif offset != epoch.received.next_offset:
             if self._context.history is not None:
-                self._context.history.jumped(partition, assignment.epoch, offset)
-            with route.exchange.locked():
-                assignment.skip_to(offset, self._context.clock())
+                self._context.history.jumped(partition, epoch.number, offset)
+            with route.hub.locked():
+                epoch.received.skip_to(offset, self._context.clock())
 
     def _try_later(self, code: str, problem: str) -> None:
         self._not_before_s = self._context.clock() + RETRY_S
         self._context.emit(ConnectionProblem(code, problem, fatal=False))
 
 
-def _wanted(consumer: Consumer, assignment: Assignment, halted: Halted | None) -> int | None:
+def _wanted(consumer: Consumer, epoch: Epoch, halted: Halted | None) -> int | None:
     """Return the offset to be read next, None when nothing was read since `earliest`.
 
     Not what librdkafka asked the broker for: a pause may have thrown away what it had fetched before.
     """
     if halted is not None:
         return halted.seek_to  # behind a batch that cannot be read the client's position may be anywhere
-    if assignment.received_next is None:
+    if epoch.received.next_offset is None:
         return None
     # It also knows of what was read and is no record, such as the marks of a transaction.
-    return max(assignment.received_next, consumer.position([KafkaPartition(*assignment.partition)])[0].offset)
+    return max(epoch.received.next_offset, consumer.position([KafkaPartition(*epoch.partition)])[0].offset)
 
 
-def _is_back(assignment: Assignment, offset: int) -> bool:
-    return assignment.received_next is not None and offset < assignment.received_next
+def _is_back(epoch: Epoch, offset: int) -> bool:
+    return epoch.received.next_offset is not None and offset < epoch.received.next_offset
 
 
 def assign_anew(consumer: Consumer, context: IntakeContext, partitions: Sequence[TopicPartition]) -> None:
     """Let partitions of ours be read from the positions of their epochs. Raises `KafkaException`."""
     if context.cooperative:
         consumer.incremental_unassign([KafkaPartition(*partition) for partition in partitions])
-        consumer.incremental_assign([_position(context.owned[p].assignment) for p in partitions])
+        consumer.incremental_assign([_position(context.owned[p].epoch) for p in partitions])
         return
     # The eager protocol knows only whole assignments: the others fetch again, from where they are.
-    consumer.assign([_position(assignment) for assignment in context.owned.assignments()])
+    consumer.assign([_position(epoch) for epoch in context.owned.epochs()])
 
 
-def _position(assignment: Assignment) -> KafkaPartition:
-    received_next = assignment.received_next
+def _position(epoch: Epoch) -> KafkaPartition:
+    received_next = epoch.received.next_offset
     offset = OFFSET_BEGINNING if received_next is None else received_next
-    mark = assignment.marks.last
+    mark = epoch.received.marks.last
     if mark is None or mark.leader_epoch is None:
-        return KafkaPartition(*assignment.partition, offset)
-    return KafkaPartition(*assignment.partition, offset, leader_epoch=mark.leader_epoch)
+        return KafkaPartition(*epoch.partition, offset)
+    return KafkaPartition(*epoch.partition, offset, leader_epoch=mark.leader_epoch)

@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 
     from confluent_kafka import Consumer
 
-    from ehkafka.lanes.assignment import Assignment
+    from ehkafka.lanes.epoch import Epoch
 
 
-def resume(consumer: Consumer, assignments: Iterable[Assignment]) -> None:
+def resume(consumer: Consumer, epochs: Iterable[Epoch]) -> None:
     """Resume these partitions where they were paused."""
-    assignments = list(assignments)
-    consumer.resume([KafkaPartition(*each.partition) for each in assignments])
-    for assignment in assignments:
-        where = KafkaPartition(*assignment.partition)
+    epochs = list(epochs)
+    consumer.resume([KafkaPartition(*each.partition) for each in epochs])
+    for epoch in epochs:
+        where = KafkaPartition(*epoch.partition)
         (position,) = consumer.position([where])
         # Only to where it stands anyway, and only if both of us say so: behind control records, after a gap
         # or before the first record a slow resume is better than a wrong position.
-        if position.offset == assignment.received_next:
+        if position.offset == epoch.received.next_offset:
             # Refused when the partition is not fetched right now, e.g. while its start is still looked up.
             with suppress(KafkaException):
-                consumer.seek(KafkaPartition(*assignment.partition, position.offset))
+                consumer.seek(KafkaPartition(*epoch.partition, position.offset))

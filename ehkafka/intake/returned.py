@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ehkafka.events import RecordsLeft
 from ehkafka.intake.stuck import running_records
+from ehkafka.lanes.inbox import EPOCH, MESSAGE
 from ehkafka.lanes.order import describe_key
 from ehkafka.progress.metadata import CommitMetadata, decode
 from ehkafka.progress.ranges import count_offsets
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
 
     from ehkafka.intake.membership import Released
     from ehkafka.intake.owned import OwnedPartition
-    from ehkafka.lanes.assignment import Assignment
-    from ehkafka.lanes.dispatcher import Dispatcher
+    from ehkafka.lanes.epoch import Epoch
+    from ehkafka.lanes.inboxes import Inboxes
     from ehkafka.progress.ledger import Position
     from ehkafka.records import TopicPartition
 
@@ -114,23 +115,28 @@ def still_unfinished(owned: Collection[OwnedPartition]) -> ReturnedRecords:
     waiting: list[str] = []
     finished: dict[TopicPartition, tuple[int, int]] = {}
     running = 0
-    for route, assignment in owned:
-        with route.exchange.locked() as dispatcher:
-            held = list(_held(dispatcher, assignment))
-            running += sum(lane.running for lane in assignment.lanes_here() if lane.head is not None)
-            extent = assignment.extent()
+    for route, epoch in owned:
+        with route.hub.locked() as inboxes:
+            held = list(_held(inboxes, epoch))
+            running += _running(inboxes, epoch)
+            extent = epoch.extent()
         # Not under the lock: a user's key may look at the app when it is put into words.
         waiting += [f"{where} key {describe_key(key)} ({why})" for where, key, why in held]
         if extent is not None:
-            finished[assignment.partition] = extent.next_offset, count_offsets(extent.finished())
+            finished[epoch.partition] = extent.next_offset, count_offsets(extent.finished())
     return ReturnedRecords(tuple(running_records(owned)), running, tuple(waiting), finished)
 
 
-def _held(dispatcher: Dispatcher, assignment: Assignment) -> Iterator[tuple[str, Hashable, str]]:
-    """Yield where each lane on hold stands, its key, and what it waits for."""
-    for lane in assignment.lanes_here():
-        hold = dispatcher.holds.held.get(lane)
-        if hold is not None and lane.head is not None and dispatcher.waits(lane):
-            how = "waits for its retry" if hold.due_s is not None else "is held"
-            where = f"{assignment.partition}@{lane.head.offset()}"
-            yield where, lane.key, f"{how}: {hold.decision.reason}"
+def _running(inboxes: Inboxes, epoch: Epoch) -> int:
+    """Return how many records of an epoch were given to handlers that have not ended them."""
+    awaited = (held.q[0] for held in inboxes.waiting.held if held.ticket is not None and not held.is_parked)
+    return sum(1 for entry in (*inboxes.running(), *awaited) if entry[EPOCH] is epoch)
+
+
+def _held(inboxes: Inboxes, epoch: Epoch) -> Iterator[tuple[str, Hashable, str]]:
+    """Yield where the first record of each waiting key is, the key, and what it waits for."""
+    for held in inboxes.waiting.held:
+        if held.ticket is None and held.decision is not None and held.q and held.q[0][EPOCH] is epoch:
+            how = "waits for its retry" if held.due_s is not None else "is held"
+            where = f"{epoch.partition}@{held.q[0][MESSAGE].offset()}"
+            yield where, held.key, f"{how}: {held.decision.reason}"

@@ -8,29 +8,31 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ehkafka.events import StuckReport
+from ehkafka.lanes.inbox import EPOCH, KEY, MESSAGE
 from ehkafka.lanes.order import describe_key
+from ehkafka.wording import seconds
 from ehkafka.wording.live_stack import stacks_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from ehkafka.events import Event
     from ehkafka.intake.route import Route
-    from ehkafka.lanes.assignment import Assignment
-    from ehkafka.lanes.dispatcher import Dispatcher
+    from ehkafka.lanes.epoch import Epoch
+    from ehkafka.lanes.inbox import Entry
 
 
 class StuckWatch:
     """Remembers how much had finished; `check` reports once when that stays so for `stuck_s` seconds.
 
-    `owned` gives the assignments that there are now, with their routes.
+    `owned` gives the epochs that there are now, with their routes.
     """
 
     def __init__(
         self,
         routes: Sequence[Route],
         stuck_s: float,
-        owned: Callable[[], Iterable[tuple[Route, Assignment]]],
+        owned: Callable[[], Iterable[tuple[Route, Epoch]]],
         emit: Callable[[Event], None],
         now_s: float,
     ) -> None:
@@ -44,17 +46,18 @@ class StuckWatch:
 
     def check(self, now_s: float) -> None:
         """Report stuck work, once until it moves again."""
-        finished = sum(route.dispatcher.outcomes for route in self._routes)
-        # Where ready lanes wait for the rate limit, slowness is what the user wanted.
+        finished = sum(route.hub.tally.outcomes for route in self._routes)
+        # Where records wait for the rate limit, slowness is what the user wanted.
         waiting = any(
-            route.dispatcher.backlog_records and route.exchange.next_due_s() is None for route in self._routes
+            route.hub.tally.backlog_records and route.hub.next_due_s() is None for route in self._routes
         )
         if finished != self._finished or not waiting:
             self._finished, self._moved_s, self._reported = finished, now_s, False
         elif now_s - self._moved_s >= self._stuck_s and not self._reported:
             self._reported = True
             text = stacks_text(dict(self._new_stacks()))
-            self._emit(StuckReport(now_s - self._moved_s, tuple(running_records(self._owned())), text))
+            running = (*running_records(self._owned()), *outliving_calls(self._routes, now_s))
+            self._emit(StuckReport(now_s - self._moved_s, running, text))
 
     def _new_stacks(self) -> Iterator[tuple[str, str]]:
         """Yield where each busy worker is, but for calls past their deadline: those were reported so."""
@@ -65,21 +68,33 @@ class StuckWatch:
                     yield name, stack
 
 
-def running_records(owned: Iterable[tuple[Route, Assignment]]) -> Iterator[str]:
-    """Name the records that are in flight now: their handlers run, or their end is awaited."""
-    for route, assignment in owned:
-        with route.exchange.locked() as dispatcher:
-            found = list(_running_lanes(dispatcher, assignment))
-        for offset, key, waits in found:
-            yield f"{assignment.partition}@{offset} key {describe_key(key)}{waits}"
+def running_records(owned: Iterable[tuple[Route, Epoch]]) -> Iterator[str]:
+    """Name the records in flight of these epochs: their handlers run, or an answer is awaited."""
+    for route, epoch in owned:
+        with route.hub.locked() as inboxes:
+            running = [entry for entry in inboxes.running() if entry[EPOCH] is epoch]
+            awaited = [
+                (held.q[0], held.ticket.decision.reason)
+                for held in inboxes.waiting.held
+                if held.ticket is not None and held.q and held.q[0][EPOCH] is epoch
+            ]
+        # Put into words without the lock: a key may be of a user's type.
+        yield from map(_named, running)
+        yield from (f"{_named(entry)} ({reason})" for entry, reason in awaited)
 
 
-def _running_lanes(dispatcher: Dispatcher, assignment: Assignment) -> Iterator[tuple[int, Hashable, str]]:
-    """Yield offset and key of each head in flight, and for what it waits. Caller has the lock."""
-    for lane in assignment.lanes_here():
-        ticket = dispatcher.decisions.ticket_of(lane)
-        if (lane.running or ticket is not None) and lane.head is not None:
-            yield lane.head.offset(), lane.key, f" ({ticket.decision.reason})" if ticket is not None else ""
-    if dispatcher.express is not None:
-        for message, key in dispatcher.express.in_flight(assignment):
-            yield message.offset(), key, ""
+def outliving_calls(routes: Iterable[Route], now_s: float) -> Iterator[str]:
+    """Name the calls that still run for an epoch that has ended, with that epoch and their age.
+
+    Each keeps its key: the key's next records wait for it.
+    """
+    for route in routes:
+        with route.hub.locked() as inboxes:
+            found = inboxes.outliving()
+        for entry, since_s in found:
+            age_s = 0.0 if since_s is None else now_s - since_s
+            yield f"{_named(entry)}, epoch {entry[EPOCH].number}, for {seconds(age_s)}"
+
+
+def _named(entry: Entry) -> str:
+    return f"{entry[EPOCH].partition}@{entry[MESSAGE].offset()} key {describe_key(entry[KEY])}"

@@ -32,7 +32,7 @@ class Unread:
         known = owned.logs.get(partition)
         if known is None or self._context.contact.now_s - known.at_s >= KNOWN_S:
             return True
-        return known.end > (owned[partition].assignment.received_next or known.start or 0)
+        return known.end > (owned[partition].epoch.received.next_offset or known.start or 0)
 
     def names(self) -> set[str]:
         """Return the names of the handlers that have something unread."""

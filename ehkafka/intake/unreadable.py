@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from confluent_kafka import Consumer
 
     from ehkafka.intake.context import IntakeContext
-    from ehkafka.lanes.assignment import Assignment
+    from ehkafka.lanes.epoch import Epoch
     from ehkafka.positions.log_asker import TailQuestion
     from ehkafka.records import TopicPartition
 
@@ -46,7 +46,7 @@ AGAIN_S: Final = 60.0
 class Halted:
     """A partition that cannot be read from `offset` on. Other threads read what does not change."""
 
-    assignment: Assignment
+    epoch: Epoch
     offset: int
     reason: str
     is_batch: bool
@@ -61,13 +61,13 @@ class Halted:
     @property
     def seek_to(self) -> int:
         """Where to read next: behind what was received."""
-        received_next = self.assignment.received_next
+        received_next = self.epoch.received.next_offset
         return self.offset if received_next is None else received_next
 
     @property
     def is_passed(self) -> bool:
         """Whether the partition has got beyond it."""
-        return (self.assignment.received_next or 0) > self.offset
+        return (self.epoch.received.next_offset or 0) > self.offset
 
 
 class UnreadablePartitions:
@@ -118,9 +118,9 @@ class UnreadablePartitions:
             return
         now_s, error = context.clock(), failed.error
         # A position inside of the batch: what lies before it was received in an earlier epoch.
-        offset = max(failed.offset, owned.assignment.received_next or 0)
+        offset = max(failed.offset, owned.epoch.received.next_offset or 0)
         reason = describe_error(error)
-        self._halted[partition] = Halted(owned.assignment, offset, reason, failed.is_batch, now_s, now_s)
+        self._halted[partition] = Halted(owned.epoch, offset, reason, failed.is_batch, now_s, now_s)
         context.emit(PartitionUnreadable(partition, offset, error.name(), reason, failed.is_batch))
 
     def _end(self, consumer: Consumer, partition: TopicPartition, halted: Halted) -> None:
@@ -176,26 +176,26 @@ class SilentBatches:
         question, self._question = self._question, None
         for partition in question.broken if question is not None else ():
             owned, (begin, _end) = self._context.owned.get(partition), question.tails[partition]  # type: ignore[union-attr]
-            if owned is not None and self._begin(owned.assignment) == begin:
+            if owned is not None and self._begin(owned.epoch) == begin:
                 error = KafkaError(KafkaError._BAD_MSG, "its records cannot be parsed")  # noqa: SLF001 - librdkafka's
                 self._note(FailedFetch(partition, begin, error))
         asker, now_s = self._context.asker, self._context.clock()
-        due = next((one for one in self._context.owned.assignments() if self._is_due(one, now_s)), None)
+        due = next((one for one in self._context.owned.epochs() if self._is_due(one, now_s)), None)
         if asker is not None and due is not None:
             begin = self._begin(due)
             self._read[due.partition] = begin, now_s
             end = self._context.owned.logs.end(due.partition) or 0
             self._question = asker.read_tails({due.partition: (begin, end)})
 
-    def _begin(self, assignment: Assignment) -> int:
-        known = self._context.owned.logs.get(assignment.partition)
+    def _begin(self, epoch: Epoch) -> int:
+        known = self._context.owned.logs.get(epoch.partition)
         start = known.start if known is not None and known.start is not None else 0
-        return max(start, assignment.received_next or 0)
+        return max(start, epoch.received.next_offset or 0)
 
-    def _is_due(self, assignment: Assignment, now_s: float) -> bool:
-        context, partition = self._context, assignment.partition
-        lasts_s = context.standstill.lasts_s(partition, assignment.received_next or 0, now_s)
+    def _is_due(self, epoch: Epoch, now_s: float) -> bool:
+        context, partition = self._context, epoch.partition
+        lasts_s = context.standstill.lasts_s(partition, epoch.received.next_offset or 0, now_s)
         if lasts_s < SILENT_S or partition in context.unreadable:
             return False
         begin, read_s = self._read.get(partition, (-1, now_s))
-        return begin != self._begin(assignment) or now_s >= read_s + AGAIN_S
+        return begin != self._begin(epoch) or now_s >= read_s + AGAIN_S

@@ -17,6 +17,7 @@ from ehkafka.errors import UnfinishedError
 from ehkafka.events import AppCatchingUp, AppCaughtUp, ConnectionProblem
 from ehkafka.intake.caught_up import NO_KEY, CatchingUp, CaughtUp, PartitionState, Stuck, Waiting
 from ehkafka.intake.returned import NAMED_MAX
+from ehkafka.lanes.inbox import EPOCH, KEY, MESSAGE
 from ehkafka.lanes.order import describe_key
 from ehkafka.positions.log_bounds import log_bounds
 from ehkafka.recovery.pending import AWAITED
@@ -31,9 +32,9 @@ if TYPE_CHECKING:
     from ehkafka.events import Event
     from ehkafka.intake.context import IntakeContext
     from ehkafka.intake.route import Route
-    from ehkafka.lanes.assignment import Assignment
-    from ehkafka.lanes.dispatcher import Dispatcher
-    from ehkafka.lanes.lane import Lane
+    from ehkafka.lanes.epoch import Epoch
+    from ehkafka.lanes.held import Held
+    from ehkafka.lanes.inboxes import Inboxes
     from ehkafka.positions.gap import LogBounds
     from ehkafka.positions.log_asker import LogAsker, TailQuestion
     from ehkafka.records import TopicPartition
@@ -137,25 +138,25 @@ class UntilCaughtUp:
         else:
             self._fail(_error(found.stuck, self._catching_up.settle_s))
 
-    def _state_of(self, route: Route, assignment: Assignment) -> PartitionState:
-        context, partition = self._context, assignment.partition
+    def _state_of(self, route: Route, epoch: Epoch) -> PartitionState:
+        context, partition = self._context, epoch.partition
         log = self._ends.logs.get(partition)
         halted = context.unreadable.get(partition)
         is_paused = partition in context.flow.paused
-        received = assignment.received_next
+        received = epoch.received.next_offset
         is_received = log is not None and received is not None and received >= log.end
-        runs, waiting = assignment.backlog_records > 0, list[Waiting]()
+        runs, waiting = epoch.tally.backlog_records > 0, list[Waiting]()
         watermark = received
-        with route.exchange.locked() as dispatcher:
-            if is_received or is_paused or not assignment.backlog_records:
-                # O(lanes): only for what is nearly done, or may not go on.
-                watermark = assignment.watermark()
+        with route.hub.locked() as inboxes:
+            if is_received or is_paused or not epoch.tally.backlog_records:
+                # O(backlog): only for what is nearly done, or may not go on.
+                watermark = epoch.watermark()
                 below = received if log is None else log.end
-                runs, waiting = _unfinished_below(dispatcher, assignment, below or 0)
+                runs, waiting = _unfinished_below(inboxes, epoch, below or 0)
             elif received is not None:
-                watermark = received - assignment.unfinished_records
+                watermark = received - epoch.tally.unfinished_records
         # Without the lock, and last: an output is in the book before its record ends.
-        if watermark is not None and (one := self._waiting_outputs(assignment, log)) is not None:
+        if watermark is not None and (one := self._waiting_outputs(epoch, log)) is not None:
             watermark = min(watermark, one.offset)
             waiting = [*waiting, one]
         committed = context.ledger.acknowledged(partition)
@@ -174,10 +175,10 @@ class UntilCaughtUp:
             is_in_log=log is None or (received or 0) <= max(log.end, context.owned.logs.end(partition) or 0),
         )
 
-    def _waiting_outputs(self, assignment: Assignment, log: LogBounds | None) -> Waiting | None:
+    def _waiting_outputs(self, epoch: Epoch, log: LogBounds | None) -> Waiting | None:
         """Return the lowest record up to the end whose outputs are not acknowledged."""
         outputs = self._context.outputs
-        lowest = min(outputs.waiting(assignment), default=None) if outputs is not None else None
+        lowest = min(outputs.waiting(epoch), default=None) if outputs is not None else None
         if lowest is None or (log is not None and lowest >= log.end):
             return None
         return Waiting(lowest, NO_KEY, "its outputs are not acknowledged by the broker")
@@ -214,41 +215,33 @@ class UntilCaughtUp:
         self._context.emit(AppCatchingUp(left, per_s, len(states), unknown))
 
     def _outcomes(self) -> int:
-        return sum(route.dispatcher.outcomes for route in self._routes)
+        return sum(route.hub.tally.outcomes for route in self._routes)
 
 
-def _unfinished_below(dispatcher: Dispatcher, assignment: Assignment, end: int) -> tuple[bool, list[Waiting]]:
+def _unfinished_below(inboxes: Inboxes, epoch: Epoch, end: int) -> tuple[bool, list[Waiting]]:
     """Return whether any record below an offset needs no help to end, and those that wait. With the lock."""
-    runs = any(chunk.first_unfinished().offset() < end for chunk in assignment.all_chunks())
-    waiting: list[Waiting] = []
-    for lane in assignment.lanes.values():
-        offset = _first_of(lane, assignment)
-        if offset is None or offset >= end:
-            continue
-        if (why := _waits_for(dispatcher, lane)) is None:
-            return True, []  # what waits beside it is not asked for yet
-        waiting.append(Waiting(offset, lane.key, why))
-    return runs, waiting
+    held_by = {id(entry): held for held in inboxes.waiting.held for entry in held.q if entry[EPOCH] is epoch}
+    waiting: dict[Held, Waiting] = {}
+    for entry in epoch.unfinished():
+        offset = entry[MESSAGE].offset()
+        if offset >= end:
+            break
+        held = held_by.get(id(entry))
+        why = None if held is None else _waits_for(held)
+        if held is None or why is None:
+            return True, []  # what waits as well is not asked for yet
+        waiting.setdefault(held, Waiting(offset, entry[KEY], why))
+    return False, list(waiting.values())
 
 
-def _first_of(lane: Lane, assignment: Assignment) -> int | None:
-    """Return the lowest offset that a lane has of this partition."""
-    if assignment.shared:
-        return min((message.offset() for message in lane.messages_of(assignment)), default=None)  # type: ignore[attr-defined]
-    head = lane.head if lane.head is not None else lane.rest[0] if lane.rest else None
-    return None if head is None else head.offset()
-
-
-def _waits_for(dispatcher: Dispatcher, lane: Lane) -> str | None:
-    """Return what a lane waits for; None where its head runs, may run, or is with whoever deferred it."""
-    ticket = dispatcher.decisions.ticket_of(lane)
-    if ticket is not None:
-        return None if ticket.decision.reason == AWAITED else ticket.decision.reason
-    hold = dispatcher.holds.held.get(lane)
-    if hold is None:
-        return None
-    how = "waits for its retry" if hold.due_s is not None else "is held"
-    return f"{how}: {hold.decision.reason}"
+def _waits_for(held: Held) -> str | None:
+    """Return what a waiting key waits for; None where its first record is with its deferral's receiver."""
+    if held.ticket is not None:
+        reason = held.ticket.decision.reason
+        return None if reason == AWAITED else reason
+    assert held.decision is not None
+    how = "waits for its retry" if held.due_s is not None else "is held"
+    return f"{how}: {held.decision.reason}"
 
 
 def _error(stuck: tuple[Stuck, ...], settle_s: float) -> UnfinishedError:

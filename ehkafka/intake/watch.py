@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter, deque
 from typing import TYPE_CHECKING
 
 from ehkafka.events import AttemptOverdue, StaleResult
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
 
     from ehkafka.intake.context import IntakeContext
     from ehkafka.intake.route import Route
-    from ehkafka.lanes.assignment import Assignment
+    from ehkafka.lanes.epoch import Epoch
     from ehkafka.records import TopicPartition
 
 
@@ -36,10 +37,10 @@ class ProgressWatch:
         for route in self._routes:
             self._check_deadlines(route)
         if self._context.hooks.on_idle is not None:
-            for assignment in list(self._context.owned.assignments()):
-                self._check_idle(assignment, now_s)
+            for epoch in list(self._context.owned.epochs()):
+                self._check_idle(epoch, now_s)
 
-    def _owned(self) -> Iterable[tuple[Route, Assignment]]:
+    def _owned(self) -> Iterable[tuple[Route, Epoch]]:
         return list(self._context.owned.values())
 
     def _check_deadlines(self, route: Route) -> None:
@@ -65,17 +66,18 @@ class ProgressWatch:
         logs, paused = context.owned.logs, context.flow.paused
         context.standstill.check(
             (
-                (one.partition, one.received_next or 0)
-                for one in context.owned.assignments()
-                if one.partition not in paused and (logs.end(one.partition) or 0) > (one.received_next or 0)
+                (one.partition, one.received.next_offset or 0)
+                for one in context.owned.epochs()
+                if one.partition not in paused
+                and (logs.end(one.partition) or 0) > (one.received.next_offset or 0)
             ),
             now_s,
         )
 
-    def _check_idle(self, assignment: Assignment, now_s: float) -> None:
-        partition, received = assignment.partition, assignment.received_records
+    def _check_idle(self, epoch: Epoch, now_s: float) -> None:
+        partition, received = epoch.partition, epoch.tally.received_records
         seen, since_s, reported = self._idle.get(partition, (-1, now_s, False))
-        if received != seen or assignment.unfinished_records or self._is_behind(assignment):
+        if received != seen or epoch.tally.unfinished_records or self._is_behind(epoch):
             self._idle[partition] = (received, now_s, False)
         elif not reported and self._is_proved(partition, now_s - since_s):
             self._idle[partition] = (received, since_s, True)
@@ -92,18 +94,18 @@ class ProgressWatch:
             return False
         return over_s >= 0.0
 
-    def _is_behind(self, assignment: Assignment) -> bool:
+    def _is_behind(self, epoch: Epoch) -> bool:
         """Tell whether the log goes on, or may: throttled fetches come back empty from a full log."""
-        end = self._context.owned.logs.end(assignment.partition)
+        end = self._context.owned.logs.end(epoch.partition)
         if end is None or self._context.throttle.is_recent:
             return True  # no answer yet, or none that proves anything
-        return assignment.received_next is not None and end > assignment.received_next
+        return epoch.received.next_offset is not None and end > epoch.received.next_offset
 
 
 def report_stale(context: IntakeContext, routes: Sequence[Route]) -> None:
-    """Tell of results that came after their epoch had ended."""
+    """Report results that were ignored because their epoch had ended."""
     for route in routes:
-        stale = route.dispatcher.stale
-        while stale:
-            assignment, records = stale.popleft()
-            context.emit(StaleResult(assignment.partition, assignment.epoch, records))
+        with route.hub.locked() as inboxes:
+            ignored, inboxes.router.ignored = inboxes.router.ignored, deque()
+        for epoch, records in Counter(ignored).items():
+            context.emit(StaleResult(epoch.partition, epoch.number, records))

@@ -28,6 +28,14 @@ class Balance:
         self.mean_s = 0.0
         # How many consumers had something at the last check; how many had a record waiting as well.
         self.busy = self.fed = 0
+        # How many records waited, but for those behind a record of their key that does not move.
+        self.at_hand = 0
+        # How many consumers had any record waiting, be it for a call or too few for one.
+        self.queued = 0
+        # How many records one call takes: so many must wait for a consumer that is to count as fed.
+        self.call_records = 1
+        # How many records had been received by the last check.
+        self.received_records = 0
         self._looked_s: float | None = None
         self._removed = 0
 
@@ -42,7 +50,10 @@ class Balance:
             removed += inbox.sent - len(inbox.q)
             busy += self._see(inbox, now_s, late_s)
         self._take_mean(busy, removed, now_s)
-        self.busy, self.fed = busy, sum(1 for inbox in router.inboxes if inbox.q)
+        self.busy, least = busy, self.call_records
+        waiting = [len(inbox.q) for inbox in router.inboxes if inbox.q]
+        self.queued, self.fed = len(waiting), sum(1 for records in waiting if records >= least)
+        self.received_records = router.tally.received_records
         router.open = [inbox for inbox in router.inboxes if not inbox.stuck][: router.width]
         free = [inbox for inbox in router.open if inbox.is_empty() and not inbox.frozen]
         router.idle.clear()
@@ -51,6 +62,8 @@ class Balance:
             router.idle.append(inbox)
         if free:
             self._even_out(free)
+        # While a consumer is free, what is left behind a record that does not move is of its key.
+        self.at_hand = sum(len(inbox.q) for inbox in router.inboxes if not (free and inbox.stuck))
         return busy
 
     @staticmethod

@@ -14,7 +14,7 @@ from ehkafka.headers.size import sizes_of
 from ehkafka.lanes.balance import Balance
 from ehkafka.lanes.ending import Ending
 from ehkafka.lanes.held import Held
-from ehkafka.lanes.inbox import MESSAGE
+from ehkafka.lanes.inbox import EPOCH, MESSAGE
 from ehkafka.lanes.routing import FOREVER, Pile, Router
 from ehkafka.lanes.waiting import Waiting
 from ehkafka.records import TopicPartition
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from ehkafka.records import Message
 
     # One partition's part of what was received: its epoch, messages, the keys of those that are not skipped,
-    # and the offsets that are.
-    Part = tuple[Epoch, Sequence[Message], Sequence[Hashable], Container[int]]
+    # the offsets that are, and the bytes of each message.
+    Part = tuple[Epoch, Sequence[Message], Sequence[Hashable], Container[int], Sequence[int]]
 
 
 class Inboxes:
@@ -104,6 +104,19 @@ class Inboxes:
         self.router.note_all()
         return [entry for inbox in self.all_inboxes() for entry in inbox.running()]
 
+    def outliving(self) -> list[tuple[Entry, float | None]]:
+        """Return the calls that run for an epoch that has ended, each with when it was seen first.
+
+        Such a call keeps its key: the key's next records wait for it.
+        """
+        self.router.note_all()
+        return [
+            (entry, inbox.seen_s if inbox.seen is not None and inbox.seen is inbox.head else None)
+            for inbox in self.all_inboxes()
+            for entry in inbox.running()
+            if entry[EPOCH].ended
+        ]
+
     def is_running(self, message: Message, key: Hashable) -> bool | None:
         """Tell whether a record is with its handler, by the very message; `key` says where to look first.
 
@@ -132,22 +145,25 @@ class Inboxes:
         keys: Sequence[Hashable],
         now_s: float,
         skipped: Container[int] = (),
+        sizes: Sequence[int] | None = None,
     ) -> None:
         """Route one partition's records, ascending. `keys` has one for each message that is not skipped.
 
-        Offsets in `skipped` get that result as they arrive: they are too old to be handled.
+        Offsets in `skipped` get that result as they arrive: they are too old to be handled. `sizes` are the
+        bytes of each message, where they were counted before.
         """
         epoch.received.note(messages, now_s)
-        fresh = list(messages)
+        # Counted in now and counted out with the same bytes: a handler may set another value meanwhile.
+        fresh, sizes = messages, sizes_of(messages) if sizes is None else sizes
         if skipped:
-            fresh = [message for message in messages if message.offset() not in skipped]
-            self._count_passed(epoch, len(messages) - len(fresh), "skipped_records")
-        if (places := epoch.received.fresh(fresh)) is not None:
-            self._count_passed(epoch, len(fresh) - len(places), "finished_records", "restored_records")
-            fresh, keys = [fresh[place] for place in places], [keys[place] for place in places]
+            places = [place for place, one in enumerate(messages) if one.offset() not in skipped]
+            self._count_passed(epoch, len(messages) - len(places), "skipped_records")
+            fresh, sizes = _take(fresh, places), _take(sizes, places)
+        if (left := epoch.received.fresh(fresh)) is not None:
+            self._count_passed(epoch, len(fresh) - len(left), "finished_records", "restored_records")
+            fresh, keys, sizes = _take(fresh, left), _take(keys, left), _take(sizes, left)
         if fresh:
-            # Counted in now and counted out with the same bytes: a handler may set another value meanwhile.
-            self.router.route(epoch, list(zip(fresh, keys, sizes_of(fresh), repeat(epoch))))
+            self.router.route(epoch, list(zip(fresh, keys, sizes, repeat(epoch))))
 
     def _count_passed(self, epoch: Epoch, records: int, *counts: str) -> None:
         """Count records that have their result as they arrive; they never enter an inbox."""
@@ -192,3 +208,7 @@ class Inboxes:
         """Let retries go whose time has come, and balance. Return how many consumers are busy."""
         self.waiting.retry_due(now_s)
         return self.balance.check(now_s)
+
+
+def _take(values: Sequence[Any], places: Sequence[int]) -> list[Any]:
+    return [values[place] for place in places]

@@ -230,6 +230,7 @@ class Router:
                 attempts.pop(id(entry[MESSAGE]), None)
             if epoch.ended:
                 self.ignored.append(epoch)
+                total.stale_records += 1
                 continue
             epoch.note_finished(entry)
             for tally in (epoch.tally, total):

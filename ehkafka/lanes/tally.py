@@ -22,6 +22,7 @@ class Tally:
         "returned_bytes",
         "returned_records",
         "skipped_records",
+        "stale_records",
     )
 
     def __init__(self) -> None:
@@ -32,6 +33,8 @@ class Tally:
         self.dead_lettered_records = 0
         # Of the finished ones, those that an earlier epoch had finished.
         self.restored_records = 0
+        # Finished, but for an epoch that had ended: it counts as returned. Of a handler only.
+        self.stale_records = 0
         # Left for the next owner of the partition.
         self.returned_records = 0
         self.returned_bytes = 0
@@ -50,6 +53,11 @@ class Tally:
     def unfinished_records(self) -> int:
         """How many records were received and have no result, those that wait included."""
         return self.backlog_records + self.parked_records
+
+    @property
+    def handled_bytes(self) -> int:
+        """How many bytes the records had that went into the backlog and have a result."""
+        return self.received_bytes - self.backlog_bytes - self.parked_bytes - self.returned_bytes
 
     def receive(self, records: int, size: int) -> None:
         """Count records into the backlog."""

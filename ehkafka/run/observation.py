@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def snapshot_of(runtime: Runtime, state: str) -> Snapshot:
-    """Return an immutable picture of a run as it is now. Takes microseconds per live lane."""
+    """Return an immutable picture of a run as it is now. Takes microseconds per unfinished record."""
     throttle, contact = runtime.context.throttle, runtime.context.contact
     tokens, outputs = runtime.app.endpoint.tokens, runtime.context.outputs
     return Snapshot(
@@ -52,12 +52,12 @@ def snapshot_of(runtime: Runtime, state: str) -> Snapshot:
 def _handler(route: Route) -> HandlerSnapshot:
     """Return what a handler has done. The counts only rise, for metrics' sake."""
     failed = route.failed_attempts
-    with route.exchange.locked() as dispatcher:
+    with route.hub.locked() as inboxes:
         # In one hold: apart they might show less than at the last look.
-        finished = dispatcher.finished_records - dispatcher.restored_records
-        is_stopped = dispatcher.holds.is_all_paused
-        stale = dispatcher.stale_records + failed.get("stale", 0)
-    times = route.exchange.call_times
+        finished = inboxes.tally.finished_records - inboxes.tally.restored_records
+        is_stopped = inboxes.router.stopped is not None
+        stale = inboxes.tally.stale_records + failed.get("stale", 0)
+    times = route.hub.call_times
     return HandlerSnapshot(
         handler=route.handler,
         topics=route.topics,

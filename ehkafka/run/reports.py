@@ -51,7 +51,7 @@ class HandlerReports:
         self._reported_s = now_s
         pictures = partition_snapshots(self._context)
         for route in self._routes:
-            outcomes = route.dispatcher.outcomes
+            outcomes = route.hub.tally.outcomes
             done, self._outcomes[route.name] = outcomes - self._outcomes.get(route.name, 0), outcomes
             ours = [one for one in pictures if one.partition.topic in route.topics]
             lags = [one.lag_records for one in ours]
@@ -64,9 +64,14 @@ class HandlerReports:
                     records_per_s=done / took_s,
                     lag_records=None if None in lags else sum(lag for lag in lags if lag is not None),
                     oldest_s=max(ages, default=None),
-                    waiting_keys=len(route.dispatcher.holds.held),
+                    waiting_keys=_waiting_keys(route),
                 )
             )
+
+
+def _waiting_keys(route: Route) -> int:
+    with route.hub.locked(noted=False) as inboxes:
+        return sum(1 for held in inboxes.waiting.held if held.is_parked)
 
 
 def report_state(runtime: Runtime, state: str, why: str) -> None:

@@ -210,12 +210,12 @@ class Runtime:
     def measure(self) -> None:
         """Have workers count from now on how long their calls take."""
         for route in self._routes:
-            if route.exchange.call_times is None:
-                route.exchange.call_times = CallTimes()
+            if route.hub.call_times is None:
+                route.hub.call_times = CallTimes()
 
     @property
     def routes(self) -> Sequence[Route]:
-        """The handlers, with their lanes and workers."""
+        """The handlers, with their hubs and workers."""
         return self._routes
 
     @property
@@ -231,7 +231,7 @@ class Runtime:
 
     def next_due_s(self) -> float | None:
         """Return when the next retry, token, batch or deferral's deadline is due; None where nothing is."""
-        dues = [route.exchange.earliest_due_s() for route in self._routes]
+        dues = [route.hub.earliest_due_s() for route in self._routes]
         dues += [one.earliest_due_s() for route in self._routes if (one := route.deferrals) is not None]
         return min((due for due in dues if due is not None), default=None)
 
@@ -244,9 +244,9 @@ class Runtime:
         if due_s is not None and due_s <= self.app.clock.now_s():
             return False
         deferred = {
-            lane for route in self._routes if route.deferrals is not None for lane in route.deferrals.lanes()
+            held for route in self._routes if route.deferrals is not None for held in route.deferrals.held()
         }
-        return all(route.exchange.is_at_rest(deferred, letters=letters) for route in self._routes)
+        return all(route.hub.is_at_rest(deferred, letters=letters) for route in self._routes)
 
     def stacks(self) -> dict[str, str]:
         """Return where each busy worker is, by name."""
@@ -266,16 +266,16 @@ class Runtime:
 
     def totals(self) -> dict[str, Any]:
         """Return the counts over all partitions that are or were ours."""
-        dispatchers = [route.dispatcher for route in self._routes]
+        tallies = [route.hub.tally for route in self._routes]
         return {
-            f"{name}_records": sum(getattr(d, f"{name}_records") for d in dispatchers)
-            for name in ("received", "finished", "skipped", "dead_lettered", "returned", "stale", "chunk")
+            f"{name}_records": sum(getattr(tally, f"{name}_records") for tally in tallies)
+            for name in ("received", "finished", "skipped", "dead_lettered", "returned", "stale")
         }
 
     @property
     def handled_bytes(self) -> int:
         """How many bytes of values, keys and headers the records had that have an outcome."""
-        return sum(route.dispatcher.handled_bytes for route in self._routes)
+        return sum(route.hub.tally.handled_bytes for route in self._routes)
 
     def _open(self) -> Consumer:
         _started.add(self)
@@ -310,7 +310,7 @@ class Runtime:
     def _on_jump(self) -> None:
         """Wake all that sleep until some time. The poll thread comes by itself, within its longest wait."""
         for route in self._routes:
-            route.exchange.wake_all()
+            route.hub.wake(route.hub.inboxes.all_inboxes())
         self.ways_out.wake()
 
     def _start_workers(self) -> None:
@@ -403,7 +403,7 @@ class Runtime:
         for route in self._routes:
             if isinstance(route.workers, Checking):
                 route.workers.check()
-        received = sum(route.dispatcher.received_records for route in self._routes)
+        received = sum(route.hub.tally.received_records for route in self._routes)
         context = self.context
         self._connection.check(received, context.committer.acknowledged, context.contact.up_at_s)
         context.contact.check(context.committer.acknowledged, context.throttle.total_s)

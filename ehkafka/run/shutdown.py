@@ -17,7 +17,7 @@ from ehkafka.errors import EhkafkaError, UnfinishedError
 from ehkafka.events import AppStopping, ConnectionProblem, Draining, UserCodeLeft
 from ehkafka.intake.returned import still_unfinished
 from ehkafka.intake.watch import report_stale
-from ehkafka.workers.protocol import Releasing
+from ehkafka.workers.protocol import Collecting, Releasing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -77,7 +77,8 @@ class Shutdown:
             # Before anything is hurried: a batch that still waits for records is not started.
             self._cut(consumer, request)
         for route in self._routes:
-            route.exchange.hurry()
+            if isinstance(route.workers, Collecting):
+                route.workers.hurry()
         drained = self._drain(consumer, request)
         if drained and request.drain == "started":
             # A retry that comes due while the last commit is on its way would run into the end.
@@ -127,7 +128,7 @@ class Shutdown:
         return self._returned_records() - self._returned_before
 
     def _returned_records(self) -> int:
-        return sum(route.dispatcher.returned_records for route in self._routes)
+        return sum(route.hub.tally.returned_records for route in self._routes)
 
     def _commit_while_time(self, consumer: Consumer, request: StopRequest) -> bool:
         """Commit what is finished, again after a refusal that fixes itself; False: another try is no use.
@@ -167,7 +168,7 @@ class Shutdown:
             hooks = self._context.hook_threads.close(THREADS_CHECK_S)
             workers = [name for route in self._routes for name in route.workers.stop(THREADS_CHECK_S)]
             for route in self._routes:
-                route.exchange.settle()
+                route.hub.settle()
             busy = hooks + workers
             if not busy or self._context.clock() >= ends_s or self._context.exit_now():
                 return busy
@@ -222,7 +223,7 @@ class Shutdown:
                 return False
             if now_s >= next_word_s:
                 next_word_s = now_s + 1.0
-                queued = sum(route.dispatcher.unfinished_records for route in self._routes)
+                queued = sum(route.hub.tally.unfinished_records for route in self._routes)
                 self._context.emit(Draining(request.deadline_s - now_s, queued))
             if finishes and now_s >= self._loop.membership.cut_again_s:
                 finishes = self._cut(consumer, request)
@@ -231,13 +232,13 @@ class Shutdown:
 
     def _has_outputs(self) -> bool:
         outputs = self._context.outputs
-        return outputs is not None and any(map(outputs.waits, self._context.owned.assignments()))
+        return outputs is not None and any(map(outputs.waits, self._context.owned.epochs()))
 
     @staticmethod
     def _has_runnable(route: Route, request: StopRequest) -> bool:
-        with route.exchange.locked() as dispatcher:
-            if dispatcher.has_runnable():
+        with route.hub.locked() as inboxes:
+            if inboxes.has_runnable():
                 return True
-            due_s = dispatcher.holds.next_due_s()
+            due_s = inboxes.waiting.next_due_s()
             # Where all is to be handled, a retry that comes in time is, too.
             return request.drain == "all" and due_s is not None and due_s < request.deadline_s

@@ -51,6 +51,9 @@ class Hub:
         self.wake: Callable[[Sequence[Inbox]], object] = lambda _inboxes: None
         # Where consumers count how long calls take; None while it is not wanted. Set once, by any thread.
         self.call_times: CallTimes | None = None
+        # Where the driver waits for a time itself, as for a batch to fill: each returns when that is over.
+        # Set before it starts, called without the lock.
+        self.dues: list[Callable[[], float | None]] = []
         # Set once; consumers leave when they see it and find nothing.
         self.closed = False
         self._next_check_s = 0.0
@@ -76,8 +79,8 @@ class Hub:
         """Route what one `consume()` brought for this handler. Poll thread."""
         with self.locked(noted=False) as inboxes:
             now_s = self.clock()
-            for epoch, messages, keys, skipped in parts:
-                inboxes.receive(epoch, messages, keys, now_s, skipped)
+            for epoch, messages, keys, skipped, sizes in parts:
+                inboxes.receive(epoch, messages, keys, now_s, skipped, sizes)
 
     def post(self, function: Callable[..., object], *arguments: Any) -> None:
         """Have something done under the lock, now or by its holder. Any thread that does not hold it."""
@@ -172,7 +175,9 @@ class Hub:
             self._next_check_s = now_s + max(CHECK_S, CHECK_SHARE * (self.clock() - now_s))
         if self.pace is not None and (tokens := self.pace.tokens):
             self._wake_waiting(tokens)
-        return self.tally.backlog_records > 0 and self.next_due_s() is None
+        # While nothing waits behind what runs, that ends without this thread.
+        waits = self.inboxes.balance.queued > 0 or self.received_lately > 0
+        return waits and self.next_due_s() is None
 
     def _wake_waiting(self, tokens: int) -> None:
         """Wake as many of the consumers that wait for the rate limit as may continue now, in turn."""
@@ -204,13 +209,28 @@ class Hub:
 
     @property
     def fed(self) -> int:
-        """How many consumers had a record waiting, in addition to the one that runs, at the last check."""
-        return self.inboxes.balance.fed
+        """For how many consumers records for a call wait, in addition to what runs, as far as is known.
+
+        By the last check, and by what was received since: that may be for as many.
+        """
+        balance = self.inboxes.balance
+        return balance.fed + self.received_lately // balance.call_records
+
+    @property
+    def at_hand(self) -> int:
+        """How many records could start if a consumer were free, as far as is known, like `fed`."""
+        return self.inboxes.balance.at_hand + self.received_lately
+
+    @property
+    def received_lately(self) -> int:
+        """How many records were received since the last check."""
+        return self.tally.received_records - self.inboxes.balance.received_records
 
     def earliest_due_s(self) -> float | None:
         """Return when the next thing is due here that waits for a time: a retry, or the rate limit."""
         with self.locked() as inboxes:
-            dues = (inboxes.waiting.next_due_s(), self.next_due_s())
+            dues = [inboxes.waiting.next_due_s(), self.next_due_s()]
+        dues += [due_s() for due_s in self.dues]
         return min((due for due in dues if due is not None), default=None)
 
     def has_received(self, partition: TopicPartition, next_offset: int) -> bool:

@@ -108,3 +108,19 @@ class Releasing(Protocol):
 
     def let_go(self) -> None:
         """End them, after the last `stop`; their records stay unfinished. Returns within a second."""
+
+
+@runtime_checkable
+class Collecting(Protocol):
+    """A pool whose calls wait for more records than one."""
+
+    def hurry(self) -> None:
+        """Hear that nothing more will be received: a call must not wait for more."""
+
+
+@runtime_checkable
+class Collecting(Protocol):
+    """A pool whose calls wait for more records than one."""
+
+    def hurry(self) -> None:
+        """Hear that nothing more will be received: a call must not wait for more."""
