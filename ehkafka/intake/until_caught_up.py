@@ -220,13 +220,15 @@ class UntilCaughtUp:
 
 def _unfinished_below(inboxes: Inboxes, epoch: Epoch, end: int) -> tuple[bool, list[Waiting]]:
     """Return whether any record below an offset needs no help to end, and those that wait. With the lock."""
-    held_by = {id(entry): held for held in inboxes.waiting.held for entry in held.q if entry[EPOCH] is epoch}
+    held_by = {
+        id(entry[MESSAGE]): held for held in inboxes.waiting.held for entry in held.q if entry[EPOCH] is epoch
+    }
     waiting: dict[Held, Waiting] = {}
     for entry in epoch.unfinished():
         offset = entry[MESSAGE].offset()
         if offset >= end:
             break
-        held = held_by.get(id(entry))
+        held = held_by.get(id(entry[MESSAGE]))
         why = None if held is None else _waits_for(held)
         if held is None or why is None:
             return True, []  # what waits as well is not asked for yet

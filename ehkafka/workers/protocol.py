@@ -116,11 +116,3 @@ class Collecting(Protocol):
 
     def hurry(self) -> None:
         """Hear that nothing more will be received: a call must not wait for more."""
-
-
-@runtime_checkable
-class Collecting(Protocol):
-    """A pool whose calls wait for more records than one."""
-
-    def hurry(self) -> None:
-        """Hear that nothing more will be received: a call must not wait for more."""
