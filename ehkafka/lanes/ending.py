@@ -137,10 +137,10 @@ class Ending:
     def end(self, epochs: Sequence[Epoch]) -> list[int]:
         """End epochs that end together: nothing of them starts, and what runs ends without a result.
 
-        Returns how many records each left for its next owner.
+        Returns how many records each left for its next owner. What has finished since the caller looked for the
+        last commit counts as ignored: that commit does not pass it.
         """
         router = self._router
-        router.note_all()
         for epoch in epochs:  # all before any: a key that one of them lets go must not start another's record
             epoch.ended = True
             epoch.drain_limit = -1
