@@ -14,7 +14,7 @@ from ehkafka.headers.size import sizes_of
 from ehkafka.lanes.balance import Balance
 from ehkafka.lanes.ending import Ending
 from ehkafka.lanes.held import Held
-from ehkafka.lanes.inbox import EPOCH, MESSAGE
+from ehkafka.lanes.inbox import EPOCH, MESSAGE, Inbox
 from ehkafka.lanes.routing import FOREVER, Pile, Router
 from ehkafka.lanes.waiting import Waiting
 from ehkafka.records import TopicPartition
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ehkafka.lanes.ending import Work
     from ehkafka.lanes.epoch import Epoch
     from ehkafka.lanes.finished import FinishedBefore
-    from ehkafka.lanes.inbox import Entry, Inbox
+    from ehkafka.lanes.inbox import Entry
     from ehkafka.lanes.order import Scope
     from ehkafka.records import Message
 
@@ -39,10 +39,16 @@ class Inboxes:
     """What one handler has received, over all partitions it is assigned."""
 
     def __init__(
-        self, number: int, scope: Scope = "partition", make_queue: Callable[[], deque[Any]] = deque
+        self,
+        number: int,
+        scope: Scope = "partition",
+        make_queue: Callable[[], deque[Any]] = deque,
+        make_inbox: type[Inbox] = Inbox,
     ) -> None:
-        """`number`: of consumers. `make_queue` makes what a test wants to watch."""
-        self.router = Router(number, is_shared=scope == "handler", make_queue=make_queue)
+        """`number`: of consumers, `make_inbox`: their kind. `make_queue` makes what a test wants to watch."""
+        self.router = Router(
+            number, is_shared=scope == "handler", make_queue=make_queue, make_inbox=make_inbox
+        )
         self.waiting = Waiting(self.router)
         self.ending = Ending(self.router, self.waiting)
         self.balance = Balance(self.router)

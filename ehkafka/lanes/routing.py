@@ -52,11 +52,17 @@ class Router:
     """The inboxes of one handler, and its keys' owners."""
 
     def __init__(
-        self, inboxes: int, *, is_shared: bool, make_queue: Callable[[], deque[Any]] = deque
+        self,
+        inboxes: int,
+        *,
+        is_shared: bool,
+        make_queue: Callable[[], deque[Any]] = deque,
+        make_inbox: type[Inbox] = Inbox,
     ) -> None:
-        """`is_shared`: a key is one over all partitions of the handler."""
+        """`is_shared`: a key is one over all partitions of the handler. `make_inbox`: its consumers' kind."""
         self.make_queue = make_queue
-        self.inboxes = [Inbox(number, make_queue) for number in range(inboxes)]
+        self._make_inbox = make_inbox
+        self.inboxes = [make_inbox(number, make_queue) for number in range(inboxes)]
         # Inboxes of workers that are to go: they get nothing more, and leave once their call has ended.
         self.leaving: list[Inbox] = []
         # Those that take new keys, and how many of them there may be at most.
@@ -261,7 +267,7 @@ class Router:
     def grow(self, inboxes: int) -> list[Inbox]:
         """Add inboxes; return them, for their consumers."""
         first = 1 + max((inbox.number for inbox in (*self.inboxes, *self.leaving)), default=-1)
-        added = [Inbox(number, self.make_queue) for number in range(first, first + inboxes)]
+        added = [self._make_inbox(number, self.make_queue) for number in range(first, first + inboxes)]
         self.inboxes += added
         self.open += added
         self.width += inboxes
