@@ -90,10 +90,12 @@ def outliving_calls(routes: Iterable[Route], now_s: float) -> Iterator[str]:
     """
     for route in routes:
         with route.hub.locked() as inboxes:
-            found = inboxes.outliving()
-        for entry, since_s in found:
-            age_s = 0.0 if since_s is None else now_s - since_s
-            yield f"{_named(entry)}, epoch {entry[EPOCH].number}, for {seconds(age_s)}"
+            found = inboxes.outliving.calls()
+        for entry in found:
+            epoch = entry[EPOCH]
+            mark = epoch.received.mark_at(entry[MESSAGE].offset())
+            age = "" if mark is None else f", received {seconds(now_s - mark.received_at_s)} ago"
+            yield f"{_named(entry)}, epoch {epoch.number}{age}"
 
 
 def _named(entry: Entry) -> str:

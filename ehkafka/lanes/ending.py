@@ -170,6 +170,8 @@ class Ending:
         for inbox, _ in taken:
             # As long as a call of a key runs here, the key's next record goes behind that call.
             for place, entry in enumerate(inbox.running()):
+                if not self._router.keeps_key(entry):
+                    continue
                 entry[EPOCH].owners[entry[KEY]] = (inbox, inbox.noted + 1 + place)
         for inbox, entries in taken:
             for entry in entries:

@@ -14,7 +14,8 @@ from ehkafka.headers.size import sizes_of
 from ehkafka.lanes.balance import Balance
 from ehkafka.lanes.ending import Ending
 from ehkafka.lanes.held import Held
-from ehkafka.lanes.inbox import EPOCH, MESSAGE, Inbox
+from ehkafka.lanes.inbox import MESSAGE, Inbox
+from ehkafka.lanes.outliving import Outliving
 from ehkafka.lanes.routing import FOREVER, Pile, Router
 from ehkafka.lanes.waiting import Waiting
 from ehkafka.records import TopicPartition
@@ -51,6 +52,7 @@ class Inboxes:
         )
         self.waiting = Waiting(self.router)
         self.ending = Ending(self.router, self.waiting)
+        self.outliving = Outliving(self.router, self.waiting)
         self.balance = Balance(self.router)
         self.tally = self.router.tally
 
@@ -109,19 +111,6 @@ class Inboxes:
         """Return what runs now, those records included whose epoch has ended."""
         self.router.note_all()
         return [entry for inbox in self.all_inboxes() for entry in inbox.running()]
-
-    def outliving(self) -> list[tuple[Entry, float | None]]:
-        """Return the calls that run for an epoch that has ended, each with when it was seen first.
-
-        Such a call keeps its key: the key's next records wait for it.
-        """
-        self.router.note_all()
-        return [
-            (entry, inbox.seen_s if inbox.seen is not None and inbox.seen is inbox.head else None)
-            for inbox in self.all_inboxes()
-            for entry in inbox.running()
-            if entry[EPOCH].ended
-        ]
 
     def is_running(self, message: Message, key: Hashable) -> bool | None:
         """Tell whether a record is with its handler, by the very message; `key` says where to look first.

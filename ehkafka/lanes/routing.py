@@ -82,6 +82,8 @@ class Router:
         self.unopened: dict[Epoch, Pile] = {}
         # Failed attempts of records that are to be called again, by the message's identity.
         self.attempts: dict[int, Attempts] = {}
+        # Messages, by identity, whose calls have outlived their epoch and keep no key any more: a command.
+        self.freed: set[int] = set()
         self._turn = 0
 
     # -- routing ---------------------------------------------------------------------------------------
@@ -189,7 +191,7 @@ class Router:
         """
         taken = inbox.take_back()
         self.note(inbox)
-        stay = {self._name(entry) for entry in inbox.running()}
+        stay = {self._name(entry) for entry in inbox.running() if self.keeps_key(entry)}
         to: dict[tuple[int, Hashable], Inbox] = dict.fromkeys(stay, inbox)
         moved, keys = 0, 0
         for entry in taken:
@@ -202,6 +204,10 @@ class Router:
             moved += target is not inbox
             self.put(target, entry)
         return moved
+
+    def keeps_key(self, entry: Entry) -> bool:
+        """Tell whether a running record keeps its key. See `outliving`."""
+        return id(entry[MESSAGE]) not in self.freed
 
     @staticmethod
     def _name(entry: Entry) -> tuple[int, Hashable]:
@@ -237,6 +243,7 @@ class Router:
             if epoch.ended:
                 self.ignored.append(epoch)
                 total.stale_records += 1
+                self.freed.discard(id(entry[MESSAGE]))
                 continue
             epoch.note_finished(entry)
             for tally in (epoch.tally, total):
@@ -312,7 +319,7 @@ class Router:
         for inbox in self.inboxes:
             taken = inbox.take_back()
             self.note(inbox)
-            for entry in inbox.running():
+            for entry in filter(self.keeps_key, inbox.running()):
                 pile.behind[self._name(entry)] = (entry[EPOCH].owners, (inbox, inbox.noted + 1))
             for entry in taken:
                 self.put(pile, entry)

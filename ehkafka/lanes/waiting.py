@@ -76,6 +76,9 @@ class Waiting:
 
     def _fail_too_late(self, entry: Entry, decision: Decision, later: Sequence[Entry]) -> None:
         """Forget the failure of an ended epoch; a deferred record keeps its key until its answer."""
+        if not self.router.keeps_key(entry):
+            self.router.freed.remove(id(entry[MESSAGE]))
+            decision = HoldHead(decision.reason)  # whatever it is, no key waits for it
         if isinstance(decision, AwaitHead):
             held = self._hold(entry, later, parked=False)
             held.q.appendleft(entry)  # counted when its epoch ended
@@ -355,6 +358,12 @@ class Waiting:
         if held.after != "continue":
             self._after[id(held.owners)] -= 1
             held.after = "continue"
+
+    def forget_call(self, held: Held) -> None:
+        """Let a key continue that waits for the answer to a record of an ended epoch. Counts for nothing."""
+        held.ticket = None
+        self._drop_ended_first(held)
+        self._continue(held)
 
     # -- commands --------------------------------------------------------------------------------------
 

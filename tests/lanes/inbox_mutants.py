@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ehkafka.lanes.decision import RetryHead
 from ehkafka.lanes.ending import Ending
@@ -11,12 +11,17 @@ from ehkafka.lanes.epoch import Epoch
 from ehkafka.lanes.held import Held
 from ehkafka.lanes.inbox import MESSAGE, Inbox
 from ehkafka.lanes.inboxes import Inboxes
+from ehkafka.lanes.outliving import Outliving
 from ehkafka.lanes.routing import Router
 from ehkafka.lanes.waiting import Waiting
 from ehkafka.records import TopicPartition
+from tests.lanes import test_outliving
 from tests.lanes.inbox_consumers import Message
 from tests.lanes.inbox_world import run_seed
 from tests.simulation.mutants.mutant import Mutant
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 SEEDS_MAX = 1_500
 
@@ -43,6 +48,15 @@ def a_batch_loses_records_of_another_partition() -> bool:
     core.fail(inbox, first, RetryHead(0.0, "failed"), 0.0, [second])
     inbox.head = None
     return [entry[MESSAGE] for entry in inbox.q] != [second[MESSAGE]]
+
+
+def fails(test: Callable[[], None]) -> bool:
+    """Tell whether a test fails."""
+    try:
+        test()
+    except AssertionError:
+        return True
+    return False
 
 
 def _mutant(name: str, function: Any, guard: str, without: str, **chosen: Any) -> Mutant:
@@ -105,7 +119,7 @@ MUTANTS = [
     _mutant(
         "unload: the running key's records move",
         Router.unload,
-        "{self._name(entry) for entry in inbox.running()}",
+        "{self._name(entry) for entry in inbox.running() if self.keeps_key(entry)}",
         "set()",
     ),
     _mutant(
@@ -284,6 +298,34 @@ MUTANTS = [
         Ending.end,
         "router.shared is not None and not router.epochs",
         "False",
+    ),
+    Mutant(
+        "free: a call of this epoch counts as one of an ended one",
+        Outliving._running,
+        "all(entry[EPOCH].ended for entry in its)",
+        "True",
+        partial(fails, test_outliving.test_a_call_of_this_epoch_is_none),
+    ),
+    Mutant(
+        "free: what has just ended is freed",
+        Outliving._free_from,
+        "self._running(owner, key, epoch) is call",
+        "True",
+        partial(fails, test_outliving.test_a_call_that_has_just_ended_is_not_freed),
+    ),
+    Mutant(
+        "free: the key stays with the call's worker",
+        Router.unload,
+        "if self.keeps_key(entry)",
+        "if True",
+        partial(fails, test_outliving.test_what_is_freed_does_not_wait_behind_that_call_again),
+    ),
+    Mutant(
+        "free: the key waits for the call in the next epoch",
+        Ending._clear_inboxes,
+        "if not self._router.keeps_key(entry):",
+        "if False:",
+        partial(fails, test_outliving.test_what_is_freed_does_not_wait_behind_that_call_again),
     ),
     _mutant("check: retries never come", Inboxes.check, "self.waiting.retry_due(now_s)", "pass"),
 ]

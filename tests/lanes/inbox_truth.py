@@ -29,6 +29,8 @@ class Truth:
         self.unsettled: dict[Any, Entry] = {}
         # Keys whose next records must not run, because one was dead-lettered.
         self.followed: set[Any] = set()
+        # Messages whose calls run on while their key continues: a command. They overlap with anything.
+        self.freed: set[int] = set()
 
     def name(self, entry: Entry) -> Any:
         """Return what an entry must not overlap with."""
@@ -71,6 +73,8 @@ class Truth:
 
     def stops(self, entry: Entry) -> None:
         """Note that a record runs no more."""
+        if entry[MESSAGE].serial in self.freed:  # type: ignore[attr-defined]
+            return
         name = self.name(entry)
         self.running[name].remove(entry[MESSAGE])  # type: ignore[arg-type]
         if not self.running[name]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ehkafka.lanes.decision import AwaitHead, HoldHead, RetryHead, SkipHead
 from ehkafka.lanes.finished import FinishedBefore
-from ehkafka.lanes.inbox import EPOCH, MESSAGE
+from ehkafka.lanes.inbox import EPOCH, KEY, MESSAGE
 from ehkafka.lanes.inboxes import Inboxes
 from ehkafka.lanes.waiting import BEHIND_LETTER
 from ehkafka.records import Outcome, TopicPartition
@@ -77,7 +77,7 @@ class World(Truth):
             decision = SkipHead("skipped")
             if not entry[EPOCH].ended:
                 self.outcome(entry)
-        elif x < 0.85:
+        elif x < 0.85 and entry[MESSAGE].serial not in self.freed:  # type: ignore[attr-defined]
             after: Any = self.r.choice(("continue", "hold_key", "divert_key"))
             decision = AwaitHead("asked", _begin, after)
             # Its work goes on outside, whatever the core makes of it.
@@ -311,6 +311,9 @@ class World(Truth):
         if busy and r.random() < 0.6:
             key = r.choice(busy)
         epoch, name = self.epochs[p], key if self.is_shared else (p, key)
+        if r.random() < 0.2:
+            self.free()
+            return
         held = core.waiting.find(key, epoch)
         if x < 0.6:
             self.do(core.waiting.pause_key, key, epoch)
@@ -329,6 +332,23 @@ class World(Truth):
             for entry in entries:
                 self.outcome(entry)
             self.do(core.waiting.skip_key, key, epoch, count)
+
+    def free(self) -> None:
+        """Let a key continue though a call of an ended epoch runs for it."""
+        self.handle()
+        outliving = self.core.outliving
+        for left in outliving.calls():
+            epoch = next((one for one in self.epochs.values() if one.owners is left[EPOCH].owners), None)
+            if epoch is None or (call := outliving.call_of(left[KEY], epoch)) is None:
+                continue
+            assert call[EPOCH].ended
+            name, message = self.name(call), call[MESSAGE]
+            others = [one for one in self.running.pop(name, ()) if one is not message]
+            if others:
+                self.running[name] = others
+            self.freed.add(message.serial)  # type: ignore[attr-defined]
+            self.do(outliving.free_key, left[KEY], epoch)
+            return
 
     def drop_ticket(self, held: Any) -> None:
         """A command ends the wait for a dead letter that was sent by hand, or because of an earlier one."""
@@ -403,6 +423,7 @@ class World(Truth):
             left = (tally.backlog_records, tally.backlog_bytes, tally.parked_records, tally.parked_bytes)
             assert left == (0, 0, 0, 0), ("left over", left)
         assert not core.router.attempts, "attempts of records that have ended"
+        assert not core.router.freed, "calls that have ended"
 
 
 def _begin(_ticket: Ticket) -> None:

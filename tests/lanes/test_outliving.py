@@ -1,0 +1,159 @@
+"""A call that outlives its epoch keeps its key until it ends, or until a command lets the key continue."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ehkafka.lanes.decision import AwaitHead, HoldHead
+from ehkafka.lanes.inbox import EPOCH, MESSAGE
+from ehkafka.records import Outcome
+from tests.kit.inbox_bench import InboxBench
+
+if TYPE_CHECKING:
+    from ehkafka.lanes.epoch import Epoch
+    from tests.kit.inbox_bench import Worker
+
+
+def left_over(scope: Any = "partition", workers: int = 4) -> tuple[InboxBench, Worker, Epoch]:
+    """Return a bench whose call of `a0` hangs; its partition was revoked, came back, and has `a0 a1 b2`."""
+    bench = InboxBench(scope, workers=workers)
+    first = bench.assign()
+    bench.receive(first, "a0 a1 b2")
+    hanging = bench.begin_key("a")
+    bench.inboxes.end([first])
+    epoch = bench.assign()
+    bench.receive(epoch, "a0 a1 b2")
+    return bench, hanging, epoch
+
+
+@pytest.mark.parametrize("scope", ["partition", "handler"])
+def test_its_key_waits_and_others_do_not(scope: str) -> None:
+    """And it is known for which call: offset and epoch."""
+    bench, hanging, epoch = left_over(scope)
+    bench.work()
+    assert bench.started == ["a0", "b2"]
+    [left] = bench.inboxes.outliving.calls()
+    assert (left[MESSAGE].offset(), left[EPOCH].number) == (0, 1)
+    assert bench.inboxes.outliving.call_of(b"a", epoch) is left
+    assert bench.inboxes.outliving.call_of(b"b", epoch) is None
+    bench.finish(hanging)
+    bench.work()
+    assert bench.started[2:] == ["a0", "a1"]
+    assert bench.inboxes.outliving.calls() == []
+    assert epoch.watermark() == 3
+
+
+@pytest.mark.parametrize("ends", [True, False])
+@pytest.mark.parametrize("scope", ["partition", "handler"])
+def test_a_command_lets_its_key_continue(scope: str, ends: bool) -> None:
+    """On other workers, in order; and what becomes of the call later counts for nothing."""
+    bench, hanging, epoch = left_over(scope)
+    call = bench.inboxes.outliving.free_key(b"a", epoch)
+    assert call is not None
+    assert call[EPOCH].ended
+    bench.inboxes.check(1.0)
+    bench.work()
+    assert sorted(bench.started[1:]) == ["a0", "a1", "b2"]
+    assert (bench.inboxes.outliving.calls(), epoch.watermark()) == ([], 3)
+    assert bench.inboxes.outliving.free_key(b"a", epoch) is None
+    if ends:
+        bench.finish(hanging)
+    else:
+        bench.fail(hanging, AwaitHead("asked", lambda _ticket: None))
+    assert bench.is_empty()
+    assert not bench.router.freed
+
+
+def test_what_is_freed_does_not_wait_behind_that_call_again() -> None:
+    """Neither where the one free worker is the call's own, nor when the partition goes and comes back."""
+    bench, hanging, epoch = left_over(workers=2)
+    [other] = [one for one in bench.workers if one is not hanging]
+    other.start()
+    bench.inboxes.outliving.free_key(b"a", epoch)
+    for now_s in (0.0, 1.0):
+        bench.inboxes.check(now_s)
+    bench.finish(other)
+    bench.inboxes.check(2.0)
+    bench.work()
+    assert bench.started[-2:] == ["a0", "a1"]
+    bench.inboxes.end([epoch])
+    again = bench.assign()
+    bench.receive(again, "a3")
+    bench.work()
+    assert bench.started[-1] == "a3"
+
+
+def test_a_call_that_has_just_ended_is_not_freed() -> None:
+    """Its worker may end it while what waits behind it is taken out: all goes on as without the command."""
+    bench, hanging, epoch = left_over()
+    pull = bench.router.pull
+
+    def pull_slowly(*arguments: Any) -> Any:
+        pulled = pull(*arguments)
+        hanging.start()
+        return pulled
+
+    bench.router.pull = pull_slowly  # type: ignore[method-assign]
+    assert bench.inboxes.outliving.free_key(b"a", epoch) is None
+    assert not bench.router.freed
+    bench.work()
+    assert bench.started[2:] == ["a0", "a1"] or bench.started[1:] == ["a0", "a1", "b2"]
+    assert epoch.watermark() == 3
+
+
+def test_a_key_that_is_paused_stays_so() -> None:
+    """The command ends the wait for the call alone."""
+    bench, _, epoch = left_over()
+    bench.waiting.pause_key(b"a", epoch)
+    assert bench.inboxes.outliving.free_key(b"a", epoch) is not None
+    bench.work()
+    assert bench.started == ["a0", "b2"]
+    bench.waiting.resume_key(b"a", epoch)
+    bench.work()
+    assert bench.started[2:] == ["a0", "a1"]
+
+
+def test_a_handler_that_is_stopped_stays_so() -> None:
+    """Likewise."""
+    bench, _, epoch = left_over()
+    bench.router.stop()
+    assert bench.inboxes.outliving.free_key(b"a", epoch) is not None
+    bench.work()
+    assert bench.started == ["a0"]
+    bench.router.resume()
+    bench.work()
+    assert sorted(bench.started[1:]) == ["a0", "a1", "b2"]
+
+
+def test_a_deferred_record_of_an_ended_epoch_is_a_call_as_well() -> None:
+    """Its answer, which may never come, counts for nothing."""
+    bench = InboxBench()
+    first = bench.assign()
+    bench.receive(first, "a0 a1")
+    bench.fail(bench.begin_key("a"), AwaitHead("asked", lambda _ticket: None))
+    ticket = bench.waiting.outbox.popleft()
+    bench.inboxes.end([first])
+    epoch = bench.assign()
+    bench.receive(epoch, "a0 a1")
+    bench.work()
+    assert bench.started == ["a0"]
+    [left] = bench.inboxes.outliving.calls()
+    assert bench.inboxes.outliving.free_key(b"a", epoch) is left
+    bench.work()
+    bench.inboxes.answer(ticket, Outcome.FINISHED, 0.0)
+    assert bench.started == ["a0", "a0", "a1"]
+    assert bench.is_empty()
+
+
+def test_a_call_of_this_epoch_is_none() -> None:
+    """Nor is one that waits, whatever for."""
+    bench = InboxBench()
+    epoch = bench.assign()
+    bench.receive(epoch, "a0 a1 b2")
+    bench.begin_key("a")
+    bench.fail(bench.begin_key("b"), HoldHead("held"))
+    for key in (b"a", b"b", b"c"):
+        assert bench.inboxes.outliving.free_key(key, epoch) is None
+    assert bench.inboxes.outliving.calls() == []
