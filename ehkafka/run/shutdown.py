@@ -217,7 +217,8 @@ class Shutdown:
         """Poll, for the group and for commits, until nothing can run any more or the time is over."""
         next_word_s = 0.0
         finishes = request.drain == "started"
-        while self._has_outputs() or any(self._has_runnable(route, request) for route in self._routes):
+        # In this order: the outputs of what has ended meanwhile are found to wait.
+        while any(self._has_runnable(route, request) for route in self._routes) or self._has_outputs():
             now_s = self._context.clock()
             if now_s >= request.deadline_s or self._context.exit_now():
                 return False

@@ -78,7 +78,7 @@ class Bench:
         """Hand over records from offset 0 on."""
         first = self.epoch.received.next_offset or 0
         batch = [message(first + number, key) for number, key in enumerate(keys)]
-        self.hub.receive([(self.epoch, batch, keys, ())])
+        self.hub.receive([(self.epoch, batch, keys, (), [len(one) for one in batch])])
 
     def run_handler(self, handler: Callable[[Any], object]) -> None:
         """Do what a worker does for one record."""

@@ -25,7 +25,7 @@ def test_a_success_that_was_not_noted_yet_counts() -> None:
     hub = Hub(Inboxes(1), lambda: 0.0)
     with hub.locked() as inboxes:
         epoch = inboxes.assign(TopicPartition("t", 0), 1)
-    hub.receive([(epoch, [SimulatedMessage("t", 0, 0, b"k")], [b"k"], ())])
+    hub.receive([(epoch, [SimulatedMessage("t", 0, 0, b"k")], [b"k"], (), [1])])
     worker = Worker(hub.inboxes.inboxes[0])
     assert worker.start()
     assert hub.count_finished() == 0
