@@ -47,8 +47,7 @@ def by_message(message: Any) -> Any:
 
 PROCESSES = {"workers": ehkafka.Processes(2)}
 KINDS: dict[str, tuple[Any, dict[str, Any]]] = {
-    "chunks": (handlers.plain, {}),
-    "lanes": (handlers.plain, {"express": False}),
+    "threads": (handlers.plain, {}),
     "slow": (handlers.slow, {}),
     "tasks": (handlers.plain_async, {}),
     "raw": (by_message, {"raw": True}),
@@ -68,15 +67,14 @@ class Kind(NamedTuple):
     options: dict[str, Any]
 
 
-# All kinds of workers; those that run one record at a time; one of each without chunks.
+# All kinds of workers; those that run one record at a time.
 WORKERS = {
-    "chunks": Kind("", {}),
-    "lanes": Kind("", {"express": False}),
+    "threads": Kind("", {}),
     "tasks": Kind("_async", {}),
     "batches": Kind("_batch", {"wait_s_max": 0.1}),
     "processes": Kind("", PROCESSES),
 }
-ONE_BY_ONE = ("lanes", "tasks", "processes")
+ONE_BY_ONE = ("threads", "tasks", "processes")
 
 
 def sending(lab: Any, handler: Any, **options: Any) -> Any:
@@ -194,7 +192,9 @@ def test_a_refused_output_is_sent_again_without_another_call(
     app.stop()
 
 
-@pytest.mark.parametrize(("code", "kind"), [(47, "chunks"), (49, "lanes"), *((59, kind) for kind in WORKERS)])
+@pytest.mark.parametrize(
+    ("code", "kind"), [(47, "threads"), (49, "tasks"), *((59, kind) for kind in WORKERS)]
+)
 def test_a_forgotten_producer_id_costs_no_output(
     out: Any, gated: Any, code: int, kind: str, wait_for: Any, read_topic: Any
 ) -> None:
@@ -349,7 +349,7 @@ def test_a_broker_that_throttles_by_refusals_loses_and_skips_nothing(
 ) -> None:
     """What it refuses to throttle is no refusal: the same goes out again later, and no policy is asked."""
     out.produce(" ".join(KEYS * 50))
-    app = gated("lanes", retry=ehkafka.Retry(attempts=1), on_failure=ehkafka.Skip())
+    app = gated("threads", retry=ehkafka.Retry(attempts=1), on_failure=ehkafka.Skip())
     app.add_hook(events)
     app.start()
     out.broker.fail_next(ApiKey.PRODUCE, 89)

@@ -82,7 +82,6 @@ def headers_of(message: Any) -> dict[str, bytes]:
     ("kind", "options"),
     [
         ("function", {}),
-        ("function", {"express": False}),
         ("function", {"acknowledged": "before_next"}),
         ("task", {}),
         ("deferring", {}),

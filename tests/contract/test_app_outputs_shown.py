@@ -64,10 +64,9 @@ def sending(lab: Any, gate: threading.Event) -> Any:
 
 
 KINDS: dict[str, dict[str, Any]] = {
-    "chunks": {},
-    "lanes": {"express": False},
-    "one lane": {"order_by": ehkafka.by_partition},
-    "shared lanes": {"scope": "handler"},
+    "threads": {},
+    "one key": {"order_by": ehkafka.by_partition},
+    "shared keys": {"scope": "handler"},
     "batches": {"batches": True},
     "waiting": {"acknowledged": "before_next"},
     "processes": {"workers": ehkafka.Processes(2)},
@@ -162,9 +161,8 @@ def test_a_run_until_caught_up_gives_up_on_outputs_that_nobody_acknowledges(
     assert lab.committed() in (0, None)
 
 
-@pytest.mark.parametrize("express", [True, False])
 def test_a_record_that_has_sent_and_still_runs_counts_once(
-    lab: Any, gate: threading.Event, wait_for: Any, express: bool
+    lab: Any, gate: threading.Event, wait_for: Any
 ) -> None:
     """It is in the backlog already; those behind it are finished."""
     lab.broker.create_topic("out", 1)
@@ -172,7 +170,7 @@ def test_a_record_that_has_sent_and_still_runs_counts_once(
     lab.broker.delay_next(ApiKey.PRODUCE, 3.0)
     app = lab.app(None)
 
-    @app.handler("t", to="out", express=express)
+    @app.handler("t", to="out")
     def handle(record: Any) -> None:
         if record.offset() == 0:
             record.send("0")
