@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -63,9 +64,7 @@ class Pool:
         self._keys: set[Hashable] = set()
         self.workers = AsyncioWorkers(
             self.hub,
-            PoolOptions(
-                name="x", size=size, on_failure=self._decide, on_death=self.deaths.append, **options
-            ),
+            PoolOptions(name="x", size=size, on_failure=self._decide, on_death=self.deaths.append, **options),
             invoke=self._invoke,
         )
         self.workers.start()
@@ -141,3 +140,12 @@ def pool() -> Iterator[Callable[..., Pool]]:
         for epoch in list(one.inboxes.router.epochs.values()):
             one.end(epoch)
         assert one.workers.stop(LIMIT_S) == []
+
+
+@pytest.fixture
+def quick_switches() -> Iterator[None]:
+    """Have threads change often."""
+    before_s = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    yield
+    sys.setswitchinterval(before_s)

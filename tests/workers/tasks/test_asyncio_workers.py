@@ -5,23 +5,24 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
+import time
 import types
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from ehkafka.errors import HandlerFailedError
+from ehkafka.lanes.inbox import KEY, Inbox
 from ehkafka.workers.tasks import loop as asyncio_loop
-from ehkafka.workers.tasks import tasks
-from ehkafka.workers.tasks.tasks import LoopGate
+from ehkafka.workers.tasks.rounds import ROUND_S, Rounds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import pytest
+    from ehkafka.lanes.inbox import Entry
 
-    from ehkafka.lanes.lane import Lane
-
-from tests.workers.tasks.conftest import LIMIT_S, Pool, nothing
+from tests.workers.tasks.conftest import LIMIT_S, Pool, nothing, offset_of
 
 # --- how many, and fairness ---------------------------------------------------------------------------
 
@@ -30,95 +31,130 @@ def test_as_many_calls_run_at_once_as_there_are_workers(pool: Callable[..., Pool
     """1000 workers and 3000 keys: 1000 calls wait at once, never 1001; then all are done."""
     gate = asyncio.Event()
 
-    async def wait(_lane: Lane) -> None:
+    async def wait(_entry: Entry) -> None:
         await gate.wait()
 
     made = pool(1000, wait)
     made.receive(made.assign(), 0, [b"k%d" % n for n in range(3000)])
     made.wait(lambda: len(made.started) == 1000)
-    assert made.workers._loop is not None
-    made.workers._loop.call_soon_threadsafe(gate.set)
+    assert made.workers.busy == 1000
+    made.call_soon(gate.set)
     made.wait(lambda: len(made.ended) == 3000)
     assert made.running_max == 1000
 
 
 def test_the_number_of_workers_may_change_while_they_run(pool: Callable[..., Pool]) -> None:
-    """Growing takes effect at once, shrinking after the calls that run."""
+    """Growing takes effect within a look, shrinking after the calls that run."""
     gates = [asyncio.Event(), asyncio.Event()]
 
-    async def wait(lane: Lane) -> None:
-        assert lane.head is not None
-        await gates[lane.head.offset() >= 6].wait()
+    async def wait(entry: Entry) -> None:
+        await gates[offset_of(entry) in later].wait()
 
     made = pool(2, wait)
+    later: set[int] = set()
     made.receive(made.assign(), 0, [b"k%d" % n for n in range(12)])
     made.wait(lambda: len(made.started) == 2)
     made.workers.resize(6)
     made.wait(lambda: len(made.started) == 6)
     made.workers.resize(3)
-    loop = made.workers._loop
-    assert loop is not None
-    loop.call_soon_threadsafe(gates[0].set)
+    later.update(set(range(12)) - set(made.started))
+    made.call_soon(gates[0].set)
     made.wait(lambda: len(made.started) == 9)
-    assert made._running == 3
-    loop.call_soon_threadsafe(gates[1].set)
+    assert made.running_now == 3
+    made.call_soon(gates[1].set)
     made.wait(lambda: len(made.ended) == 12)
     assert made.workers.size == 3
+    made.wait(lambda: not made.inboxes.router.leaving)
 
 
-def test_calls_that_never_suspend_let_the_loop_have_its_turn(pool: Callable[..., Pool]) -> None:
-    """50 000 such records in one lane and in many: what the first one scheduled runs long before the end."""
-    seen: list[int] = []
+def test_a_handler_that_has_nothing_has_no_task(pool: Callable[..., Pool]) -> None:
+    """100 000 workers cost no task each; those that have had a record rest."""
+    made = pool(100_000)
+    made.receive(made.assign(), 0, [b"a", b"b"])
+    made.wait(lambda: len(made.ended) == 2, watch=False)
+    assert made.workers._tasks is not None
+    assert len(made.workers._tasks._tasks) <= 2
+
+
+# --- sharing the loop ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("keys", [[b"one"], [b"k%d" % n for n in range(1_000)]], ids=["one key", "many"])
+def test_calls_that_never_suspend_let_the_loop_have_its_turn(
+    pool: Callable[..., Pool], keys: list[bytes]
+) -> None:
+    """However many tasks have records, another callback of the loop waits for a few milliseconds."""
+    late_s: list[float] = []
     made: Pool
 
-    async def schedule(lane: Lane) -> None:
-        assert lane.head is not None
-        if lane.head.offset() == 0:
-            asyncio.get_running_loop().call_later(0, lambda: seen.append(len(made.ended)))
+    async def compute(_entry: Entry) -> None:
+        ends_s = time.perf_counter() + 2e-4
+        while time.perf_counter() < ends_s:
+            pass
 
-    made = pool(100, schedule)
-    keys = [b"one" if n % 2 else b"k%d" % n for n in range(50_000)]
-    made.receive(made.assign(), 0, keys)
-    made.wait(lambda: len(made.ended) == 50_000)
-    assert seen
-    assert seen[0] < 25_000
+    def ask() -> None:
+        asked_s = time.perf_counter()
 
+        def answer() -> None:
+            late_s.append(time.perf_counter() - asked_s)
+            if len(made.ended) < 5_000:
+                ask()
 
-def test_a_busy_lane_does_not_keep_late_ones_waiting(pool: Callable[..., Pool]) -> None:
-    """One worker: a lane of 3000 records that never suspend gives way after a bounded turn."""
-    made = pool(1)
-    made.receive(made.assign(), 0, [b"busy"] * 3000 + [b"late"])
-    made.wait(lambda: len(made.ended) == 3001)
-    assert made.ended.index(3000) < 200
+        asyncio.get_running_loop().call_soon(answer)
 
-
-def test_calls_that_suspend_one_after_another_serve_all_lanes_in_turn(pool: Callable[..., Pool]) -> None:
-    """One worker, two lanes of twenty: it goes on over a few of one's calls, then the other has its turn."""
-
-    async def give_way(_lane: Lane) -> None:
-        await asyncio.sleep(0)
-
-    made = pool(1, give_way)
-    made.receive(made.assign(), 0, [b"a"] * 20 + [b"b"] * 20)
-    made.wait(lambda: len(made.ended) == 40)
-    assert [offset for offset in made.ended if offset < 20] == list(range(20))
-    if made.is_late:
-        return  # then its lane has as few of them as were taken at once
-    first = tasks.SUSPENDED_RECORDS_MAX
-    assert made.ended.index(20) <= first, "a lane waits for all of another's records"
-    assert made.ended.index(1) < made.ended.index(20), "a task looks for a lane after each record"
+    made = pool(1_000, compute)
+    made.call_soon(ask)
+    made.receive(made.assign(), 0, [keys[n % len(keys)] for n in range(5_000)])
+    made.wait(lambda: len(made.ended) == 5_000, watch=False)
+    # 5,000 calls are a second; a few late ones are the machine's.
+    assert sorted(late_s)[-len(late_s) // 20] < 20e-3
+    assert len(late_s) > 200
 
 
-def test_slow_calls_of_one_lane_give_way_after_each(pool: Callable[..., Pool]) -> None:
-    """One worker, two lanes: a call that takes longer than a turn ends it."""
+def test_tasks_that_wait_for_the_loop_have_their_turn_in_order(pool: Callable[..., Pool]) -> None:
+    """Ten tasks with hundreds of records each that compute: none is a round of all behind another."""
 
-    async def wait(_lane: Lane) -> None:
-        await asyncio.sleep(1.5 * tasks.SUSPENDED_S)
+    async def compute(_entry: Entry) -> None:
+        ends_s = time.perf_counter() + 3e-4
+        while time.perf_counter() < ends_s:
+            pass
 
-    made = pool(1, wait)
-    made.receive(made.assign(), 0, [b"a", b"a", b"b", b"b"])
-    made.wait(lambda: len(made.ended) == 4)
-    assert made.ended == ([0, 1, 2, 3] if made.is_late else [0, 2, 1, 3])
+    made = pool(10, compute)
+    hold = threading.Event()
+    made.call_soon(lambda: hold.wait(LIMIT_S))
+    made.receive(made.assign(), 0, [b"k%d" % (n % 10) for n in range(1_000)])
+    hold.set()
+    made.wait(lambda: len(made.ended) == 1_000, watch=False)
+    first = made.ended[:300]
+    assert len({offset % 10 for offset in first}) == 10
+
+
+def test_one_that_begins_late_is_let_in_first(mutate: Callable[..., None]) -> None:
+    """What was let in and found no time begins before those that came later."""
+    loop = asyncio.new_event_loop()
+    seen: list[int] = []
+    rounds = Rounds(loop, lambda inbox: loop.call_soon(step, inbox))
+    ran: list[int] = []
+
+    def step(inbox: Inbox) -> None:
+        seen.append(inbox.number)
+        if rounds.ends_s and time.perf_counter() > rounds.ends_s:
+            rounds.come_late(inbox)
+            return
+        if not rounds.ends_s:
+            rounds.open()
+        ran.append(inbox.number)
+        time.sleep(1.1 * ROUND_S)
+        if len(ran) == 8:
+            loop.call_soon(loop.stop)
+
+    rounds._places = 4
+    rounds.enter([Inbox(number) for number in range(8)])
+    loop.run_forever()
+    loop.close()
+    assert ran == list(range(8))
+    # Four had one place too many, then two, and so on.
+    assert len(seen) < 16
 
 
 # --- each attempt by itself -------------------------------------------------------------------------------
@@ -130,7 +166,7 @@ def test_each_attempt_has_a_context_of_its_own(pool: Callable[..., Pool]) -> Non
     given: ContextVar[str] = ContextVar("given", default="nothing")
     seen: list[tuple[str, str]] = []
 
-    async def check(_lane: Lane) -> None:
+    async def check(_entry: Entry) -> None:
         seen.append((own.get(), given.get()))
         own.set("stale")
         given.set("stale")
@@ -143,11 +179,11 @@ def test_each_attempt_has_a_context_of_its_own(pool: Callable[..., Pool]) -> Non
         assert set(seen) == {("fresh", expected)}
 
 
-def test_a_result_that_nobody_runs_is_a_failure(pool: Callable[..., Pool]) -> None:
+def test_a_result_that_nothing_runs_is_a_failure(pool: Callable[..., Pool]) -> None:
     """A handler that returns a coroutine has handled nothing."""
 
-    async def forgets(lane: Lane) -> object:
-        return nothing(lane)
+    async def forgets(entry: Entry) -> object:
+        return nothing(entry)
 
     made = pool(1, forgets)
     made.receive(made.assign(), 0, [b"a"])
@@ -164,25 +200,27 @@ def test_a_loop_that_dies_is_reported_and_leaves_its_records_unfinished(pool: Ca
     async def leave() -> None:
         sys.exit(3)
 
-    async def work(lane: Lane) -> None:
-        if lane.key == b"b":
-            lane.assignment.context = asyncio.get_running_loop().create_task(leave())
+    left: list[asyncio.Task[None]] = []
+
+    async def work(entry: Entry) -> None:
+        if entry[KEY] == b"b":
+            left.append(asyncio.get_running_loop().create_task(leave()))
         await asyncio.Event().wait()
 
     made = pool(4, work)
-    assignment = made.assign()
-    made.receive(assignment, 0, [b"a", b"b"])
+    epoch = made.assign()
+    made.receive(epoch, 0, [b"a", b"b"])
     made.wait(lambda: made.deaths)
     # The handler's fault, and so it is named; not the engine's.
     assert isinstance(made.deaths[0], HandlerFailedError)
     assert "SystemExit: 3" in str(made.deaths[0])
-    assert assignment.context.exception() is made.deaths[0].__cause__  # type: ignore[attr-defined]
+    assert left[0].exception() is made.deaths[0].__cause__
     assert made.workers.stop(LIMIT_S) == []
-    with made.exchange.locked() as dispatcher:
-        dispatcher.drain(assignment, below_started=False)
-        # Nobody waits for what died with the loop, and nothing of it counts as done.
-        assert dispatcher.drained(assignment)
-        assert assignment.watermark() == 0
+    with made.hub.locked() as inboxes:
+        inboxes.drain([epoch], None)
+        # Nothing waits for what died with the loop, and nothing of it counts as done.
+        assert inboxes.is_drained([epoch])
+        assert epoch.watermark() == 0
     assert made.failed == []
 
 
@@ -191,7 +229,7 @@ def test_an_engine_error_ends_the_loop_visibly(
 ) -> None:
     """What is no handler's error is reported as the pool's death."""
 
-    async def fail(_lane: Lane) -> None:
+    async def fail(_entry: Entry) -> None:
         raise ValueError
 
     made = pool(4, fail)
@@ -213,7 +251,7 @@ def test_set_up_and_tear_down_run_once_on_the_loop_and_may_be_async(pool: Callab
         await asyncio.sleep(0)
         calls.append(asyncio.get_running_loop())
 
-    async def work(_lane: Lane) -> None:
+    async def work(_entry: Entry) -> None:
         calls.append(asyncio.get_running_loop())
 
     made = pool(4, work, set_up=set_up, tear_down=tear_down)
@@ -230,7 +268,7 @@ def test_a_stuck_report_shows_what_a_suspended_call_awaits(pool: Callable[..., P
     async def waits_for_a_reply() -> None:
         await asyncio.Event().wait()
 
-    async def work(_lane: Lane) -> None:
+    async def work(_entry: Entry) -> None:
         await waits_for_a_reply()
 
     made = pool(4, work)
@@ -243,9 +281,9 @@ def test_a_stuck_report_shows_what_a_suspended_call_awaits(pool: Callable[..., P
 
 
 def test_a_stuck_report_shows_the_oldest_calls_and_counts_the_others(pool: Callable[..., Pool]) -> None:
-    """200 suspended calls are no report that anybody reads."""
+    """200 suspended calls are no report that one reads."""
 
-    async def work(_lane: Lane) -> None:
+    async def work(_entry: Entry) -> None:
         await asyncio.Event().wait()
 
     made = pool(200, work)
@@ -260,7 +298,7 @@ def test_a_stuck_report_shows_where_a_blocking_call_holds_the_loop_up(pool: Call
     """A call that blocks instead of awaiting is on the thread's own stack."""
     gate = threading.Event()
 
-    async def blocks_the_loop(_lane: Lane) -> None:
+    async def blocks_the_loop(_entry: Entry) -> None:
         gate.wait(LIMIT_S)
 
     made = pool(4, blocks_the_loop)
@@ -288,8 +326,12 @@ def test_without_uvloop_the_standard_loop_is_taken(monkeypatch: pytest.MonkeyPat
     loop.close()
 
 
-def test_a_gate_of_a_closed_loop_wakes_nobody() -> None:
+def test_who_wakes_a_closed_loop_is_not_harmed(pool: Callable[..., Pool]) -> None:
     """A waker may be late: the pool has left."""
-    loop = asyncio.new_event_loop()
-    loop.close()
-    LoopGate(loop, lambda: None).release()
+    made = pool(4)
+    epoch = made.assign()
+    made.receive(epoch, 0, [b"a"])
+    made.wait(lambda: made.ended)
+    assert made.workers.stop(LIMIT_S) == []
+    made.receive(epoch, 1, [b"a"])
+    assert made.deaths == []

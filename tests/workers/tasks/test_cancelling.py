@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ehkafka.lanes.inbox import EPOCH
 from ehkafka.records import TopicPartition
+from tests.workers.tasks.conftest import offset_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ehkafka.lanes.assignment import Assignment
-    from ehkafka.lanes.lane import Lane
+    from ehkafka.lanes.epoch import Epoch
+    from ehkafka.lanes.inbox import Entry
     from tests.workers.tasks.conftest import Pool
 
 
@@ -23,9 +25,9 @@ def test_calls_of_an_ended_epoch_are_cancelled_and_decide_nothing(pool: Callable
     """The handler sees CancelledError; `Failures` is not asked; the record runs again in the next epoch."""
     seen: list[str] = []
 
-    async def wait(lane: Lane) -> None:
+    async def wait(entry: Entry) -> None:
         try:
-            if lane.assignment.epoch == 1:
+            if entry[EPOCH].number == 1:
                 await asyncio.Event().wait()
         except asyncio.CancelledError as error:
             seen.append(str(error))
@@ -38,11 +40,11 @@ def test_calls_of_an_ended_epoch_are_cancelled_and_decide_nothing(pool: Callable
     made.end(first)
     second = made.assign()
     made.receive(second, 0, [b"a", b"b", b"a"])
-    made.wait(lambda: second.finished_records == 3 or made.exchange.settle())
+    made.wait(lambda: made.finished(second) == 3)
     assert len(seen) == 2
     assert all("no longer this member's" in words for words in seen)
     assert made.failed == []
-    assert (made.dispatcher.stale_records, made.dispatcher.returned_records) == (0, 3)
+    assert made.inboxes.tally.returned_records == 3
 
 
 def test_a_handler_that_swallows_its_cancellation_is_stale_and_its_result_dropped(
@@ -51,11 +53,11 @@ def test_a_handler_that_swallows_its_cancellation_is_stale_and_its_result_droppe
     """The result is counted as stale; the task takes no other record with the cancellation on it."""
     cancelling: list[int] = []
 
-    async def swallow(lane: Lane) -> None:
+    async def swallow(entry: Entry) -> None:
         task = asyncio.current_task()
         assert task is not None
         cancelling.append(task.cancelling())
-        if lane.assignment.epoch == 1:
+        if entry[EPOCH].number == 1:
             try:
                 await asyncio.Event().wait()
             except asyncio.CancelledError:
@@ -68,7 +70,8 @@ def test_a_handler_that_swallows_its_cancellation_is_stale_and_its_result_droppe
     made.end(first)
     made.receive(made.assign(), 0, [b"a", b"b"])
     made.wait(lambda: len(made.ended) == 3)
-    assert made.dispatcher.stale_records == 1
+    made.wait(lambda: made.hub.count_finished() == 2)
+    assert [epoch.number for epoch in made.inboxes.router.ignored] == [1]
     assert cancelling == [0, 0, 0]
 
 
@@ -76,21 +79,19 @@ def test_other_calls_are_not_cancelled_with_an_ended_epoch(pool: Callable[..., P
     """Only what belongs to the ended partition is."""
     gate = asyncio.Event()
 
-    async def wait(_lane: Lane) -> None:
+    async def wait(_entry: Entry) -> None:
         await gate.wait()
 
     made = pool(4, wait)
     ends = made.assign()
-    with made.exchange.locked() as dispatcher:
-        stays = dispatcher.assign(TopicPartition("t", 1), 1)
+    stays = made.assign(TopicPartition("t", 1))
     made.receive(ends, 0, [b"a"])
     made.receive(stays, 0, [b"a"])
     made.wait(lambda: len(made.started) == 2)
     made.end(ends)
     made.wait(lambda: len(made.ended) == 1)
-    assert made.workers._loop is not None
-    made.workers._loop.call_soon_threadsafe(gate.set)
-    made.wait(lambda: stays.finished_records == 1 or made.exchange.settle())
+    made.call_soon(gate.set)
+    made.wait(lambda: made.finished(stays) == 1)
     assert made.failed == []
 
 
@@ -100,7 +101,7 @@ def test_what_a_handler_raises_by_itself_goes_to_the_policy(
 ) -> None:
     """A BaseException of an epoch that lasts is the failures's to decide; a loop is not ended by it."""
 
-    async def fail(_lane: Lane) -> None:
+    async def fail(_entry: Entry) -> None:
         await asyncio.sleep(0)
         raise error
 
@@ -114,10 +115,9 @@ def test_what_a_handler_raises_by_itself_goes_to_the_policy(
 def test_a_cancellation_that_a_call_leaves_behind_is_not_the_next_records(pool: Callable[..., Pool]) -> None:
     """It cancels its own task as it returns; the next record of its key waits, and is not cancelled."""
 
-    async def work(lane: Lane) -> None:
-        assert lane.head is not None
+    async def work(entry: Entry) -> None:
         await asyncio.sleep(0)
-        if lane.head.offset() == 0:
+        if offset_of(entry) == 0:
             task = asyncio.current_task()
             assert task is not None
             task.cancel()
@@ -133,9 +133,8 @@ def test_epochs_that_end_while_calls_run_leave_no_hole_and_repeat_nothing(pool: 
     rng = random.Random(5)
     done: dict[int, set[int]] = {}
 
-    async def work(lane: Lane) -> None:
-        assert lane.head is not None
-        epoch, offset = lane.assignment.epoch, lane.head.offset()
+    async def work(entry: Entry) -> None:
+        epoch, offset = entry[EPOCH].number, offset_of(entry)
         if offset % 3:
             await asyncio.sleep(0)
         if offset % 7 == 0:
@@ -148,24 +147,24 @@ def test_epochs_that_end_while_calls_run_leave_no_hole_and_repeat_nothing(pool: 
     position = 0
     for epoch in range(1, 301):
         done[epoch] = set()
-        assignment = made.assign()
+        assigned = made.assign()
         count = rng.randrange(1, 80)
-        made.receive(assignment, position, [rng.choice(keys) for _ in range(count)])
+        made.receive(assigned, position, [rng.choice(keys) for _ in range(count)])
         if rng.random() < 0.5:
             time.sleep(rng.random() * 0.002)
-        with made.exchange.locked() as dispatcher:
-            dispatcher.drain(assignment, below_started=True)
+        with made.hub.locked() as inboxes:
+            inboxes.drain([assigned], lambda _work: True)
         patient = rng.random() < 0.6
 
-        def drained(assignment: Assignment = assignment) -> bool:
-            with made.exchange.locked() as dispatcher:
-                return dispatcher.drained(assignment)
+        def drained(assigned: Epoch = assigned) -> bool:
+            with made.hub.locked() as inboxes:
+                return inboxes.is_drained([assigned])
 
         if patient:
             made.wait(drained)
-        with made.exchange.locked() as dispatcher:
-            watermark = assignment.watermark()
-            dispatcher.end(assignment)
+        with made.hub.locked() as inboxes:
+            watermark = assigned.watermark()
+            inboxes.end([assigned])
         made.workers.cancel_ended()
         assert watermark is not None
         assert set(range(position, watermark)) <= done[epoch]

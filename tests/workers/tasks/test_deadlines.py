@@ -16,7 +16,7 @@ DEADLINE_S = 10.0
 
 
 class Bench:
-    """A loop whose time is a number, and tasks on it that make one call after another, as lane tasks do."""
+    """A loop whose time is a number, and tasks on it that make one call after another."""
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
@@ -36,12 +36,12 @@ class Bench:
 
     def serve(self, *calls: Callable[[], Coroutine[Any, Any, object]]) -> asyncio.Task[None]:
         """Make calls one after another in a task."""
-        invokes = [self.deadlines.within(lambda _lane, call=call: call()) for call in calls]  # type: ignore[misc]
+        invokes = [self.deadlines.within(lambda _entry, _number, call=call: call()) for call in calls]  # type: ignore[misc]
 
         async def run() -> None:
             for invoke in invokes:
                 try:
-                    self.ends.append(await invoke(None))  # type: ignore[arg-type]
+                    self.ends.append(await invoke(None, 1))  # type: ignore[arg-type]
                 except BaseException as error:
                     self.ends.append(error)
                 task = asyncio.current_task()

@@ -1,32 +1,31 @@
-"""How records wake the loop, and that none is left lying while it falls asleep."""
+"""How records wake tasks, and that none is left lying while one falls asleep."""
 
 from __future__ import annotations
 
+import asyncio
 import random
-import sys
 import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from ehkafka.workers.exchange import Exchange
-from ehkafka.workers.tasks.tasks import LoopGate
-from tests.kit.simulated.message import SimulatedMessage
+import pytest
+
+from ehkafka.workers.rate import Pace
+from ehkafka.workers.tasks.tasks import InboxTasks
+from tests.workers.tasks.conftest import LIMIT_S, Pool, offset_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import pytest
-
-
-from tests.workers.tasks.conftest import LIMIT_S, PARTITION, Pool
+    from ehkafka.lanes.inbox import Entry, Inbox
 
 
 def trickle(pool: Pool, records: int, *, waits_s: float) -> str | None:
-    """Hand over single records at random moments, each with one wake and no watch; say what was left."""
+    """Hand over single records at random moments, each with one wake and no watch; tell what was left."""
     rng = random.Random(7)
-    assignment = pool.assign()
+    epoch = pool.assign()
     for offset in range(records):
-        pool.receive(assignment, offset, [b"k%d" % rng.randrange(3)])
+        pool.receive(epoch, offset, [b"k%d" % rng.randrange(3)])
         for _ in range(rng.randrange(40)):
             pass
         if rng.random() < 0.02:
@@ -43,70 +42,72 @@ def trickle(pool: Pool, records: int, *, waits_s: float) -> str | None:
     return None
 
 
-def test_a_record_that_finds_the_loop_falling_asleep_is_handled_without_a_watch(
+@pytest.mark.usefixtures("quick_switches")
+def test_a_record_that_finds_a_task_falling_asleep_is_handled_without_a_watch(
     pool: Callable[..., Pool],
 ) -> None:
-    """100 000 single records to a loop that falls asleep again and again: one wake each is enough."""
-    before_s = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)
-    try:
-        assert trickle(pool(4), 100_000, waits_s=5.0) is None
-    finally:
-        sys.setswitchinterval(before_s)
+    """50 000 single records to tasks that fall asleep again and again: one wake each is enough."""
+    assert trickle(pool(4), 50_000, waits_s=5.0) is None
 
 
-class ComesBeforeTheGate:
-    """Mixed into an exchange: a record comes after the loop's last look and before its gate is out."""
+def let_one_come_before_the_gate(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Let a record come after a task's last look and before it sleeps; tell whether it is left lying."""
+    epoch = pool.assign()
+    note_idle = pool.hub.note_idle
+    came: list[Inbox] = []
 
-    has_come = False
-    locked: Any
-    wake_one: Any
+    def comes_first(inbox: Inbox) -> None:
+        note_idle(inbox)
+        if not came:
+            came.append(inbox)
+            pool.receive(epoch, 1, [b"late"])  # the only idle inbox is this one
 
-    def publish(self, gate: Any) -> bool:
-        """Let the record come first."""
-        if not self.has_come:
-            self.has_come = True
-            with self.locked() as dispatcher:
-                assignment = dispatcher.assign(PARTITION, 1)
-                dispatcher.receive(assignment, [SimulatedMessage("t", 0, 0, b"late")], [b"late"], 0.0)
-            self.wake_one()
-        return super().publish(gate)  # type: ignore[misc, no-any-return]
-
-
-def is_left_lying(pool: Pool) -> bool:
-    """Tell whether a record that came while the loop fell asleep lies there."""
+    monkeypatch.setattr(pool.hub, "note_idle", comes_first)
+    pool.receive(epoch, 0, [b"first"])
     ends_s = time.monotonic() + 1.0
-    while not pool.ended and time.monotonic() < ends_s:
+    while len(pool.ended) < 2 and time.monotonic() < ends_s:
         time.sleep(1e-3)
-    return not pool.ended
+    return len(pool.ended) < 2
 
 
-def test_a_record_that_comes_before_the_gate_is_out_is_seen_by_the_loop_itself(
-    pool: Callable[..., Pool],
+def test_a_record_that_comes_before_the_gate_is_out_is_seen_by_the_task_itself(
+    pool: Callable[..., Pool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever brought it found nobody to wake."""
-    assert not is_left_lying(pool(4, mixed_in=(ComesBeforeTheGate,)))
+    """Who brought it found nothing asleep."""
+    assert not let_one_come_before_the_gate(pool(1), monkeypatch)
 
 
-def test_mutant_a_loop_falls_asleep_without_a_second_look(
-    pool: Callable[..., Pool], mutate: Callable[..., None]
+def test_mutant_a_task_falls_asleep_without_a_second_look(
+    pool: Callable[..., Pool], monkeypatch: pytest.MonkeyPatch, mutate: Callable[..., None]
 ) -> None:
-    """Without the look after publishing the gate, the record is left lying."""
-    old = "if self.closed or (ready and not left_to_quick_worker):"
-    mutate(Exchange, "publish", old, "if self.closed:")
-    made = pool(4, mixed_in=(ComesBeforeTheGate,))
-    assert is_left_lying(made)
-    made.exchange.watch()
+    """Without the look after it has published that it sleeps, the record is left lying."""
+    mutate(InboxTasks, "_serve", "if inbox.q or hub.closed or inbox.leaves:", "if hub.closed:")
+    assert let_one_come_before_the_gate(pool(1), monkeypatch)
+
+
+def test_a_task_that_falls_asleep_while_the_hub_closes_leaves(
+    pool: Callable[..., Pool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who closes wakes what sleeps then; what falls asleep looks again."""
+    made = pool(1)
+    note_idle = made.hub.note_idle
+
+    def closes(inbox: Inbox) -> None:
+        note_idle(inbox)
+        made.hub.close()
+
+    monkeypatch.setattr(made.hub, "note_idle", closes)
+    made.receive(made.assign(), 0, [b"a"])
     made.wait(lambda: made.ended)
+    made.workers._thread.join(LIMIT_S)
+    assert not made.workers._thread.is_alive()
 
 
 def test_there_is_never_more_than_one_wake_up_on_its_way(
     pool: Callable[..., Pool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A gate that was released is not out again before the loop has woken: 500 records, one call."""
-    calls: list[int] = []
-    release = LoopGate.release
-    monkeypatch.setattr(LoopGate, "release", lambda gate: (calls.append(1), release(gate)))
+    """500 batches for tasks that sleep, while the loop is busy: it is called once."""
+    calls: list[Any] = []
     holds, held = threading.Event(), threading.Event()
 
     def hold() -> None:
@@ -114,15 +115,79 @@ def test_there_is_never_more_than_one_wake_up_on_its_way(
         assert held.wait(LIMIT_S)
 
     made = pool(4)
-    assignment = made.assign()
-    made.wait(lambda: made.exchange._idle_gates)
-    for _ in range(3):  # lets the loop look for work again, and find none
-        made.workers.resize(4)
-    assert made.workers._loop is not None
-    made.workers._loop.call_soon_threadsafe(hold)
+    epoch = made.assign()
+    made.receive(epoch, 0, [b"k%d" % n for n in range(8)])
+    made.wait(lambda: len(made.ended) == 8)
+    loop = made.workers._loop
+    assert loop is not None
+    loop.call_soon_threadsafe(hold)
     assert holds.wait(LIMIT_S)
-    for offset in range(500):
-        made.receive(assignment, offset, [b"k%d" % offset])
+    call = loop.call_soon_threadsafe
+    monkeypatch.setattr(loop, "call_soon_threadsafe", lambda *what: (calls.append(what), call(*what)))
+    for offset in range(8, 508):
+        made.receive(epoch, offset, [b"k%d" % offset])
     assert len(calls) == 1
     held.set()
-    made.wait(lambda: len(made.ended) == 500)
+    made.wait(lambda: len(made.ended) == 508)
+
+
+def test_tasks_are_not_woken_for_nothing(pool: Callable[..., Pool], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thousand idle tasks, one record at a time: one task is let in for each."""
+    let_in: list[Inbox] = []
+    made = pool(1_000)
+    epoch = made.assign()
+    made.receive(epoch, 0, [b"k%d" % n for n in range(1_000)])
+    made.wait(lambda: len(made.ended) == 1_000)
+    tasks = made.workers._tasks
+    assert tasks is not None
+    let = tasks._rounds._let_in
+    monkeypatch.setattr(tasks._rounds, "_let_in", lambda inbox: (let_in.append(inbox), let(inbox)))
+    for offset in range(1_000, 1_200):
+        made.receive(epoch, offset, [b"x"])
+        made.wait(lambda offset=offset: len(made.ended) == offset + 1)  # type: ignore[misc]
+    assert len(let_in) == 200
+
+
+def test_a_failed_record_that_others_take_over_lets_its_task_go_on(pool: Callable[..., Pool]) -> None:
+    """Another thread has the lock: the task waits for it, and then serves the next record without a watch."""
+
+    async def work(entry: Entry) -> None:
+        if offset_of(entry) == 0:
+            raise ValueError
+
+    made = pool(1, work)
+    epoch = made.assign()
+    taken, let_go = threading.Event(), threading.Event()
+
+    def keep() -> None:
+        with made.hub.locked():
+            taken.set()
+            assert let_go.wait(LIMIT_S)
+
+    made.call_soon(lambda: taken.wait(LIMIT_S))
+    made.receive(epoch, 0, [b"a", b"b", b"a"])
+    thread = threading.Thread(target=keep)
+    thread.start()
+    made.wait(lambda: made.failed, watch=False)
+    time.sleep(0.02)
+    assert made.started == [0]
+    let_go.set()
+    made.wait(lambda: made.ended == [0, 1], watch=False)
+    thread.join()
+
+
+def test_the_rate_limit_holds_and_wakes_no_task_for_nothing(pool: Callable[..., Pool]) -> None:
+    """200 a second from 50 keys on 50 tasks; what waits for a token is not shown, so it may be taken back."""
+    made = pool(50, pace=Pace(200.0, time.monotonic))
+    began_s = time.monotonic()
+    epoch = made.assign()
+    made.receive(epoch, 0, [b"k%d" % (n % 50) for n in range(120)])
+    made.wait(lambda: len(made.ended) >= 20)
+    assert made.workers.busy == 0
+    made.wait(lambda: len(made.ended) == 120)
+    assert time.monotonic() - began_s >= 100 / 200.0
+    made.receive(epoch, 120, [b"k%d" % n for n in range(50)])
+    made.wait(lambda: len(made.ended) > 130)
+    with made.hub.locked() as inboxes:
+        inboxes.drain([epoch], None)
+        assert inboxes.is_drained([epoch])
