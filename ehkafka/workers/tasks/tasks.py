@@ -1,4 +1,4 @@
-"""The tasks of one handler on an event loop, each the consumer of one inbox: see the protocol of `lanes.inbox`.
+"""The tasks of one handler on an event loop, each the consumer of one inbox, by the protocol of `lanes.inbox`.
 
 A record costs no task, lock or report: a task shows it, removes it, awaits the call and goes on to the next.
 Where its inbox is empty it rests on the inbox's gate, a future: it publishes that it sleeps and looks again,
@@ -23,7 +23,7 @@ from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.lanes.decision import HoldHead
-from ehkafka.lanes.inbox import EPOCH
+from ehkafka.lanes.inbox import EPOCH, MESSAGE
 from ehkafka.records.deferral import DEFERRED
 from ehkafka.recovery.unrun import must_return_nothing
 from ehkafka.workers.tasks.rounds import Rounds
@@ -208,7 +208,7 @@ class InboxTasks:
             round_number, decision = rounds.number, None
             try:
                 number = 1
-                if attempts and (known := attempts.get(id(entry))) is not None:
+                if attempts and (known := attempts.get(id(entry[MESSAGE]))) is not None:
                     number += known.failed
                 times = hub.call_times
                 call = invoke(entry, number) if times is None else self._timed(entry, number, times)

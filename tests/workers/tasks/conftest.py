@@ -98,7 +98,7 @@ class Pool:
         """Hand over a batch, as the poll thread does."""
         topic, partition = epoch.partition
         batch = [SimulatedMessage(topic, partition, first + n, key) for n, key in enumerate(keys)]
-        self.hub.receive([(epoch, batch, keys, ())])
+        self.hub.receive([(epoch, batch, keys, (), [1] * len(batch))])
 
     def end(self, epoch: Epoch) -> None:
         """End an epoch as a loss does."""
