@@ -7,7 +7,8 @@ closed is how it asks this process to leave.
 
 Before each record a claim is taken, so that the parent knows at any moment which record runs. What a record
 has sent, or failed with, is reported before the next claim is taken: so of records that have ended without a
-word the parent knows, too, that they have sent nothing.
+word the parent knows, too, that they have sent nothing. Behind a record that has failed the later ones of its
+key take their claims and are not run.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from ehkafka.workers.processes.outbox import Outbox
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ehkafka.workers.processes.message import LaneFields
+    from ehkafka.workers.processes.message import Copied
 
 # True while the program's main module is imported again: an app must not be started by that.
 importing_main = False
@@ -68,8 +69,9 @@ def main(requests: int, answers_fd: int, claims: int, lifeline: int, dumps: int)
         raise SystemExit(1) from error
     faulthandler.register(signal.SIGUSR1, file=dumps, all_threads=True)
     answers.send(pipe.READY, pipe.SILENT if boot["logs"] and not is_set_up() else b"")
+    batch = _Batch(calls, pipe.Claims(claims), answers)
     while (frame := pipe.read_frame(requests)) is not None:
-        _Batch(pipe.unpack_batch(frame), calls, pipe.Claims(claims), answers).run()
+        batch.run(pipe.unpack_batch(frame))
     if tear_down is not None:
         _tear_down(tear_down, answers)
 
@@ -142,52 +144,39 @@ class _Calls(NamedTuple):
 class _Batch:
     """One batch: its records in order, until a claim is gone."""
 
-    def __init__(
-        self,
-        lanes: tuple[LaneFields, ...],
-        calls: _Calls,
-        claims: pipe.Claims,
-        answers: Answers,
-    ) -> None:
-        self._lanes = lanes
+    def __init__(self, calls: _Calls, claims: pipe.Claims, answers: Answers) -> None:
         self._invoke, self._outbox = calls
         self._claims = claims
         self._answers = answers
-        self._started = 0
 
-    def run(self) -> None:
+    def run(self, records: tuple[Copied, ...]) -> None:
         began_s = time.perf_counter()
-        for topic, partition, attempt, records in self._lanes:
-            if not self._run_lane(topic, partition, attempt, records):
-                break
+        # Keys of which a record has failed: the parent has taken over the later ones, too.
+        failed: set[int] = set()
+        started = 0
+        for fields, attempt, key in records:
+            if not self._claims.take_one():
+                break  # the parent has taken back the rest
+            if key not in failed and not self._call(started, CopiedMessage(fields), attempt):
+                failed.add(key)
+            started += 1
         elapsed_s = time.perf_counter() - began_s
         _flush()  # what was printed is not to wait until the buffer is full, or be lost with this process
-        self._answers.send(pipe.DONE, marshal.dumps((self._started, elapsed_s)))
+        self._answers.send(pipe.DONE, marshal.dumps((started, elapsed_s)))
 
-    def _run_lane(self, topic: str, partition: int, attempt: int, records: tuple[Any, ...]) -> bool:
-        """Run a lane's records up to the first that fails; False when the parent wants the rest back."""
-        take, invoke, outbox = self._claims.take_one, self._invoke, self._outbox
-        failed = False
-        for fields in records:
-            if not take():
-                return False
-            number = self._started
-            self._started = number + 1
-            if failed:
-                continue  # its place in the count; the parent knows that it did not run
-            message = CopiedMessage(topic, partition, fields)
-            if outbox is not None:
-                outbox.begin(message)
-            try:
-                invoke(message, attempt)
-            except BaseException as error:  # SystemExit and the like too: the parent stops the app
-                made = [] if outbox is None else outbox.end()
-                self._answers.send(pipe.FAILED, marshal.dumps((number, pack_error(error), made)))
-                failed = True
-            else:
-                if outbox is not None and (made := outbox.end()):
-                    self._answers.send(pipe.SENT, marshal.dumps((number, made)))
-            attempt = 1
+    def _call(self, place: int, message: CopiedMessage, attempt: int) -> bool:
+        """Call the handler for the record of a place; False where it fails."""
+        outbox = self._outbox
+        if outbox is not None:
+            outbox.begin(message)
+        try:
+            self._invoke(message, attempt)
+        except BaseException as error:  # SystemExit and the like too: the parent stops the app
+            made = [] if outbox is None else outbox.end()
+            self._answers.send(pipe.FAILED, marshal.dumps((place, pack_error(error), made)))
+            return False
+        if outbox is not None and (made := outbox.end()):
+            self._answers.send(pipe.SENT, marshal.dumps((place, made)))
         return True
 
 

@@ -104,10 +104,10 @@ class ProcessLink:
         """True once the process has ended, though somebody may still hold its pipes open."""
         return self._process.poll() is not None
 
-    def send_batch(self, lanes: tuple[Any, ...], records: int, size_bytes: int) -> None:
+    def send_batch(self, records: tuple[Any, ...], mean_bytes: float) -> None:
         """Hand a batch over. Raises `OSError` when the child is gone."""
-        self.claims.offer(records)
-        pipe.send(self._request_w, *pipe.pack_batch(lanes, size_bytes / records))
+        self.claims.offer(len(records))
+        pipe.send(self._request_w, *pipe.pack_batch(records, mean_bytes))
 
     def ask_to_end(self) -> None:
         """Let the child run its tear-down and exit."""

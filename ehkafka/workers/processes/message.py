@@ -1,7 +1,6 @@
-"""A message as it travels to a worker process: its fields as a tuple, and what reads like a `Message` there.
+"""A record as it travels to a worker process: its fields as a tuple, and what reads like a `Message` there.
 
-confluent's `Message` cannot be pickled, so the fields are copied. Pure values; a batch is a tuple of lanes,
-each with what its records have in common, because topic and partition repeat.
+confluent's `Message` cannot be pickled, so the fields are copied. Pure values; a batch is a tuple of records.
 """
 
 from __future__ import annotations
@@ -9,29 +8,40 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 from ehkafka.headers.taking import take_headers
+from ehkafka.lanes.inbox import EPOCH, MESSAGE
+from ehkafka.workers.processes.inbox import name_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from confluent_kafka import KafkaError
 
-    from ehkafka.lanes.lane import Lane
-    from ehkafka.records import Headers, Message
+    from ehkafka.lanes.inbox import Entry
+    from ehkafka.records import Headers
 
-# offset, key, value, headers, timestamp, leader epoch
-Fields: TypeAlias = "tuple[int, bytes | None, bytes | None, Headers | None, tuple[int, int], int | None]"
-# topic, partition, attempt of the first record, its fields and those of its followers
-LaneFields: TypeAlias = "tuple[str, int, int, tuple[Fields, ...]]"
-
-
-def lane_fields(lane: Lane, messages: Iterable[Message]) -> LaneFields:
-    """Return what a child needs of a lane's records. The holder of the lane calls it."""
-    topic, partition = lane.assignment.partition
-    return topic, partition, lane.attempts + 1, tuple(map(_fields, messages))
+# topic, partition, offset, key, value, headers, timestamp, leader epoch
+Fields: TypeAlias = (
+    "tuple[str, int, int, bytes | None, bytes | None, Headers | None, tuple[int, int], int | None]"
+)
+# The record, the number of its attempt, and a number that it shares with the batch's others of its key.
+Copied: TypeAlias = "tuple[Fields, int, int]"
 
 
-def _fields(message: Message) -> Fields:
+def copied(entries: Iterable[Entry], number_of: Callable[[Entry], int]) -> tuple[Copied, ...]:
+    """Return what a child needs of the records of a batch."""
+    keys: dict[object, int] = {}
+    return tuple(
+        (_fields(entry), number_of(entry), keys.setdefault(name_of(entry), len(keys))) for entry in entries
+    )
+
+
+def _fields(entry: Entry) -> Fields:
+    message = entry[MESSAGE]
+    # Each topic once: `marshal` knows one object by its identity.
+    topic, partition = entry[EPOCH].partition
     return (
+        topic,
+        partition,
         message.offset(),
         message.key(),
         message.value(),
@@ -44,44 +54,42 @@ def _fields(message: Message) -> Fields:
 class CopiedMessage:
     """A record in a worker process. Reads as confluent's `Message` does."""
 
-    __slots__ = ("_fields", "_partition", "_topic")
+    __slots__ = ("_fields",)
 
-    def __init__(self, topic: str, partition: int, fields: Fields) -> None:
-        self._topic = topic
-        self._partition = partition
+    def __init__(self, fields: Fields) -> None:
         self._fields = fields
 
     def topic(self) -> str:
         """Return the topic's name."""
-        return self._topic
+        return self._fields[0]
 
     def partition(self) -> int:
         """Return the partition's number."""
-        return self._partition
+        return self._fields[1]
 
     def offset(self) -> int:
         """Return the position in the partition."""
-        return self._fields[0]
+        return self._fields[2]
 
     def key(self) -> bytes | None:
         """Return the key as produced."""
-        return self._fields[1]
+        return self._fields[3]
 
     def value(self) -> bytes | None:
         """Return the payload, `None` for a tombstone."""
-        return self._fields[2]
+        return self._fields[4]
 
     def headers(self) -> Headers | None:
         """Return the headers in order, `None` when there are none, as confluent does."""
-        return self._fields[3]
+        return self._fields[5]
 
     def timestamp(self) -> tuple[int, int]:
         """Return (type, milliseconds since 1970)."""
-        return self._fields[4]
+        return self._fields[6]
 
     def leader_epoch(self) -> int | None:
         """Return the leader epoch, `None` when unknown."""
-        return self._fields[5]
+        return self._fields[7]
 
     def latency(self) -> float | None:
         """Return `None`: only a delivery report has a latency."""
@@ -92,7 +100,7 @@ class CopiedMessage:
         return None
 
     def __len__(self) -> int:
-        value = self._fields[2]
+        value = self._fields[4]
         return 0 if value is None else len(value)
 
     # `__len__` would make an empty value falsy.

@@ -79,11 +79,11 @@ def _read_exactly(fd: int, length: int) -> bytes | None:
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def pack_batch(lanes: tuple[Any, ...], mean_bytes: float) -> tuple[bytes, bytes]:
+def pack_batch(records: tuple[Any, ...], mean_bytes: float) -> tuple[bytes, bytes]:
     """Return the kind and the body of a batch."""
     if mean_bytes <= MARSHAL_BYTES_MAX:
-        return BATCH_MARSHALLED, marshal.dumps(lanes)
-    return BATCH_PICKLED, pickle.dumps(lanes, 5)
+        return BATCH_MARSHALLED, marshal.dumps(records)
+    return BATCH_PICKLED, pickle.dumps(records, 5)
 
 
 def unpack_batch(frame: Frame) -> Any:

@@ -1,7 +1,7 @@
 """What calls in a worker process have sent, put into the book by their parent.
 
-On the thread that owns the child and holds the records' lanes; waits there for room, as a handler's thread
-does. A record's outputs are in the book before its lane moves on, so that each key's keep their order.
+On the thread that owns the child; waits there for room, as a handler's thread does. A record's outputs are
+in the book before its inbox shows that it has ended, so that each key's keep their order.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from ehkafka.records.deferral import DEFERRED, is_deferred
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ehkafka.lanes.lane import Lane
+    from ehkafka.lanes.attempt import Attempt
+    from ehkafka.lanes.decision import AwaitHead
     from ehkafka.outputs.claim import Claim
     from ehkafka.outputs.making import Made
     from ehkafka.outputs.outlet import Outlet
@@ -34,15 +35,15 @@ class Posting:
         """Whether a key's next record waits until the outputs are acknowledged."""
         return self._outlet.before_next
 
-    def ended(self, lane: Lane, made: Sequence[Made]) -> bool:
-        """Send what a lane's head has sent, whose call has returned; True: its end is left to its outputs.
+    def ended(self, attempt: Attempt, made: Sequence[Made]) -> bool:
+        """Send what a call has sent that has returned; True: its record's end is left to its outputs.
 
         Raises `NotSentError`.
         """
         outlet = self._outlet
         if not made and not outlet.in_vain:
             return False
-        claim = self._begin(lane)
+        claim = self._begin(attempt)
         try:
             if made:
                 outlet.post(claim, made)
@@ -50,16 +51,16 @@ class Posting:
             outlet.failed(claim)
             raise
         outlet.returned(claim)
-        return is_deferred(lane.head)
+        return is_deferred(attempt.message)
 
-    def awaits(self, lane: Lane) -> bool:
-        """Tell whether a lane's head waits for its outputs. Raises what they were refused with meanwhile."""
-        return bool(DEFERRED) and self._deferrals.claims(lane)
+    def awaits(self, attempt: Attempt) -> AwaitHead | None:
+        """Return how a record waits for its outputs. Raises what they were refused with meanwhile."""
+        return self._deferrals.claims(attempt) if DEFERRED else None
 
-    def failed(self, lane: Lane, made: Sequence[Made]) -> None:
-        """Send what a lane's head had sent before its call raised: another attempt sends it again."""
+    def failed(self, attempt: Attempt, made: Sequence[Made]) -> None:
+        """Send what a call had sent before it raised: another attempt sends it again."""
         if made:
-            claim = self._begin(lane)
+            claim = self._begin(attempt)
             # Its partition is another's, or the app has stopped: what the call raised is the reason to tell.
             with suppress(NotSentError):
                 self._outlet.post(claim, made)
@@ -69,6 +70,5 @@ class Posting:
         """Note what kind of values a child has sent to a topic for the first time."""
         self._outlet.note_kind(topic, kind)
 
-    def _begin(self, lane: Lane) -> Claim:
-        assert lane.head is not None
-        return self._outlet.begin(lane.assignment, lane.head, lane.attempts + 1)
+    def _begin(self, attempt: Attempt) -> Claim:
+        return self._outlet.begin(attempt.epoch, attempt.message, attempt.number)

@@ -1,30 +1,41 @@
 """One run of a batch: from its sending to its end, or to the end of the child that runs it.
 
 On the thread that owns the child. Most runs are one write and one read. A run that takes too long is taken
-back but for the record that runs: the claims tell which that is, and give the others to one side only.
+back but for the record that runs: the claims tell which that is, and give the others to one side only. Words
+are read after the claims were counted: so of a record before the last one that was started, all was said.
 """
 
 from __future__ import annotations
 
 import marshal
+import math
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from ehkafka.errors import WorkerDiedError
+from ehkafka.lanes.inbox import KEY, SIZE
+from ehkafka.lanes.order import KeyFailure
+from ehkafka.lanes.user_keys import users_key
 from ehkafka.wording import seconds
 from ehkafka.workers.processes import pipe
 from ehkafka.workers.processes.failure import unpack_error
+from ehkafka.workers.processes.inbox import name_of
+from ehkafka.workers.processes.message import copied
 
 if TYPE_CHECKING:
-    from ehkafka.workers.processes.batch import Batch, BatchSize
+    from collections.abc import Sequence
+
+    from ehkafka.lanes.attempt import Attempt
+    from ehkafka.lanes.decision import AwaitHead, Decision
+    from ehkafka.lanes.inbox import Entry
+    from ehkafka.outputs.making import Made
+    from ehkafka.workers.processes.inbox import ChildInbox
     from ehkafka.workers.processes.link import ProcessLink
     from ehkafka.workers.processes.workers import ProcessWorkers
 
-# A child that is slow to start, or held up, is looked at so often whether it lives.
-ALIVE_CHECK_S = 0.25
-# A batch whose partition is being cut is taken back so soon after that: it may last for seconds, and what the
-# child has finished by then must count.
-CUT_CHECK_S = 0.1
+# A child with a batch is looked at so often: whether it lives, and what it has finished by then. That counts at
+# a stop or a revoke, which may begin at any time.
+LOOK_S = 0.1
 # A batch that takes so many times as long as it should has met a slow record.
 OVERRUN = 2.0
 
@@ -32,127 +43,198 @@ OVERRUN = 2.0
 class BatchRun:
     """The time from the sending of one batch to its end."""
 
-    def __init__(self, pool: ProcessWorkers, link: ProcessLink, batch: Batch, size: BatchSize) -> None:
+    def __init__(
+        self, pool: ProcessWorkers, link: ProcessLink, inbox: ChildInbox, entries: Sequence[Entry]
+    ) -> None:
         self._pool = pool
         self._link = link
-        self._batch = batch
-        self._size = size
-        self._offered = batch.records
-        # How many claims came back; None before the batch was taken back.
-        self._taken_back: int | None = None
-        # When it was sent; beside it, when the record that runs now was first known to run.
+        self._inbox = inbox
+        self._entries = entries
+        self._router = pool.hub.inboxes.router
+        # How many records have ended, as far as the child has said; how many the inbox knows of.
+        self._ended = 0
+        self._settled = 0
+        self._reported_started = -1
+        # What failed and is to be taken over; the names of their keys, of which no later record counts here.
+        self._failures: list[tuple[Entry, Decision]] = []
+        self._failed_keys: set[object] = set()
+        # A failure that the child does not know of: it may have run later records of the key.
+        self._is_unknown_there = False
         self._began_s = time.monotonic()
-        # By the clock of deadlines.
+        # How many records were started when looked last; since when, by the clock of deadlines.
+        self._started = 1
         self._since_s = pool.now_s()
         self._is_overdue = False
-        # When the batch has taken so long that a slow record is to be looked for.
-        self._overrun_s = self._began_s + self._patience_s()
+        # When the batch has taken so long that it is taken back; when the child is looked at next.
+        patience_s = OVERRUN * pool.settings.batch_s
+        self._overrun_s = self._began_s + min(patience_s, pool.deadline_s or patience_s)
+        self._look_s = min(self._began_s + LOOK_S, self._overrun_s)
 
-    def run(self) -> None:
-        """Send the batch and see it to its end, or the child's."""
-        batch, link, reader = self._batch, self._link, self._link.reader
+    def run(self) -> tuple[int, float]:
+        """See the batch to its end, or the child's; return how many were started, and for how long they ran."""
+        link, reader = self._link, self._link.reader
+        if isinstance(key := self._entries[0][KEY], KeyFailure):
+            self._fail(key.error)
+            self._hand_in(has_ended=True)
+            return 0, 0.0
         try:
-            link.send_batch(batch.take_fields(), batch.records, batch.size_bytes)
+            link.send_batch(*self._packed())
         except OSError:  # it died, perhaps while idle
-            self._died()
-            return
-        wait_s = self._first_check_s()
+            return self._died()
         while True:
-            frames = reader.take_until(time.monotonic() + wait_s)
+            frames = reader.take_until(time.monotonic() + self._wait_s())
             started = None
-            has_ended = reader.ended or any(frame.kind == pipe.DONE for frame in frames)
-            # Also while frames come: each record that sends gives one.
-            if not has_ended and self._is_to_be_taken_back():
-                started = self._take_back()
-                # What was sent, or failed, before the last claim was taken is in the pipe by now.
+            # Now and then also while words come: each record that sends gives one.
+            if not reader.ended and (not frames or time.monotonic() >= self._look_s):
+                started = self._look()
                 frames += reader.take()
-            if self._take_frames(frames):
-                return
+            if (done := self._take(frames)) is not None:
+                return done
             if reader.ended or link.is_dead:
-                self._died()
-                return
+                return self._died()
             if started is not None:
-                batch.keep_running(started)
-            self._pool.exchange.settle()
-            self._pool.exchange.wake_one()
-            wait_s = self._next_check_s()
+                self._finish(started - 1)
+                self._watch(started)
+            self._hand_in()
 
-    def _patience_s(self) -> float:
-        overrun_s = OVERRUN * self._pool.settings.batch_s
-        return min(overrun_s, self._pool.deadline_s or overrun_s)
+    def _packed(self) -> tuple[tuple[object, ...], float]:
+        attempts, entries = self._router.attempts, self._entries
 
-    def _first_check_s(self) -> float:
-        # Now and then: a stop or a revoke may begin meanwhile, and what has not started is to be left.
-        return min(max(self._overrun_s - time.monotonic(), 0.001), CUT_CHECK_S)
+        def number(entry: Entry) -> int:
+            return self._router.attempt_of(entry).number if attempts else 1
 
-    def _is_to_be_taken_back(self) -> bool:
-        return self._taken_back is None and (time.monotonic() >= self._overrun_s or self._batch.is_cut())
+        return copied(entries, number), sum(entry[SIZE] for entry in entries) / len(entries)
 
-    def _take_back(self) -> int | None:
-        """Take back what the child has not started; return how many it has, None where nothing changed."""
-        claims = self._link.claims
-        if claims.left() == self._offered:
-            return None
-        self._taken_back = claims.take_back()
-        if self._offered > 1:
-            self._since_s = self._pool.now_s()
-        return self._offered - self._taken_back
+    # -- what the child says ---------------------------------------------------------------------------
 
-    def _take_frames(self, frames: list[pipe.Frame]) -> bool:
-        """Take what the child says; True when the batch has ended."""
+    def _take(self, frames: Sequence[pipe.Frame]) -> tuple[int, float] | None:
+        """Take the child's words; at the batch's end return how many were started and how long they took."""
         began_s = self._pool.now_s()
         for frame in frames:
             if self._pool.takes_aside(frame):
                 continue
-            if frame.kind == pipe.SENT:
-                self._batch.end_sending(*marshal.loads(frame.body))  # noqa: S302 - our own child wrote it
+            said = marshal.loads(frame.body)  # noqa: S302 - our own child wrote it
             if frame.kind == pipe.DONE:
-                started, elapsed_s = marshal.loads(frame.body)  # noqa: S302 - our own child wrote it
-                self._batch.end(started)
-                self._size.note(started, elapsed_s)
-                self._pool.exchange.note_work(elapsed_s, started)
-                self._note_times(elapsed_s, started)
-                return True
-            if frame.kind == pipe.FAILED:
-                number, packed, made = marshal.loads(frame.body)  # noqa: S302 - our own child wrote it
-                self._batch.fail(number, unpack_error(packed, self._link.pid), made)
+                started: int
+                elapsed_s: float
+                started, elapsed_s = said
+                self._finish(started)
+                self._hand_in(has_ended=True)
+                self._note_times(started, elapsed_s)
+                return started, elapsed_s
+            place = said[0]
+            self._finish(place)
+            if frame.kind == pipe.SENT:
+                self._end(said[1])
+            else:
+                self._fail(unpack_error(said[1], self._link.pid), said[2])
         # A wait for room is not the record's that runs now: the child may wait for this thread meanwhile.
         self._since_s += self._pool.now_s() - began_s
-        return False
+        return None
 
-    def _note_times(self, elapsed_s: float, started: int) -> None:
-        times = self._pool.exchange.call_times
-        if times is not None:
-            # A batch that was taken back had met a record that took long: the last that started.
-            rest_s = elapsed_s if self._taken_back is None else self._pool.settings.batch_s
-            times.add_run(elapsed_s, started, min(elapsed_s, rest_s))
+    def _finish(self, place: int) -> None:
+        """End the records before this place that have not ended yet: they sent nothing, and did not fail."""
+        while self._ended < place:
+            self._end(())
 
-    def _next_check_s(self) -> float:
-        """Kill a child whose record is overdue; return how long to wait for its next word."""
-        deadline_s = self._pool.deadline_s
-        if self._taken_back is None:
-            return self._first_check_s()
-        if deadline_s is None:
-            return ALIVE_CHECK_S
-        left_s = self._since_s + deadline_s - self._pool.now_s()
-        if not self._batch.runs(self._batch.records):
-            return ALIVE_CHECK_S
-        if left_s <= 0 and not self._is_overdue:
-            self._is_overdue = True
-            self._link.kill()
-        return min(max(left_s, 0.001), ALIVE_CHECK_S) if not self._is_overdue else ALIVE_CHECK_S
+    def _end(self, made: Sequence[Made]) -> None:
+        """Take the end of the next record, which has sent this."""
+        attempt = self._next()
+        if attempt is None:
+            return
+        try:
+            decision = self._send(attempt, made)
+        except Exception as error:  # its outputs are not taken, or were refused at once
+            self._is_unknown_there = True
+            self._decided(attempt, self._pool.on_failure(attempt, error))
+        else:
+            if decision is not None:
+                self._decided(attempt, decision)
 
-    def _died(self) -> None:
+    def _send(self, attempt: Attempt, made: Sequence[Made]) -> AwaitHead | None:
+        """Send what a call has sent; return how the record waits where its outputs end it."""
+        posting = self._pool.posting
+        if posting is not None:
+            try:
+                is_left = posting.ended(attempt, made)
+            except Exception:
+                self._report("finished", attempt, "failed")
+                raise
+            if is_left:
+                return posting.awaits(attempt)
+        self._report("finished", attempt, "finished")
+        return None
+
+    def _fail(self, error: BaseException, made: Sequence[Made] = ()) -> None:
+        """Take the failure of the next record, which had sent this before."""
+        attempt = self._next()
+        if attempt is None:
+            return
+        if self._pool.posting is not None:
+            self._pool.posting.failed(attempt, made)
+        self._report("finished", attempt, "failed")
+        self._decided(attempt, self._pool.on_failure(attempt, error))
+
+    def _next(self) -> Attempt | None:
+        """Return the attempt that ends next; None where an earlier record of its key has failed."""
+        entry = self._entries[self._ended]
+        self._ended += 1
+        if name_of(entry) in self._failed_keys:
+            return None
+        attempt = self._router.attempt_of(entry)
+        self._report_started(attempt, self._ended)
+        return attempt
+
+    def _decided(self, attempt: Attempt, decision: Decision) -> None:
+        self._failures.append((attempt.entry, decision))
+        self._failed_keys.add(name_of(attempt.entry))
+
+    # -- what becomes of it ----------------------------------------------------------------------------
+
+    def _hand_in(self, *, has_ended: bool = False) -> None:
+        """Let what has ended leave the inbox, and have taken over what failed, with all later of its key."""
+        if self._ended == self._settled and not (self._failures or has_ended):
+            return
+        hub, inbox = self._pool.hub, self._inbox
+        with hub.locked(noted=False) as inboxes:
+            if self._is_unknown_there and not has_ended:
+                self._withdraw()  # and wait for the end: the child may run a later record of the key now
+                return
+            now_s = hub.clock()
+            for entry, decision in self._failures:
+                inboxes.fail(inbox, entry, decision, now_s, inbox.behind(entry))
+            inbox.settle(self._ended - self._settled)
+            if has_ended:
+                inbox.rest()
+            inboxes.router.note(inbox)
+        self._failures = []
+        self._settled = self._ended
+
+    def _withdraw(self) -> None:
+        """Let the child start nothing more of its batch. Under the lock."""
+        self._overrun_s = math.inf
+        for entry in self._inbox.take_back():
+            self._router.put(self._inbox, entry)
+
+    def _died(self) -> tuple[int, float]:
         how = self._link.bury()
-        if self._take_frames(self._link.reader.take()) or self._pool.is_given_up:
-            return  # killed by us, at the end of all waiting: the records stay as they are
-        returned = (self._taken_back or 0) + self._link.claims.take_back()
-        started = self._offered - returned
-        self._note_times(time.monotonic() - self._began_s, started)
+        if (done := self._take(self._link.reader.take())) is not None:
+            return done
+        if self._pool.is_given_up:
+            return 0, 0.0  # killed by us, at the end of all waiting: the records stay as they are
+        with self._pool.hub.locked(noted=False):
+            self._withdraw()
+            started = self._settled + self._inbox.started()
+        self._finish(started - 1)
+        was_running = self._ended < started
         if self._is_overdue:
             how = f"killed at its record's deadline of {seconds(self._pool.deadline_s or 0)}"
-        self._pool.on_child_death(self._link.pid, how, self._batch.runs(started))
-        self._batch.die(started, self._cause(how))
+        self._pool.on_child_death(self._link.pid, how, was_running)
+        if was_running:
+            self._fail(self._cause(how))
+        self._hand_in(has_ended=True)
+        self._note_times(started, time.monotonic() - self._began_s)
+        return 0, 0.0
 
     def _cause(self, how: str) -> Exception:
         pid = self._link.pid
@@ -166,3 +248,54 @@ class BatchRun:
             f"worker process {pid} ended ({how}) while it ran this record; SIGKILL often means that the "
             "system ran out of memory, SIGSEGV and SIGABRT a crash in native code"
         )
+
+    # -- time ------------------------------------------------------------------------------------------
+
+    def _wait_s(self) -> float:
+        """Return how long to wait for the child's next word."""
+        wait_s = self._look_s - time.monotonic()
+        if self._pool.deadline_s is not None and not self._is_overdue:
+            wait_s = min(wait_s, self._since_s + self._pool.deadline_s - self._pool.now_s())
+        return max(wait_s, 0.001)
+
+    def _look(self) -> int:
+        """Return how many records the child has started; take the others back if it takes too long."""
+        now_s = time.monotonic()
+        with self._pool.hub.locked(noted=False):
+            if now_s >= self._overrun_s:
+                self._withdraw()
+            started = self._settled + self._inbox.started()
+        if started != self._started:
+            self._started, self._since_s = started, self._pool.now_s()
+        self._look_s = min(now_s + LOOK_S, self._overrun_s)
+        return started
+
+    def _watch(self, started: int) -> None:
+        """Watch the record that runs: end the child once it has passed its deadline."""
+        if self._ended >= started or name_of(entry := self._entries[self._ended]) in self._failed_keys:
+            return  # none runs
+        self._report_started(self._router.attempt_of(entry), started)
+        deadline_s = self._pool.deadline_s
+        if deadline_s is not None and not self._is_overdue:
+            self._is_overdue = self._pool.now_s() >= self._since_s + deadline_s
+            if self._is_overdue:
+                self._link.kill()
+
+    def _note_times(self, started: int, elapsed_s: float) -> None:
+        times = self._pool.hub.call_times
+        if times is not None:
+            # A batch that was taken back had met a record that took long: the last that started.
+            rest_s = elapsed_s if started == len(self._entries) else self._pool.settings.batch_s
+            times.add_run(elapsed_s, started, min(elapsed_s, rest_s))
+
+    def _report_started(self, attempt: Attempt, place: int) -> None:
+        if self._reported_started < place:
+            self._reported_started = place
+            self._report("started", attempt)
+
+    def _report(self, what: Literal["started", "finished"], attempt: Attempt, *outcome: str) -> None:
+        history = self._pool.history
+        if history is not None:
+            epoch = attempt.epoch
+            place = (epoch.partition, epoch.number, attempt.message.offset())
+            getattr(history, what)(*place, users_key(attempt.key), attempt.number, *outcome)

@@ -3,7 +3,6 @@
 Each worker is a thread of this process and a child that runs the handler; the thread waits, so it costs no
 share of the GIL. Records are copied to the child in batches, and what became of each comes back in order. A
 pool must never fork: its children are started afresh, without any client, thread or lock of this process.
-Started and stopped by the runtime; see `worker` for what its threads do.
 """
 
 from __future__ import annotations
@@ -11,24 +10,29 @@ from __future__ import annotations
 import marshal
 import threading
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.events import WorkerProcessDied, WorkersLogNothing
 from ehkafka.workers.processes.boot import boot_bytes
+from ehkafka.workers.processes.inbox import ChildInbox
 from ehkafka.workers.processes.option import PROCESSES_MAX
 from ehkafka.workers.processes.pipe import KIND, STOP
 from ehkafka.workers.processes.worker import ProcessWorker
+from ehkafka.workers.thread_pool import ThreadPool
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from ehkafka.events import Event
     from ehkafka.events.history import History
-    from ehkafka.workers.exchange import Exchange
+    from ehkafka.lanes.inbox import Inbox
+    from ehkafka.workers.hub import Hub
     from ehkafka.workers.processes.option import Processes
     from ehkafka.workers.processes.pipe import Frame
     from ehkafka.workers.processes.posting import Posting
     from ehkafka.workers.protocol import PoolOptions
+    from ehkafka.workers.thread_pool import Worker
 
 # For children that were killed: their threads need a moment to see it.
 LET_GO_S = 1.0
@@ -36,14 +40,14 @@ LET_GO_S = 1.0
 STACKS_S = 0.1
 
 
-class ProcessWorkers:
+class ProcessWorkers(ThreadPool):
     """Daemon threads with a child each that execute one handler."""
 
     size_max = PROCESSES_MAX
 
     def __init__(
         self,
-        exchange: Exchange,
+        hub: Hub,
         settings: Processes,
         *,
         options: PoolOptions,
@@ -65,11 +69,10 @@ class ProcessWorkers:
         `parts` names what `call` is made of. Raises `ConfigurationError` for what cannot be pickled.
         """
         self.boot = boot_bytes(call, parts=parts, set_up=options.set_up, tear_down=options.tear_down)
-        self.exchange = exchange
+        self.hub = hub
         self.settings = settings
         self.name = f"ehkafka-{options.name}"
         self.on_failure = options.on_failure
-        self.on_death = options.on_death
         self.on_tear_down_error = on_tear_down_error
         self._on_stop = on_stop
         self.history = history
@@ -78,103 +81,86 @@ class ProcessWorkers:
         # The clock of deadlines.
         self.now_s = now_s
         # A key whose next record waits for outputs has one in a batch, too.
-        waits = posting is not None and posting.is_before_next
-        self.one_record_turns = waits or options.turn_records_max == 1
+        self.one_of_a_key = posting is not None and posting.is_before_next
         self._emit = emit
-        # Set once; `closing` cuts waits short, `is_given_up` says that nobody waits for results any more.
+        # Set once; `closing` cuts waits short, `is_given_up` tells that no result is waited for any more.
         self.closing = threading.Event()
         self.is_given_up = False
-        # Changed by `resize` alone, as a whole.
-        self._workers = [ProcessWorker(self, number) for number in range(settings.size)]
-        self._leaving: list[ProcessWorker] = []
-        # Reported once, whoever of the threads is first; reported twice would do no harm.
+        # Reported once, whichever of the threads is first; reported twice would do no harm.
         self._is_silence_reported = False
-        self._numbers = settings.size
-
-    @property
-    def size(self) -> int:
-        """How many workers there are, those that leave not counted."""
-        return len(self._workers)
+        # The users' own set-up and tear-down run in each child.
+        super().__init__(hub, replace(options, set_up=self._launch, tear_down=self._end_child))
 
     def start(self) -> None:
         """Start all children and wait until each is ready. Raises the first one's error."""
         try:
-            self._start(self._workers)
+            super().start()
         except BaseException:
             self.stop(0.0)
             self.let_go()
             raise
 
-    def _start(self, workers: list[ProcessWorker]) -> None:
-        for worker in workers:
-            worker.thread.start()
-        for worker in workers:
-            worker.is_up.wait()
-        for worker in workers:
-            if worker.start_error is not None:
-                raise worker.start_error
-
-    def resize(self, size: int) -> None:
-        """Have `size` workers: start new children, or let surplus ones leave after their batch.
-
-        Raises what a new child's start raises; then there are as many as before.
-        """
-        workers = self._workers
-        if size > len(workers):
-            more = [ProcessWorker(self, self._numbers + n) for n in range(size - len(workers))]
-            self._numbers += len(more)
-            try:
-                self._start(more)
-            except BaseException:
-                self._dismiss(more)
-                raise
-            self._workers = workers + more
-        else:
-            self._workers = workers[:size]
-            self._dismiss(workers[size:])
-
-    def _dismiss(self, workers: list[ProcessWorker]) -> None:
-        self._leaving = [worker for worker in self._leaving if worker.thread.is_alive()] + workers
-        for worker in workers:
-            worker.is_surplus = True
-        self.exchange.wake_all()  # whoever sleeps looks whether it is meant
-        self.exchange.wake_one()
-
     def stop(self, timeout_s: float) -> list[str]:
         """Let idle workers leave; return the names of those still busy after `timeout_s` seconds."""
         self.closing.set()
-        self.exchange.close()
-        return self._join(timeout_s)
+        return super().stop(timeout_s)
 
     def let_go(self) -> None:
-        """Wait for nobody any more: kill the children that are left. Their records stay unfinished."""
+        """Kill the children that are left, for which nothing waits any more. Their records stay unfinished."""
         self.is_given_up = True
-        for worker in self._all():
+        for worker in self._children():
             worker.kill()
-        self._join(LET_GO_S)
-
-    def _join(self, timeout_s: float) -> list[str]:
-        deadline_s = time.monotonic() + timeout_s
-        threads = [worker.thread for worker in self._all()]
-        for thread in threads:
-            if thread.ident is not None:  # the system may have refused to start it
-                thread.join(max(0.0, deadline_s - time.monotonic()))
-        return [thread.name for thread in threads if thread.is_alive()]
-
-    def owns(self, thread: threading.Thread) -> bool:
-        """Tell whether a thread is one of this pool's."""
-        return any(worker.thread is thread for worker in self._all())
+        self.stop(LET_GO_S)
 
     def stacks(self) -> dict[str, str]:
         """Return the Python stacks of the busy children, by their threads' names."""
         ends_s = time.monotonic() + STACKS_S
-        found = {worker.thread.name: worker.stack(ends_s) for worker in self._workers}
+        found = {worker.name: worker.stack(ends_s) for worker in self._children()}
         return {name: stack for name, stack in found.items() if stack is not None}
 
     @property
     def pids(self) -> list[int]:
-        """The process ids of the children that live now."""
-        return [worker.pid for worker in self._workers if worker.pid is not None]
+        """The process ids of the children that live now, but for those of workers that are to leave."""
+        workers = [worker for worker in self._children() if not worker.leaves]
+        return [worker.pid for worker in workers if worker.pid is not None]
+
+    def _children(self) -> list[ProcessWorker]:
+        return [worker for worker in self._workers if isinstance(worker, ProcessWorker)]
+
+    # -- the workers' threads --------------------------------------------------------------------------
+
+    def _new_workers(self, number: int) -> Sequence[Worker]:
+        names = (f"{self.name}-{next(self._numbers)}" for _ in range(number))
+        return [ProcessWorker(self, self._main, name) for name in names]
+
+    def _launch(self) -> None:
+        _this_worker().launch()
+
+    def _end_child(self) -> None:
+        _this_worker().end()
+
+    def _consume(self, worker: Worker, inbox: Inbox) -> None:
+        assert isinstance(worker, ProcessWorker)
+        assert isinstance(inbox, ChildInbox)
+        inbox.pace = self.hub.pace
+        try:
+            while not self.is_given_up:
+                if worker.run_next(inbox):
+                    continue
+                if self._waits_for_token(inbox):
+                    self._sleep_for_token(inbox)
+                elif inbox.q and worker.pid is not None:
+                    continue
+                elif self._is_to_leave(worker, inbox):
+                    return
+                else:
+                    self.hub.note_idle(inbox)
+                    self._sleep(worker, inbox)
+        except BaseException:  # the child cannot be started again, or a defect of the engine
+            worker.drop()
+            raise
+
+    # -- what children tell beside their records -------------------------------------------------------
 
     def takes_aside(self, frame: Frame) -> bool:
         """Tell whether a frame is no word of the child's own but of its user's code, and hand that on.
@@ -199,5 +185,8 @@ class ProcessWorkers:
         """Tell that a child died by itself, whether a record ran in it or not."""
         self._emit(WorkerProcessDied(self.name, pid, how, was_running))
 
-    def _all(self) -> list[ProcessWorker]:
-        return [*self._workers, *self._leaving]
+
+def _this_worker() -> ProcessWorker:
+    worker = threading.current_thread()
+    assert isinstance(worker, ProcessWorker)
+    return worker

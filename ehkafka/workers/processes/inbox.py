@@ -1,0 +1,126 @@
+"""The queue of one child process, and the records that the child has.
+
+All of it belongs to the holder of the hub's lock: the thread that owns the child takes that, too. Each record
+of the child's batch has a place. Places end from the left, in the order in which the child runs them; from the
+right are taken back those that it has not started. A claim for each (see `pipe`) tells which these are.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from ehkafka.lanes.inbox import EPOCH, KEY, SIZE, Inbox
+from ehkafka.lanes.order import KeyFailure
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+    from ehkafka.lanes.inbox import Entry
+    from ehkafka.workers.processes.pipe import Claims
+    from ehkafka.workers.rate import Pace
+
+
+class ChildInbox(Inbox):
+    """The inbox of a child process; `head` shows what of its batch is not known to have ended."""
+
+    __slots__ = ("_left", "claims", "pace", "places")
+
+    def __init__(self, number: int, make_queue: Callable[[], deque[Any]] = deque) -> None:
+        super().__init__(number, make_queue)
+        # None while there is no child. The rate limit, if there is one.
+        self.claims: Claims | None = None
+        self.pace: Pace | None = None
+        # None where a record was taken over meanwhile: the child passes over it.
+        self.places: deque[Entry | None] = deque()
+        self._left = 0
+
+    def take(self, records_max: int, bytes_max: int, *, one_of_a_key: bool) -> list[Entry]:
+        """Let the child have a batch: so many records and bytes at most, but for a single record.
+
+        A record whose key could not be computed comes alone: it is not to be run.
+        """
+        q, places = self.q, self.places
+        assert not places, "the child has a batch"
+        names: set[object] = set()
+        size = 0
+        while q and len(places) < records_max:
+            name = name_of(q[0])
+            size += q[0][SIZE]
+            is_keyless = isinstance(q[0][KEY], KeyFailure)
+            if places and (size > bytes_max or is_keyless or (one_of_a_key and name in names)):
+                break
+            if self.pace is not None and not self.pace.take():
+                break
+            names.add(name)
+            places.append(q.popleft())
+            if is_keyless:
+                break
+        self.slack = max(1, len(places))
+        self._left = 0
+        if places:
+            self._show()
+        return [entry for entry in places if entry is not None]
+
+    def started(self) -> int:
+        """Return how many of the places the child has begun with."""
+        return len(self.places) - (0 if self.claims is None else self.claims.left())
+
+    def settle(self, places: int) -> None:
+        """Let so many places leave, which have ended."""
+        for _ in range(places):
+            self.places.popleft()
+        self._show()
+
+    def rest(self) -> None:
+        """Show that the child has no batch any more."""
+        assert not any(self.places), "the child has records"
+        self.places.clear()
+        self.head = None
+
+    def behind(self, entry: Entry) -> list[Entry]:
+        """Return the records of a record's key that have a later place."""
+        name, places = name_of(entry), iter(self.places)
+        for one in places:
+            if one is entry:
+                break
+        return [one for one in places if one is not None and name_of(one) == name]
+
+    def take_back(self) -> list[Entry]:
+        """Empty the queue, and take back what the child has not started; in order."""
+        waiting = super().take_back()
+        withdrawn: list[Entry] = []
+        for _ in range(0 if self.claims is None else self.claims.take_back()):
+            if self.pace is not None:
+                self.pace.give_back()
+            if (entry := self.places.pop()) is not None:
+                withdrawn.append(entry)
+                self.log.pop()
+        if withdrawn:
+            withdrawn.reverse()
+            self.sent -= len(withdrawn)
+            self._show()
+        return withdrawn + waiting
+
+    def give_up(self, entry: Entry) -> None:
+        """Take a record over that has failed, or is of the key of one that has."""
+        for place, one in enumerate(self.places):
+            if one is entry:
+                self.places[place] = None
+                break
+        super().give_up(entry)
+
+    def take_finished(self) -> list[Entry]:
+        """Return the records that have finished since the last call, in order."""
+        if self.places and self.claims is not None and (left := self.claims.left()) != self._left:
+            self._left = left
+            self._show()  # another list: that is how a look at heads sees that the child gets on
+        return super().take_finished()
+
+    def _show(self) -> None:
+        self.head = [entry for entry in self.places if entry is not None]
+
+
+def name_of(entry: Entry) -> tuple[int, Hashable]:
+    """Return by what two records are of one key."""
+    return id(entry[EPOCH].owners), entry[KEY]
