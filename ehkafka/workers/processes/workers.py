@@ -147,10 +147,8 @@ class ProcessWorkers(ThreadPool):
             while not self.is_given_up:
                 if worker.run_next(inbox):
                     continue
-                if self._waits_for_token(inbox):
-                    self._sleep_for_token(inbox)
-                elif inbox.q and worker.pid is not None:
-                    continue
+                if inbox.q and not (self.hub.closed and self.hub.pace is not None):
+                    self._await_token(inbox)
                 elif self._is_to_leave(worker, inbox):
                     return
                 else:
@@ -159,6 +157,14 @@ class ProcessWorkers(ThreadPool):
         except BaseException:  # the child cannot be started again, or a defect of the engine
             worker.drop()
             raise
+
+    def _await_token(self, inbox: ChildInbox) -> None:
+        """Sleep while the rate limit lets nothing start, until `Hub.watch` finds a token."""
+        pace = self.hub.pace
+        inbox.asleep = True
+        if pace is not None and inbox.q and not (pace.is_open or self.hub.closed):
+            inbox.gate.acquire()
+        inbox.asleep = False
 
     # -- what children tell beside their records -------------------------------------------------------
 

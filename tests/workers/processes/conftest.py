@@ -1,4 +1,4 @@
-"""Pools of processes on one dispatcher, without a broker, and the handlers that their children run."""
+"""Pools of processes on one hub, without a broker, and the handlers that their children run."""
 
 from __future__ import annotations
 
@@ -10,17 +10,19 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ehkafka.handlers.call import HandlerCall
+from ehkafka.headers.size import sizes_of
 from ehkafka.lanes.decision import RetryHead
-from ehkafka.lanes.dispatcher import Dispatcher
+from ehkafka.lanes.inboxes import Inboxes
 from ehkafka.outputs.book import OutputBook
 from ehkafka.outputs.outlet import Outlet
 from ehkafka.records import Record, TopicPartition
 from ehkafka.recovery.pending import PendingAnswers
-from ehkafka.workers.exchange import Exchange
+from ehkafka.workers.hub import Hub
+from ehkafka.workers.processes.inbox import ChildInbox
 from ehkafka.workers.processes.option import Processes
 from ehkafka.workers.processes.posting import Posting
 from ehkafka.workers.processes.workers import ProcessWorkers
-from ehkafka.workers.protocol import TURN_RECORDS_MAX, PoolOptions
+from ehkafka.workers.protocol import PoolOptions
 from tests.kit.events import Events
 from tests.kit.simulated.message import SimulatedMessage
 from tests.kit.waiting import wait_until, words_of
@@ -35,13 +37,13 @@ LIMIT_S = 30.0
 
 
 class Crew:
-    """A pool of processes on one dispatcher, without a broker; failed records come again at once."""
+    """A pool of processes on one hub, without a broker; failed records come again at once."""
 
     def __init__(self, directory: Path, handlers: Any, count: int = 1, **options: Any) -> None:
         self.directory = directory
-        self.dispatcher = Dispatcher()
-        self.exchange = Exchange(self.dispatcher, time.monotonic)
-        self.assignment = self.dispatcher.assign(TopicPartition("t", 0), 1)
+        self.inboxes = Inboxes(count, make_inbox=ChildInbox)
+        self.hub = Hub(self.inboxes, time.monotonic, options.pop("pace", None))
+        self.epoch = self.inboxes.assign(TopicPartition("t", 0), 1)
         self.failures: list[tuple[int, BaseException]] = []
         self.deaths: list[BaseException] = []
         self.events = Events()
@@ -61,7 +63,7 @@ class Crew:
         middleware = options.pop("middleware", ())
         settings = {name: options.pop(name) for name in ("batch_s",) if name in options}
         self.workers = ProcessWorkers(
-            self.exchange,
+            self.hub,
             Processes(count, **settings),
             options=PoolOptions(
                 name="crew",
@@ -69,7 +71,6 @@ class Crew:
                 on_failure=self._failed,
                 on_death=self.deaths.append,
                 **{name: options.pop(name) for name in ("set_up", "tear_down") if name in options},
-                turn_records_max=1 if options.pop("one_record_turns", False) else TURN_RECORDS_MAX,
             ),
             call=HandlerCall(
                 options.pop("function", handlers.handle),
@@ -86,17 +87,17 @@ class Crew:
 
     def _deferrals(self) -> PendingAnswers:
         return PendingAnswers(
-            complete=self.exchange.complete,
-            complete_in_begin=self.exchange.complete_in_begin,
+            answer=self.hub.answer,
+            answer_in_begin=self.hub.answer_in_begin,
             failures=self._failed,
             emit=self.events.append,
             history=None,
             clock=time.monotonic,
-            is_running=lambda message: self.exchange.is_running(message, message.key()),
+            is_running=lambda message: self.hub.is_running(message, message.key()),
         )
 
-    def _failed(self, lane: Any, error: BaseException) -> RetryHead:
-        self.failures.append((lane.head.offset(), error))
+    def _failed(self, attempt: Any, error: BaseException) -> RetryHead:
+        self.failures.append((attempt.message.offset(), error))
         return RetryHead(0.0, "again")
 
     def outputs(self) -> list[Output]:
@@ -116,25 +117,30 @@ class Crew:
             key = keys[number].encode() if keys else b"%d" % offset
             batch.append(SimulatedMessage("t", 0, offset, key, value.encode(), headers=[("a", b"\x00\xff")]))
         self.next_offset += len(batch)
-        with self.exchange.locked() as dispatcher:
-            dispatcher.receive(self.assignment, batch, [m.key() for m in batch], 0.0)
-        self.exchange.wake_one()
+        self.hub.receive([(self.epoch, batch, [m.key() for m in batch], (), sizes_of(batch))])
 
     def wait(self, true: Callable[[], Any]) -> Any:
-        """Wait for it as the poll thread would, which readies lanes and wakes workers."""
+        """Wait for it as the poll thread would, which lets retries go and balances."""
 
         def check() -> None:
-            with self.exchange.locked() as dispatcher:
-                dispatcher.holds.unpark_due(time.monotonic())
-            self.exchange.watch()
+            self.hub.watch()
             time.sleep(0.002)
 
         what = lambda: f"{words_of(true)} (failed: {self.failures[-3:]}, died: {self.deaths})"  # noqa: E731
         return wait_until(true, what, meanwhile=check)
 
     def finish_all(self) -> None:
-        """Wait until each record has an outcome."""
-        self.wait(lambda: self.dispatcher.finished_records == self.next_offset)
+        """Wait until each record has finished."""
+        self.wait(lambda: self.finished() == self.next_offset)
+
+    def finished(self) -> int:
+        """How many records have finished."""
+        return self.hub.count_finished()
+
+    def watermark(self) -> int | None:
+        """Up to where all records have finished."""
+        with self.hub.locked():
+            return self.epoch.watermark()
 
     def warm_up(self) -> None:
         """Let the pool find out that records are cheap, so that batches are large."""

@@ -70,7 +70,7 @@ def test_an_overdue_record_costs_its_child_and_is_charged_alone(crew: Any) -> No
     """The child is killed at the deadline; only the record that ran spends an attempt."""
     one = crew(deadline_s=0.3)
     one.receive("sleep 60", "x", "x")
-    one.wait(lambda: one.failures and one.dispatcher.finished_records == 2)
+    one.wait(lambda: one.failures and one.finished() == 2)
 
     assert {offset for offset, _ in one.failures} == {0}
     assert isinstance(one.failures[0][1], TimeoutError)
@@ -127,23 +127,23 @@ import sys, time
 sys.path.insert(0, {code!r})
 import process_handlers
 from ehkafka.handlers.call import HandlerCall
-from ehkafka.lanes.dispatcher import Dispatcher
+from ehkafka.lanes.inboxes import Inboxes
 from ehkafka.records import Record, TopicPartition
 from tests.kit.simulated.message import SimulatedMessage
-from ehkafka.workers.exchange import Exchange
+from ehkafka.workers.hub import Hub
+from ehkafka.workers.processes.inbox import ChildInbox
 from ehkafka.workers.processes.workers import ProcessWorkers
 from ehkafka.workers.processes.option import Processes
 from ehkafka.workers.protocol import PoolOptions
-dispatcher = Dispatcher()
-exchange = Exchange(dispatcher, time.monotonic)
+inboxes = Inboxes(2, make_inbox=ChildInbox)
+hub = Hub(inboxes, time.monotonic)
 names = ("on_tear_down_error", "on_stop", "emit")
 options = PoolOptions(name="p", size=2, on_failure=print, on_death=print)
-pool = ProcessWorkers(exchange, Processes(2), options=options, parts={{}}, **dict.fromkeys(names, print),
+pool = ProcessWorkers(hub, Processes(2), options=options, parts={{}}, **dict.fromkeys(names, print),
     call=HandlerCall(process_handlers.handle, (), Record))
 pool.start()
-dispatcher.receive(dispatcher.assign(TopicPartition("t", 0), 1), [SimulatedMessage("t", 0, 0, b"k", b"wait")],
-    [b"k"], 0.0)
-exchange.wake_one()
+hub.receive([(inboxes.assign(TopicPartition("t", 0), 1), [SimulatedMessage("t", 0, 0, b"k", b"wait")], [b"k"],
+    (), [1])])
 print(*pool.pids, flush=True)
 time.sleep(60)
 """

@@ -119,7 +119,7 @@ def test_kills_at_random_lose_and_double_no_output(senders: Any) -> None:
     keys = "abcdefgh" * 100
     one.receive(*["sleep 0.001"] * 800, keys=keys)
     for kill in range(3):
-        one.wait(lambda least=first + 100 * kill: one.dispatcher.finished_records > least)
+        one.wait(lambda least=first + 100 * kill: one.finished() > least)
         for pid in one.workers.pids[:1]:
             os.kill(pid, signal.SIGKILL)
     one.finish_all()
@@ -206,7 +206,7 @@ def test_no_room_holds_the_child_up_and_charges_nobody(senders: Any) -> None:
     stands_s = time.monotonic() + 1.0
     one.wait(lambda: time.monotonic() > stands_s)
     assert len(one.outputs()) < 10
-    assert one.dispatcher.finished_records < 10
+    assert one.finished() < 10
     sent = []
 
     def settle() -> bool:
@@ -241,7 +241,7 @@ def settle_all(one: Any) -> None:
 
     def settle() -> bool:
         one.outlet.book.settle(one.outputs())
-        return bool(one.dispatcher.finished_records == one.next_offset)
+        return bool(one.finished() == one.next_offset)
 
     one.wait(settle)
 
@@ -259,7 +259,7 @@ def test_before_next_a_keys_next_record_waits_for_the_acknowledgement(senders: A
     """Other keys do not wait, and the record is unfinished meanwhile."""
     one = senders(before_next=True)
     assert next_of_a_key(one) == ["0", "2"]
-    assert one.dispatcher.finished_records == 0
+    assert one.finished() == 0
     settle_all(one)
     assert len(one.lines("end")) == 3
     assert one.failures == []

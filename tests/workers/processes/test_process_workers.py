@@ -14,9 +14,9 @@ import pytest
 
 from ehkafka.errors import ConfigurationError
 from ehkafka.events import WorkersLogNothing
-from ehkafka.lanes.dispatcher import Dispatcher
+from ehkafka.lanes.inboxes import Inboxes
 from ehkafka.records import Record
-from ehkafka.workers.exchange import Exchange
+from ehkafka.workers.hub import Hub
 from ehkafka.workers.processes.option import Processes
 from ehkafka.workers.processes.workers import ProcessWorkers
 from ehkafka.workers.protocol import PoolOptions
@@ -64,7 +64,7 @@ def test_a_slow_record_delays_nothing_of_its_batch_but_its_key(crew: Any) -> Non
     first = one.next_offset
     one.receive("x", "wait", *["x"] * 30, keys="ba" + "acdefghijk" * 3)
 
-    one.wait(lambda: one.dispatcher.finished_records == first + 1 + 27)
+    one.wait(lambda: one.finished() == first + 1 + 27)
     ran = {int(offset) - first for offset, _, _ in one.lines("end") if int(offset) >= first}
     assert ran == {0, *(2 + n for n in range(30) if n % 10)}
     (one.directory / "gate").touch()
@@ -79,16 +79,16 @@ def test_a_drain_waits_for_what_the_child_may_start_and_leaves_the_rest(crew: An
     first = one.next_offset
     one.receive("x", "wait", "x", "x", "x", keys="aaaaa")
     one.wait(lambda: one.lines("start")[-1][0] == str(first + 1))
-    with one.exchange.locked() as dispatcher:
-        dispatcher.drain(one.assignment, below_started=False)
+    with one.hub.locked() as inboxes:
+        inboxes.drain([one.epoch], None)
     (one.directory / "gate").touch()
 
     def is_drained() -> bool:
-        with one.exchange.locked() as dispatcher:
-            return dispatcher.drained(one.assignment)
+        with one.hub.locked() as inboxes:
+            return inboxes.is_drained([one.epoch])
 
     one.wait(is_drained)
-    watermark = one.assignment.watermark()
+    watermark = one.watermark()
     ran = [int(offset) for offset, _, _ in one.lines("end")]
     assert watermark == max(ran) + 1
     assert ran == list(range(watermark))
@@ -101,16 +101,16 @@ def test_a_cut_takes_a_long_batch_back_and_counts_what_the_child_has_finished(cr
     first = one.next_offset
     one.receive("x", "x", "wait", *["sleep 5"] * 3, keys="a" * 6)
     one.wait(lambda: one.lines("start")[-1][0] == str(first + 2))
-    with one.exchange.locked() as dispatcher:
-        dispatcher.drain(one.assignment, below_started=False)
+    with one.hub.locked() as inboxes:
+        inboxes.drain([one.epoch], None)
     began_s = unstolen_s()
     # Known while the record still runs: a stop whose time is over then commits these.
-    one.wait(lambda: one.assignment.watermark() == first + 2)
+    one.wait(lambda: one.watermark() == first + 2)
     assert unstolen_s() - began_s < 10.0  # twice `batch_s` is when a slow record is looked for
     (one.directory / "gate").touch()
-    one.wait(lambda: one.assignment.watermark() == first + 3)
-    with one.exchange.locked() as dispatcher:
-        assert dispatcher.drained(one.assignment)
+    one.wait(lambda: one.watermark() == first + 3)
+    with one.hub.locked() as inboxes:
+        assert inboxes.is_drained([one.epoch])
     assert one.lines("start")[-1][0] == str(first + 2)
 
 
@@ -201,7 +201,7 @@ def test_what_cannot_be_pickled_is_refused_before_anything_starts(what: str) -> 
     thing = {"lambda": lambda record: record, "closure": in_another(lock), "object": lock}[what]
     with pytest.raises(ConfigurationError, match=r"handler 'x'.*cannot be pickled for processes.*workers=16"):
         ProcessWorkers(
-            Exchange(Dispatcher(), time.monotonic),
+            Hub(Inboxes(1), time.monotonic),
             Processes(1),
             options=PoolOptions(name="x", size=1, on_failure=print, on_death=print),  # type: ignore[arg-type]
             call=None,
