@@ -146,9 +146,6 @@ class Ending:
             epoch.drain_limit = -1
             del router.epochs[epoch.partition]
         gone = set(epochs)
-        if router.shared is None:
-            for epoch in epochs:
-                epoch.owners.clear()
         self._clear_inboxes(gone)
         for held in list(self._waiting.held):
             self._clear(held, gone)
@@ -166,19 +163,26 @@ class Ending:
 
     def _clear_inboxes(self, gone: set[Epoch]) -> None:
         """Take what waits of ended epochs out of all inboxes, and keep the keys of what runs."""
+        router = self._router
         taken = [(inbox, self._take_back(inbox)) for inbox in self._all()]
-        for inbox, _ in taken:
-            # As long as a call of a key runs here, the key's next record goes behind that call.
-            for place, entry in enumerate(inbox.running()):
-                if not self._router.keeps_key(entry):
-                    continue
-                entry[EPOCH].owners[entry[KEY]] = (inbox, inbox.noted + 1 + place)
+        # As long as a call of a key runs here, the key's next record goes behind that call.
+        kept = [
+            (entry, (inbox, inbox.noted + 1 + place))
+            for inbox, _ in taken
+            for place, entry in enumerate(inbox.running())
+            if router.has_key(inbox, entry)
+        ]
+        if router.shared is None:
+            for epoch in gone:
+                epoch.owners.clear()
+        for entry, owner in kept:
+            entry[EPOCH].owners[entry[KEY]] = owner
         for inbox, entries in taken:
             for entry in entries:
                 if entry[EPOCH] in gone:
-                    self._router.give_back(entry)
+                    router.give_back(entry)
                 else:
-                    self._router.put(inbox, entry)
+                    router.put(inbox, entry)
 
     def _clear(self, held: Held, gone: set[Epoch]) -> None:
         """Take what waits of ended epochs out of a waiting key."""

@@ -61,6 +61,10 @@ class Held(Inbox):
         self.is_parked = True
         self.counted = 0
 
+    def owner_behind(self, entry: Entry) -> Owner | None:
+        """Return what still runs of the key."""
+        return self.behind
+
     def count(self, total: Tally) -> None:
         """Count the records that came since the last call; they were routed into the backlog."""
         if self.is_parked:

@@ -155,6 +155,10 @@ class Inbox:
         else:
             self.head = None
 
+    def owner_behind(self, entry: Entry) -> Owner | None:
+        """Return what may still run of a record's key elsewhere. Only inboxes without a consumer know any."""
+        return None
+
     def is_empty(self) -> bool:
         """Tell whether nothing waits here and nothing runs."""
         return not self.q and self.head is None

@@ -186,6 +186,10 @@ class Inboxes:
         inbox.head, inbox.slack = entries or None, max(1, len(entries))
         return entries
 
+    def leave(self, inbox: Inbox) -> bool:
+        """Let the consumer of an inbox that is to go leave, unless there is something left for it."""
+        return self.router.leave(inbox)
+
     def take_touched(self) -> list[Inbox]:
         """Return the inboxes whose consumers have something new; new records of waiting keys are counted."""
         touched = self.router.touched

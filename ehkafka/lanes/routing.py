@@ -47,6 +47,11 @@ class Pile(Inbox):
         self.head = []  # it never gets a consumer, so its records count as unfinished
         self.behind: dict[tuple[int, Hashable], tuple[dict[Hashable, Owner], Owner]] = {}
 
+    def owner_behind(self, entry: Entry) -> Owner | None:
+        """Return what may still run of a record's key."""
+        known = self.behind.get((id(entry[EPOCH].owners), entry[KEY]))
+        return None if known is None else known[1]
+
 
 class Router:
     """The inboxes of one handler, and its keys' owners."""
@@ -209,6 +214,19 @@ class Router:
         """Tell whether a running record keeps its key. See `outliving`."""
         return id(entry[MESSAGE]) not in self.freed
 
+    def has_key(self, inbox: Inbox, entry: Entry) -> bool:
+        """Tell whether a record that counts as running in an inbox is what keeps its key there.
+
+        A consumer that has shown its next record, and lost the interpreter before it removed that, lets the
+        one before count as running. The key of that one may have gone on elsewhere since.
+        """
+        if not self.keeps_key(entry):
+            return False
+        owner = entry[EPOCH].owners.get(entry[KEY])
+        if owner is not None and owner[0].slack == FOREVER:
+            owner = owner[0].owner_behind(entry)
+        return owner is None or owner[0] is inbox
+
     @staticmethod
     def _name(entry: Entry) -> tuple[int, Hashable]:
         return id(entry[EPOCH].owners), entry[KEY]
@@ -230,8 +248,6 @@ class Router:
             self.note(inbox)
         for inbox in self.leaving:
             self.note(inbox)
-        if self.leaving:
-            self.leaving = [inbox for inbox in self.leaving if not inbox.is_empty() or inbox.frozen]
 
     def note(self, inbox: Inbox) -> None:
         """Take in what has finished in one inbox."""
@@ -283,7 +299,7 @@ class Router:
     def shrink(self, inboxes: int) -> list[Inbox]:
         """Take inboxes away, and what waits there to the others; return them.
 
-        Each stays known until its consumer has ended its call, and what waits of that call's key.
+        Each stays known until its consumer has ended its call, and what waits of that call's key, and leaves.
         """
         gone, self.inboxes = self.inboxes[-inboxes:], self.inboxes[:-inboxes]
         self.width = len(self.inboxes)
@@ -294,10 +310,22 @@ class Router:
         self.leaving += gone
         for inbox in gone:
             inbox.leaves = True
-            inbox.listed = True  # so that its consumer does not list itself as idle
+            inbox.stuck = True  # so that it takes no new key, though its consumer may just list it as idle
             self.unload(inbox, self.open)
             self.touched.add(inbox)
         return gone
+
+    def leave(self, inbox: Inbox) -> bool:
+        """Let the consumer of an inbox that is to go leave, if nothing is left for it; else it must go on.
+
+        Without the lock it cannot know: the dispatcher puts a key's next record behind its call.
+        """
+        self.note(inbox)
+        if inbox.log or inbox.frozen:
+            return False
+        self.leaving.remove(inbox)
+        inbox.sent = FOREVER  # it owns no key any more, whatever its number
+        return True
 
     # -- piles -----------------------------------------------------------------------------------------
 
@@ -316,11 +344,13 @@ class Router:
         if self.stopped is not None:
             return False
         pile = self.stopped = Pile(-2, self.make_queue)
-        for inbox in self.inboxes:
+        for inbox in (*self.inboxes, *self.leaving):
             taken = inbox.take_back()
             self.note(inbox)
-            for entry in filter(self.keeps_key, inbox.running()):
-                pile.behind[self._name(entry)] = (entry[EPOCH].owners, (inbox, inbox.noted + 1))
+            for place, entry in enumerate(inbox.running()):
+                if self.has_key(inbox, entry):
+                    running = inbox, inbox.noted + 1 + place
+                    pile.behind[self._name(entry)] = (entry[EPOCH].owners, running)
             for entry in taken:
                 self.put(pile, entry)
         return True

@@ -142,6 +142,14 @@ class Hub:
             inbox.listed = True
             self.inboxes.router.idle.append(inbox)
 
+    def leave(self, inbox: Inbox) -> bool:
+        """Let a consumer leave whose inbox is in `router.leaving`; False where it must go on. It has nothing.
+
+        Waits for the lock: else the dispatcher could put a record behind the consumer that has just left.
+        """
+        with self.locked(noted=False) as inboxes:
+            return inboxes.leave(inbox)
+
     def answer(self, ticket: Ticket, answer: Answer) -> None:
         """Take what became of a ticket's record. Any thread without the lock; a second answer is ignored."""
         self.post(self._answer, ticket, answer)

@@ -60,7 +60,12 @@ class Consumer:
         self.world, self.inbox, self.q = world, inbox, inbox.q
         self.shown: Entry | None = None
         self.entry: Entry | None = None
+        self.lists = False
         self.asleep_until = 0
+
+    def has_any(self) -> list[Entry]:
+        """Return what it runs."""
+        return [] if self.entry is None else [self.entry]
 
     def step(self, *, may_fail: bool) -> None:
         """Do one step."""
@@ -70,7 +75,10 @@ class Consumer:
         if r.random() < world.preempted:
             self.asleep_until = world.steps + r.choice((5, 40, 300))
             return
-        if self.entry is not None:
+        if self.lists:
+            self.lists = False
+            world.core.router.idle.append(inbox)
+        elif self.entry is not None:
             entry, self.entry = self.entry, None
             if may_fail and r.random() < world.failing:
                 inbox.frozen = True
@@ -79,14 +87,20 @@ class Consumer:
                 world.ends(entry)
         elif self.shown is not None:
             self._remove()
-        else:
-            self._show()
+        elif not self._show():
+            world.rests(self, has_lock=may_fail)
 
-    def _show(self) -> None:
+    def _show(self) -> bool:
         try:
             self.inbox.head = self.shown = self.q[0]
         except IndexError:
-            self._find_another_queue()
+            return self._find_another_queue()
+        return True
+
+    def note_idle(self) -> None:
+        """Do the first half of what `Hub.note_idle` does; the other half is its next step."""
+        if not self.inbox.listed:
+            self.inbox.listed = self.lists = True
 
     def _remove(self) -> None:
         self.shown = None
@@ -100,11 +114,12 @@ class Consumer:
         self.entry = entry
         self.world.starts(entry)
 
-    def _find_another_queue(self) -> None:
+    def _find_another_queue(self) -> bool:
         if self.inbox.q is not self.q:
             self.q = self.inbox.q
-        else:
-            self.inbox.head = None
+            return True
+        self.inbox.head = None
+        return False
 
 
 class BatchConsumer:
@@ -113,6 +128,13 @@ class BatchConsumer:
     def __init__(self, world: World, inbox: Inbox) -> None:
         self.world, self.inbox = world, inbox
         self.batch: list[Entry] = []
+
+    def has_any(self) -> list[Entry]:
+        """Return what it runs."""
+        return self.batch
+
+    def note_idle(self) -> None:
+        """Batches go where records wait."""
 
     def step(self, *, may_fail: bool) -> None:
         """Do one step."""
@@ -126,6 +148,8 @@ class BatchConsumer:
             self.batch = world.core.take(inbox, world.r.randint(1, 6))
             for entry in self.batch:
                 world.starts(entry, self.batch)
+            if not self.batch:
+                world.rests(self, has_lock=True)
 
     def _end(self, *, may_fail: bool) -> None:
         world, inbox = self.world, self.inbox

@@ -8,7 +8,7 @@ from ehkafka.lanes.inbox import EPOCH, KEY, MESSAGE
 
 if TYPE_CHECKING:
     from ehkafka.lanes.epoch import Epoch
-    from ehkafka.lanes.inbox import Entry
+    from ehkafka.lanes.inbox import Entry, Inbox
     from ehkafka.lanes.inboxes import Inboxes
 
 
@@ -18,6 +18,9 @@ class Truth:
     def __init__(self, partitions: range, *, is_shared: bool) -> None:
         self.is_shared = is_shared
         self.core: Inboxes
+        self.consumers: list[Any] = []
+        # What consumers have posted: inboxes, failed records and the later ones of their keys.
+        self.failed: list[tuple[Inbox, Entry, Any]] = []
         self.inside = False  # whether the core is at work, and consumers may run between two of its steps
         self.calls = 0
         self.done: dict[int, set[int]] = {p: set() for p in partitions}
@@ -94,3 +97,20 @@ class Truth:
         if self.unsettled.get(self.name(entry)) is entry:
             del self.unsettled[self.name(entry)]
         self.done[entry[MESSAGE].partition()].add(offset)
+
+    def check_answers(self, core: Inboxes) -> None:
+        """Compare what is asked of inboxes with what consumers have."""
+        current = set(core.router.epochs.values())
+        running = [entry for consumer in self.consumers for entry in consumer.has_any()]
+        running += [entry for _, entry, later in self.failed for entry in (entry, *later)]
+        assert not (running and core.is_idle()), ("idle", running)
+        found = set(map(id, core.running()))
+        assert found >= set(map(id, running)), ("does not know what runs", running)
+        for entry in running:
+            is_current = entry[EPOCH].partition in core.router.epochs
+            assert core.is_running(entry[MESSAGE], entry[KEY]) is (True if is_current else None), entry
+        waiting = [entry for inbox in core.all_inboxes() for entry in inbox.q]
+        for entry in waiting[:3]:
+            assert core.is_running(entry[MESSAGE], entry[KEY]) is False, ("runs, though it waits", entry)
+        runs = any(entry[EPOCH] in current for entry in (*running, *waiting))
+        assert core.has_runnable() or not runs, "nothing is runnable"

@@ -47,7 +47,6 @@ class World(Truth):
         self.epochs: dict[int, Epoch] = {}
         self.committed = dict.fromkeys(self.partitions, 0)
         self.ranges: dict[int, tuple[tuple[int, int], ...]] = {}
-        self.failed: list[tuple[Inbox, Entry, Any]] = []
         self.tickets: list[Ticket] = []
         self.awaited: set[int] = set()
         self.paused: set[tuple[int, int | None]] = set()
@@ -56,10 +55,31 @@ class World(Truth):
             r.choice((1, 2, 5, 12)), "handler" if self.is_shared else "partition", queue(self)
         )
         self.core.waiting.divert = lambda _attempt, *_reason: AwaitHead("diverted", _begin)
-        kind = BatchConsumer if self.is_batch else Consumer
-        self.consumers: list[Any] = [kind(self, inbox) for inbox in self.core.inboxes]
+        self.consume(self.core.inboxes)
         for p in self.partitions:
             self.begin(p)
+
+    # Consumers.
+
+    def consume(self, inboxes: list[Inbox]) -> None:
+        """Let a consumer of its own begin for each inbox."""
+        kind = BatchConsumer if self.is_batch else Consumer
+        self.consumers += [kind(self, inbox) for inbox in inboxes]
+
+    def rests(self, consumer: Any, *, has_lock: bool) -> None:
+        """A consumer has nothing: it leaves, if it is to go and gets the lock, or waits."""
+        if consumer.inbox not in self.core.router.leaving:
+            consumer.note_idle()
+        elif has_lock and self.core.leave(consumer.inbox):
+            self.consumers.remove(consumer)
+
+    def resize(self) -> None:
+        """Let consumers come or go."""
+        router, number = self.core.router, self.r.randint(1, 3)
+        if self.r.random() < 0.5 and len(router.inboxes) > number:
+            self.do(router.shrink, number)
+        elif len(router.inboxes) < 12:
+            self.consume(router.grow(number))
 
     # What fails.
 
@@ -223,8 +243,9 @@ class World(Truth):
             counted = tally.outcomes + tally.returned_records + tally.unfinished_records
             assert tally.received_records == counted, ("counts", tally.received_records, counted)
             assert min(tally.backlog_records, tally.parked_records, tally.parked_bytes) >= 0
-        for inbox in self.core.inboxes:
+        for inbox in self.core.all_inboxes():
             assert len(inbox.log) == inbox.sent - inbox.noted
+        self.check_answers(self.core)
 
     def check(self) -> None:
         """Let time pass and look."""
@@ -292,6 +313,8 @@ class World(Truth):
             for p in self.partitions:
                 if p not in self.epochs and r.random() < 0.7:
                     self.begin(p)
+        elif x < 0.99:
+            self.resize()
         elif core.router.unopened:
             self.do(core.router.let_in, r.choice(list(core.router.unopened)))
 
@@ -384,6 +407,7 @@ class World(Truth):
         for _ in range(200):
             self.step()
         self.commit()
+        assert not core.router.leaving, "a consumer does not leave"
         self.check_end()
 
     def release(self) -> None:
