@@ -61,7 +61,7 @@ class Held(Inbox):
         self.is_parked = True
         self.counted = 0
 
-    def owner_behind(self, entry: Entry) -> Owner | None:
+    def owner_behind(self, _entry: Entry) -> Owner | None:
         """Return what still runs of the key."""
         return self.behind
 

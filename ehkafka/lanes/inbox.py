@@ -155,8 +155,8 @@ class Inbox:
         else:
             self.head = None
 
-    def owner_behind(self, entry: Entry) -> Owner | None:
-        """Return what may still run of a record's key elsewhere. Only inboxes without a consumer know any."""
+    def owner_behind(self, _entry: Entry) -> Owner | None:
+        """Return what may still run of a record's key elsewhere. Inboxes that wait know it."""
         return None
 
     def is_empty(self) -> bool:

@@ -105,7 +105,7 @@ class Inboxes:
 
     def is_idle(self) -> bool:
         """Tell whether no consumer has anything."""
-        return all(inbox.is_empty() and not inbox.frozen for inbox in self.all_inboxes())
+        return all(inbox.is_empty() for inbox in self.all_inboxes())
 
     def running(self) -> list[Entry]:
         """Return what runs now, those records included whose epoch has ended."""

@@ -321,7 +321,7 @@ class Router:
         Without the lock it cannot know: the dispatcher puts a key's next record behind its call.
         """
         self.note(inbox)
-        if inbox.log or inbox.frozen:
+        if inbox.log:
             return False
         self.leaving.remove(inbox)
         inbox.sent = FOREVER  # it owns no key any more, whatever its number

@@ -60,7 +60,7 @@ class Consumer:
         self.world, self.inbox, self.q = world, inbox, inbox.q
         self.shown: Entry | None = None
         self.entry: Entry | None = None
-        self.lists = False
+        self.lists = self.leaves = False
         self.asleep_until = 0
 
     def has_any(self) -> list[Entry]:
@@ -75,7 +75,9 @@ class Consumer:
         if r.random() < world.preempted:
             self.asleep_until = world.steps + r.choice((5, 40, 300))
             return
-        if self.lists:
+        if self.leaves:
+            world.rests(self, has_lock=may_fail)
+        elif self.lists:
             self.lists = False
             world.core.router.idle.append(inbox)
         elif self.entry is not None:
@@ -128,6 +130,7 @@ class BatchConsumer:
     def __init__(self, world: World, inbox: Inbox) -> None:
         self.world, self.inbox = world, inbox
         self.batch: list[Entry] = []
+        self.leaves = False
 
     def has_any(self) -> list[Entry]:
         """Return what it runs."""
@@ -141,7 +144,9 @@ class BatchConsumer:
         world, inbox = self.world, self.inbox
         if inbox.frozen:
             return
-        if self.batch:
+        if self.leaves:
+            world.rests(self, has_lock=may_fail)
+        elif self.batch:
             if world.r.random() < 0.5:
                 self._end(may_fail=may_fail)
         elif may_fail:  # outside of the core only: it takes the lock

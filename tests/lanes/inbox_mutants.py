@@ -59,6 +59,60 @@ def fails(test: Callable[[], None]) -> bool:
     return False
 
 
+def _two_inboxes() -> tuple[Inboxes, Epoch]:
+    core = Inboxes(2)
+    return core, core.assign(TopicPartition("t", 0), 1)
+
+
+def _route(core: Inboxes, epoch: Epoch, inbox: Inbox, offset: int, key: str) -> None:
+    """Receive a record while one inbox alone takes new keys."""
+    core.router.open = [inbox]
+    core.receive(epoch, [Message(0, offset, 0)], [key], 0.0)
+
+
+def _start(inbox: Inbox) -> None:
+    inbox.head = inbox.q[0]
+    inbox.q.popleft()
+
+
+def a_key_overlaps_where_the_next_record_is_shown() -> bool:
+    """A key's record has ended and its next one runs elsewhere; where the first was, another is shown."""
+    core, epoch = _two_inboxes()
+    one, other = core.inboxes
+    _route(core, epoch, other, 0, "key")
+    _start(other)
+    other.head = None
+    _route(core, epoch, one, 1, "key")
+    _start(one)
+    _route(core, epoch, other, 2, "another")
+    other.head = other.q[0]  # and is preempted before it removes it
+    core.end([epoch])
+    epoch = core.assign(TopicPartition("t", 0), 2)
+    _route(core, epoch, other, 1, "key")
+    return bool(other.q)
+
+
+def what_waits_stays_where_a_consumer_is_to_go() -> bool:
+    """A long call runs where the consumer is to go, and records of other keys wait behind it."""
+    core, epoch = _two_inboxes()
+    _, gone = core.inboxes
+    for offset, key in enumerate(("key", "another", "key")):
+        _route(core, epoch, gone, offset, key)
+    _start(gone)
+    core.router.shrink(1)
+    return [entry[MESSAGE].offset() for entry in gone.q] != [2]
+
+
+def a_record_goes_where_the_consumer_has_left() -> bool:
+    """A consumer lists itself as idle while its inbox is taken away, and leaves."""
+    core, epoch = _two_inboxes()
+    [gone] = core.router.shrink(1)
+    core.router.idle.append(gone)
+    assert core.leave(gone)
+    core.receive(epoch, [Message(0, 0, 0)], ["key"], 0.0)
+    return bool(gone.q)
+
+
 def _mutant(name: str, function: Any, guard: str, without: str, **chosen: Any) -> Mutant:
     """Describe a guard; `chosen` are properties of histories in which its absence shows soon."""
     return Mutant(name, function, guard, without, partial(a_history_is_red, **chosen))
@@ -322,10 +376,66 @@ MUTANTS = [
     ),
     Mutant(
         "free: the key waits for the call in the next epoch",
-        Ending._clear_inboxes,
-        "if not self._router.keeps_key(entry):",
+        Router.has_key,
+        "if not self.keeps_key(entry):",
         "if False:",
         partial(fails, test_outliving.test_what_is_freed_does_not_wait_behind_that_call_again),
+    ),
+    Mutant(
+        "end: what has ended keeps its key where the next record is shown",
+        Router.has_key,
+        "owner is None or owner[0] is inbox",
+        "True",
+        a_key_overlaps_where_the_next_record_is_shown,
+    ),
+    _mutant(
+        "end: what runs of a paused key is forgotten",
+        Router.has_key,
+        "if owner is not None and owner[0].slack == FOREVER:",
+        "if False:",
+    ),
+    _mutant("stop: what waits where a consumer is to go runs", Router.stop, ", *self.leaving)", ",)"),
+    Mutant(
+        "shrink: what waits stays",
+        Router.shrink,
+        "self.unload(inbox, self.open)",
+        "pass",
+        what_waits_stays_where_a_consumer_is_to_go,
+    ),
+    Mutant(
+        "shrink: an inbox without a consumer takes new keys",
+        Router.shrink,
+        "inbox.stuck = True",
+        "pass",
+        a_record_goes_where_the_consumer_has_left,
+    ),
+    _mutant("shrink: an inbox is forgotten while it is busy", Router.shrink, "self.leaving += gone", "pass"),
+    _mutant("leave: with records left", Router.leave, "if inbox.log:", "if False:"),
+    _mutant("leave: owners stay", Router.leave, "inbox.sent = FOREVER", "pass"),
+    _mutant(
+        "idle: what runs is not looked at",
+        Inboxes.is_idle,
+        "inbox.is_empty()",
+        "not inbox.q",
+    ),
+    _mutant(
+        "idle: consumers that are to go are not looked at",
+        Inboxes.all_inboxes,
+        ", *self.router.leaving",
+        "",
+    ),
+    _mutant("runs: what waits", Inboxes.is_running, "in inbox.running())", "in inbox.log)"),
+    _mutant(
+        "runs: where the key is not, nothing is looked for",
+        Inboxes.is_running,
+        "(*first, *self.all_inboxes())",
+        "first",
+    ),
+    _mutant(
+        "runnable: what is in inboxes is not looked at",
+        Ending._unfinished,
+        "yield from (entry",
+        "_ = (entry",
     ),
     _mutant("check: retries never come", Inboxes.check, "self.waiting.retry_due(now_s)", "pass"),
 ]

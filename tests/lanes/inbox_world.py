@@ -70,8 +70,12 @@ class World(Truth):
         """A consumer has nothing: it leaves, if it is to go and gets the lock, or waits."""
         if consumer.inbox not in self.core.router.leaving:
             consumer.note_idle()
-        elif has_lock and self.core.leave(consumer.inbox):
-            self.consumers.remove(consumer)
+        elif not consumer.leaves:
+            consumer.leaves = True  # in its next step, if it gets the lock
+        elif has_lock:
+            consumer.leaves = False
+            if self.core.leave(consumer.inbox):
+                self.consumers.remove(consumer)
 
     def resize(self) -> None:
         """Let consumers come or go."""
