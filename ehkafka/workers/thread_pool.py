@@ -218,11 +218,7 @@ class ThreadPool(ABC):
         """Tell whether a worker that found nothing, and shows nothing, is to leave now."""
         if self._hub.closed:
             return True
-        if not worker.leaves:
-            return False
-        # Once nothing waits here and nothing is shown, no key is live here: nothing can come any more.
-        with self._hub.locked(noted=False):
-            return not inbox.q
+        return worker.leaves and self._hub.leave(inbox)
 
     def _sleep(self, worker: Worker, inbox: Inbox) -> None:
         """Sleep until something has come into a worker's inbox, or it is to leave."""

@@ -190,7 +190,7 @@ class InboxTasks:
                     q = inbox.q
                     continue
                 inbox.head = None
-                if hub.closed or inbox.leaves:
+                if hub.closed or (inbox.leaves and hub.leave(inbox)):
                     return
                 hub.note_idle(inbox)
                 inbox.gate = gate = create_future()
