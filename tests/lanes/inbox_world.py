@@ -196,6 +196,9 @@ class World(Truth):
     def give_up(self, partitions: list[int], *, drains: bool) -> None:
         """Revoke or lose partitions."""
         epochs = [self.epochs[p] for p in partitions]
+        if self.r.random() < 0.3:  # what has failed waits for a consumer again
+            self.now_s += 0.1
+            self.do(self.core.waiting.retry_due, self.now_s)
         if drains:
             fits = self.r.choice((None, lambda _work: True, lambda work: work.records < 10))
             for _ in range(self.r.randint(1, 40)):
