@@ -52,7 +52,10 @@ class Balance:
         self._take_mean(busy, removed, now_s)
         self.busy, least = busy, self.call_records
         waiting = [len(inbox.q) for inbox in router.inboxes if inbox.q]
-        self.queued, self.fed = len(waiting), sum(1 for records in waiting if records >= least)
+        self.fed = sum(1 for records in waiting if records >= least)
+        # A batch that fills needs no look: its worker sleeps until it is full, or its time has come.
+        fills = sum(1 for inbox in router.inboxes if inbox.q and inbox.asleep) if router.deep else 0
+        self.queued = len(waiting) - fills
         self.received_records = router.tally.received_records
         router.open = [inbox for inbox in router.inboxes if not inbox.stuck][: router.width]
         free = [inbox for inbox in router.open if inbox.is_empty() and not inbox.frozen]
@@ -90,10 +93,23 @@ class Balance:
         router = self._router
         for inbox in router.inboxes:
             if inbox.stuck and inbox.q and not inbox.frozen:
-                router.unload(inbox, free)
-        full = sorted((inbox for inbox in router.open if len(inbox.q) > 1), key=lambda inbox: len(inbox.q))
+                router.unload(inbox, free[: self._needed(inbox)])
+        full = sorted(
+            (inbox for inbox in router.open if self._is_full(inbox)), key=lambda inbox: len(inbox.q)
+        )
         spare = [inbox for inbox in free if not inbox.q]
         while spare and full:
             inbox = full.pop()
             if not inbox.frozen:
                 router.unload(inbox, [spare.pop()], half=len(inbox.q) > 2)
+
+    def _needed(self, inbox: Inbox) -> int | None:
+        """Return how many consumers are to have what waits in an inbox; None: as many as there are."""
+        deep = self._router.deep
+        return max(1, len(inbox.q) // deep) if deep else None
+
+    def _is_full(self, inbox: Inbox) -> bool:
+        """Tell whether an inbox has more than its consumer takes next."""
+        waiting, deep = len(inbox.q), self._router.deep
+        # A batch worker that runs nothing waits for more, or is about to take what it has.
+        return waiting > 1 if not deep else waiting >= deep and inbox.head is not None

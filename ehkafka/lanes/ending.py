@@ -104,6 +104,10 @@ class Ending:
                 else:
                     router.give_back(entry)
 
+    def sort_out(self, inbox: Inbox) -> None:
+        """Take out of an inbox what may not start any more."""
+        self._put_back([(inbox, self._take_back(inbox))])
+
     def is_drained(self, epochs: Sequence[Epoch]) -> bool:
         """Tell whether nothing of these epochs runs or may still start."""
         return next(self._unfinished(epochs), None) is None

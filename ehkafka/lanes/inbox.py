@@ -17,7 +17,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable, Hashable, Sequence
 
     from ehkafka.lanes.epoch import Epoch
     from ehkafka.records import Message
@@ -115,6 +115,10 @@ class Inbox:
         self.sent -= len(taken)
         return taken
 
+    def has_waiting(self, number: int) -> bool:
+        """Tell whether the record of that number waits here: its consumer has not removed it."""
+        return number > self.sent - len(self.q)
+
     def is_live(self, number: int) -> bool:
         """Tell whether the record of that number may be unfinished. Never False for one that is.
 
@@ -141,23 +145,34 @@ class Inbox:
         """Return the removed records that are unfinished. Call it after `take_finished`."""
         return [self.log[place] for place in range(self.sent - self.noted - len(self.q))]
 
-    def give_up(self, entry: Entry) -> None:
-        """Take an unfinished record away from a consumer that is frozen. Call it after `take_finished`."""
-        for place, one in enumerate(self.log):
-            if one is entry:
-                del self.log[place]
-                self.noted += 1
-                break
-        else:
-            raise LookupError(f"inbox {self.number} does not have this record")
+    def give_up(self, entries: Sequence[Entry]) -> None:
+        """Take unfinished records away from a consumer that waits for it. Call it after `take_finished`."""
+        gone = set(map(id, entries))
+        running = self.running()
+        kept = [entry for entry in running if id(entry) not in gone]
+        if len(running) - len(kept) != len(gone):
+            raise LookupError(f"inbox {self.number} does not have these records")
+        for _ in running:
+            self.log.popleft()
+        self.log.extendleft(reversed(kept))
+        self.noted += len(gone)
         if isinstance(self.head, list):
-            self.head = [one for one in self.head if one is not entry]
+            self.head = [entry for entry in self.head if id(entry) not in gone]
         else:
             self.head = None
 
     def owner_behind(self, _entry: Entry) -> Owner | None:
         """Return what may still run of a record's key elsewhere. Inboxes that wait know it."""
         return None
+
+    def put_back(self) -> None:
+        """Let all records that a batch worker has wait again, in front of the others.
+
+        They keep their numbers, so they own their keys as before.
+        """
+        assert isinstance(self.head, list)
+        self.q.extendleft(reversed(self.head))
+        self.head = None
 
     def is_empty(self) -> bool:
         """Tell whether nothing waits here and nothing runs."""

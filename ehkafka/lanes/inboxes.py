@@ -14,8 +14,9 @@ from ehkafka.headers.size import sizes_of
 from ehkafka.lanes.balance import Balance
 from ehkafka.lanes.ending import Ending
 from ehkafka.lanes.held import Held
-from ehkafka.lanes.inbox import MESSAGE, Inbox
+from ehkafka.lanes.inbox import EPOCH, MESSAGE, Inbox
 from ehkafka.lanes.outliving import Outliving
+from ehkafka.lanes.put_back import PutBack
 from ehkafka.lanes.routing import FOREVER, Pile, Router
 from ehkafka.lanes.waiting import Waiting
 from ehkafka.records import TopicPartition
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from ehkafka.lanes.finished import FinishedBefore
     from ehkafka.lanes.inbox import Entry
     from ehkafka.lanes.order import Scope
+    from ehkafka.lanes.waiting import Failure
     from ehkafka.records import Message
 
     # One partition's part of what was received: its epoch, messages, the keys of those that are not skipped,
@@ -171,7 +173,11 @@ class Inboxes:
         self, inbox: Inbox, entry: Entry, decision: Decision, now_s: float, later: Sequence[Entry] = ()
     ) -> None:
         """Take a record over from its frozen consumer, with all later ones of its key. See `Waiting.fail`."""
-        self.waiting.fail(inbox, entry, decision, now_s, later)
+        self.fail_several(inbox, ((entry, decision, later),), now_s)
+
+    def fail_several(self, inbox: Inbox, failures: Sequence[Failure], now_s: float) -> None:
+        """The same for several records of different keys."""
+        self.waiting.fail(inbox, failures, now_s)
         self.router.touched.add(inbox)
 
     def answer(self, ticket: Ticket, answer: Answer, now_s: float) -> None:
@@ -189,6 +195,20 @@ class Inboxes:
     def leave(self, inbox: Inbox) -> bool:
         """Let the consumer of an inbox that is to go leave, unless there is something left for it."""
         return self.router.leave(inbox)
+
+    def put_back(self, inbox: Inbox) -> None:
+        """Let all that a batch worker has wait again: its call has ended none of it."""
+        PutBack(self.router, self.waiting, self.ending).put_back(inbox)
+
+    def end_batch(self, inbox: Inbox, skipped: Sequence[Entry] = ()) -> None:
+        """End what a batch worker has; of these records with the result *skipped*."""
+        inbox.head = None
+        self.router.note(inbox)
+        for entry in skipped:
+            if not entry[EPOCH].ended:  # counted as finished just now
+                for tally in (entry[EPOCH].tally, self.tally):
+                    tally.finished_records -= 1
+                    tally.skipped_records += 1
 
     def take_touched(self) -> list[Inbox]:
         """Return the inboxes whose consumers have something new; new records of waiting keys are counted."""

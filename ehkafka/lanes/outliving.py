@@ -73,8 +73,15 @@ class Outliving:
             del inbox.behind[id(epoch.owners), key]
         else:
             return self._free_from(inbox, key, epoch, call)
-        self._router.freed.add(id(call[MESSAGE]))
+        self._free(call)
         return call
+
+    def _free(self, call: Entry) -> None:
+        """Let a running record keep its key no more, with all others of its key in its batch."""
+        router = self._router
+        name = router.name_of(call)
+        for inbox in (*router.inboxes, *router.leaving):
+            router.freed.update(id(one[MESSAGE]) for one in inbox.running() if router.name_of(one) == name)
 
     def _free_from(self, inbox: Inbox, key: Hashable, epoch: Epoch, call: Entry) -> Entry | None:
         """Take what waits behind a call to other consumers; None where the call has just ended by itself."""
@@ -84,7 +91,7 @@ class Outliving:
         still_runs = self._running(owner, key, epoch) is call
         if still_runs:
             del epoch.owners[key]
-            router.freed.add(id(call[MESSAGE]))
+            self._free(call)
         for entry in pulled:
             router.place(entry)
         return call if still_runs else None

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from ehkafka.lanes.inbox import Entry, Owner
     from ehkafka.records import TopicPartition
 
+    # A key, and the identity of its map of owners.
+    Name = tuple[int, Hashable]
+
 # A number that no inbox reaches: an inbox that waits owns its keys until it lets them go.
 FOREVER: Final = 1 << 60
 # Owners that may be left over beside four for each unfinished record.
@@ -45,7 +48,14 @@ class Pile(Inbox):
         super().__init__(number, make_queue)
         self.slack = FOREVER
         self.head = []  # it never gets a consumer, so its records count as unfinished
-        self.behind: dict[tuple[int, Hashable], tuple[dict[Hashable, Owner], Owner]] = {}
+        self.behind: dict[Name, tuple[dict[Hashable, Owner], Owner]] = {}
+
+    def put_first(self, entry: Entry) -> None:
+        """Put a record that has started and is to wait in front of the others of its key."""
+        self.q.appendleft(entry)
+        self.log.appendleft(entry)
+        self.sent += 1
+        self.behind.pop((id(entry[EPOCH].owners), entry[KEY]), None)
 
     def owner_behind(self, entry: Entry) -> Owner | None:
         """Return what may still run of a record's key."""
@@ -89,6 +99,11 @@ class Router:
         self.attempts: dict[int, Attempts] = {}
         # Messages, by identity, whose calls have outlived their epoch and keep no key any more: a command.
         self.freed: set[int] = set()
+        # How many records a batch worker waits for; 0 where consumers take one record at a time.
+        self.deep = 0
+        # Batches: the inbox that is being filled, and the number of the last record that is to fill it.
+        self._filling: Inbox | None = None
+        self._filled_at = 0
         self._turn = 0
 
     # -- routing ---------------------------------------------------------------------------------------
@@ -137,7 +152,7 @@ class Router:
                 pulled = self.pull(owner[0], entry[KEY], epoch)
                 running = self.running_behind(owner, entry[KEY], epoch, len(pulled))
                 if running is not None:
-                    pile.behind[self._name(entry)] = (epoch.owners, running)
+                    pile.behind[self.name_of(entry)] = (epoch.owners, running)
                 for one in pulled:
                     self.put(pile, one)
             self.put(pile, entry)
@@ -154,6 +169,8 @@ class Router:
 
     def choose(self) -> Inbox:
         """Return an inbox for a key that has none: an idle one, else the shorter of two."""
+        if self.deep:
+            return self._fill()
         idle = self.idle
         while idle:
             inbox = idle.pop()
@@ -165,20 +182,57 @@ class Router:
         inbox, other = places[turn], places[turn - 1]
         return other if len(other.q) < len(inbox.q) else inbox
 
+    def _fill(self) -> Inbox:
+        """Batches: continue with the inbox that is being filled; then with an idle one, or the shortest.
+
+        So records are in few inboxes until a batch is full, and what is there after that feeds other workers.
+        """
+        inbox = self._filling
+        if (
+            inbox is None
+            or inbox.stuck
+            or (inbox.sent >= self._filled_at and len(inbox.q) >= self.deep)
+            or inbox.leaves
+        ):
+            places = self.open or self.inboxes
+            inbox = self._filling = min(places, key=lambda place: (place.head is not None, len(place.q)))
+            self._filled_at = inbox.sent + self.deep
+        return inbox
+
     def _takes_keys(self, inbox: Inbox) -> bool:
         return self.width >= len(self.inboxes) or inbox in self.open
 
     # -- taking back -----------------------------------------------------------------------------------
 
     def pull(self, inbox: Inbox, key: Hashable, epoch: Epoch) -> list[Entry]:
-        """Take what waits of one key out of an inbox, in order."""
+        """Take what waits of one key out of an inbox that owns it, in order."""
         mine: list[Entry] = []
-        for entry in inbox.take_back():
-            if entry[KEY] == key and entry[EPOCH].owners is epoch.owners:
-                mine.append(entry)
-            else:
-                self.put(inbox, entry)
+        if inbox.has_waiting(epoch.owners[key][1]):
+            for entry in inbox.take_back():
+                if entry[KEY] == key and entry[EPOCH].owners is epoch.owners:
+                    mine.append(entry)
+                else:
+                    self.put(inbox, entry)
         return mine
+
+    def pull_several(self, inbox: Inbox, entries: Iterable[Entry]) -> dict[Name, list[Entry]]:
+        """Take what waits of the keys of these records out of the inbox that had them; it owns none any more.
+
+        A pass over what waits there, however many keys they are.
+        """
+        pulled: dict[Name, list[Entry]] = {}
+        for entry in entries:
+            owners, key = entry[EPOCH].owners, entry[KEY]
+            if (owner := owners.get(key)) is not None and owner[0] is inbox:
+                if inbox.has_waiting(owner[1]):
+                    pulled[id(owners), key] = []
+                del owners[key]
+        for entry in inbox.take_back() if pulled else ():
+            if (mine := pulled.get(self.name_of(entry))) is None:
+                self.put(inbox, entry)
+            else:
+                mine.append(entry)
+        return pulled
 
     @staticmethod
     def running_behind(owner: Owner, key: Hashable, epoch: Epoch, pulled: int) -> Owner | None:
@@ -196,11 +250,11 @@ class Router:
         """
         taken = inbox.take_back()
         self.note(inbox)
-        stay = {self._name(entry) for entry in inbox.running() if self.keeps_key(entry)}
+        stay = {self.name_of(entry) for entry in inbox.running() if self.keeps_key(entry)}
         to: dict[tuple[int, Hashable], Inbox] = dict.fromkeys(stay, inbox)
         moved, keys = 0, 0
         for entry in taken:
-            name = self._name(entry)
+            name = self.name_of(entry)
             target = to.get(name)
             if target is None:
                 keys += 1
@@ -228,7 +282,8 @@ class Router:
         return owner is None or owner[0] is inbox
 
     @staticmethod
-    def _name(entry: Entry) -> tuple[int, Hashable]:
+    def name_of(entry: Entry) -> Name:
+        """Return what tells a record's key from those of all other records of the handler."""
         return id(entry[EPOCH].owners), entry[KEY]
 
     def give_back(self, entry: Entry) -> None:
@@ -239,6 +294,17 @@ class Router:
             tally.returned_records += 1
             tally.returned_bytes += size
         self.attempts.pop(id(entry[MESSAGE]), None)
+
+    def without_ended(self, entries: Iterable[Entry]) -> list[Entry]:
+        """Forget those of ended epochs, which no inbox has any more; return the others."""
+        kept: list[Entry] = []
+        for entry in entries:
+            if entry[EPOCH].ended:
+                self.attempts.pop(id(entry[MESSAGE]), None)
+                self.freed.discard(id(entry[MESSAGE]))
+            else:
+                kept.append(entry)
+        return kept
 
     # -- what has finished -----------------------------------------------------------------------------
 
@@ -350,7 +416,7 @@ class Router:
             for place, entry in enumerate(inbox.running()):
                 if self.has_key(inbox, entry):
                     running = inbox, inbox.noted + 1 + place
-                    pile.behind[self._name(entry)] = (entry[EPOCH].owners, running)
+                    pile.behind[self.name_of(entry)] = (entry[EPOCH].owners, running)
             for entry in taken:
                 self.put(pile, entry)
         return True

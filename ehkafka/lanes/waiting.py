@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from ehkafka.lanes.inbox import Entry, Inbox
     from ehkafka.lanes.routing import Router
 
+    # A record that failed, what is decided about it, and the later ones of its key that its consumer has.
+    Failure = tuple[Entry, Decision, Sequence[Entry]]
+
 # Keys whose next records wait, or follow a dead letter, in one assignment. Past it a dead-lettered record
 # stays on hold, so that its key cannot continue as if nothing had happened.
 AFTER_LETTER_MAX: Final = 10_000
@@ -58,21 +61,24 @@ class Waiting:
 
     # -- failures --------------------------------------------------------------------------------------
 
-    def fail(
-        self, inbox: Inbox, entry: Entry, decision: Decision, now_s: float, later: Sequence[Entry] = ()
-    ) -> None:
-        """Take a record over from a frozen consumer, with all later ones of its key.
+    def fail(self, inbox: Inbox, failures: Sequence[Failure], now_s: float) -> None:
+        """Take failed records over from a consumer that waits for it, each with all later ones of its key.
 
-        `later` are those of the key that the consumer has as well and has not started.
+        Of each key one record at most has failed. The consumer may have later ones of it, too, which it has
+        not started, or which are to be handled again.
         """
-        self.router.note(inbox)
-        for one in (entry, *later):
-            inbox.give_up(one)
-        later = [one for one in later if not one[EPOCH].ended]
-        if entry[EPOCH].ended:
-            self._fail_too_late(entry, decision, later)
-        else:
-            self.decide(self._hold(entry, (entry, *later)), decision, now_s)
+        router = self.router
+        router.note(inbox)
+        inbox.give_up([one for entry, _, later in failures for one in (entry, *later)])
+        live = [entry for entry, _, later in failures if not entry[EPOCH].ended or later]
+        pulled = router.pull_several(inbox, live)
+        for entry, decision, later in failures:
+            behind = router.without_ended(later)
+            behind += pulled.get(router.name_of(entry), ())
+            if entry[EPOCH].ended:
+                self._fail_too_late(entry, decision, behind)
+            else:
+                self.decide(self._hold(entry, (entry, *behind)), decision, now_s)
 
     def _fail_too_late(self, entry: Entry, decision: Decision, later: Sequence[Entry]) -> None:
         """Forget the failure of an ended epoch; a deferred record keeps its key until its answer."""

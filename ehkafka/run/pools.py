@@ -104,23 +104,20 @@ class Pools:
         return Pool(GuestWorkers(parts.hub, options, invoke=invoke, shared=shared), attempts)
 
     def _batches(self, spec: BatchSpec, parts: HandlerParts) -> BatchWorkers:
-        from ehkafka.handlers.batch import BatchCall  # noqa: PLC0415
-        from ehkafka.workers.batches.guest_loop import GuestBatchLoop  # noqa: PLC0415
+        from ehkafka.handlers.batch_call import BatchCall  # noqa: PLC0415
         from ehkafka.workers.batches.loop import BatchLoop  # noqa: PLC0415
         from ehkafka.workers.batches.workers import BatchWorkers  # noqa: PLC0415
 
-        loop: BatchLoop | GuestBatchLoop | None = None
-        if spec.is_async and (shared := self.app.shared_loop) is not None:
-            loop = GuestBatchLoop(spec.name, self.worker_died, shared)
-        elif spec.is_async:
-            loop = BatchLoop(spec.name, self.worker_died, self.app.clock)
+        app, loop = self.app, None
+        if spec.is_async:
+            loop = BatchLoop(spec.name, self.worker_died, app.shared_loop, app.clock)
         call = BatchCall(
             spec,
-            self.app.middleware,
+            app.middleware,
+            router=parts.hub.inboxes.router,
             make_record=parts.make_record,
             emit=self.emit,
-            history=self.app.history,
-            keys=parts.keys,
+            history=app.history,
             loop=loop,
             outlet=parts.outlet,
         )

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ehkafka.lanes.held import Held
     from ehkafka.lanes.inbox import Entry, Inbox
     from ehkafka.lanes.inboxes import Inboxes, Part
+    from ehkafka.lanes.waiting import Failure
     from ehkafka.records import Message, TopicPartition
     from ehkafka.workers.call_times import CallTimes
     from ehkafka.workers.rate import Pace
@@ -125,15 +126,13 @@ class Hub:
         inbox.frozen = True
         self.post(self._take_over, inbox, ((entry, decision, later),))
 
-    def fail_several(self, inbox: Inbox, failures: Sequence[tuple[Entry, Decision, Sequence[Entry]]]) -> None:
+    def fail_several(self, inbox: Inbox, failures: Sequence[Failure]) -> None:
         """The same for several records of a batch or of a child process, each with its later ones."""
         inbox.frozen = True
         self.post(self._take_over, inbox, failures)
 
-    def _take_over(self, inbox: Inbox, failures: Sequence[tuple[Entry, Decision, Sequence[Entry]]]) -> None:
-        now_s = self.clock()
-        for entry, decision, later in failures:
-            self.inboxes.fail(inbox, entry, decision, now_s, later)
+    def _take_over(self, inbox: Inbox, failures: Sequence[Failure]) -> None:
+        self.inboxes.fail_several(inbox, failures, self.clock())
         inbox.frozen = False
 
     def note_idle(self, inbox: Inbox) -> None:
@@ -183,6 +182,8 @@ class Hub:
             self._next_check_s = now_s + max(CHECK_S, CHECK_SHARE * (self.clock() - now_s))
         if self.pace is not None and (tokens := self.pace.tokens):
             self._wake_waiting(tokens)
+        if self.dues and any(due_s <= now_s for due_s in self._own_dues()):
+            self.wake(self.inboxes.all_inboxes())  # it sleeps by another clock than a test's
         # While nothing waits behind what runs, that ends without this thread.
         waits = self.inboxes.balance.queued > 0 or self.received_lately > 0
         return waits and self.next_due_s() is None
@@ -238,8 +239,11 @@ class Hub:
         """Return when the next thing is due here that waits for a time: a retry, or the rate limit."""
         with self.locked() as inboxes:
             dues = [inboxes.waiting.next_due_s(), self.next_due_s()]
-        dues += [due_s() for due_s in self.dues]
-        return min((due for due in dues if due is not None), default=None)
+        return min((due for due in (*dues, *self._own_dues()) if due is not None), default=None)
+
+    def _own_dues(self) -> list[float]:
+        """Return when the waits of consumers end that wait for a time themselves."""
+        return [due for due_s in self.dues if (due := due_s()) is not None]
 
     def has_received(self, partition: TopicPartition, next_offset: int) -> bool:
         """Tell whether all of a partition up to there was routed, or has a result."""
@@ -253,10 +257,11 @@ class Hub:
         With `letters`, a record whose dead letter is not acknowledged counts as running.
         """
         with self.locked() as inboxes:
-            # A consumer that sleeps although records wait has found no token.
-            is_paced = self.next_due_s() is not None
+            # A consumer that sleeps although records wait has found no token, or waits for more of them.
+            dues, now_s = self._own_dues(), self.clock()
+            sleeps = self.next_due_s() is not None or (bool(dues) and min(dues) > now_s)
             for inbox in inboxes.all_inboxes():
-                if inbox.head is not None or inbox.frozen or (inbox.q and not (is_paced and inbox.asleep)):
+                if inbox.head is not None or inbox.frozen or (inbox.q and not (sleeps and inbox.asleep)):
                     return False
             return not letters or all(
                 held.ticket is None or held in deferred for held in inboxes.waiting.held

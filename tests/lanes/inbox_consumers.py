@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from ehkafka.lanes.inbox import EPOCH, MESSAGE
 
 if TYPE_CHECKING:
     from ehkafka.lanes.inbox import Entry, Inbox
@@ -84,7 +86,7 @@ class Consumer:
             entry, self.entry = self.entry, None
             if may_fail and r.random() < world.failing:
                 inbox.frozen = True
-                world.failed.append((inbox, entry, ()))
+                world.failed.append((inbox, [(entry, ())]))
             else:
                 world.ends(entry)
         elif self.shown is not None:
@@ -157,20 +159,34 @@ class BatchConsumer:
                 world.rests(self, has_lock=True)
 
     def _end(self, *, may_fail: bool) -> None:
-        world, inbox = self.world, self.inbox
+        """End the batch: well, with some records that failed or are skipped, or by putting all of it back."""
+        world, inbox, r = self.world, self.inbox, self.world.r
         batch, self.batch = self.batch, []
-        failed = next((e for e in batch if may_fail and world.r.random() < world.failing), None)
-        if failed is None:
-            for entry in batch:
-                world.ends(entry)
-            inbox.head = None
+        if may_fail and r.random() < world.failing:
+            for entry in reversed(batch):
+                world.stops(entry)
+                if not entry[EPOCH].ended:
+                    world.last[world.name(entry)] = entry[MESSAGE].serial  # type: ignore[attr-defined]
+            world.core.put_back(inbox)
             return
-        place = batch.index(failed)
-        later = [e for e in batch[place + 1 :] if world.name(e) == world.name(failed)]
-        left = {id(failed), *map(id, later)}
+        failures: list[tuple[Entry, list[Entry]]] = []
+        behind: dict[Any, list[Entry]] = {}
+        skipped = []
         for entry in batch:
-            if id(entry) not in left:
+            name = world.name(entry)
+            if (later := behind.get(name)) is not None:
+                later.append(entry)
+            elif may_fail and r.random() < world.failing:
+                behind[name] = later = []
+                failures.append((entry, later))
+            else:
                 world.ends(entry)
-        # What is left comes last, as `Inbox` counts a list's records from the end.
-        inbox.frozen = True
-        world.failed.append((inbox, failed, later))
+                if may_fail and r.random() < world.failing:
+                    skipped.append(entry)
+        if failures:
+            inbox.frozen = True
+            world.failed.append((inbox, failures))
+        elif skipped:
+            world.core.end_batch(inbox, skipped)
+        else:
+            inbox.head = None

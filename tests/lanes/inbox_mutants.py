@@ -12,6 +12,7 @@ from ehkafka.lanes.held import Held
 from ehkafka.lanes.inbox import MESSAGE, Inbox
 from ehkafka.lanes.inboxes import Inboxes
 from ehkafka.lanes.outliving import Outliving
+from ehkafka.lanes.put_back import PutBack
 from ehkafka.lanes.routing import Router
 from ehkafka.lanes.waiting import Waiting
 from ehkafka.records import TopicPartition
@@ -173,7 +174,7 @@ MUTANTS = [
     _mutant(
         "unload: the running key's records move",
         Router.unload,
-        "{self._name(entry) for entry in inbox.running() if self.keeps_key(entry)}",
+        "{self.name_of(entry) for entry in inbox.running() if self.keeps_key(entry)}",
         "set()",
     ),
     _mutant(
@@ -182,7 +183,7 @@ MUTANTS = [
         "target = to[name] = targets",
         "target = targets",
     ),
-    _mutant("stop: what runs is forgotten", Router.stop, "pile.behind[self._name(entry)] = ", "_ = "),
+    _mutant("stop: what runs is forgotten", Router.stop, "pile.behind[self.name_of(entry)] = ", "_ = "),
     _mutant(
         "spread: a key does not go behind what runs of it", Router._spread, "owners[key] = running", "pass"
     ),
@@ -212,12 +213,60 @@ MUTANTS = [
         "entry[MESSAGE].offset() <= self.drain_limit",
         "True",
     ),
-    _mutant("fail: later ones of a batch run before it", Waiting.fail, "(entry, *later))", "(entry,))"),
+    _mutant("fail: later ones of a batch run before it", Waiting.fail, "router.without_ended(later)", "[]"),
     _mutant(
         "fail: followers are not pulled",
-        Waiting._hold,
-        "if owner is not None:\n            held.put_first",
-        "if False:\n            held.put_first",
+        Router.pull_several,
+        "if inbox.has_waiting(owner[1]):",
+        "if False:",
+    ),
+    _mutant(
+        "fail: what was pulled is lost",
+        Waiting.fail,
+        "behind += pulled.get(router.name_of(entry), ())",
+        "pass",
+    ),
+    _mutant(
+        "put back: a paused key's records pass those that wait",
+        PutBack._is_elsewhere,
+        "entry[EPOCH].owners[entry[KEY]][0] is not inbox",
+        "False",
+        is_batch=True,
+    ),
+    _mutant(
+        "put back: a stopped handler's records start again",
+        PutBack._is_elsewhere,
+        "self._router.stopped is not None or",
+        "",
+        is_batch=True,
+    ),
+    _mutant(
+        "put back: records of ended epochs wait again",
+        PutBack.put_back,
+        "entry[EPOCH].ended or self._is_elsewhere",
+        "self._is_elsewhere",
+        is_batch=True,
+    ),
+    _mutant(
+        "put back: a drained partition's records start again",
+        PutBack.put_back,
+        "self._ending.sort_out(inbox)",
+        "pass",
+        is_batch=True,
+    ),
+    _mutant(
+        "put back: what was paused behind a batch is behind it for ever",
+        PutBack._put_first,
+        "place.behind = None",
+        "pass",
+        is_batch=True,
+    ),
+    _mutant(
+        "end a batch: skipped records of ended epochs are counted",
+        Inboxes.end_batch,
+        "if not entry[EPOCH].ended:",
+        "if True:",
+        is_batch=True,
     ),
     _mutant("fail: an ended epoch's failure is decided", Waiting.fail, "if entry[EPOCH].ended:", "if False:"),
     Mutant(

@@ -20,7 +20,7 @@ class Truth:
         self.core: Inboxes
         self.consumers: list[Any] = []
         # What consumers have posted: inboxes, failed records and the later ones of their keys.
-        self.failed: list[tuple[Inbox, Entry, Any]] = []
+        self.failed: list[tuple[Inbox, list[tuple[Entry, Any]]]] = []
         self.inside = False  # whether the core is at work, and consumers may run between two of its steps
         self.calls = 0
         self.done: dict[int, set[int]] = {p: set() for p in partitions}
@@ -102,7 +102,9 @@ class Truth:
         """Compare what is asked of inboxes with what consumers have."""
         current = set(core.router.epochs.values())
         running = [entry for consumer in self.consumers for entry in consumer.has_any()]
-        running += [entry for _, entry, later in self.failed for entry in (entry, *later)]
+        running += [
+            one for _, failures in self.failed for entry, later in failures for one in (entry, *later)
+        ]
         assert not (running and core.is_idle()), ("idle", running)
         found = set(map(id, core.running()))
         assert found >= set(map(id, running)), ("does not know what runs", running)

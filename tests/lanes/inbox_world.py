@@ -55,6 +55,8 @@ class World(Truth):
             r.choice((1, 2, 5, 12)), "handler" if self.is_shared else "partition", queue(self)
         )
         self.core.waiting.divert = lambda _attempt, *_reason: AwaitHead("diverted", _begin)
+        if self.is_batch:
+            self.core.router.deep = r.choice((0, 3, 6))
         self.consume(self.core.inboxes)
         for p in self.partitions:
             self.begin(p)
@@ -87,7 +89,7 @@ class World(Truth):
 
     # What fails.
 
-    def decide(self, inbox: Inbox, entry: Entry, later: Any) -> None:
+    def decide(self, entry: Entry, later: Any) -> Any:
         """Decide what becomes of a failed record."""
         for one in (entry, *later):
             self.stops(one)
@@ -109,15 +111,15 @@ class World(Truth):
             self.awaited.add(id(entry))
         if isinstance(decision, HoldHead | RetryHead) and not entry[EPOCH].ended:
             self.unsettled[self.name(entry)] = entry
-        self.core.fail(inbox, entry, decision, self.now_s, later)
-        inbox.head = None if not isinstance(inbox.head, list) else inbox.head
+        return decision
 
     def handle(self) -> None:
         """Let the core take over what failed, and ask for what is awaited."""
-        for inbox, entry, later in self.failed:
-            self.decide(inbox, entry, later)
+        for inbox, failures in self.failed:
+            decided = [(entry, self.decide(entry, later), later) for entry, later in failures]
+            self.core.fail_several(inbox, decided, self.now_s)
             # A batch's other records have ended.
-            inbox.head = None
+            self.core.end_batch(inbox)
             inbox.frozen = False
         self.failed = []
         self.core.take_touched()
@@ -372,11 +374,8 @@ class World(Truth):
             if epoch is None or (call := outliving.call_of(left[KEY], epoch)) is None:
                 continue
             assert call[EPOCH].ended
-            name, message = self.name(call), call[MESSAGE]
-            others = [one for one in self.running.pop(name, ()) if one is not message]
-            if others:
-                self.running[name] = others
-            self.freed.add(message.serial)  # type: ignore[attr-defined]
+            # A batch has all records of the key that it was given together.
+            self.freed.update(message.serial for message in self.running.pop(self.name(call), ()))
             self.do(outliving.free_key, left[KEY], epoch)
             return
 

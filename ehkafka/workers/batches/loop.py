@@ -1,109 +1,82 @@
-"""The event loop on which the batches of an `async def` handler run.
+"""The event loop on which the batches of an `async def` handler run: one of their own, or a shared one.
 
 Batches are few, so each keeps its worker thread while its coroutine runs, and all the rest (collecting,
-results, the order of a stop) is as for plain functions. Started and closed by `BatchWorkers`; `run` is
-called by its workers.
+results, the order of a stop) is as for plain functions. `run` is called by workers alone.
 """
 
 from __future__ import annotations
 
 import asyncio
-import threading
 from typing import TYPE_CHECKING, Any
 
+from ehkafka.errors import HandlerFailedError
 from ehkafka.settings.clock import REAL_CLOCK
-from ehkafka.wording.live_stack import task_stack
-from ehkafka.workers.loop_threads import LoopThreads
-from ehkafka.workers.tasks.loop import new_loop, stopped_loop
 from ehkafka.workers.tasks.other_loop import explain_other_loop
+from ehkafka.workers.tasks.shared import AppLoop
 
 if TYPE_CHECKING:
+    import threading
     from collections.abc import Awaitable, Callable
 
     from ehkafka.settings.clock import Clock
-
-CLOSE_S = 1.0
+    from ehkafka.workers.tasks.shared import SharedLoop
 
 
 class BatchLoop:
-    """One loop on a daemon thread of its own."""
+    """Runs the batches of one handler on a loop."""
 
     def __init__(
-        self, name: str, on_death: Callable[[BaseException], None], clock: Clock = REAL_CLOCK
+        self,
+        name: str,
+        on_death: Callable[[BaseException], None],
+        shared: SharedLoop | None = None,
+        clock: Clock = REAL_CLOCK,
     ) -> None:
-        """`on_death` is called when the handler's own code has stopped the loop."""
+        """Use `shared`, which others start and end; None: one of its own, from `start` to `close`.
+
+        `on_death` is called when the loop has ended while the handler ran.
+        """
         self._handler = name
+        self._what = f"handler {name!r}"
         self._on_death = on_death
+        self._loop = shared
         self._clock = clock
-        self._name = f"ehkafka-{name}-loop"
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
-        self._blocking = LoopThreads()
+        self._own: AppLoop | None = None
 
     def start(self) -> None:
-        """Start the loop."""
-        self._loop = new_loop(self._clock)
-        self._blocking.attach(self._loop, self._name)
-        self._thread = threading.Thread(target=self._main, args=(self._loop,), name=self._name, daemon=True)
-        self._thread.start()
-
-    def _main(self, loop: asyncio.AbstractEventLoop) -> None:
-        while self._loop is loop:
-            error: BaseException = RuntimeError("Event loop stopped before its end.")
-            try:
-                loop.run_forever()
-            except BaseException as raised:  # a SystemExit in a task that the handler left running
-                error = raised
-            if self._loop is loop:
-                # And once more round: workers wait for batches that run there, and the stop for them.
-                self._on_death(stopped_loop(self._handler, error) or error)
-
-    def run(self, awaitable: Awaitable[Any]) -> Any:
-        """Wait for the end of a coroutine; return what it returns and raise what it raises."""
-        assert self._loop is not None
-        result, error = asyncio.run_coroutine_threadsafe(_outcome(awaitable), self._loop).result()
-        if error is not None:
-            explain_other_loop(error, self._handler, is_callers=False)
-            raise error
-        return result
+        """Start the loop, where it is its own."""
+        if self._loop is None:
+            self._loop = self._own = AppLoop(self._clock, self._handler)
+            self._own.on_death = self._on_death
 
     def close(self) -> None:
-        """End the loop, once no worker waits for it. A second call does nothing."""
-        loop, thread = self._loop, self._thread
-        if loop is None or thread is None:
-            return
-        self._loop = None
-        asyncio.run_coroutine_threadsafe(_end_the_rest(), loop).result(CLOSE_S)
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join(CLOSE_S)
-        if not thread.is_alive():
-            loop.close()
+        """End the loop, where it is its own, once no worker waits for it. A second call does nothing."""
+        own, self._own = self._own, None
+        if own is not None:
+            own.close()
+
+    def run(self, awaitable: Awaitable[Any]) -> Any:
+        """Wait for the end of a coroutine; return what it returns and raise what it raises.
+
+        When the loop ends before it, the run ends and no record of the batch has failed.
+        """
+        assert self._loop is not None
+        try:
+            return self._loop.run(awaitable, self._what)
+        except HandlerFailedError as error:
+            if not self._loop.is_ending:
+                raise
+            self._on_death(error)
+            # No Exception: that would be a record's failure, and a policy might skip it.
+            raise asyncio.CancelledError("its event loop ended") from error
+        except BaseException as error:
+            explain_other_loop(error, self._handler, is_callers=self._loop.is_callers)
+            raise
 
     def is_on(self, thread: threading.Thread) -> bool:
-        """Tell whether code on this thread runs in the loop, or was given away by it as a blocking call."""
-        return thread is self._thread or self._blocking.owns(thread)
+        """Tell whether code on this thread runs in the loop, or for what does."""
+        return self._loop is not None and self._loop.owns(thread)
 
     def stacks(self) -> dict[str, str]:
         """Return where each running coroutine waits."""
-        loop = self._loop
-        if loop is None:
-            return {}
-        return {f"{self._name} {task.get_name()}": task_stack(task) for task in asyncio.all_tasks(loop)}
-
-
-async def _outcome(awaitable: Awaitable[Any]) -> tuple[Any, BaseException | None]:
-    """Hand back what was raised: a SystemExit would end the loop, and a cancellation lose its name."""
-    try:
-        return await awaitable, None
-    except BaseException as error:  # handed to the worker, which raises it
-        return None, error
-
-
-async def _end_the_rest() -> None:
-    """Cancel what the handler left running in the background, and let it hear of it."""
-    rest = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in rest:
-        task.cancel()
-    if rest:
-        await asyncio.wait(rest, timeout=CLOSE_S / 2)
-    await asyncio.get_running_loop().shutdown_asyncgens()
+        return {} if self._loop is None else self._loop.stacks(self._what)

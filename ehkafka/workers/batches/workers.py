@@ -1,72 +1,88 @@
-"""Batch workers: threads that call a handler for many records at once.
+"""Batch workers: threads that call a handler for many records at once, each the consumer of one inbox.
 
-Each takes its turn at collecting, calls the handler, passes over what it finished, asks `Failures`
-for what it failed, outside the lock, and hands all of it in. Called by nobody: the threads are its own.
+Each takes a batch under the hub's lock, calls the handler, asks `Failures` for what failed, without the lock,
+and has that taken over by the dispatcher. While its batch fills it sleeps, until that is full or its time has
+come: the first record of a batch wakes it, and then the last one.
 """
 
 from __future__ import annotations
 
-import threading
+import math
 import time
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ehkafka.errors import describe
 from ehkafka.events import BatchRaised
 from ehkafka.events.event import raised
+from ehkafka.lanes.decision import RetryHead
+from ehkafka.lanes.inbox import EPOCH, KEY
 from ehkafka.lanes.order import KeyFailure
 from ehkafka.records.signals import RetryLater
-from ehkafka.workers.batches.share import Share
-from ehkafka.workers.threads import ThreadWorkers
+from ehkafka.workers.batches.results import Results, first_of_each_key
+from ehkafka.workers.batches.taking import Taking
+from ehkafka.workers.thread_pool import ThreadPool, open_gates
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    import threading
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from ehkafka.events import Event
+    from ehkafka.lanes.decision import Decision
+    from ehkafka.lanes.inbox import Entry, Inbox
+    from ehkafka.lanes.waiting import Failure
     from ehkafka.records.batch import Result
-    from ehkafka.workers.batches.exchange import BatchExchange
-    from ehkafka.workers.batches.guest_loop import GuestBatchLoop
     from ehkafka.workers.batches.loop import BatchLoop
-    from ehkafka.workers.batches.share import Part
+    from ehkafka.workers.batches.taking import BatchLimits
+    from ehkafka.workers.hub import Hub
     from ehkafka.workers.protocol import PoolOptions
+    from ehkafka.workers.thread_pool import Worker
 
 
 class CallBatch(Protocol):
-    """Calls a handler, and notes how its records ended. Any batch worker, without the lock."""
+    """Calls a handler, and reports how its records ended. Any batch worker, without the lock."""
 
-    def __call__(self, parts: Sequence[Part], /) -> Mapping[int, Result]:
-        """Call the handler once; return what it said of single records, by their places.
+    def __call__(self, entries: Sequence[Entry], /) -> Mapping[int, Result]:
+        """Call the handler once; return what it reported of single records, by their places.
 
         Raises what the handler raised.
         """
 
-    def note(self, parts: Sequence[Part], results: Mapping[int, Result], /) -> None:
-        """Note how the records ended, once the handler has returned; with results the parts are shares."""
+    def ended(self, entries: Sequence[Entry], results: Results | None, /) -> None:
+        """Report how the records ended, once the handler has returned; None: all of them well."""
 
-    def raised(self, shares: Sequence[Share], /) -> None:
+    def raised(self, entries: Sequence[Entry], /) -> None:
         """Hear that the handler has raised."""
 
 
-class BatchWorkers(ThreadWorkers):
+class BatchWorkers(ThreadPool):
     """`size` daemon threads that execute one batch handler.
 
-    `loop` is where a handler's coroutines run. The other arguments are those of `ThreadWorkers`.
+    `loop` is where a handler's coroutines run.
     """
 
     def __init__(
         self,
-        exchange: BatchExchange,
+        hub: Hub,
         options: PoolOptions,
         *,
         call: CallBatch,
+        limits: BatchLimits,
         emit: Callable[[Event], None],
-        loop: BatchLoop | GuestBatchLoop | None = None,
+        loop: BatchLoop | None = None,
     ) -> None:
-        super().__init__(exchange, options, invoke=_never)
-        self._batches = exchange
+        # When the batch of each worker that sleeps goes; never (`inf`) while none has begun.
+        self._dues: dict[Inbox, float] = {}
+        self._limits = limits
+        self._taking = Taking(hub.inboxes, limits)
+        # Nothing more will be received. Set once.
+        self._is_hurried = False
+        super().__init__(hub, options)
         self._call = call
         self._emit = emit
-        self._handler = options.name
+        self._on_failure = options.on_failure
         self._loop = loop
+        hub.inboxes.router.deep = hub.inboxes.balance.call_records = limits.records_max
+        hub.dues.append(self._next_due_s)
 
     def start(self) -> None:
         """Start all threads and wait until each has run its set-up. Raises the first set-up's error."""
@@ -86,82 +102,158 @@ class BatchWorkers(ThreadWorkers):
         return super().owns(thread) or (self._loop is not None and self._loop.is_on(thread))
 
     def stacks(self) -> dict[str, str]:
-        """Return the Python stack of every live worker, and where each coroutine waits."""
+        """Return the Python stack of every worker that runs a batch, and where each coroutine waits."""
         return {**super().stacks(), **(self._loop.stacks() if self._loop is not None else {})}
 
-    def _work(self, thread: Any) -> None:
-        gate = threading.Lock()
-        gate.acquire()
-        try:
-            while not (thread.leaves or (self._surplus and self._lets_go(thread))):
-                parts = self._batches.collect(gate, lambda: self._surplus > 0)
-                if parts is None:
-                    return
-                if parts:
-                    self._run(parts)
+    def hurry(self) -> None:
+        """Hear that nothing more will be received: no batch must wait for more."""
+        self._is_hurried = True
+        self.wake(self._hub.inboxes.all_inboxes())
+
+    # -- when a batch goes -----------------------------------------------------------------------------
+
+    def wake(self, inboxes: Iterable[Inbox]) -> None:
+        """Wake those workers that sleep and have something to do: not all that fills is full."""
+        open_gates(inbox for inbox in inboxes if inbox.asleep and self._is_due(inbox))
+
+    def _is_due(self, inbox: Inbox) -> bool:
+        """Tell whether a worker is to look, be it in vain."""
+        due_s = self._dues.get(inbox, math.inf)
+        return (
+            due_s == math.inf  # a batch begins, and then its time counts
+            or len(inbox.q) >= self._limits.records_max
+            or self._limits.bytes_max is not None  # the worker counts
+            or self._is_last(inbox)
+            or due_s <= self._hub.clock()
+            or any(epoch.drain_limit is not None for epoch in list(self._hub.inboxes.router.epochs.values()))
+        )
+
+    def _is_last(self, inbox: Inbox) -> bool:
+        """Tell whether a worker must wait for nothing more."""
+        return self._is_hurried or self._hub.closed or inbox.leaves
+
+    def _next_due_s(self) -> float | None:
+        """Return when the next batch goes as it is; None while none fills. Any thread."""
+        due_s = min(self._dues.copy().values(), default=math.inf)
+        return None if due_s == math.inf else due_s
+
+    def _consume(self, worker: Worker, inbox: Inbox) -> None:
+        while True:
+            is_last = self._is_last(inbox)
+            entries = self._take(inbox, is_last=is_last)
+            if entries:
+                self._run(inbox, entries)
                 # Not kept while it waits: what is freed before more is received is never looked at by
                 # Python's collector, see `intake.demand`.
-                del parts
-        finally:
-            self._batches.leave(gate)
+                del entries
+                continue
+            # The worker has published that it sleeps; what is set without the lock it looks at once more.
+            if is_last == self._is_last(inbox):
+                if is_last and not inbox.q and self._is_to_leave(worker, inbox):
+                    return
+                due_s = self._dues[inbox]
+                wait_s = -1 if due_s == math.inf else max(0.0, due_s - self._hub.clock())
+                inbox.gate.acquire(timeout=wait_s)
+            inbox.asleep = False
+            del self._dues[inbox]
 
-    def _run(self, parts: list[Part]) -> None:
+    def _take(self, inbox: Inbox, *, is_last: bool) -> list[Entry]:
+        """Return the next batch; where none may go, publish that the worker sleeps, and until when."""
+        with self._hub.locked(noted=False) as inboxes:
+            now_s = self._hub.clock()
+            due_s = self._taking.due_s(inbox, now_s)
+            if due_s is not None and (is_last or due_s <= now_s):
+                return self._taking.take(inbox)
+            inboxes.router.note(inbox)
+            self._dues[inbox] = math.inf if due_s is None else due_s
+            inbox.asleep = True
+        return []
+
+    # -- a batch ---------------------------------------------------------------------------------------
+
+    def _run(self, inbox: Inbox, entries: list[Entry]) -> None:
         """See one batch through, whatever its handler does."""
-        known: list[Part] = []
-        unknown: list[Share] = []
-        for part in parts:
-            # Its order function raised: the handler cannot be given a record whose key nobody knows.
-            if isinstance(part, Share) and isinstance(part.lane.key, KeyFailure):
-                part.error = part.lane.key.error
-                unknown.append(part)
-            else:
-                known.append(part)
-        done = [*unknown, *(self._handle(known) if known else ())]
-        self._batches.pass_over(done)
-        if left := [part for part in done if isinstance(part, Share) and part.is_open]:
-            for share in left:
-                if share.error is not None:
-                    share.decision = self._on_failure(share.lane, share.error)
-            self._batches.hand_in(left)
+        # A record whose order function raised is given to no handler: its key is not known.
+        unknown = [entry for entry in entries if isinstance(entry[KEY], KeyFailure)]
+        known = [entry for entry in entries if not isinstance(entry[KEY], KeyFailure)] if unknown else entries
+        results, narrowed_to = self._handle(known) if known else (None, None)
+        failed = [] if results is None else results.failed
+        failed += [(entry, entry[KEY].error, []) for entry in unknown]  # type: ignore[attr-defined]
+        self._end(inbox, entries, failed, results, narrowed_to)
 
-    def _handle(self, parts: Sequence[Part]) -> Sequence[Part]:
-        """Call the handler; return the parts, or where its records did not all end alike, each key's own."""
+    def _handle(self, entries: list[Entry]) -> tuple[Results | None, int | None]:
+        """Call the handler; return what became of the records, if not all ended well.
+
+        The second one is how many a batch with them may have next, where they all wait again.
+        """
         began_s = time.perf_counter()
         try:
-            results = self._call(parts)
+            reported = self._call(entries)
         except BaseException as error:  # SystemExit and the like too: `Failures` stops the app for them
-            self._note_call(time.perf_counter() - began_s, parts)
-            parts = shares = self._batches.separate(parts)
-            self._call.raised(shares)
-            self._blame(shares, error)
-        else:
-            self._note_call(time.perf_counter() - began_s, parts)
-            if results:
-                parts = self._batches.separate(parts)
-            self._call.note(parts, results)
-        return parts
+            self._note_time(began_s)
+            self._call.raised(entries)
+            return self._blame(entries, error)
+        self._note_time(began_s)
+        results = Results.of(entries, reported) if reported else None
+        self._call.ended(entries, results)
+        return results, None
 
-    def _note_call(self, spent_s: float, parts: Sequence[Part]) -> None:
-        if (times := self._batches.call_times) is not None:
-            times.add(spent_s)
-        self._batches.note_call(parts, spent_s)
+    def _note_time(self, began_s: float) -> None:
+        if (times := self._hub.call_times) is not None:
+            times.add(time.perf_counter() - began_s)
 
-    def _blame(self, shares: list[Share], error: BaseException) -> None:
-        """Find who is to blame for a handler that raised; while that is unknown, nobody is."""
-        records = sum(len(share.messages) for share in shares)
-        if not isinstance(error, Exception) or isinstance(error, MemoryError):
-            # Nothing that any record did: the app stops, and none of these may start again before it does.
-            named = next((share for share in shares if not share.lane.assignment.ended), shares[0])
-            decision = self._on_failure(named.lane, error)
-            for share in shares:
-                share.decision = decision
-        elif records == 1 or isinstance(error, RetryLater):
-            for share in shares:
-                share.error = error
-        else:
-            self._emit(BatchRaised(self._handler, records, describe(error), records // 2, **raised(error)))
-            self._batches.narrow(shares, records // 2)
+    def _blame(self, entries: list[Entry], error: BaseException) -> tuple[Results | None, int | None]:
+        """Find the record to blame for a handler that raised; while that is unknown, blame none."""
+        records = len(entries)
+        if records == 1 or isinstance(error, RetryLater) or _stops_the_app(error):
+            return first_of_each_key(entries, error), None
+        event = BatchRaised(self._name, records, describe(error), records // 2, **raised(error))
+        self._emit(event)
+        return None, records // 2
+
+    def _end(
+        self,
+        inbox: Inbox,
+        entries: list[Entry],
+        failed: list[tuple[Entry, BaseException, list[Entry]]],
+        results: Results | None,
+        narrowed_to: int | None,
+    ) -> None:
+        """Have the dispatcher take over what failed or waits again; the other records have ended."""
+        if not failed and results is None and narrowed_to is None and not self._taking.has_narrowed:
+            inbox.head = None
+            return
+        failures = self._decide(failed)
+        retried = [entry for entry, decision, _ in failures if isinstance(decision, RetryHead)]
+        with self._hub.locked(noted=False) as inboxes:
+            if failures:
+                inboxes.fail_several(inbox, failures, self._hub.clock())
+            if narrowed_to is None:
+                # A record that is retried stays alone: its batch raised because of it.
+                self._taking.widen(entries, but=retried)
+                inboxes.end_batch(inbox, [entry for entry, _ in results.skipped] if results else ())
+            else:
+                self._taking.narrow(inbox.head, narrowed_to)
+                inboxes.put_back(inbox)
+
+    def _decide(self, failed: list[tuple[Entry, BaseException, list[Entry]]]) -> list[Failure]:
+        router = self._hub.inboxes.router
+        failures: list[Failure] = []
+        stopped: dict[int, Decision] = {}
+        for entry, error, later in failed:
+            decision = stopped.get(id(error))
+            if decision is None:
+                named = entry
+                if _stops_the_app(error):
+                    # None of them has done that, and none may start again before the app stops: one is named.
+                    same = (one for one, its_error, _ in failed if its_error is error)
+                    named = next((one for one in same if not one[EPOCH].ended), entry)
+                decision = self._on_failure(router.attempt_of(named), error)
+                if _stops_the_app(error):
+                    stopped[id(error)] = decision
+            failures.append((entry, decision, later))
+        return failures
 
 
-def _never(lane: object) -> object:
-    raise AssertionError(f"a batch worker was to run {lane!r} alone")
+def _stops_the_app(error: BaseException) -> bool:
+    return not isinstance(error, Exception) or isinstance(error, MemoryError)

@@ -154,15 +154,17 @@ class AppLoop(SharedLoop):
 
     is_callers = False
 
-    def __init__(self, clock: Clock = REAL_CLOCK) -> None:
-        """Start it."""
+    def __init__(self, clock: Clock = REAL_CLOCK, handler: str = "") -> None:
+        """Start it. `handler` is whose it is, where only the batches of one handler run there."""
+        self._handler = handler
         self._blocking = LoopThreads()
         # What the run does when code that it calls has stopped the loop.
         self.on_death: Callable[[BaseException], None] = lambda _error: None
         self._is_closing = False
         ready = threading.Event()
         loop = new_loop(clock)
-        thread = threading.Thread(target=self._main, args=(loop,), name="ehkafka-app-loop", daemon=True)
+        name = f"ehkafka-{handler or 'app'}-loop"
+        thread = threading.Thread(target=self._main, args=(loop,), name=name, daemon=True)
         self._blocking.attach(loop, thread.name)
         thread.start()
 
@@ -187,7 +189,7 @@ class AppLoop(SharedLoop):
                 error = raised
             if not self._is_closing:
                 # And once more round: others wait for what runs there.
-                self.on_death(stopped_loop("of the app", error) or error)
+                self.on_death(stopped_loop(self._handler or "of the app", error) or error)
 
     def close(self) -> None:
         """End the loop: what was left running is cancelled. Not on its thread."""

@@ -1,0 +1,198 @@
+"""How a batch handler's function is called for the records of a batch. Called by batch workers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ehkafka.events import RecordSkipped
+from ehkafka.handlers.call import make_batch_function
+from ehkafka.lanes.inbox import EPOCH, KEY, MESSAGE
+from ehkafka.lanes.order import describe_key
+from ehkafka.lanes.routing import Router
+from ehkafka.lanes.user_keys import users_key
+from ehkafka.records import Outcome
+from ehkafka.records.batch import Batch, Failed, late_batch, results_of
+from ehkafka.records.deferral import DEFERRED, engines_own
+from ehkafka.workers.batches.results import Results
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from ehkafka.events import Event
+    from ehkafka.events.history import History
+    from ehkafka.handlers.batch import BatchSpec
+    from ehkafka.lanes.inbox import Entry
+    from ehkafka.lanes.routing import Name
+    from ehkafka.outputs.claim import Claim
+    from ehkafka.outputs.outlet import Outlet
+    from ehkafka.records import Record
+    from ehkafka.records.batch import Result
+    from ehkafka.workers.batches.loop import BatchLoop
+
+
+class BatchCall:
+    """Calls a batch handler, and reports how its records ended. A coroutine runs on `loop`.
+
+    `router` knows the attempts of records that are called again.
+    """
+
+    def __init__(
+        self,
+        spec: BatchSpec,
+        middleware: Sequence[Any],
+        *,
+        router: Router,
+        make_record: type[Record],
+        emit: Callable[[Event], None],
+        history: History | None,
+        loop: BatchLoop | None = None,
+        outlet: Outlet | None = None,
+    ) -> None:
+        self._outlet = outlet
+        function = make_batch_function(spec, middleware, outlet)
+        self._function = function if loop is None else lambda batch: loop.run(function(batch))
+        self._router = router
+        self._make_record = make_record
+        self._decode = None if spec.payload is None else spec.payload.decoder()
+        self._emit = emit
+        self._history = history
+
+    def __call__(self, entries: Sequence[Entry]) -> Mapping[int, Result]:
+        """Call the handler once; return what it reported, and what became of payloads that do not fit."""
+        fitting: Fitting | None = None
+        if self._decode is None:
+            batch = late_batch(len(entries), lambda: self._records(entries))
+        else:
+            # On the batch's own thread, not on the loop of a coroutine.
+            fitting = Fitting.of(entries, self._records(entries), self._decode)
+            batch = Batch(fitting.records, fitting.values)
+        if self._history is not None:
+            for first, *_ in _by_key(entries):
+                self._history.started(*self._what(first))
+        claim = self._begin(batch, entries)
+        try:
+            if batch:  # with nothing that fits there is nothing to handle
+                self._function(batch)
+        except BaseException:
+            if claim is not None and self._outlet is not None:
+                self._outlet.failed(claim)
+            raise
+        finally:
+            results = dict(results_of(batch))
+            _refuse_deferrals(batch, results)
+        reported = results if fitting is None else fitting.results(results)
+        if claim is not None and self._outlet is not None:
+            claim.failed_homes = Results.of(entries, reported).again if reported else frozenset()
+            self._outlet.returned(claim)
+        return reported
+
+    def _begin(self, batch: Batch[Any], entries: Sequence[Entry]) -> Claim | None:
+        """Note what the call may send for, where it may send."""
+        if self._outlet is None:
+            return None
+        inputs = [(entry[EPOCH], entry[MESSAGE]) for entry in entries]
+        number = max(map(self._number, entries)) if self._router.attempts else 1
+        return self._outlet.begin_batch(batch, inputs, number)
+
+    def _number(self, entry: Entry) -> int:
+        known = self._router.attempts.get(id(entry[MESSAGE]))
+        return 1 if known is None else known.failed + 1
+
+    def _records(self, entries: Sequence[Entry]) -> list[Record]:
+        make_record = self._make_record
+        if not self._router.attempts:
+            return [make_record(entry[MESSAGE]) for entry in entries]
+        return [make_record(entry[MESSAGE], self._number(entry)) for entry in entries]
+
+    def ended(self, entries: Sequence[Entry], results: Results | None) -> None:
+        """Report how the records ended, once the handler has returned; None: all of them well."""
+        for entry, reason in results.skipped if results is not None else ():
+            where = entry[EPOCH].partition, entry[MESSAGE].offset(), describe_key(entry[KEY])
+            self._emit(RecordSkipped(*where, self._number(entry), reason))
+        if self._history is not None:
+            self._report_ends(entries, results, self._history)
+
+    def raised(self, entries: Sequence[Entry]) -> None:
+        """Hear that the handler has raised, for whichever record."""
+        if self._history is not None:
+            for first, *_ in _by_key(entries):
+                self._history.finished(*self._what(first), "failed")
+
+    def _report_ends(self, entries: Sequence[Entry], results: Results | None, history: History) -> None:
+        # The history knows one record of a key at a time: the first of each key starts with the batch, each
+        # further one when the one before it has ended.
+        failed = {id(entry) for entry, _, _ in results.failed} if results else set()
+        skipped = {id(entry) for entry, _ in results.skipped} if results else set()
+        for of_key in _by_key(entries):
+            for place, entry in enumerate(of_key):
+                if place:
+                    history.started(*self._what(entry))
+                if id(entry) in failed:
+                    history.finished(*self._what(entry), "failed")
+                    break
+                end = Outcome.SKIPPED if id(entry) in skipped else Outcome.FINISHED
+                history.finished(*self._what(entry), end.value)
+
+    def _what(self, entry: Entry) -> tuple[Any, int, int, Any, int]:
+        message, key, epoch = entry[MESSAGE], entry[KEY], entry[EPOCH]
+        return epoch.partition, epoch.number, message.offset(), users_key(key), self._number(entry)
+
+
+def _by_key(entries: Iterable[Entry]) -> Iterable[list[Entry]]:
+    found: dict[Name, list[Entry]] = {}
+    for entry in entries:
+        found.setdefault(Router.name_of(entry), []).append(entry)
+    return found.values()
+
+
+@dataclass(frozen=True, slots=True)
+class Fitting:
+    """The records of a batch whose payloads fit, and what the others failed with.
+
+    A record that does not fit takes the later ones of its key out of the batch, as `batch.fail` does.
+    """
+
+    records: list[Record]
+    values: list[Any]
+    # The place of each of them among all records of the batch.
+    places: list[int]
+    # What the others failed with, by their places.
+    failed: dict[int, Result]
+
+    @classmethod
+    def of(cls, entries: Sequence[Entry], records: Sequence[Record], decode: Callable[[Any], Any]) -> Fitting:
+        """Decode what the records hold."""
+        fitting = cls([], [], [], {})
+        unfit: set[Name] = set()
+        for place, (entry, record) in enumerate(zip(entries, records, strict=True)):
+            if unfit and Router.name_of(entry) in unfit:
+                continue
+            try:
+                value = decode(record)
+            except MemoryError:
+                raise
+            except Exception as error:  # the record's own: `Failures` decides
+                fitting.failed[place] = Failed(error)
+                unfit.add(Router.name_of(entry))
+                continue
+            fitting.records.append(record)
+            fitting.values.append(value)
+            fitting.places.append(place)
+        return fitting
+
+    def results(self, reported: Mapping[int, Result]) -> dict[int, Result]:
+        """Return the results of all records by their places; `reported` are those of the handler."""
+        return {**{self.places[index]: result for index, result in reported.items()}, **self.failed}
+
+
+def _refuse_deferrals(batch: Batch, results: dict[int, Result]) -> None:
+    """Let records that were deferred fail: their batch has ended, and waits for no answer."""
+    if not DEFERRED:
+        return
+    for index, record in enumerate(batch):
+        token = DEFERRED.pop(id(engines_own(record)), None)
+        if token is not None:
+            token.close("void")
+            text = f"{record.where}: a record of a batch cannot be deferred; finish it before you return"
+            results[index] = Failed(RuntimeError(text))

@@ -1,0 +1,125 @@
+"""Which records of an inbox are its next batch, and when that goes.
+
+Pure; time comes in as an argument; the caller has the hub's lock: no batch worker takes anything without it.
+
+Which record is to blame when a handler raises is unknown, so a raise spends no attempt while the batch has
+more than one record: they wait again, *narrowed* to batches half as large, until the culprit is alone. Its
+attempts are its own then, and no other record is retried, skipped or dead-lettered for it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import islice, takewhile
+from typing import TYPE_CHECKING, Final
+
+from ehkafka.lanes.inbox import EPOCH, MESSAGE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ehkafka.lanes.inbox import Entry, Inbox
+    from ehkafka.lanes.inboxes import Inboxes
+
+# Narrowed records known before the first look for those that are gone.
+NARROWED_MIN: Final = 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchLimits:
+    """How large a batch becomes, and how long it waits for that.
+
+    It goes when `records_max` or `bytes_max` (of values) are there, or `wait_s_max` after its first record
+    was received. A record above `bytes_max` is a batch by itself.
+    """
+
+    records_max: int
+    bytes_max: int | None
+    wait_s_max: float
+
+
+class Taking:
+    """Takes batches out of the inboxes of one handler."""
+
+    def __init__(self, inboxes: Inboxes, limits: BatchLimits) -> None:
+        self._inboxes = inboxes
+        self._limits = limits
+        # By the message's identity: a record that waits again, and how many a batch with it may have.
+        self._narrowed: dict[int, tuple[Entry, int]] = {}
+        self._narrowed_max = NARROWED_MIN
+
+    def due_s(self, inbox: Inbox, now_s: float) -> float | None:
+        """Return when the next batch of an inbox goes, `now_s` or earlier: now. None: nothing waits."""
+        if not inbox.q:
+            return None
+        if self._is_enough(inbox) or self.must_go(inbox):
+            return now_s
+        first = inbox.q[0]
+        mark = first[EPOCH].received.marks.at(first[MESSAGE].offset())
+        return (now_s if mark is None else mark.received_at_s) + self._limits.wait_s_max
+
+    def must_go(self, inbox: Inbox) -> bool:
+        """Tell whether what waits in an inbox goes, however little it is."""
+        # A partition that is being drained gets nothing more, and the drain waits for it. What waits again
+        # after a raise has waited already.
+        epochs = self._inboxes.router.epochs.values()
+        return self._limit_of(inbox.q[0]) is not None or any(
+            epoch.drain_limit is not None for epoch in epochs
+        )
+
+    def _is_enough(self, inbox: Inbox) -> bool:
+        limits = self._limits
+        if len(inbox.q) >= limits.records_max:
+            return True
+        enough = limits.bytes_max
+        if enough is None or self._inboxes.tally.backlog_bytes < enough:
+            return False  # without counting what waits
+        return sum(len(entry[MESSAGE]) for entry in inbox.q) >= enough
+
+    def take(self, inbox: Inbox) -> list[Entry]:
+        """Take a batch: what waits there, in order, as far as there is room. Something must wait."""
+        narrowed_to = self._limit_of(inbox.q[0])
+        records = self._limits.records_max if narrowed_to is None else narrowed_to
+        if self._narrowed:
+            alike = takewhile(lambda entry: self._limit_of(entry) == narrowed_to, inbox.q)
+            records = sum(1 for _ in islice(alike, records))
+        if self._limits.bytes_max is not None:
+            records = _fitting(islice(inbox.q, records), self._limits.bytes_max)
+        return self._inboxes.take(inbox, records)
+
+    def _limit_of(self, entry: Entry) -> int | None:
+        known = self._narrowed.get(id(entry[MESSAGE]))
+        return None if known is None else known[1]
+
+    def narrow(self, entries: Iterable[Entry], records: int) -> None:
+        """Let these wait for batches of so many records at most, as their handler has raised."""
+        for entry in entries:
+            self._narrowed[id(entry[MESSAGE])] = entry, records
+        if len(self._narrowed) > self._narrowed_max:
+            # Those of ended epochs are gone. The others leave when they end.
+            kept = {name: known for name, known in self._narrowed.items() if not known[0][EPOCH].ended}
+            self._narrowed, self._narrowed_max = kept, max(NARROWED_MIN, 2 * len(kept))
+
+    @property
+    def has_narrowed(self) -> bool:
+        """Whether any record waits, or runs, in a smaller batch. Without the lock a guess."""
+        return bool(self._narrowed)
+
+    def widen(self, entries: Iterable[Entry], *, but: Iterable[Entry]) -> None:
+        """Forget that these were narrowed: they have ended, or each is decided for itself."""
+        if self._narrowed:
+            stay = {id(entry[MESSAGE]) for entry in but}
+            for entry in entries:
+                if id(entry[MESSAGE]) not in stay:
+                    self._narrowed.pop(id(entry[MESSAGE]), None)
+
+
+def _fitting(entries: Iterable[Entry], bytes_max: int) -> int:
+    """Return how many of these fit together: one at least."""
+    records, room = 0, bytes_max
+    for entry in entries:
+        room -= len(entry[MESSAGE])
+        if records and room < 0:
+            break
+        records += 1
+    return records
