@@ -104,6 +104,11 @@ class Epoch:
         done = self._done
         return (entry for entry in self.order if id(entry[MESSAGE]) not in done)
 
+    def copied(self) -> tuple[list[Entry], set[int]]:
+        """Return what was routed above the commit position, and by identity which messages are finished."""
+        self.pass_finished()
+        return list(self.order), self._done.copy()
+
     @property
     def ends_unnoted(self) -> bool:
         """Whether more is finished above the commit position than `take_ended` returned and will return.

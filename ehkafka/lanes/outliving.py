@@ -1,4 +1,4 @@
-"""Calls that outlive their epoch: which there are, which keys wait for them, and how a command ends that wait.
+"""Calls that outlive their epoch: which there are, which keys wait for them, and how to end that wait.
 
 Pure; the caller has the lock. Such a call keeps its key, because it may still write what later records of the
 key would write, too. Only a user can know that this does no harm: `free_key` lets the key continue.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ehkafka.checkpoints.checkpoint import MirrorState
     from ehkafka.telemetry.snapshot import HandlerSnapshot, MemberSnapshot
 
-_COUNTED = ("received", "finished", "skipped", "dead_lettered", "returned", "stale", "chunk")
+_COUNTED = ("received", "finished", "skipped", "dead_lettered", "returned", "stale")
 
 
 def summed(
@@ -52,6 +52,7 @@ def summed(
         throttled_s=sum(one.throttled_s for one in there),
         is_throttled=any(one.is_throttled for one in there),
         overdue=tuple(call for one in there for call in one.overdue),
+        outliving=tuple(call for one in there for call in one.outliving),
         broker_silence_s=max((one.broker_silence_s for one in running), default=0.0),
         is_cut_off=any(one.is_cut_off for one in running),
         is_standby=bool(running) and all(one.is_standby for one in running),

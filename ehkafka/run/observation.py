@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ehkafka.events import PartitionsWaiting
 from ehkafka.telemetry.health import health_of
-from ehkafka.telemetry.picture import partition_snapshots
+from ehkafka.telemetry.picture import outliving_calls, partition_snapshots
 from ehkafka.telemetry.snapshot import HandlerSnapshot, Health, Snapshot
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ def snapshot_of(runtime: Runtime, state: str) -> Snapshot:
         throttled_s=throttle.total_s,
         is_throttled=throttle.is_recent,
         overdue=runtime.overdue(),
+        outliving=outliving_calls(runtime.context, runtime.routes),
         broker_silence_s=contact.silence_s,
         is_cut_off=contact.is_cut_off,
         is_standby=contact.is_member

@@ -14,7 +14,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from ehkafka.records import TopicPartition
-    from ehkafka.telemetry.snapshot import PartitionSnapshot, Snapshot, Unfinished, Unreadable
+    from ehkafka.telemetry.snapshot import (
+        OutlivingCall,
+        PartitionSnapshot,
+        Snapshot,
+        Unfinished,
+        Unreadable,
+    )
     from ehkafka.workers.attempt_clock import OverdueAttempt
 
 # A poll loop that has not come round for so long is stuck or starved.
@@ -59,6 +65,10 @@ def _reasons(
 
 def _record_reasons(snapshot: Snapshot, stuck_s: float, problems: tuple[str, ...]) -> Iterator[str]:
     calls = {(call.partition, call.offset): call for call in snapshot.overdue}
+    outliving = {(call.partition, call.key): call for call in snapshot.outliving if call.is_stuck}
+    for left in outliving.values():
+        calls.pop((left.partition, left.offset), None)  # the same call
+        yield _outliving_reason(left)
     for partition in snapshot.partitions:
         oldest, reason = partition.oldest, ""
         if partition.unreadable is not None:
@@ -67,6 +77,8 @@ def _record_reasons(snapshot: Snapshot, stuck_s: float, problems: tuple[str, ...
             call = calls.pop((partition.partition, oldest.offset), None)
             reason = _oldest_reason(partition.partition, oldest, call, stuck_s, snapshot.group)
             # Such as that its dead letter is not acknowledged: the same problem, and its cause.
+            if oldest.status == "behind" and (partition.partition, oldest.key) in outliving:
+                reason = ""  # likewise
             if any(f"{partition.partition}@{oldest.offset} " in problem for problem in problems):
                 reason = ""
         yield from _partition_reasons(partition, reason, stuck_s, snapshot.group)
@@ -117,6 +129,20 @@ def _notes(snapshot: Snapshot) -> Iterator[str]:
             f"standby: group {snapshot.group!r} has given this member no partition; it takes over when "
             "another member leaves."
         )
+    yield from (_outlives(call) for call in snapshot.outliving if not call.is_stuck)
+
+
+def _outliving_reason(call: OutlivingCall) -> str:
+    where = f"{call.partition.topic}/{call.partition.partition}@{call.offset}"
+    return f"{_outlives(call)} If it never returns, let its key continue: ehkafka keys skip {where}"
+
+
+def _outlives(call: OutlivingCall) -> str:
+    return (
+        f"{call.partition}@{call.offset}, key {call.key}: a call of handler {call.handler!r} still runs for "
+        f"epoch {call.epoch}, which has ended, {call.age_s:.0f} s after its record was received. The next "
+        "records of its key wait for it."
+    )
 
 
 def _partition_reasons(

@@ -1,74 +1,75 @@
-"""Takes the snapshot: reads routes and assignments under their locks, one after another.
+"""Takes the snapshot: reads routes and epochs under their locks, one after another.
 
 Called from any thread. Each partition's numbers are of one moment; partitions differ by microseconds. 500
-partitions take some milliseconds: nothing here looks at a lane twice, nor takes a lock for each partition.
+partitions take some milliseconds: nothing here takes a lock for each partition, and keys are counted without.
 """
 
 from __future__ import annotations
 
-import sys
-from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
-from ehkafka.lanes.decision import HoldHead, RetryHead
-from ehkafka.lanes.holds import PAUSED
-from ehkafka.lanes.lane import Lane
+from ehkafka.lanes.decision import RetryHead
+from ehkafka.lanes.inbox import EPOCH, KEY, MESSAGE
 from ehkafka.lanes.order import describe_key
-from ehkafka.telemetry.snapshot import PartitionSnapshot, Unfinished, Unreadable
+from ehkafka.lanes.seen import Look
+from ehkafka.telemetry.snapshot import OutlivingCall, PartitionSnapshot, Unfinished, Unreadable
 from ehkafka.telemetry.waiting_outputs import SENDING, WaitingOutputs
 from ehkafka.wording import seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator, Mapping
+    from collections.abc import Hashable, Iterable, Iterator
 
     from ehkafka.intake.context import IntakeContext
     from ehkafka.intake.route import Route
-    from ehkafka.lanes.assignment import Assignment
-    from ehkafka.lanes.chunk import Chunk
-    from ehkafka.lanes.decision import Decision
-    from ehkafka.lanes.dispatcher import Dispatcher
-    from ehkafka.lanes.holds import Hold
+    from ehkafka.lanes.epoch import Epoch
+    from ehkafka.lanes.inbox import Entry
+    from ehkafka.lanes.seen import EpochSeen, RecordSeen
     from ehkafka.records import TopicPartition
 
 
-# Partitions looked at in one hold of a route's lock: whoever waits for it does so for less than 1 ms.
-_HOLD = 16
-
-
-class _Seen:
-    """What lanes hold of one partition: how many stand here, the oldest one, and the least offset in any."""
-
-    __slots__ = ("begun", "blocked", "held", "lane", "lane_offset", "lanes", "least", "running")
-
-    def __init__(self) -> None:
-        self.lanes = 0
-        # Records that are started in lanes; lanes on hold, and those of them that no time lets go.
-        self.running = self.blocked = self.held = 0
-        # Lanes whose heads are, or were, with a worker.
-        self.begun: list[Lane] = []
-        self.lane: Lane | None = None
-        self.lane_offset = self.least = _NEVER
-
-    def note_hold(self, lane: Lane, hold: Hold) -> None:
-        """Count a lane on hold."""
-        if lane.attempts:
-            self.begun.append(lane)
-        self.blocked += 1
-        self.held += hold.due_s is None
-
-
-_NEVER = sys.maxsize
+# Partitions looked at in one hold of a route's lock, which is 1 ms at most.
+_HOLD = 64
 
 
 def partition_snapshots(context: IntakeContext) -> tuple[PartitionSnapshot, ...]:
     """Return a picture of every partition that is ours, by name."""
-    by_route: dict[str, tuple[Route, list[Assignment]]] = {}
+    by_route: dict[str, tuple[Route, list[Epoch]]] = {}
     # A copy: the poll thread may change it meanwhile.
-    for route, assignment in context.owned.copy().values():
-        by_route.setdefault(route.name, (route, []))[1].append(assignment)
+    for route, epoch in context.owned.copy().values():
+        by_route.setdefault(route.name, (route, []))[1].append(epoch)
     found = [one for owned in by_route.values() for one in _pictures(context, *owned)]
     found += map(_waiting, context.waiting.copy())
     return tuple(sorted(found, key=_name))
+
+
+def outliving_calls(context: IntakeContext, routes: Iterable[Route]) -> tuple[OutlivingCall, ...]:
+    """Return the calls that still run for an assignment that has ended, and keep their keys."""
+    found: list[OutlivingCall] = []
+    for route in routes:
+        with route.hub.locked() as inboxes:
+            calls = inboxes.outliving.calls()
+        found += (_outliving(context, route, entry) for entry in calls)
+    return tuple(found)
+
+
+def _outliving(context: IntakeContext, route: Route, entry: Entry) -> OutlivingCall:
+    epoch, offset = entry[EPOCH], entry[MESSAGE].offset()
+    age_s = _age_s(epoch, offset, context.clock())
+    return OutlivingCall(
+        partition=epoch.partition,
+        epoch=epoch.number,
+        offset=offset,
+        key=describe_key(entry[KEY]),
+        handler=route.handler,
+        age_s=age_s,
+        is_stuck=age_s > context.stuck_s + route.deadline_s,
+    )
+
+
+def _age_s(epoch: Epoch, offset: int, now_s: float) -> float:
+    """Return for how long a record has been here, as far as is known."""
+    mark = epoch.received.mark_at(offset)
+    return 0.0 if mark is None else max(0.0, now_s - mark.received_at_s)
 
 
 def _waiting(partition: TopicPartition) -> PartitionSnapshot:
@@ -80,112 +81,66 @@ def _name(picture: PartitionSnapshot) -> TopicPartition:
     return picture.partition
 
 
-def _pictures(
-    context: IntakeContext, route: Route, assignments: list[Assignment]
-) -> Iterator[PartitionSnapshot]:
-    size = len(assignments) if assignments[0].shared else _HOLD
-    for begin in range(0, len(assignments), size):
-        hold = assignments[begin : begin + size]
+def _pictures(context: IntakeContext, route: Route, epochs: list[Epoch]) -> Iterator[PartitionSnapshot]:
+    for begin in range(0, len(epochs), _HOLD):
         now_s = context.clock()
-        with route.exchange.locked():
-            held = route.dispatcher.holds.held
-            shared = _seen_in_shared(hold[0].lanes, held) if hold[0].shared else None
+        with route.hub.locked() as inboxes:
+            look = Look(inboxes)
             taken = [
-                _numbers(context, route, one, _seen(one, held) if shared is None else shared[one], now_s)
-                for one in hold
+                (seen := look.see(epoch), *_numbers(context, route, epoch, seen, now_s))
+                for epoch in epochs[begin : begin + _HOLD]
             ]
         # Made without the lock, which is held for the numbers alone; and a key may be of a user's type.
-        for numbers, oldest, key in taken:
-            unfinished = None if oldest is None else Unfinished(key=describe_key(key), **oldest)
-            yield PartitionSnapshot(oldest=unfinished, **numbers)
-
-
-def _seen(assignment: Assignment, held: Mapping[Lane, Hold]) -> _Seen:
-    """Look through a partition's own lanes, once: there may be thousands."""
-    seen = _Seen()
-    seen.lanes = len(assignment.lanes)
-    for lane in assignment.lanes.values():
-        head = lane.head
-        if lane.running:
-            seen.running += lane.running
-            seen.begun.append(lane)
-        elif held and lane in held:
-            seen.note_hold(lane, held[lane])
-        if head is None:
-            # Just run empty; it may have got a record behind it since.
-            if lane.rest:
-                seen.least = min(seen.least, lane.rest[0].offset())
-        elif (offset := head.offset()) < seen.lane_offset:
-            seen.lane, seen.lane_offset = lane, offset
-    seen.least = min(seen.least, seen.lane_offset)
-    return seen
-
-
-def _seen_in_shared(lanes: Mapping[Hashable, Lane], held: Mapping[Lane, Hold]) -> Mapping[Assignment, _Seen]:
-    """Look through lanes that partitions share: their records are taken one by one."""
-    found: defaultdict[Assignment, _Seen] = defaultdict(_Seen)
-    for lane in lanes.values():
-        seen = found[lane.assignment]
-        seen.lanes += 1
-        if lane.running:
-            seen.running += lane.running
-            seen.begun.append(lane)
-        elif held and lane in held:
-            seen.note_hold(lane, held[lane])
-        head = lane.head
-        if head is not None and (offset := head.offset()) < seen.lane_offset:
-            seen.lane, seen.lane_offset = lane, offset
-            seen.least = min(seen.least, offset)
-        for home, message in lane.rest or ():
-            its = found[home]
-            if (offset := message.offset()) < its.least:
-                its.least = offset
-    return found
+        for seen, numbers, oldest, key in taken:
+            unfinished = None
+            if oldest is not None:
+                records = {"lane_records": seen.keys.records(key)} | oldest
+                unfinished = Unfinished(key=describe_key(key), **records)
+            yield PartitionSnapshot(oldest=unfinished, lanes=seen.keys.count, **numbers)
 
 
 def _numbers(
-    context: IntakeContext, route: Route, assignment: Assignment, seen: _Seen, now_s: float
+    context: IntakeContext, route: Route, epoch: Epoch, seen: EpochSeen, now_s: float
 ) -> tuple[dict[str, Any], dict[str, Any] | None, Hashable]:
     """Return what a partition's picture and its oldest record's are made of, and that one's key."""
-    partition = assignment.partition
+    partition, tally = epoch.partition, epoch.tally
     committed = context.ledger.acknowledged(partition)
     # Last: what ends meanwhile has its outputs in the book by then.
-    outputs = WaitingOutputs(context.outputs, assignment, seen.begun)
-    oldest, key = _oldest(route, assignment, seen, outputs, now_s)
+    outputs = WaitingOutputs(context.outputs, epoch, seen.begun)
+    oldest, key = _oldest(route, seen, outputs, now_s)
     if oldest is not None:
         oldest["is_stuck"] = oldest["age_s"] > context.stuck_s + oldest.get("deadline_s", 0.0)
-    watermark = _watermark(assignment, seen, outputs)
+    watermark = None if seen.watermark is None else outputs.bound(seen.watermark)
     numbers = dict(
         partition=partition,
-        epoch=assignment.epoch,
-        lag_records=_lag_records(context, assignment, watermark, outputs.ended_records),
-        backlog_records=assignment.backlog_records,
-        backlog_bytes=assignment.backlog_bytes,
-        parked_records=assignment.parked_records,
-        parked_bytes=assignment.parked_bytes,
+        epoch=epoch.number,
+        lag_records=_lag_records(context, epoch, watermark, outputs.ended_records),
+        backlog_records=tally.backlog_records,
+        backlog_bytes=tally.backlog_bytes,
+        parked_records=tally.parked_records,
+        parked_bytes=tally.parked_bytes,
         parked_full_key=context.parked_full.get(partition),
-        lanes=seen.lanes,
         watermark=watermark,
         committed=committed.next_offset if committed else None,
-        received_records=assignment.received_records,
-        finished_records=assignment.finished_records,
-        skipped_records=assignment.skipped_records,
-        dead_lettered_records=assignment.dead_lettered_records,
+        received_records=tally.received_records,
+        finished_records=tally.finished_records,
+        skipped_records=tally.skipped_records,
+        dead_lettered_records=tally.dead_lettered_records,
         paused=partition in context.flow.paused,
-        standstill_s=context.standstill.lasts_s(partition, assignment.received_next or 0, now_s),
-        catch_up_records=_catch_up_records(context, assignment, watermark, outputs.ended_records),
-        in_flight_records=seen.running + _running_in_chunk(assignment),
-        blocked_lanes=seen.blocked,
+        standstill_s=context.standstill.lasts_s(partition, epoch.received.next_offset or 0, now_s),
+        catch_up_records=_catch_up_records(context, epoch, watermark, outputs.ended_records),
+        in_flight_records=seen.in_flight_records,
+        blocked_lanes=seen.blocked_keys,
         is_paused_by_hand=partition in context.flow.by_hand,
-        held_lanes=seen.held,
-        **_log_numbers(context, assignment),
+        held_lanes=seen.held_keys,
+        **_log_numbers(context, epoch),
         unreadable=_unreadable(context, partition, now_s),
     )
     return numbers, oldest, key
 
 
-def _log_numbers(context: IntakeContext, assignment: Assignment) -> dict[str, Any]:
-    partition, contact = assignment.partition, context.contact
+def _log_numbers(context: IntakeContext, epoch: Epoch) -> dict[str, Any]:
+    partition, contact = epoch.partition, context.contact
     known, leader = context.owned.logs.get(partition), contact.leaders.get(partition)
     numbers: dict[str, Any] = {"leader": "" if leader is None else leader.name}
     age_s = context.owned.logs.silence_s(partition, contact.now_s)
@@ -193,7 +148,7 @@ def _log_numbers(context: IntakeContext, assignment: Assignment) -> dict[str, An
     if age_s is not None and (known is not None or age_s >= contact.unreachable_s):
         numbers["log_age_s"] = age_s
     if known is not None and partition in context.flow.paused and known.start is not None:
-        numbers["deleted_records"] = assignment.unread_below(known.start)
+        numbers["deleted_records"] = epoch.received.unread_below(known.start)
     return numbers
 
 
@@ -204,29 +159,13 @@ def _unreadable(context: IntakeContext, partition: TopicPartition, now_s: float)
     return Unreadable(halted.offset, halted.reason, halted.is_batch, max(0.0, now_s - halted.since_s))
 
 
-def _running_in_chunk(assignment: Assignment) -> int:
-    return sum(len(chunk.in_flight()) for chunk in assignment.all_chunks())
-
-
-def _watermark(assignment: Assignment, seen: _Seen, outputs: WaitingOutputs) -> int | None:
-    """Return `Assignment.watermark()` of what was seen, below all that waits for its outputs."""
-    if assignment.received_next is None:
-        return None
-    lowest = min(assignment.received_next, seen.least)
-    if assignment.returned_from is not None:
-        lowest = min(lowest, assignment.returned_from)
-    if (chunk := assignment.first_chunk()) is not None:
-        lowest = min(lowest, chunk.first_unfinished().offset())
-    return outputs.lowest(lowest)
-
-
 def _lag_records(
-    context: IntakeContext, assignment: Assignment, watermark: int | None, ended_records: int
+    context: IntakeContext, epoch: Epoch, watermark: int | None, ended_records: int
 ) -> int | None:
-    known, contact = context.owned.logs.get(assignment.partition), context.contact
+    known, contact = context.owned.logs.get(epoch.partition), context.contact
     if known is None or contact.is_cut_off or contact.now_s - known.at_s >= contact.unreachable_s:
         return None
-    end, received = known.end, assignment.received_next
+    end, received = known.end, epoch.received.next_offset
     if received is None:
         # It begins with its log, wherever that is; one that ends at 0 has nothing.
         received = 0 if end == 0 else known.start
@@ -234,93 +173,68 @@ def _lag_records(
             return None
     if end <= received and context.throttle.is_recent:
         return None  # a throttled answer is empty and without an end: nobody can tell what came meanwhile
-    unfinished = assignment.unfinished_records
+    unfinished = epoch.tally.unfinished_records
     if ended_records and watermark is not None:
         unfinished = max(unfinished, min(unfinished + ended_records, received - watermark))
     return max(0, end - received) + unfinished
 
 
 def _catch_up_records(
-    context: IntakeContext, assignment: Assignment, watermark: int | None, ended_records: int
+    context: IntakeContext, epoch: Epoch, watermark: int | None, ended_records: int
 ) -> int | None:
-    log = None if context.catch_up_ends is None else context.catch_up_ends.logs.get(assignment.partition)
+    log = None if context.catch_up_ends is None else context.catch_up_ends.logs.get(epoch.partition)
     if log is None:
         return None
-    received = assignment.received_next
+    received = epoch.received.next_offset
     if received is None or watermark is None:
         return log.end - log.start
     # Some of what is unfinished may have come later.
-    unfinished = min(assignment.unfinished_records + ended_records, max(0, log.end - watermark))
+    unfinished = min(epoch.tally.unfinished_records + ended_records, max(0, log.end - watermark))
     return max(0, log.end - received) + unfinished
 
 
 def _oldest(
-    route: Route, assignment: Assignment, seen: _Seen, outputs: WaitingOutputs, now_s: float
+    route: Route, seen: EpochSeen, outputs: WaitingOutputs, now_s: float
 ) -> tuple[dict[str, Any] | None, Hashable]:
     """Return the oldest unfinished record, and its key, which is yet to be described."""
-    dispatcher, lane, offset = route.dispatcher, seen.lane, seen.lane_offset
-    chunk = assignment.first_chunk()
-    if chunk is not None and (first := chunk.first_unfinished().offset()) < offset:
-        lane, offset = _first_of(chunk, dispatcher), first
-    if (waiting := outputs.lowest(offset)) < offset:
-        return outputs.oldest(route, waiting, now_s)
-    if lane is None:
+    record = seen.oldest
+    lowest = outputs.lowest
+    if lowest is not None and (record is None or lowest < record.entry[MESSAGE].offset()):
+        return outputs.oldest(route, lowest, now_s)
+    if record is None:
         return None, None
-    picture = unfinished_of(route, assignment, lane, offset, now_s)
-    if picture["status"] == "deferred" and offset in outputs:
+    picture = unfinished_of(route, record, now_s)
+    if record.status == "deferred" and picture["offset"] in outputs:
         picture |= SENDING  # with `acknowledged="before_next"` nobody else is to answer
-    return picture, lane.key
+    return picture, record.entry[KEY]
 
 
-def unfinished_of(
-    route: Route, assignment: Assignment, lane: Lane, offset: int, now_s: float
-) -> dict[str, Any]:
-    """Return what the picture of the record at a lane's head is made of, but for its key.
-
-    Caller has the lock.
-    """
-    dispatcher = route.dispatcher
-    mark = assignment.mark_at(offset)
-    hold = dispatcher.holds.held.get(lane) or dispatcher.decisions.awaited.get(lane)
-    state = "running" if lane.running else "queued"
+def unfinished_of(route: Route, record: RecordSeen, now_s: float) -> dict[str, Any]:
+    """Return what the picture of a record is made of, except for its key."""
+    epoch, offset = record.entry[EPOCH], record.entry[MESSAGE].offset()
+    is_running = record.status == "running"
     return dict(  # noqa: C408 - the fields' names
         offset=offset,
-        age_s=max(0.0, now_s - mark.received_at_s) if mark else 0.0,
-        attempts=lane.attempts,
-        state=_waits_for(hold.decision) if hold else state,
-        last_error=lane.last_error if lane.attempts else "",
-        is_on_hold=hold is not None and isinstance(hold.decision, HoldHead),
-        deadline_s=route.deadline_s if lane.running else 0.0,
-        status=status_of(dispatcher, lane),
+        age_s=_age_s(epoch, offset, now_s),
+        attempts=record.attempts,
+        state=_state(record),
+        last_error=record.last_error,
+        is_on_hold=record.status in ("held", "paused"),
+        deadline_s=route.deadline_s if is_running else 0.0,
+        status=record.status,
         handler=route.handler,
-        lane_records=len(lane),
     )
 
 
-def status_of(dispatcher: Dispatcher, lane: Lane) -> str:
-    """Return what a lane does, in one word of `Unfinished.status`. Caller has the lock."""
-    if lane in dispatcher.decisions.diverting:
-        return "sending"
-    hold = dispatcher.holds.held.get(lane)
-    if hold is None:
-        if lane in dispatcher.decisions.awaited:
-            return "deferred"
-        return "running" if lane.running else "queued"
-    if isinstance(hold.decision, RetryHead):
-        return "waiting"
-    return "paused" if hold.decision is PAUSED else "held"
-
-
-def _first_of(chunk: Chunk, dispatcher: Dispatcher) -> Lane:
-    """Return a lane of nobody's with the first record of a chunk, as it would have one."""
-    assert dispatcher.express is not None
-    message = chunk.first_unfinished()
-    lane = Lane(dispatcher.express.key_of_first(chunk), chunk.assignment, message)
-    lane.running = chunk.started() > 0
-    return lane
-
-
-def _waits_for(decision: Decision) -> str:
+def _state(record: RecordSeen) -> str:
+    """Return what a record does in some words."""
+    if record.call is not None:
+        epoch = record.call[EPOCH]
+        where = f"{epoch.partition}@{record.call[MESSAGE].offset()}"
+        return f"waits for the call of {where} of epoch {epoch.number}, which has ended"
+    decision = record.decision
+    if decision is None:
+        return record.status
     if isinstance(decision, RetryHead):
         return f"waiting {seconds(decision.after_s)} for its next attempt"
     return decision.reason

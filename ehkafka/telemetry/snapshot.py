@@ -31,7 +31,7 @@ class Unfinished:
     # Seconds since it was received.
     age_s: float
     attempts: int
-    # `queued`, `running`, or what its lane waits for.
+    # `queued`, `running`, or what its key waits for.
     state: str
     # What its last failed attempt raised; empty when none has failed.
     last_error: str = ""
@@ -42,12 +42,33 @@ class Unfinished:
     # It is older than `stuck_s` and that deadline together: health is red.
     is_stuck: bool = False
     # `queued`, `running`, `deferred` (it waits for an answer), `waiting` (for its next attempt), `sending`
-    # (its dead letter or its outputs are on their way), `held` or `paused`; and its handler's name.
+    # (its dead letter or its outputs are on their way), `held`, `paused` or `behind` (a call of an assignment
+    # that has ended); and its handler's name.
     status: str = "queued"
     handler: str = ""
-    # How many records its key has here, itself included; one that runs in a chunk counts alone, and one that
-    # waits for its outputs alone is none of them any more.
+    # How many records its key has here, itself included; one that waits for its outputs alone is none of them
+    # any more.
     lane_records: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class OutlivingCall:
+    """A call that still runs for an assignment of its partition that has ended.
+
+    Its result counts for nothing, since the record is the next owner's by now. While it runs, the records of
+    its key wait if the partition is ours again.
+    """
+
+    partition: TopicPartition
+    # Of the assignment that has ended.
+    epoch: int
+    offset: int
+    key: str
+    handler: str
+    # Seconds since the record was received.
+    age_s: float
+    # That is longer than `stuck_s` and its handler's deadline together: health is red.
+    is_stuck: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +99,12 @@ class PartitionSnapshot:
     lag_records: int | None
     backlog_records: int
     backlog_bytes: int
-    # In lanes on hold, followers included; beside the backlog.
+    # Behind a first record of their key that waits, that one included; not in the backlog.
     parked_records: int
     parked_bytes: int
     # The key that has most of what is parked, while this partition's share of the parked budget is full.
     parked_full_key: str | None
+    # Keys with unfinished records.
     lanes: int
     # Next_offset up to which all received records have an outcome, and their outputs are safe; None before
     # the first record.
@@ -102,8 +124,8 @@ class PartitionSnapshot:
     catch_up_records: int | None = None
     # Of the backlog: with its handler, or waiting for an answer (deferred, or its dead letter is on its way).
     in_flight_records: int = 0
-    # Lanes whose head waits: for its next attempt, for a command, or because its key is paused. Of these, the
-    # ones that no time ends.
+    # Keys whose first record waits: for its next attempt, for a command, or because its key is paused. Of
+    # these, the ones that no time ends.
     blocked_lanes: int = 0
     # Somebody has paused it, or stopped its handler.
     is_paused_by_hand: bool = False
@@ -186,10 +208,10 @@ class Snapshot:
     throttled_s: float = 0.0
     # One did so just now: empty fetches prove nothing.
     is_throttled: bool = False
-    # Of the finished ones, those that handlers with `express` ran in chunks.
-    chunk_records: int = 0
     # Calls on threads that run for longer than their handler's `deadline_s`.
     overdue: tuple[OverdueAttempt, ...] = ()
+    # Calls that still run for assignments that have ended, and keep their keys.
+    outliving: tuple[OutlivingCall, ...] = ()
     # Since any broker answered last, heartbeats included; up to 5 s too much where little goes on.
     broker_silence_s: float = 0.0
     # No broker can be asked, so nobody knows where the logs end: all lags are None.
@@ -235,12 +257,12 @@ class Snapshot:
 
     @property
     def parked_records(self) -> int:
-        """Waiting in lanes on hold, over all partitions."""
+        """Waiting behind a first record of their key that waits, that one included, over all partitions."""
         return sum(p.parked_records for p in self.partitions)
 
     @property
     def lanes(self) -> int:
-        """Live lanes over all partitions."""
+        """Keys with unfinished records, over all partitions."""
         return sum(p.lanes for p in self.partitions)
 
     @property

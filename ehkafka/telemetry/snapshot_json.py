@@ -10,6 +10,7 @@ from ehkafka.records import TopicPartition
 from ehkafka.telemetry.snapshot import (
     HandlerSnapshot,
     MemberSnapshot,
+    OutlivingCall,
     PartitionSnapshot,
     Snapshot,
     Unfinished,
@@ -30,6 +31,7 @@ def snapshot_from(plain: Mapping[str, Any]) -> Snapshot:
         plain,
         partitions=tuple(map(_partition, plain["partitions"])),
         overdue=tuple(map(_overdue, plain["overdue"])),
+        outliving=tuple(map(_outliving, plain.get("outliving", ()))),
         counters=dict(plain["counters"]),
         mirror=None if plain["mirror"] is None else _made(MirrorState, plain["mirror"]),
         members=tuple(map(_member, plain["members"])),
@@ -62,6 +64,10 @@ def _handler(plain: Mapping[str, Any]) -> HandlerSnapshot:
 
 def _overdue(plain: Mapping[str, Any]) -> OverdueAttempt:
     return _made(OverdueAttempt, plain, partition=TopicPartition(**plain["partition"]))
+
+
+def _outliving(plain: Mapping[str, Any]) -> OutlivingCall:
+    return _made(OutlivingCall, plain, partition=TopicPartition(**plain["partition"]))
 
 
 def _member(plain: Mapping[str, Any]) -> MemberSnapshot:

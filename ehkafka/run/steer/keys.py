@@ -6,7 +6,9 @@ import itertools
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from ehkafka.run.steer.names import head_name, key_text, lanes_at
+from ehkafka.lanes.inbox import EPOCH, KEY, MESSAGE
+from ehkafka.lanes.seen import Look
+from ehkafka.run.steer.names import head_name, key_at, key_text
 from ehkafka.run.steer.refusals import refusals
 from ehkafka.telemetry.picture import partition_snapshots, unfinished_of
 from ehkafka.telemetry.snapshot import Unfinished
@@ -16,19 +18,20 @@ if TYPE_CHECKING:
 
     from ehkafka.intake.context import IntakeContext
     from ehkafka.intake.route import Route
-    from ehkafka.lanes.lane import Lane
+    from ehkafka.lanes.epoch import Epoch
+    from ehkafka.lanes.inbox import Entry
     from ehkafka.records import TopicPartition
 
 # Of a value as it is shown; what is longer is cut.
 VALUE_BYTES_MAX: Final = 400
 KEY_CHARACTERS_MAX: Final = 200
-# Lanes looked at in one hold of a route's lock.
+# Keys looked at in one hold of a route's lock.
 _HOLD: Final = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyState:
-    """A key with the record at its head, which has no outcome yet."""
+    """A key with the record at its head, which has no result yet."""
 
     # `TOPIC/PARTITION@OFFSET` of the head: what actions take.
     name: str
@@ -39,7 +42,7 @@ class KeyState:
     key: str
     handler: str
     # `running`, `queued`, `deferred`, `waiting` (for its next attempt), `sending` (its dead letter is on its
-    # way), `held` or `paused`; then the same in words.
+    # way), `held`, `paused` or `behind` (a call of an assignment that has ended); then the same in words.
     status: str
     state: str
     # Seconds since the head was received.
@@ -50,7 +53,7 @@ class KeyState:
     records: int
     # It is the oldest of its partition: nothing behind it can be committed.
     is_blocking: bool
-    # The head's value as text, escaped and cut; None where it was not asked for.
+    # The first record's value as text, escaped and cut; None where it was not asked for.
     value: str | None = None
     # Actions that would be refused as it is, each with the reason.
     refused: dict[str, str] = field(default_factory=dict)
@@ -71,10 +74,10 @@ def blocking(context: IntakeContext, *, values: bool = False) -> list[KeyState]:
         if owned is not None:
             has_letters = _has_letters(owned.route)
             # The key as it is named, which the snapshot has only as it is described.
-            for one in lanes_at(owned, oldest.offset):
-                key = key_text(one.lane.key)
-                if values and (head := one.lane.head) is not None:
-                    value = value_text(head.value())
+            if (one := key_at(owned, oldest.offset)) is not None:
+                key = key_text(one.key)
+                if values:
+                    value = value_text(one.head[MESSAGE].value())
         found.append(
             _state(picture.partition, oldest, key, is_blocking=True, value=value, has_letters=has_letters)
         )
@@ -82,14 +85,13 @@ def blocking(context: IntakeContext, *, values: bool = False) -> list[KeyState]:
 
 
 def on_hold(context: IntakeContext, routes: tuple[Route, ...], limit: int) -> list[KeyState]:
-    """Return keys that wait for a time, a command or somebody's answer, `limit` of each handler at most."""
+    """Return keys that wait for a time, a command or an old call, `limit` of each handler at most."""
     found: list[KeyState] = []
     for route in routes:
-        with route.exchange.locked() as dispatcher:
-            lanes = list(itertools.islice(dispatcher.holds.held, limit))
-        for begin in range(0, len(lanes), _HOLD):
+        keys = _waiting_keys(route, limit)
+        for begin in range(0, len(keys), _HOLD):
             # Put into words without the lock: a key may be of a user's type.
-            for where, key, numbers in _numbers(context, route, lanes[begin : begin + _HOLD]):
+            for where, key, numbers in _numbers(context, route, keys[begin : begin + _HOLD]):
                 text = key_text(key)
                 picture = Unfinished(key=text, **numbers)
                 has_letters = _has_letters(route)
@@ -97,22 +99,32 @@ def on_hold(context: IntakeContext, routes: tuple[Route, ...], limit: int) -> li
     return sorted(found, key=lambda one: -one.age_s)
 
 
+def _waiting_keys(route: Route, limit: int) -> list[tuple[Hashable, Epoch]]:
+    with route.hub.locked() as inboxes:
+        waiting = (held for held in inboxes.waiting.held if held.is_parked and held.q)
+        keys = [(held.key, held.q[0][EPOCH]) for held in itertools.islice(waiting, limit)]
+        current = {id(epoch.owners): epoch for epoch in inboxes.router.epochs.values()}
+        calls = [call for call in inboxes.outliving.calls() if id(call[EPOCH].owners) in current]
+        return keys + [(call[KEY], current[id(call[EPOCH].owners)]) for call in calls]
+
+
 def _numbers(
-    context: IntakeContext, route: Route, lanes: list[Lane]
+    context: IntakeContext, route: Route, keys: list[tuple[Hashable, Epoch]]
 ) -> list[tuple[TopicPartition, Hashable, dict[str, Any]]]:
-    """Return what is known of those lanes that are still on hold, as they are in one hold of the lock."""
+    """Return what is known of those keys that still wait, as they are in one hold of the lock."""
     now_s = context.clock()
-    with route.exchange.locked() as dispatcher:
-        held = dispatcher.holds.held
-        return [
-            (
-                lane.assignment.partition,
-                lane.key,
-                unfinished_of(route, lane.assignment, lane, head.offset(), now_s),
-            )
-            for lane in lanes
-            if lane in held and (head := lane.head) is not None
-        ]
+    found = []
+    with route.hub.locked() as inboxes:
+        look = Look(inboxes)
+        for key, epoch in keys:
+            records: list[Entry] = look.records_of(key, epoch)
+            if not records:
+                continue
+            record = look.record(records[0])
+            if record.status not in ("running", "queued", "deferred"):
+                numbers = unfinished_of(route, record, now_s) | {"lane_records": len(records)}
+                found.append((records[0][EPOCH].partition, key, numbers))
+    return found
 
 
 def value_text(value: bytes | None) -> str:
@@ -155,7 +167,7 @@ def _state(
 
 
 def _has_letters(route: Route) -> bool:
-    return route.dispatcher.decisions.divert is not None
+    return route.hub.inboxes.waiting.divert is not None
 
 
 def _cut(text: str) -> str:

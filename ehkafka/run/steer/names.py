@@ -1,4 +1,4 @@
-"""Names of keys: which lane `TOPIC/PARTITION@OFFSET`, or a key's own text, means.
+"""Names of keys: which key `TOPIC/PARTITION@OFFSET`, or a key's own text, means.
 
 A key's text is its UTF-8; other bytes are `base64:…`, keys of other types JSON (`17`, `["a", 1]`). Names come
 from people and from the network: they are compared, and never run.
@@ -14,18 +14,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
+from ehkafka.lanes.inbox import EPOCH, KEY, MESSAGE
 from ehkafka.lanes.order import describe_key
+from ehkafka.lanes.seen import Look
 from ehkafka.lanes.user_keys import users_key
 from ehkafka.records import TopicPartition
 from ehkafka.run.steer.action import refused
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Iterator, Mapping
+    from collections.abc import Hashable, Iterable, Mapping
 
     from ehkafka.intake.owned import OwnedPartition
     from ehkafka.intake.route import Route
-    from ehkafka.lanes.assignment import Assignment
-    from ehkafka.lanes.lane import Lane
+    from ehkafka.lanes.epoch import Epoch
+    from ehkafka.lanes.inbox import Entry
+    from ehkafka.lanes.inboxes import Inboxes
 
 # As `blocking()` prints it, and as the log does: `readings/0@12`, `readings[0]@12`.
 _HEAD = re.compile(r"(?P<topic>[^/\[\]@]+)(?:/(?P<one>\d{1,9})|\[(?P<other>\d{1,9})\])@(?P<offset>\d{1,18})")
@@ -35,17 +38,31 @@ NAMES_MAX = 20
 
 
 class Found(NamedTuple):
-    """A lane with its head, as it was when it was found."""
+    """A key with its unfinished records, as they were when it was found."""
 
     route: Route
-    assignment: Assignment
-    lane: Lane
-    offset: int
+    key: Hashable
+    records: list[Entry]
+
+    @property
+    def head(self) -> Entry:
+        """Its first record."""
+        return self.records[0]
+
+    @property
+    def epoch(self) -> Epoch:
+        """The epoch of its first record."""
+        return self.head[EPOCH]
+
+    @property
+    def offset(self) -> int:
+        """The offset of its first record."""
+        return self.head[MESSAGE].offset()
 
     @property
     def name(self) -> str:
         """The key's name, by its head."""
-        return head_name(self.assignment.partition, self.offset)
+        return head_name(self.epoch.partition, self.offset)
 
 
 def head_name(partition: TopicPartition, offset: int) -> str:
@@ -74,7 +91,7 @@ def parse_head(name: str) -> tuple[TopicPartition, int] | None:
 
 
 def key_text(key: Hashable) -> str:
-    """Return the text by which a lane's key is named. Never under a lock: it may run code of the user's."""
+    """Return the text by which a key is named. Never under a lock: it may run code of the user's."""
     key = users_key(key)
     if isinstance(key, bytes):
         try:
@@ -115,36 +132,45 @@ def _hashable(value: Any) -> Any:
     return tuple(map(_hashable, value)) if isinstance(value, list) else value
 
 
-def lanes_at(owned: OwnedPartition, offset: int) -> Iterator[Found]:
-    """Yield the lane whose head has that offset. Takes the lock for as long as it takes to copy."""
-    route, assignment = owned
-    for lane in lanes_of(owned):
-        head = lane.head
-        if head is not None and lane.assignment is assignment and head.offset() == offset:
-            yield Found(route, assignment, lane, offset)
-            return
+def key_at(owned: OwnedPartition, offset: int) -> Found | None:
+    """Return the key whose first record has that offset, or that waits for a call of an ended epoch there."""
+    with owned.route.hub.locked() as inboxes:
+        entry = next((one for one in owned.epoch.unfinished() if one[MESSAGE].offset() == offset), None)
+        if entry is None:
+            calls = inboxes.outliving.calls()
+            entry = next((one for one in calls if _is_at(one, owned.epoch, offset)), None)
+            return None if entry is None else _found(owned, entry[KEY], inboxes)
+        found = _found(owned, entry[KEY], inboxes)
+    return found if found is not None and found.head is entry else None
 
 
-def lanes_of(owned: OwnedPartition) -> list[Lane]:
-    """Return the lanes of a partition. Takes the lock for as long as it takes to copy."""
-    with owned.route.exchange.locked():
-        return list(owned.assignment.lanes.values())
+def _is_at(call: Entry, epoch: Epoch, offset: int) -> bool:
+    return call[EPOCH].partition == epoch.partition and call[MESSAGE].offset() == offset
 
 
-def lanes_of_keys(owned: Mapping[TopicPartition, OwnedPartition], text: str) -> list[Found]:
-    """Return the lanes whose key is named by a text, each once."""
+def _found(owned: OwnedPartition, key: Hashable, inboxes: Inboxes) -> Found | None:
+    records = Look(inboxes).records_of(key, owned.epoch)
+    return Found(owned.route, key, records) if records else None
+
+
+def keys_named(owned: Mapping[TopicPartition, OwnedPartition], text: str) -> list[Found]:
+    """Return the keys that are named by a text, each once."""
     meant = keys_meant(text)
-    found: dict[Lane, Found] = {}
+    found: dict[int, Found] = {}
     for one in list(owned.values()):
-        with one.route.exchange.locked():
-            lanes = [lane for key in meant if (lane := one.assignment.lanes.get(key)) is not None]
-        if not lanes and one.route.keys.calls_user_code:
-            lanes = [lane for lane in lanes_of(one) if key_text(lane.key) == text]
-        for lane in lanes:
-            head = lane.head
-            if head is not None:
-                found.setdefault(lane, Found(one.route, lane.assignment, lane, head.offset()))
+        its = _those_of(one, meant)
+        if not its and one.route.keys.calls_user_code:
+            with one.route.hub.locked():
+                keys = {entry[KEY] for entry in one.epoch.unfinished()}
+            its = _those_of(one, [key for key in keys if key_text(key) == text])
+        for key in its:
+            found.setdefault(id(key.head), key)
     return list(found.values())
+
+
+def _those_of(owned: OwnedPartition, keys: Iterable[Hashable]) -> list[Found]:
+    with owned.route.hub.locked() as inboxes:
+        return [one for key in keys if (one := _found(owned, key, inboxes)) is not None]
 
 
 def only_one(found: Iterable[Found], text: str) -> Found:

@@ -12,12 +12,13 @@ if TYPE_CHECKING:
     from ehkafka.intake.by_hand import ByHand
     from ehkafka.intake.context import IntakeContext
     from ehkafka.intake.route import Route
-    from ehkafka.lanes.assignment import Assignment
+    from ehkafka.lanes.epoch import Epoch
+    from ehkafka.lanes.inboxes import Inboxes
     from ehkafka.records import TopicPartition
 
 
 class Pausing:
-    """What somebody has paused or stopped."""
+    """What was paused or stopped by hand."""
 
     def __init__(self, context: IntakeContext, routes: Sequence[Route], by_hand: ByHand) -> None:
         self._context = context
@@ -46,8 +47,10 @@ class Pausing:
             return paused.partition in self._context.flow.by_hand
         if paused.partition is not None and paused.partition not in self._context.owned:
             return False
-        where = self._routes[paused.handler].dispatcher.holds.paused_keys.get(paused.key, set())
-        return where is None or self._assignment(paused) in where
+        with self._routes[paused.handler].hub.locked(noted=False) as inboxes:
+            epoch = self._epoch(paused, inboxes)
+            held = None if epoch is None else inboxes.waiting.find(paused.key, epoch)
+            return held is not None and held.is_paused
 
     def paused_keys(self) -> list[Paused]:
         """Return the keys that are paused, those without a record now included."""
@@ -58,8 +61,8 @@ class Pausing:
         if self.is_stopped(route):
             return False
         self._stopped.add(route.name)
-        with route.exchange.locked() as dispatcher:
-            dispatcher.holds.pause_all()
+        with route.hub.locked() as inboxes:
+            inboxes.router.stop()
         self._by_hand.pause(self._partitions(route))
         return True
 
@@ -68,24 +71,23 @@ class Pausing:
         if not self.is_stopped(route):
             return False
         self._stopped.remove(route.name)
-        with route.exchange.locked() as dispatcher:
-            dispatcher.holds.resume_all()
-        route.exchange.wake_all()
+        with route.hub.locked() as inboxes:
+            inboxes.router.resume()
         paused = {one.partition for one in self._pauses.known() if not one.is_key}
         self._by_hand.resume(where for where in self._partitions(route) if where not in paused)
         return True
 
     def is_stopped(self, route: Route) -> bool:
-        """Tell whether somebody has stopped a handler."""
+        """Tell whether a handler was stopped by hand."""
         return route.name in self._stopped
 
     def check(self) -> list[Paused]:
         """End pauses whose time is over, and return them; have new assignments take over what is kept."""
         over = [one for one in self._pauses.take_ended(self._context.clock()) if self._end(one)]
         owned = self._context.owned
-        new = {where for where, one in owned.items() if self._epochs.get(where) != one.assignment.epoch}
+        new = {where for where, one in owned.items() if self._epochs.get(where) != one.epoch.number}
         if new or len(owned) != len(self._epochs):
-            self._epochs = {where: one.assignment.epoch for where, one in owned.items()}
+            self._epochs = {where: one.epoch.number for where, one in owned.items()}
             # A pause that is not kept ended with its epoch, even if the partition is ours again already.
             self._pauses.forget_ended(owned.keys() - new)
             for one in self._pauses.kept():
@@ -100,8 +102,9 @@ class Pausing:
             is_new = not self.is_paused(paused)
             self._by_hand.pause([paused.partition])
             return is_new
-        with self._routes[paused.handler].exchange.locked() as dispatcher:
-            return dispatcher.holds.pause_key(paused.key, self._assignment(paused))
+        with self._routes[paused.handler].hub.locked() as inboxes:
+            epoch = self._epoch(paused, inboxes)
+            return epoch is not None and inboxes.waiting.pause_key(paused.key, epoch)
 
     def _end(self, paused: Paused) -> bool:
         if not self.is_paused(paused):
@@ -112,16 +115,15 @@ class Pausing:
             if owned is None or not self.is_stopped(owned.route):
                 self._by_hand.resume([paused.partition])
             return True
-        route = self._routes[paused.handler]
-        with route.exchange.locked() as dispatcher:
-            dispatcher.holds.resume_key(paused.key, self._assignment(paused))
-        route.exchange.wake_one()
-        return True
+        with self._routes[paused.handler].hub.locked() as inboxes:
+            epoch = self._epoch(paused, inboxes)
+            return epoch is not None and inboxes.waiting.resume_key(paused.key, epoch)
 
-    def _assignment(self, paused: Paused) -> Assignment | None:
+    def _epoch(self, paused: Paused, inboxes: Inboxes) -> Epoch | None:
+        """Return an epoch whose keys a paused one is among; None where its handler has no partition."""
         if paused.partition is None:
-            return None
-        return self._context.owned[paused.partition].assignment
+            return next(iter(inboxes.router.epochs.values()), None)
+        return self._context.owned[paused.partition].epoch
 
     def _partitions(self, route: Route) -> list[TopicPartition]:
         return [where for where, one in self._context.owned.items() if one.route is route]

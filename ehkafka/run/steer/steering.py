@@ -1,6 +1,6 @@
 """Steering: the actions of one run, and the list of what they are for.
 
-Asked by any thread, done on the poll thread (`intake.by_hand`): lanes and the client are its to command. What
+Asked by any thread, done on the poll thread (`intake.by_hand`): keys and the client are its to command. What
 a preview says is read there, too, so that it is what the action would find.
 """
 
@@ -52,7 +52,7 @@ class Steering:
         self._routes = tuple(routes)
         self._by_hand = by_hand
         self._emit = emit
-        self._finder = Finder(context, self._routes)
+        self._finder = Finder(context)
         self._pausing = Pausing(context, self._routes, by_hand)
         self._keys = KeyActions(context, self._finder, self._pausing, emit=emit, history=history)
         by_hand.then = self.check
@@ -122,7 +122,7 @@ class Steering:
         changed = is_stopped is not stops
         if changed and not action.preview:
             (self._pausing.stop if stops else self._pausing.start)(route)
-        left = counted(route.dispatcher.unfinished_records)
+        left = counted(route.hub.tally.unfinished_records)
         text = f"handler {route.handler} " + ("is stopped already" if stops else "was not stopped")
         if changed:
             how = ": what runs ends, nothing more starts" if stops else ""

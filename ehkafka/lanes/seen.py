@@ -1,0 +1,271 @@
+"""What the inboxes of one handler have at one moment: for pictures of partitions, and for commands on keys.
+
+Pure. A `Look` is taken with the lock, after all that finished was noted, and asked while the lock is held.
+What it returns holds values: keys are counted and put into words without the lock.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from ehkafka.lanes.decision import HoldHead, RetryHead
+from ehkafka.lanes.held import Held
+from ehkafka.lanes.inbox import EPOCH, KEY, MESSAGE
+from ehkafka.lanes.routing import Pile, piles_of
+from ehkafka.lanes.waiting import PAUSED
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable
+
+    from ehkafka.lanes.decision import Decision
+    from ehkafka.lanes.epoch import Epoch
+    from ehkafka.lanes.inbox import Entry
+    from ehkafka.lanes.inboxes import Inboxes
+
+STOPPED: Final = HoldHead("its handler is stopped")
+
+
+class RecordSeen(NamedTuple):
+    """An unfinished record.
+
+    `status` is `queued`, `running`, `deferred`, `waiting` (for its next attempt), `sending` (its dead letter
+    is on its way), `held`, `paused` or `behind` (a call of an ended epoch).
+    """
+
+    entry: Entry
+    status: str
+    # Calls that failed, and what the last one of them raised.
+    attempts: int
+    last_error: str
+    # What it waits for, where it waits.
+    decision: Decision | None = None
+    # The call that it is behind.
+    call: Entry | None = None
+
+
+class EpochSeen(NamedTuple):
+    """One partition's part."""
+
+    watermark: int | None
+    # With the handler, or waiting for an answer: of the backlog.
+    in_flight_records: int
+    # Keys whose first record waits, and how many of them no time lets go.
+    blocked_keys: int
+    held_keys: int
+    # Offsets that were begun and have no result.
+    begun: set[int]
+    oldest: RecordSeen | None
+    keys: Keys
+
+
+class Keys:
+    """The keys with unfinished records of one partition, counted when asked. Needs no lock."""
+
+    __slots__ = ("_counted", "_entries", "_finished", "_limit", "_stays", "_total")
+
+    def __init__(
+        self, entries: list[Entry], finished: set[int], total: int, limit: int | None, stays: set[int]
+    ) -> None:
+        """`entries` are those of which `finished` have a result, by the message's identity.
+
+        While the partition drains, those above `limit` are left for its next owner, unless one `stays`.
+        """
+        self._entries, self._finished, self._total = entries, finished, total
+        self._limit, self._stays = limit, stays
+        self._counted: Counter[Hashable] | None = None
+
+    @property
+    def count(self) -> int:
+        """How many keys there are."""
+        return min(len(self._all()), self._total)
+
+    def records(self, key: Hashable) -> int:
+        """Return how many unfinished records a key has."""
+        return self._all()[key]
+
+    def _all(self) -> Counter[Hashable]:
+        if self._counted is None:
+            done, limit, stays = self._finished, self._limit, self._stays
+            self._counted = Counter(
+                entry[KEY]
+                for entry in self._entries
+                if (place := id(entry[MESSAGE])) not in done
+                and (limit is None or entry[MESSAGE].offset() <= limit or place in stays)
+            )
+        return self._counted
+
+
+class SharedKeys:
+    """The same of a handler whose partitions share keys: each key counts where its first record is."""
+
+    __slots__ = ("_counted", "_first", "_queues")
+
+    def __init__(self, queues: list[list[Entry]]) -> None:
+        """`queues` are all unfinished records in order, one list for each inbox."""
+        self._queues = queues
+        self._counted: Counter[Hashable] | None = None
+        self._first: Counter[Epoch] = Counter()
+
+    def count_in(self, epoch: Epoch) -> int:
+        """Return how many keys have their first record in a partition."""
+        self.all()
+        return self._first[epoch]
+
+    def all(self) -> Counter[Hashable]:
+        """Return how many unfinished records each key has."""
+        if self._counted is None:
+            self._counted = Counter()
+            for queue in self._queues:
+                for _, key, _, epoch in queue:
+                    if not epoch.ended:
+                        self._first[epoch] += key not in self._counted
+                        self._counted[key] += 1
+        return self._counted
+
+
+class KeysOfShared(Keys):
+    """One partition's part of them."""
+
+    __slots__ = ("_epoch", "_shared")
+
+    def __init__(self, shared: SharedKeys, epoch: Epoch) -> None:
+        self._shared, self._epoch = shared, epoch
+
+    @property
+    def count(self) -> int:
+        """How many keys have their first record here."""
+        return self._shared.count_in(self._epoch)
+
+    def _all(self) -> Counter[Hashable]:
+        return self._shared.all()
+
+
+class Look:
+    """A look at all inboxes of a handler. Caller has the lock."""
+
+    def __init__(self, inboxes: Inboxes) -> None:
+        self._router = inboxes.router
+        self._held: defaultdict[Epoch, list[Held]] = defaultdict(list)
+        # What was removed from inboxes and is not known to be finished; how many of that run.
+        self._begun: defaultdict[Epoch, list[Entry]] = defaultdict(list)
+        self._running: Counter[Epoch] = Counter()
+        # Calls of ended epochs, by what waits for them.
+        self._left: dict[tuple[int, Hashable], Entry] = {}
+        for inbox in inboxes.all_inboxes():
+            if not (begun := inbox.running()):
+                continue
+            head = inbox.head
+            # Those before have finished since.
+            runs = 0 if head is None else len(head) if isinstance(head, list) else 1
+            for entry in begun:
+                self._begun[entry[EPOCH]].append(entry)
+            self._running.update(entry[EPOCH] for entry in begun[len(begun) - runs :])
+        for held in inboxes.waiting.held:
+            if held.q:
+                self._held[held.q[0][EPOCH]].append(held)
+        for entry in inboxes.outliving.calls():
+            self._left[id(entry[EPOCH].owners), entry[KEY]] = entry
+        self._shared = None if self._router.shared is None else SharedKeys(self._queues(inboxes))
+
+    def see(self, epoch: Epoch) -> EpochSeen:
+        """Return what there is of a partition."""
+        begun, held = self._begun[epoch], self._held[epoch]
+        awaited = [one for one in held if one.ticket is not None and not one.is_parked]
+        blocked = [one for one in held if one.is_parked]
+        started = [entry[MESSAGE].offset() for entry in begun]
+        started += [one.q[0][MESSAGE].offset() for one in held if self._was_called(one)]
+        return EpochSeen(
+            watermark=epoch.watermark(),
+            in_flight_records=self._running[epoch] + len(awaited),
+            blocked_keys=len(blocked),
+            held_keys=sum(one.due_s is None for one in blocked),
+            begun=set(started),
+            oldest=self._oldest(epoch),
+            keys=self._keys(epoch),
+        )
+
+    def record(self, entry: Entry) -> RecordSeen:
+        """Return what becomes of an unfinished record."""
+        known = self._router.attempts.get(id(entry[MESSAGE]))
+        status, decision, call = self._status(entry)
+        attempts, last_error = (0, "") if known is None else (known.failed, known.last_error)
+        return RecordSeen(entry, status, attempts, last_error, decision, call)
+
+    def records_of(self, key: Hashable, epoch: Epoch) -> list[Entry]:
+        """Return the unfinished records of a key, in order, those of other partitions included."""
+        owner = self._router.owner_of(epoch, key)
+        if owner is None:
+            return []
+        inbox = owner[0]
+        found: Iterable[Entry] = inbox.log
+        if isinstance(inbox, Held):
+            found = [*(() if inbox.behind is None else inbox.behind[0].running()), *inbox.q]
+        elif isinstance(inbox, Pile):
+            behind = inbox.behind.get((id(epoch.owners), key))
+            found = [*(() if behind is None else behind[1][0].running()), *inbox.log]
+        return [
+            entry
+            for entry in found
+            if entry[KEY] == key and entry[EPOCH].owners is epoch.owners and not entry[EPOCH].ended
+        ]
+
+    def _status(self, entry: Entry) -> tuple[str, Decision | None, Entry | None]:
+        epoch, key = entry[EPOCH], entry[KEY]
+        if any(one is entry for one in self._begun[epoch]):
+            return "running", None, None
+        owner = self._router.owner_of(epoch, key)
+        if owner is None:
+            return "running", None, None  # it has finished just now
+        inbox = owner[0]
+        if isinstance(inbox, Held) and inbox.q and inbox.q[0] is entry:
+            return _waits(inbox), inbox.decision, None
+        if inbox is self._router.stopped:
+            return "paused", STOPPED, None
+        call = self._left.get((id(epoch.owners), key))
+        return "queued" if call is None else "behind", None, call
+
+    def _oldest(self, epoch: Epoch) -> RecordSeen | None:
+        if epoch.drain_limit is None:
+            entry = epoch.oldest()
+        else:  # what was left for the next owner is in no inbox
+            stays = self._staying(epoch)
+            entry = next((one for one in epoch.unfinished() if _is_left(one, epoch.drain_limit, stays)), None)
+        return None if entry is None else self.record(entry)
+
+    def _staying(self, epoch: Epoch) -> set[int]:
+        """Return what a drain has left where it is: what runs, and what waits."""
+        begun = {id(entry[MESSAGE]) for entry in self._begun[epoch]}
+        waiting = {id(entry[MESSAGE]) for held in self._held[epoch] for entry in held.q}
+        return begun | waiting
+
+    def _keys(self, epoch: Epoch) -> Keys:
+        if self._shared is not None:
+            return KeysOfShared(self._shared, epoch)
+        limit = epoch.drain_limit
+        stays = set() if limit is None else self._staying(epoch)
+        return Keys(*epoch.copied(), epoch.tally.unfinished_records, limit, stays)
+
+    def _was_called(self, held: Held) -> bool:
+        return held.ticket is not None or id(held.q[0][MESSAGE]) in self._router.attempts
+
+    def _queues(self, inboxes: Inboxes) -> list[list[Entry]]:
+        piles = piles_of(self._router)
+        return [
+            *(list(inbox.log) for inbox in (*inboxes.all_inboxes(), *piles)),
+            *(list(held.q) for held in inboxes.waiting.held),
+        ]
+
+
+def _waits(held: Held) -> str:
+    """Return what a waiting key's first record does, in one word."""
+    if held.ticket is not None:
+        return "sending" if held.is_parked else "deferred"
+    if isinstance(held.decision, RetryHead):
+        return "waiting"
+    return "paused" if held.decision is PAUSED else "held"
+
+
+def _is_left(entry: Entry, limit: int, stays: set[int]) -> bool:
+    """Tell whether a drain has left a record here."""
+    return entry[MESSAGE].offset() <= limit or id(entry[MESSAGE]) in stays

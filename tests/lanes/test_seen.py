@@ -1,0 +1,139 @@
+"""What a look at a handler's inboxes shows of its partitions and keys."""
+
+from __future__ import annotations
+
+import pytest
+
+from ehkafka.lanes.decision import AwaitHead, HoldHead, RetryHead
+from ehkafka.lanes.inbox import MESSAGE
+from ehkafka.lanes.seen import EpochSeen, Look
+from tests.kit.inbox_bench import InboxBench
+
+
+def looked(bench: InboxBench) -> Look:
+    """Take a look, as its caller does."""
+    bench.look()
+    return Look(bench.inboxes)
+
+
+def oldest(seen: EpochSeen) -> tuple[int, str, int, str]:
+    """Return offset, status, failed calls and last error of the oldest record."""
+    record = seen.oldest
+    assert record is not None
+    return record.entry[MESSAGE].offset(), record.status, record.attempts, record.last_error
+
+
+def test_what_is_unfinished_is_counted_by_key() -> None:
+    """Running, queued and waiting; what has finished is in none of the numbers."""
+    bench = InboxBench()
+    epoch = bench.assign()
+    bench.receive(epoch, "a0 b1 a2 c3 d4 d5 -6")
+    bench.finish(bench.begin_key("c"))
+    bench.begin_key("a")
+    bench.fail(bench.begin_key("b"), RetryHead(5.0, "broken"))
+    bench.fail(bench.begin_key("d"), HoldHead("kept"))
+    seen = looked(bench).see(epoch)
+    assert (seen.watermark, seen.in_flight_records, seen.blocked_keys, seen.held_keys) == (0, 1, 2, 1)
+    assert (seen.keys.count, seen.keys.records(b"a"), seen.keys.records(b"c")) == (4, 2, 0)
+    assert seen.begun == {0, 1, 4}
+    assert oldest(seen) == (0, "running", 0, "")
+
+
+def test_each_way_to_wait_has_its_word() -> None:
+    """And its reason."""
+    bench = InboxBench()
+    epoch = bench.assign()
+    bench.receive(epoch, "a0 b1 c2 d3 e4 f5")
+    bench.fail(bench.begin_key("a"), RetryHead(5.0, "broken"))
+    bench.fail(bench.begin_key("b"), HoldHead("kept"))
+    bench.fail(bench.begin_key("c"), AwaitHead("asked", lambda _ticket: None))
+    bench.waiting.pause_key(b"d", epoch)
+    bench.begin_key("e")
+    bench.waiting.divert = lambda _attempt, *_reason: AwaitHead("written", lambda _ticket: None)
+    bench.fail(bench.begin_key("f"), HoldHead("kept"))
+    bench.waiting.send_by_hand(bench.held("f", epoch), "by hand", 1)
+    look = looked(bench)
+    words = [look.record(entry) for entry in epoch.unfinished()]
+    assert [one.status for one in words] == ["waiting", "held", "deferred", "paused", "running", "sending"]
+    assert [one.decision and one.decision.reason for one in words] == [
+        "broken",
+        "kept",
+        "asked",
+        "the key is paused",
+        None,
+        "written",
+    ]
+    assert [one.attempts for one in words] == [1, 1, 0, 0, 0, 1]
+    assert look.see(epoch).in_flight_records == 2
+
+
+def test_records_of_a_stopped_handler_are_paused_except_what_runs() -> None:
+    """Nothing of it starts."""
+    bench = InboxBench()
+    epoch = bench.assign()
+    bench.receive(epoch, "a0 a1 b2")
+    bench.begin_key("a")
+    bench.router.stop()
+    look = looked(bench)
+    assert [look.record(entry).status for entry in epoch.unfinished()] == ["running", "paused", "paused"]
+    assert [one[MESSAGE].offset() for one in look.records_of(b"a", epoch)] == [0, 1]
+
+
+@pytest.mark.parametrize("deferred", [False, True])
+def test_a_key_behind_a_call_of_an_ended_epoch_names_that_call(deferred: bool) -> None:
+    """Whether it still runs, or waits for its answer."""
+    bench = InboxBench()
+    first = bench.assign()
+    bench.receive(first, "a0")
+    worker = bench.begin_key("a")
+    if deferred:
+        bench.fail(worker, AwaitHead("asked", lambda _ticket: None))
+    bench.inboxes.end([first])
+    epoch = bench.assign()
+    bench.receive(epoch, "a0 a1")
+    look = looked(bench)
+    record = look.see(epoch).oldest
+    assert record is not None
+    assert record.call is not None
+    assert (record.status, record.call[3]) == ("behind", first)
+    assert [one[MESSAGE].offset() for one in look.records_of(b"a", epoch)] == [0, 1]
+    assert look.see(epoch).in_flight_records == 0
+
+
+def test_the_records_of_a_key_are_in_order_whatever_holds_them() -> None:
+    """Also while it is paused behind its own call."""
+    bench = InboxBench()
+    epoch = bench.assign()
+    bench.receive(epoch, "a0 a1 b2 a3")
+    for commands in ((), (bench.waiting.pause_key,)):
+        for command in commands:
+            command(b"a", epoch)
+        assert [one[MESSAGE].offset() for one in looked(bench).records_of(b"a", epoch)] == [0, 1, 3]
+        if not commands:
+            bench.begin_key("a")
+    assert looked(bench).records_of(b"x", epoch) == []
+
+
+def test_keys_over_partitions_count_where_their_first_record_is() -> None:
+    """Each once."""
+    bench = InboxBench("handler")
+    one, other = bench.assign(0), bench.assign(1)
+    bench.receive(one, "a0 b1")
+    bench.receive(other, "a0 c1 c2")
+    look = looked(bench)
+    assert [look.see(epoch).keys.count for epoch in (one, other)] == [2, 1]
+    assert look.see(other).keys.records(b"a") == 2
+    assert [entry[3] for entry in look.records_of(b"a", other)] == [one, other]
+
+
+def test_what_a_drain_leaves_is_not_shown() -> None:
+    """It is the next owner's; only what stays here is unfinished here."""
+    bench = InboxBench()
+    epoch = bench.assign()
+    bench.receive(epoch, "a0 b1 c2 b3")
+    bench.finish(bench.begin_key("a"))
+    bench.begin_key("c")
+    bench.inboxes.drain([epoch], None)
+    seen = looked(bench).see(epoch)
+    assert oldest(seen) == (2, "running", 0, "")
+    assert (seen.keys.count, seen.watermark) == (1, 1)
