@@ -1,4 +1,4 @@
-"""The tasks of one handler on an event loop, each the consumer of one inbox, by the protocol of `lanes.inbox`.
+"""The tasks of one handler on an event loop, each the consumer of one inbox: see the protocol of `inbox`.
 
 A record costs no task, lock or report: a task shows it, removes it, awaits the call and goes on to the next.
 Where its inbox is empty it rests on the inbox's gate, a future: it publishes that it sleeps and looks again,
