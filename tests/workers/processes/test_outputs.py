@@ -62,17 +62,17 @@ def test_a_cut_takes_a_batch_back_that_tells_of_one_record_after_another(senders
     first = one.next_offset
     one.receive(*["sleep 0.05"] * 200, keys="a" * 200)
     one.wait(lambda: one.lines("start")[-1][0] == str(first + 3))
-    with one.exchange.locked() as dispatcher:
-        dispatcher.drain(one.assignment, below_started=False)
+    with one.hub.locked() as inboxes:
+        inboxes.drain([one.epoch], None)
     began_s = unstolen_s()
 
     def is_drained() -> bool:
-        with one.exchange.locked() as dispatcher:
-            return dispatcher.drained(one.assignment)
+        with one.hub.locked() as inboxes:
+            return inboxes.is_drained([one.epoch])
 
     one.wait(is_drained)
     assert unstolen_s() - began_s < 5.0
-    watermark = one.assignment.watermark()
+    watermark = one.watermark()
     assert first + 3 < watermark < first + 100
     assert [offset for offset, _ in one.sent() if offset >= first] == list(range(first, watermark))
 
@@ -134,7 +134,7 @@ def test_what_an_attempt_had_sent_before_it_failed_is_sent(senders: Any) -> None
     one.finish_all()
     assert [value for _, value in one.sent()] == ["0 before 1", "0 before 2", "0 before 3", "0"]
     assert len(one.failures) == 2
-    assert one.outlet.in_vain.counts(one.assignment, one.outputs()[0].claim.messages) == (0, 0)
+    assert one.outlet.in_vain.counts(one.epoch, one.outputs()[0].claim.messages) == (0, 0)
 
 
 ODD = {
@@ -228,16 +228,16 @@ def test_an_epoch_that_ends_lets_go_who_waits_for_room(senders: Any) -> None:
     one = senders(book=OutputBook(outputs_max=1))
     one.receive("x", "x", keys="ab")
     one.wait(lambda: len(one.outputs()) == 1 and len(one.lines("end")) == 2)
-    with one.exchange.locked() as dispatcher:
-        dispatcher.end(one.assignment)
-    one.outlet.book.end([one.assignment])
+    with one.hub.locked() as inboxes:
+        inboxes.end([one.epoch])
+    one.outlet.book.end([one.epoch])
     one.wait(lambda: one.failures)
     assert "NotSentError" in type(one.failures[0][1]).__name__
     assert one.outputs() == []
 
 
 def settle_all(one: Any) -> None:
-    """Acknowledge what is sent, until each record has an outcome."""
+    """Acknowledge what is sent, until each record has a result."""
 
     def settle() -> bool:
         one.outlet.book.settle(one.outputs())
@@ -265,9 +265,9 @@ def test_before_next_a_keys_next_record_waits_for_the_acknowledgement(senders: A
     assert one.failures == []
 
 
-def test_mutant_before_next_a_lane_does_not_wait(senders: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mutant_before_next_a_key_does_not_wait(senders: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The next record of the key runs before the one before is safe."""
-    monkeypatch.setattr(Posting, "ended", lambda self, lane, made: self._outlet.post(self._begin(lane), made))
+    monkeypatch.setattr(Posting, "ended", lambda self, one, made: self._outlet.post(self._begin(one), made))
     assert next_of_a_key(senders(before_next=True)) == ["0", "1", "2"]
 
 
@@ -290,7 +290,7 @@ def test_before_next_a_batch_has_one_record_of_a_key(senders: Any) -> None:
 def test_mutant_before_next_a_batch_has_several_of_a_key(senders: Any) -> None:
     """It runs them all at once."""
     one = senders(before_next=True)
-    one.workers.one_record_turns = False
+    one.workers.one_of_a_key = False
     assert started_of_one_key(one) == 8
 
 
@@ -304,7 +304,7 @@ def test_before_next_a_refused_output_fails_the_attempt(senders: Any) -> None:
     output.claim.on_settled = None
     one.outlet.book.settle([output], acknowledged=False)
     output.claim.on_refused(ValueError("refused"))
-    assert one.outlet.in_vain.counts(one.assignment, output.claim.messages) == (1, 0)
+    assert one.outlet.in_vain.counts(one.epoch, output.claim.messages) == (1, 0)
     one.wait(one.outputs)
     assert [line[:2] for line in one.lines("start")] == [["0", "1"], ["0", "2"]]
     settle_all(one)
