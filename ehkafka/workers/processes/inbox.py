@@ -1,8 +1,9 @@
 """The queue of one child process, and the records that the child has.
 
-All of it belongs to the holder of the hub's lock: the thread that owns the child takes that, too. Each record
-of the child's batch has a place. Places end from the left, in the order in which the child runs them; from the
-right are taken back those that it has not started. A claim for each (see `pipe`) tells which these are.
+All of it belongs to the holder of the hub's lock: the thread that owns the child takes that, too. Each
+record of the child's batch has a place. Places leave from the left as their records end, in the order in
+which the child runs them, and from the right as those are taken back that it has not started. A claim for
+each (see `pipe`) tells which these are.
 """
 
 from __future__ import annotations

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from ehkafka.workers.processes.link import ProcessLink
     from ehkafka.workers.processes.workers import ProcessWorkers
 
-# A child with a batch is looked at so often: whether it lives, and what it has finished by then. That counts at
-# a stop or a revoke, which may begin at any time.
+# A child with a batch is looked at so often: whether it lives, and what it has finished by then. That counts
+# at a stop or a revoke, which may begin at any time.
 LOOK_S = 0.1
 # A batch that takes so many times as long as it should has met a slow record.
 OVERRUN = 2.0
@@ -71,7 +71,7 @@ class BatchRun:
         self._look_s = min(self._began_s + LOOK_S, self._overrun_s)
 
     def run(self) -> tuple[int, float]:
-        """See the batch to its end, or the child's; return how many were started, and for how long they ran."""
+        """See the batch to its end, or the child's; return how many records ran, and for how long."""
         link, reader = self._link, self._link.reader
         if isinstance(key := self._entries[0][KEY], KeyFailure):
             self._fail(key.error)
@@ -84,8 +84,9 @@ class BatchRun:
         while True:
             frames = reader.take_until(time.monotonic() + self._wait_s())
             started = None
+            has_ended = reader.ended or any(frame.kind == pipe.DONE for frame in frames)
             # Now and then also while words come: each record that sends gives one.
-            if not reader.ended and (not frames or time.monotonic() >= self._look_s):
+            if not has_ended and (not frames or time.monotonic() >= self._look_s):
                 started = self._look()
                 frames += reader.take()
             if (done := self._take(frames)) is not None:
@@ -122,8 +123,8 @@ class BatchRun:
                 self._hand_in(has_ended=True)
                 self._note_times(started, elapsed_s)
                 return started, elapsed_s
-            place = said[0]
-            self._finish(place)
+            self._finish(said[0])
+            assert self._ended == said[0], "a record counted as ended before all was read of it"
             if frame.kind == pipe.SENT:
                 self._end(said[1])
             else:

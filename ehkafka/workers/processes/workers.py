@@ -22,7 +22,7 @@ from ehkafka.workers.processes.worker import ProcessWorker
 from ehkafka.workers.thread_pool import ThreadPool
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from ehkafka.events import Event
     from ehkafka.events.history import History
@@ -106,7 +106,7 @@ class ProcessWorkers(ThreadPool):
         return super().stop(timeout_s)
 
     def let_go(self) -> None:
-        """Kill the children that are left, for which nothing waits any more. Their records stay unfinished."""
+        """Kill the children that are left, for which nothing waits. Their records stay unfinished."""
         self.is_given_up = True
         for worker in self._children():
             worker.kill()
@@ -129,7 +129,7 @@ class ProcessWorkers(ThreadPool):
 
     # -- the workers' threads --------------------------------------------------------------------------
 
-    def _new_workers(self, number: int) -> Sequence[Worker]:
+    def _new_workers(self, number: int) -> list[Worker]:
         names = (f"{self.name}-{next(self._numbers)}" for _ in range(number))
         return [ProcessWorker(self, self._main, name) for name in names]
 

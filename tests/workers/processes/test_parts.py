@@ -1,4 +1,4 @@
-"""The parts of process workers that need no process: lent records, batch sizes, frames and claims."""
+"""The parts of process workers that need no process: batch sizes, frames, claims and errors."""
 
 from __future__ import annotations
 
@@ -9,93 +9,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ehkafka.errors import ConfigurationError
-from ehkafka.lanes.decision import HoldHead
 from ehkafka.workers.processes import pipe
-from ehkafka.workers.processes.batch import Batch, BatchSize
 from ehkafka.workers.processes.failure import pack_error, unpack_error
 from ehkafka.workers.processes.option import Processes
-from tests.kit.lane_bench import LaneBench
+from ehkafka.workers.processes.size import BatchSize
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-
-def test_a_cut_leaves_lent_records_and_takes_those_behind() -> None:
-    """What a holder may start unasked counts as started, so a drain finishes what lies below it."""
-    bench = LaneBench()
-    assignment = bench.assign()
-    bench.receive(assignment, "a0 a1 a2 b3 a4 b5")
-    lane = bench.begin_key("a")
-    assert [message.offset() for message in lane.lend(3)] == [0, 1, 2]
-    bench.dispatcher.drain(assignment, below_started=False)
-
-    assert [message.offset() for message in lane.messages()] == [0, 1, 2]
-    assert assignment.returned_from == 3
-    assert not bench.dispatcher.drained(assignment)
-
-
-def test_a_drain_goes_up_to_the_last_lent_record() -> None:
-    """Records of other keys below a lent one still run; the committed range gets no hole."""
-    bench = LaneBench()
-    assignment = bench.assign()
-    bench.receive(assignment, "a0 b1 a2 b3")
-    lane = bench.begin_key("a")
-    lane.lend(2)
-    bench.dispatcher.drain(assignment, below_started=True)
-
-    assert assignment.drain_limit == 2
-
-
-def test_nothing_is_lent_beyond_the_head_once_halted() -> None:
-    """The drain has looked already; a follower would start unnoticed."""
-    bench = LaneBench()
-    assignment = bench.assign()
-    bench.receive(assignment, "a0 a1 b2")
-    lane = bench.begin_key("a")
-    [other] = bench.begin()
-    bench.dispatcher.drain(assignment, below_started=True)
-
-    assert [message.offset() for message in lane.lend(2)] == [0]
-    assert len(other.lend(1)) == 1
-
-
-def test_what_was_taken_back_comes_again_in_order() -> None:
-    """A lane of whose lent records some ran and some came back goes on with the next one."""
-    bench = LaneBench()
-    assignment = bench.assign()
-    bench.receive(assignment, "a0 a1 a2 b3 b4")
-    returned: list[Any] = []
-    batch = Batch(on_failure=lambda _lane, _error: HoldHead("held"), hand_in=returned.append)
-    lanes = [bench.begin_key("a"), bench.begin_key("b")]
-    for lane in lanes:
-        batch.add(lane, lane.lend(9), 0)
-
-    batch.keep_running(2)
-    assert returned == [lanes[1]]
-    assert (lanes[0].head.offset(), lanes[0].running) == (1, 1)
-    batch.end(2)
-    assert returned == [lanes[1], lanes[0]]
-    assert lanes[0].running == 1  # until it is settled: a drain must not miss it
-    assert [message.offset() for message in lanes[0].messages()] == [2]
-
-
-def test_a_failure_in_mid_batch_stops_its_lane_alone() -> None:
-    """What follows in its lane waits, whatever the child counts; the other lane ends."""
-    bench = LaneBench()
-    assignment = bench.assign()
-    bench.receive(assignment, "a0 a1 a2 b3")
-    returned: list[Any] = []
-    batch = Batch(on_failure=lambda _lane, _error: HoldHead("held"), hand_in=returned.append)
-    lanes = [bench.begin_key("a"), bench.begin_key("b")]
-    for lane in lanes:
-        batch.add(lane, lane.lend(9), 0)
-
-    batch.fail(1, ValueError("no luck"))
-    assert returned == [lanes[0]]
-    batch.end(4)
-    assert returned == lanes
-    assert [message.offset() for message in lanes[0].messages()] == [1, 2]
-    assert len(lanes[1]) == 0
 
 
 def test_batches_grow_by_doubling_and_shrink_at_once() -> None:

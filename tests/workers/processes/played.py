@@ -1,0 +1,183 @@
+"""A batch on its way without a process: its child says what a test wants, and its inbox is real."""
+
+from __future__ import annotations
+
+import marshal
+from typing import TYPE_CHECKING, Any
+
+from ehkafka.headers.size import sizes_of
+from ehkafka.lanes.decision import HoldHead
+from ehkafka.lanes.inbox import MESSAGE
+from ehkafka.lanes.inboxes import Inboxes
+from ehkafka.outputs.book import NotSentError
+from ehkafka.records import TopicPartition
+from ehkafka.workers.hub import Hub
+from ehkafka.workers.processes import pipe
+from ehkafka.workers.processes.failure import pack_error
+from ehkafka.workers.processes.inbox import ChildInbox
+from ehkafka.workers.processes.run import BatchRun
+from tests.kit.simulated.message import SimulatedMessage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Posts:
+    """Stands for the posting: notes what was sent for which record."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[int, str]] = []
+        self.sent_in_vain: list[tuple[int, str]] = []
+        self.refused: set[int] = set()
+        self.awaited: set[int] = set()
+        # Called before outputs are taken, in place of a wait for room.
+        self.wait: Callable[[], object] = lambda: None
+
+    def ended(self, attempt: Any, made: Any) -> bool:
+        """Take outputs."""
+        self.wait()
+        offset = attempt.message.offset()
+        if offset in self.refused and made:
+            raise NotSentError("gone")
+        self.sent += [(offset, one) for one in made]
+        return offset in self.awaited
+
+    def awaits(self, attempt: Any) -> Any:
+        """Return how its record waits."""
+        return HoldHead("waits") if attempt.message.offset() in self.awaited else None
+
+    def failed(self, attempt: Any, made: Any) -> None:
+        """Take outputs of a call that raised."""
+        self.sent_in_vain += [(attempt.message.offset(), one) for one in made]
+
+
+class PlayedChild:
+    """Stands for a link to a child: what it says at each look, and how many claims it leaves."""
+
+    pid = 7
+
+    def __init__(self, says: list[list[pipe.Frame]], leaves: int = 0) -> None:
+        self.says = says
+        self._leaves = leaves
+        self.steps: list[str] = []
+        self.ended = self.is_dead = False
+        self.given: Any = None
+        self.reader = self.claims = self
+
+    def send_batch(self, records: Any, _mean_bytes: float) -> None:
+        """Take a batch."""
+        self.given = records
+
+    def take_until(self, _ends_s: float) -> list[pipe.Frame]:
+        """Say the next thing."""
+        self.steps.append("wait")
+        return self.says.pop(0)
+
+    def take(self) -> list[pipe.Frame]:
+        """Say what is in the pipe."""
+        self.steps.append("read")
+        return self.says.pop(0)
+
+    def left(self) -> int:
+        """Return how many claims are left."""
+        return self._leaves
+
+    def take_back(self) -> int:
+        """Give them back."""
+        if self._leaves:
+            self.steps.append("claims")
+        found, self._leaves = self._leaves, 0
+        return found
+
+    def kill(self) -> None:
+        """End it."""
+        self.steps.append("kill")
+
+    def bury(self) -> str:
+        """Say how it ended."""
+        return "signal SIGKILL"
+
+
+class Played:
+    """A pool of one played child, whose failures hold their records; `run` sees a batch to its end."""
+
+    name = "played"
+    deadline_s: float | None = None
+    batch_s = 0.0
+    is_given_up = False
+    history: Any = None
+
+    def __init__(self, records: str, **inboxes: Any) -> None:
+        """`records`: a letter for the key and a number for the offset each."""
+        self.settings = self
+        self.posting: Any = Posts()
+        self.time_s = 0.0
+        self.failures: list[tuple[int, BaseException]] = []
+        self.deaths: list[bool] = []
+        self.hub = Hub(Inboxes(1, make_inbox=ChildInbox, **inboxes), lambda: 0.0)
+        self.epoch = self.hub.inboxes.assign(TopicPartition("t", 0), 1)
+        self.receive(records)
+
+    @property
+    def inbox(self) -> ChildInbox:
+        """The one inbox."""
+        (inbox,) = self.hub.inboxes.inboxes
+        assert isinstance(inbox, ChildInbox)
+        return inbox
+
+    def receive(self, records: str) -> None:
+        """Take records in."""
+        batch = [SimulatedMessage("t", 0, int(one[1:]), one[0].encode(), b"") for one in records.split()]
+        self.hub.receive([(self.epoch, batch, [one.key() for one in batch], (), sizes_of(batch))])
+
+    def run(self, child: PlayedChild, records_max: int = 100) -> tuple[int, float]:
+        """Give the child what waits; a batch that is looked at has always taken too long."""
+        with self.hub.locked():
+            self.inbox.claims = child  # type: ignore[assignment]
+            entries = self.inbox.take(records_max, 1 << 20, one_of_a_key=False)
+        return BatchRun(self, child, self.inbox, entries).run()  # type: ignore[arg-type]
+
+    def waiting(self) -> list[int]:
+        """The offsets that wait for a consumer."""
+        return [entry[MESSAGE].offset() for entry in self.inbox.q]
+
+    def held(self) -> list[list[int]]:
+        """The offsets of each key that was taken over."""
+        return [[entry[MESSAGE].offset() for entry in held.q] for held in self.hub.inboxes.waiting.held]
+
+    def unfinished(self) -> list[int]:
+        """The offsets that are not finished."""
+        with self.hub.locked():
+            return [entry[MESSAGE].offset() for entry in self.epoch.unfinished()]
+
+    def now_s(self) -> float:
+        """Return the time that a test gives."""
+        return self.time_s
+
+    def takes_aside(self, _frame: Any) -> bool:
+        """Take none."""
+        return False
+
+    def on_failure(self, attempt: Any, error: BaseException) -> HoldHead:
+        """Hold the record."""
+        self.failures.append((attempt.message.offset(), error))
+        return HoldHead("held")
+
+    def on_child_death(self, _pid: int, _how: str, was_running: bool) -> None:
+        """Note it."""
+        self.deaths.append(was_running)
+
+
+def sent(place: int, *values: str) -> pipe.Frame:
+    """Return the word that a record has sent."""
+    return pipe.Frame(pipe.SENT, marshal.dumps((place, list(values or (str(place),)))))
+
+
+def failed(place: int, *values: str) -> pipe.Frame:
+    """Return the word that a record has failed."""
+    return pipe.Frame(pipe.FAILED, marshal.dumps((place, pack_error(ValueError("no luck")), list(values))))
+
+
+def done(started: int) -> pipe.Frame:
+    """Return the word that a batch has ended."""
+    return pipe.Frame(pipe.DONE, marshal.dumps((started, 0.0)))

@@ -1,0 +1,386 @@
+"""The rules of order between a child's words, its claims, what it sends and its parent's inbox.
+
+Each rule has a mutant that takes its guard out and breaks the order.
+"""
+
+from __future__ import annotations
+
+import marshal
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ehkafka.workers.processes import child
+from ehkafka.workers.processes.run import BatchRun
+from tests.workers.processes.played import Played, PlayedChild, done, failed, sent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ehkafka.workers.processes import pipe
+    from ehkafka.workers.processes.inbox import ChildInbox
+
+# -- what is sent ------------------------------------------------------------------------------------------
+
+
+def test_each_output_is_of_its_own_record() -> None:
+    """Some of a batch send, some do not; all are finished."""
+    one = Played("a0 b1 a2 b3 a4")
+    one.run(PlayedChild([[sent(0, "x", "y"), sent(2, "z"), sent(4, "w"), done(5)]]))
+    assert one.posting.sent == [(0, "x"), (0, "y"), (2, "z"), (4, "w")]
+    assert (one.unfinished(), one.failures, one.inbox.head) == ([], [], None)
+
+
+def unfinished_while_sending(one: Played) -> list[list[int]]:
+    """Return what was unfinished whenever outputs were taken."""
+    found: list[list[int]] = []
+    one.posting.wait = lambda: found.append(one.unfinished())
+    one.run(PlayedChild([[sent(0), done(1)]]))
+    return found
+
+
+def test_a_record_ends_once_its_outputs_are_taken() -> None:
+    """Else a commit could pass it between the two."""
+    assert unfinished_while_sending(Played("a0")) == [[0]]
+
+
+def test_mutant_a_record_ends_before_its_outputs_are_taken(mutate: Callable[..., None]) -> None:
+    """The inbox hears of it first."""
+    early = "attempt = self._next(); self._hand_in()"
+    mutate(BatchRun, "_end", "attempt = self._next()", early)
+    assert unfinished_while_sending(Played("a0")) == [[]]
+
+
+def test_what_cannot_be_sent_fails_its_record_and_nothing_behind_it_is_sent() -> None:
+    """What the child has run behind it counts for nothing; the key waits in order, other keys go on."""
+    one = Played("a0 b1 a2 a3")
+    one.posting.refused.add(0)
+    one.run(PlayedChild([[sent(0)], [sent(1)], [sent(2), done(3)]], leaves=1))
+    assert one.posting.sent == [(1, "1")]
+    assert [(offset, str(error)) for offset, error in one.failures] == [(0, "gone")]
+    assert one.held() == [[0, 2, 3]]
+    assert (one.unfinished(), one.waiting()) == ([0, 2, 3], [])
+
+
+def test_a_failure_that_the_child_does_not_know_is_handed_in_at_its_end() -> None:
+    """Before that the child may run a later record of the key: called again now, the two would overlap."""
+    one = Played("a0 a1 b2")
+    one.posting.refused.add(0)
+    seen: list[Any] = []
+    child = PlayedChild([[sent(0)], [], [done(2)]], leaves=1)
+    before = child.take_until
+
+    def take_until(ends_s: float) -> list[pipe.Frame]:
+        seen.append((one.held(), one.waiting()))
+        return before(ends_s)
+
+    child.take_until = take_until  # type: ignore[method-assign]
+    one.run(child)
+    assert seen[-1] == ([], [2])
+    assert (one.held(), one.waiting()) == ([[0, 1]], [2])
+
+
+def test_a_record_whose_key_waits_is_left_to_its_outputs() -> None:
+    """It is taken over with what follows of its key, and other keys end."""
+    one = Played("a0 b1")
+    one.posting.awaited.add(0)
+    one.receive("a2")
+    one.run(PlayedChild([[sent(0), done(2)]]), records_max=2)
+    assert (one.held(), one.unfinished()) == ([[0, 2]], [0, 2])
+
+
+def test_what_had_sent_before_it_failed_tells_so_before_it_is_decided() -> None:
+    """A letter is to say what was sent; and what was sent is not taken back."""
+    one = Played("a0 a1")
+    seen: list[Any] = []
+    before = one.on_failure
+
+    def on_failure(attempt: Any, error: BaseException) -> Any:
+        seen.append(list(one.posting.sent_in_vain))
+        return before(attempt, error)
+
+    one.on_failure = on_failure  # type: ignore[method-assign]
+    one.run(PlayedChild([[failed(0, "x"), done(2)]]))
+    assert seen == [[(0, "x")]]
+
+
+# -- what fails, and what dies -------------------------------------------------------------------------------
+
+
+def test_a_failure_in_mid_batch_stops_its_key_alone() -> None:
+    """What follows of its key waits behind it, whatever the child counts; other keys end."""
+    one = Played("b0 a1 b2 a3 a4")
+    one.receive("a5")
+    one.run(PlayedChild([[failed(1), done(5)]]), records_max=5)
+    assert one.held() == [[1, 3, 4, 5]]
+    assert (one.unfinished(), one.inbox.head, one.waiting()) == ([1, 3, 4, 5], None, [])
+
+
+def test_a_failure_is_taken_over_while_the_batch_goes_on() -> None:
+    """Its retry does not wait for the end of the others."""
+    one = Played("a0 b1 a2 b3")
+    held: list[Any] = []
+    child = PlayedChild([[failed(0)], [], [], [], [done(4)]])
+    before = child.take
+
+    def take() -> list[pipe.Frame]:
+        held.append(one.held())
+        return before()
+
+    child.take = take  # type: ignore[method-assign]
+    one.run(child)
+    assert held == [[], [[0, 2]]]
+    assert one.unfinished() == [0, 2]
+
+
+def test_a_record_that_has_sent_is_not_charged_with_the_death_that_follows() -> None:
+    """Its call had ended; a record that had not is charged, as ever."""
+    one = Played("a0 a1")
+    dead = PlayedChild([[sent(0)], [], []], leaves=1)
+    dead.is_dead = True
+    one.run(dead)
+    assert (one.failures, one.deaths, one.waiting(), one.unfinished()) == ([], [False], [1], [1])
+
+    again = Played("a0 a1")
+    dead = PlayedChild([[], [], []], leaves=1)
+    dead.is_dead = True
+    again.run(dead)
+    assert ([offset for offset, _ in again.failures], again.deaths) == ([0], [True])
+    assert again.held() == [[0, 1]]
+
+
+def test_what_a_dead_child_had_said_counts() -> None:
+    """Of what it was given some has ended, one killed it, one was not started: each is told apart."""
+    one = Played("a0 b1 c2 d3")
+    dead = PlayedChild([[], [], [sent(0)]], leaves=1)
+    dead.is_dead = True
+    one.run(dead)
+    assert one.posting.sent == [(0, "0")]
+    assert [offset for offset, _ in one.failures] == [2]
+    assert (one.held(), one.waiting(), one.unfinished()) == ([[2]], [3], [2, 3])
+
+
+# -- between claims and words --------------------------------------------------------------------------------
+
+
+def taken_back() -> Played:
+    """Take a batch back whose first record has sent, and whose second one runs, since the last look."""
+    one = Played("a0 b1 c2")
+    one.run(PlayedChild([[], [sent(0)], [sent(1), done(2)]], leaves=1))
+    return one
+
+
+def test_outputs_are_read_after_the_claims_were_counted() -> None:
+    """What counts as finished by its claim alone has been looked for in the pipe."""
+    one = taken_back()
+    assert one.posting.sent == [(0, "0"), (1, "1")]
+    assert one.waiting() == [2]
+
+
+def test_mutant_outputs_are_read_before_the_claims_are_counted(mutate: Callable[..., None]) -> None:
+    """The record ended in between: it counts as finished, and what it sent would be dropped."""
+    mutate(BatchRun, "run", "frames += reader.take()", "later = reader.take(); reader.says[0][:0] = later")
+    with pytest.raises(AssertionError, match="before all was read"):
+        taken_back()
+
+
+@pytest.mark.parametrize("word", [sent, failed])
+@pytest.mark.parametrize("records", ["a0", "a0 b1"])
+def test_a_batch_is_taken_back_just_when_its_last_started_record_has_ended(word: Any, records: str) -> None:
+    """Nothing runs then: what has not started waits again as if it had never been with the child."""
+    one = Played(records)
+    left = len(records.split()) - 1
+    one.run(PlayedChild([[], [word(0)], [done(1)]], leaves=left))
+    assert one.waiting() == [1][:left]
+    assert one.unfinished() == ([0] if word is failed else []) + [1][:left]
+
+
+def steps_while_it_sends() -> list[str]:
+    """Let a batch that takes too long tell of one record after another; return where its parent looks."""
+    one = Played("a0 b1 c2")
+    played = PlayedChild([[sent(0)], [], [sent(1)], [done(2)]], leaves=1)
+    one.run(played)
+    return played.steps
+
+
+def test_a_batch_that_takes_too_long_is_taken_back_while_it_tells_of_its_records() -> None:
+    """Each of its records is quick to tell, and the last one would still keep the others waiting."""
+    assert steps_while_it_sends() == ["wait", "claims", "read", "wait", "wait"]
+
+
+def test_mutant_a_batch_is_taken_back_only_while_nothing_comes(mutate: Callable[..., None]) -> None:
+    """As long as its records tell of themselves, those behind them would wait for all of them."""
+    mutate(BatchRun, "run", "(not frames or time.monotonic() >= self._look_s)", "not frames")
+    assert steps_while_it_sends()[:2] == ["wait", "wait"]
+
+
+def test_what_was_taken_back_comes_again_in_order() -> None:
+    """Also by another hand than the child's own thread, between any two of its words."""
+    one = Played("a0 a1 a2 b3 b4")
+    child = PlayedChild([[sent(0)], [sent(1), done(2)]], leaves=3)
+    before = child.take_until
+
+    def take_until(ends_s: float) -> list[pipe.Frame]:
+        if len(child.says) == 1:
+            with one.hub.locked() as inboxes:
+                inboxes.drain([one.epoch], lambda _work: True)
+        return before(ends_s)
+
+    child.take_until = take_until  # type: ignore[method-assign]
+    one.batch_s = 100.0
+    one.run(child)
+    # The second record had started, so it is the highest that a drain finishes.
+    assert (one.waiting(), one.unfinished(), one.epoch.drain_limit) == ([], [2, 3, 4], 1)
+    assert one.epoch.tally.returned_records == 3
+
+
+# -- deadlines ---------------------------------------------------------------------------------------------
+
+
+def steps_after_a_wait_for_room(says: list[list[pipe.Frame]]) -> list[str]:
+    """Wait for longer than the deadline to send what a record has sent; return where its parent looks."""
+    one = Played("a0 b1")
+    one.deadline_s, one.batch_s = 5.0, 0.0
+
+    def wait() -> None:
+        one.time_s += 10.0
+
+    one.posting.wait = wait
+    played = PlayedChild(says)
+    one.run(played)
+    return played.steps
+
+
+def test_a_wait_for_room_is_not_charged_to_the_record_that_runs() -> None:
+    """Its child may have waited for its parent meanwhile, with its outputs half in the pipe."""
+    assert "kill" not in steps_after_a_wait_for_room([[], [sent(0)], [], [], [sent(1), done(2)]])
+
+
+def test_mutant_a_wait_for_room_is_the_running_records(mutate: Callable[..., None]) -> None:
+    """The child is killed for what its parent has waited for."""
+    mutate(BatchRun, "_take", "self._since_s += self._pool.now_s() - began_s", "pass")
+    assert "kill" in steps_after_a_wait_for_room([[], [sent(0)], [], [], [sent(1), done(2)]])
+
+
+def test_a_child_in_which_nothing_runs_is_not_overdue() -> None:
+    """Its last record has sent and ended; the word that its batch has ended is on its way."""
+    one = Played("a0")
+    one.deadline_s = 5.0
+    played = PlayedChild([[], [sent(0)], [], [], [done(1)]])
+    before = played.take_until
+
+    def take_until(ends_s: float) -> list[pipe.Frame]:
+        one.time_s += 10.0
+        return before(ends_s)
+
+    played.take_until = take_until  # type: ignore[method-assign]
+    one.run(played)
+    assert "kill" not in played.steps
+
+
+# -- in the child ------------------------------------------------------------------------------------------
+
+
+class Reports:
+    """Stands for claims and answers of a child: what happened, in its order."""
+
+    def __init__(self, claims: int) -> None:
+        self.claims = claims
+        self.words: list[str] = []
+
+    def take_one(self) -> bool:
+        """Give a claim."""
+        self.words.append("claim")
+        self.claims -= 1
+        return self.claims >= 0
+
+    def send(self, kind: bytes, body: bytes) -> None:
+        """Take a frame."""
+        number = marshal.loads(body)[0]
+        self.words.append(f"{kind.decode()}{number}")
+
+
+class OneEach:
+    """Stands for an outbox: each record sends one."""
+
+    def begin(self, message: Any) -> None:
+        """Note nothing."""
+
+    def end(self) -> list[str]:
+        """Give the output."""
+        return ["x"]
+
+
+def reported(invoke: Callable[..., object] = lambda _message, _attempt: None, keys: str = "aa") -> str:
+    """Run a batch as a child does, with a claim for all but the last key; return what the parent hears."""
+    fields = ("t", 0, 0, b"k", b"v", None, (1, 0), None)
+    seen = Reports(len(keys) - keys.count("-"))
+    records = tuple((fields, 1, ord(key)) for key in keys)
+    child._Batch(child._Calls(invoke, OneEach()), seen, seen).run(records)  # type: ignore[arg-type]
+    return " ".join(seen.words)
+
+
+def fail(_message: Any, _attempt: int) -> None:
+    """Fail."""
+    raise ValueError("no luck")
+
+
+def test_what_a_record_sends_is_reported_before_the_next_one_starts() -> None:
+    """So who finds a claim gone finds in the pipe what all records before it have sent."""
+    assert reported() == "claim o0 claim o1 d2"
+    assert reported(keys="ab-") == "claim o0 claim o1 claim d2"
+
+
+def test_what_a_record_had_sent_before_it_failed_comes_with_the_failure() -> None:
+    """One frame, so that none of the two is ever known without the other; its key's next is not run."""
+    assert reported(fail) == "claim f0 claim d2"
+    assert reported(fail, "aba") == "claim f0 claim f1 claim d3"
+
+
+def test_mutant_the_next_claim_is_taken_before_outputs_are_reported(mutate: Callable[..., None]) -> None:
+    """They are kept for the batch's end: cheaper, but nobody would know them when the batch is taken back."""
+    late = "self._claims.take_one(); self._answers.send(pipe.SENT"
+    mutate(child._Batch, "_call", "self._answers.send(pipe.SENT", late)
+    assert reported() != "claim o0 claim o1 d2"
+
+
+# -- the inbox ---------------------------------------------------------------------------------------------
+
+
+def shown(*, moved: bool) -> bool:
+    """Look twice at a child's head; tell whether it is another one."""
+    one = Played("a0 b1")
+    played = PlayedChild([], leaves=2)
+    with one.hub.locked():
+        one.inbox.claims = played  # type: ignore[assignment]
+        one.inbox.take(9, 1 << 20, one_of_a_key=False)
+    with one.hub.locked():
+        head = one.inbox.head
+    played._leaves -= moved
+    with one.hub.locked():
+        return one.inbox.head is not head
+
+
+def test_a_look_sees_that_a_child_gets_on() -> None:
+    """By its claims, long before its batch has ended: else it would count as one that hangs."""
+    assert shown(moved=True)
+    assert not shown(moved=False)
+
+
+def test_a_batch_has_its_limits() -> None:
+    """Records, bytes but for a single record, one record of a key where that is wanted."""
+    one = Played("a0 b1 a2 c3")
+    assert limited(one.inbox, 2, 1 << 20) == 2
+    assert limited(one.inbox, 9, 0) == 1
+    assert limited(one.inbox, 9, 1 << 20) == 4
+    assert limited(one.inbox, 9, 1 << 20, one_of_a_key=True) == 2
+
+
+def limited(inbox: ChildInbox, records_max: int, bytes_max: int, *, one_of_a_key: bool = False) -> int:
+    """Return how many records a batch gets, and put them back."""
+    number = len(inbox.take(records_max, bytes_max, one_of_a_key=one_of_a_key))
+    inbox.claims = PlayedChild([], leaves=number)  # type: ignore[assignment]
+    for entry in inbox.take_back():
+        inbox.append(entry)
+    inbox.rest()
+    return number
