@@ -6,11 +6,12 @@ now: while all workers are in long calls, a look costs a pass over the inboxes a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from ehkafka.lanes.inbox import Inbox
     from ehkafka.lanes.routing import Router
+    from ehkafka.lanes.width import Width
 
 # A head that has not moved for so long, or for so many mean times, keeps nothing waiting behind it.
 LATE_S: Final = 5e-3
@@ -22,7 +23,8 @@ MEAN_SHARE: Final = 0.2
 class Balance:
     """Balances the inboxes of one handler."""
 
-    def __init__(self, router: Router) -> None:
+    def __init__(self, router: Router, width: Width | None = None) -> None:
+        """`width` may narrow how many consumers take new keys; None: all do."""
         self._router = router
         # How long a record takes a worker, by what busy workers removed between looks, in seconds.
         self.mean_s = 0.0
@@ -36,11 +38,17 @@ class Balance:
         self.call_records = 1
         # How many records had been received by the last check.
         self.received_records = 0
-        self._looked_s: float | None = None
-        self._removed = 0
+        self.width = width
+        if width is not None:
+            router.width = 1
+            router.open = router.inboxes[:1]
+        self._last: _Seen | None = None
 
-    def check(self, now_s: float) -> int:
-        """Take in what has finished, and move what waits behind slow records; return how many are busy."""
+    def check(self, now_s: float, cpu_s: float | None = None) -> int:
+        """Take in what has finished, and move what waits behind slow records; return how many are busy.
+
+        `cpu_s`: the CPU time that the first consumer's thread has used, where it is known.
+        """
         router = self._router
         router.note_all()
         router.purge()
@@ -49,7 +57,6 @@ class Balance:
         for inbox in router.inboxes:
             removed += inbox.sent - len(inbox.q)
             busy += self._see(inbox, now_s, late_s)
-        self._take_mean(busy, removed, now_s)
         self.busy, least = busy, self.call_records
         waiting = [len(inbox.q) for inbox in router.inboxes if inbox.q]
         self.fed = sum(1 for records in waiting if records >= least)
@@ -57,6 +64,12 @@ class Balance:
         fills = sum(1 for inbox in router.inboxes if inbox.q and inbox.asleep) if router.deep else 0
         self.queued = len(waiting) - fills
         self.received_records = router.tally.received_records
+        first = router.inboxes[0]
+        seen = _Seen(now_s, removed, first.sent - len(first.q), bool(first.q), cpu_s)
+        if self._last is not None and now_s > self._last.at_s:
+            self._take_mean(self._last, seen)
+            self._set_width(self._last, seen)
+        self._last = seen
         router.open = [inbox for inbox in router.inboxes if not inbox.stuck][: router.width]
         free = [inbox for inbox in router.open if inbox.is_empty() and not inbox.frozen]
         router.idle.clear()
@@ -82,11 +95,27 @@ class Balance:
             inbox.stuck = True
         return True
 
-    def _take_mean(self, busy: int, removed: int, now_s: float) -> None:
-        if self._looked_s is not None and (done := removed - self._removed) > 0:
-            mean_s = busy * (now_s - self._looked_s) / done
+    def _take_mean(self, last: _Seen, seen: _Seen) -> None:
+        if (done := seen.removed - last.removed) > 0:
+            mean_s = self.busy * (seen.at_s - last.at_s) / done
             self.mean_s += MEAN_SHARE * (mean_s - self.mean_s)
-        self._looked_s, self._removed = now_s, removed
+
+    def _set_width(self, last: _Seen, seen: _Seen) -> None:
+        """Choose how many consumers take new keys."""
+        width, router = self.width, self._router
+        if width is None:
+            return
+        passed_s, done = seen.at_s - last.at_s, seen.first_removed - last.first_removed
+        if width.consumers is not None and any(inbox.stuck for inbox in router.inboxes):
+            width.widen(seen.at_s)
+        else:
+            was_fed = last.is_first_fed and seen.is_first_fed and done > 0
+            known = last.cpu_s is not None and seen.cpu_s is not None
+            share = (seen.cpu_s - last.cpu_s) / passed_s if known else None  # type: ignore[operator]
+            width.note(seen.at_s, self.mean_s, passed_s / done if was_fed else None, share)
+        router.width = len(router.inboxes) if width.consumers is None else width.consumers
+        if router.width > 1:
+            router.unread.end()
 
     def _even_out(self, free: list[Inbox]) -> None:
         """Give consumers that have nothing what waits elsewhere, first behind records that do not move."""
@@ -113,3 +142,14 @@ class Balance:
         waiting, deep = len(inbox.q), self._router.deep
         # A batch worker that runs nothing waits for more, or is about to take what it has.
         return waiting > 1 if not deep else waiting >= deep and inbox.head is not None
+
+
+class _Seen(NamedTuple):
+    """What a check saw."""
+
+    at_s: float
+    # Records that all consumers, and that the first one, have removed so far; it had more then.
+    removed: int
+    first_removed: int
+    is_first_fed: bool
+    cpu_s: float | None

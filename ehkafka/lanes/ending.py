@@ -69,6 +69,7 @@ class Ending:
         ends. The rest is left for the next owner. To be asked again while a drain lasts: records fail, and
         time passes.
         """
+        self._router.unread.end()
         taken = [(inbox, self._take_back(inbox)) for inbox in self._all()]
         waiting = [entry for _, entries in taken for entry in entries]
         waiting += [entry for held in self._waiting.held for entry in list(held.q)[held.ticket is not None :]]
@@ -141,14 +142,15 @@ class Ending:
     def end(self, epochs: Sequence[Epoch]) -> list[int]:
         """End epochs that end together: nothing of them starts, and what runs ends without a result.
 
-        Returns how many records each left for its next owner. What has finished since the caller looked for the
-        last commit counts as ignored: that commit does not pass it.
+        Returns how many records each left for its next owner. What has finished since the caller looked for
+        the last commit counts as ignored: that commit does not pass it.
         """
         router = self._router
         for epoch in epochs:  # all before any: a key that one of them lets go must not start another's record
             epoch.ended = True
             epoch.drain_limit = -1
             del router.epochs[epoch.partition]
+        router.unread.end()  # what has finished since then counts as ignored, too
         gone = set(epochs)
         self._clear_inboxes(gone)
         for held in list(self._waiting.held):

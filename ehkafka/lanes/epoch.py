@@ -11,7 +11,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from ehkafka.lanes.finished import Extent, FinishedBefore
-from ehkafka.lanes.inbox import MESSAGE, SIZE
+from ehkafka.lanes.inbox import MESSAGE
 from ehkafka.lanes.marks import Mark, Marks
 from ehkafka.lanes.tally import Tally
 
@@ -67,11 +67,6 @@ class Epoch:
         # What the handler keeps for this assignment (a class handler: its instance). Set before any record
         # starts.
         self.context: object = None
-
-    def add(self, entries: Sequence[Entry]) -> None:
-        """Count records that are about to be routed into the backlog."""
-        self.order.extend(entries)
-        self.tally.receive(len(entries), sum(entry[SIZE] for entry in entries))
 
     def note_finished(self, entry: Entry) -> None:
         """Let the commit position pass a routed record. The caller counts it."""

@@ -147,9 +147,9 @@ class Inbox:
 
     def give_up(self, entries: Sequence[Entry]) -> None:
         """Take unfinished records away from a consumer that waits for it. Call it after `take_finished`."""
-        gone = set(map(id, entries))
+        gone = {id(entry[MESSAGE]) for entry in entries}
         running = self.running()
-        kept = [entry for entry in running if id(entry) not in gone]
+        kept = [entry for entry in running if id(entry[MESSAGE]) not in gone]
         if len(running) - len(kept) != len(gone):
             raise LookupError(f"inbox {self.number} does not have these records")
         for _ in running:
@@ -157,7 +157,7 @@ class Inbox:
         self.log.extendleft(reversed(kept))
         self.noted += len(gone)
         if isinstance(self.head, list):
-            self.head = [entry for entry in self.head if id(entry) not in gone]
+            self.head = [entry for entry in self.head if id(entry[MESSAGE]) not in gone]
         else:
             self.head = None
 

@@ -14,11 +14,13 @@ from ehkafka.headers.size import sizes_of
 from ehkafka.lanes.balance import Balance
 from ehkafka.lanes.ending import Ending
 from ehkafka.lanes.held import Held
-from ehkafka.lanes.inbox import EPOCH, MESSAGE, Inbox
+from ehkafka.lanes.inbox import EPOCH, KEY, MESSAGE, Inbox
 from ehkafka.lanes.outliving import Outliving
 from ehkafka.lanes.put_back import PutBack
 from ehkafka.lanes.routing import FOREVER, Pile, Router
+from ehkafka.lanes.unread import UNREAD
 from ehkafka.lanes.waiting import Waiting
+from ehkafka.lanes.width import Width
 from ehkafka.records import TopicPartition
 
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from ehkafka.lanes.finished import FinishedBefore
     from ehkafka.lanes.inbox import Entry
     from ehkafka.lanes.order import Scope
+    from ehkafka.lanes.unread import ReadKeys
     from ehkafka.lanes.waiting import Failure
     from ehkafka.records import Message
 
@@ -47,15 +50,27 @@ class Inboxes:
         scope: Scope = "partition",
         make_queue: Callable[[], deque[Any]] = deque,
         make_inbox: type[Inbox] = Inbox,
+        *,
+        read_keys: ReadKeys | None = None,
+        cores: int | None = None,
     ) -> None:
-        """`number`: of consumers, `make_inbox`: their kind. `make_queue` makes what a test wants to watch."""
+        """`number`: of consumers, `make_inbox`: their kind. `make_queue` makes what a test wants to watch.
+
+        `read_keys` reads keys without the user's code: then some go unread, see `unread`. `cores`: how many
+        consumers a computing handler gets; None: all always take new keys, see `width`.
+        """
+        shared = scope == "handler"
         self.router = Router(
-            number, is_shared=scope == "handler", make_queue=make_queue, make_inbox=make_inbox
+            number,
+            is_shared=shared,
+            make_queue=make_queue,
+            make_inbox=make_inbox,
+            read_keys=None if shared else read_keys,
         )
         self.waiting = Waiting(self.router)
         self.ending = Ending(self.router, self.waiting)
         self.outliving = Outliving(self.router, self.waiting)
-        self.balance = Balance(self.router)
+        self.balance = Balance(self.router, None if cores is None else Width(cores))
         self.tally = self.router.tally
 
     @property
@@ -139,15 +154,16 @@ class Inboxes:
         self,
         epoch: Epoch,
         messages: Sequence[Message],
-        keys: Sequence[Hashable],
+        keys: Sequence[Hashable] | None,
         now_s: float,
         skipped: Container[int] = (),
         sizes: Sequence[int] | None = None,
     ) -> None:
         """Route one partition's records, ascending. `keys` has one for each message that is not skipped.
 
-        Offsets in `skipped` get that result as they arrive: they are too old to be handled. `sizes` are the
-        bytes of each message, where they were counted before.
+        `keys` may be None where `takes_unread` said so: they are then read when they are needed. Offsets in
+        `skipped` get that result as they arrive: they are too old to be handled. `sizes` are the bytes of
+        each message, where they were counted before.
         """
         epoch.received.note(messages, now_s)
         # Counted in now and counted out with the same bytes: a handler may set another value meanwhile.
@@ -158,9 +174,37 @@ class Inboxes:
             fresh, sizes = _take(fresh, places), _take(sizes, places)
         if (left := epoch.received.fresh(fresh)) is not None:
             self._count_passed(epoch, len(fresh) - len(left), "finished_records", "restored_records")
-            fresh, keys, sizes = _take(fresh, left), _take(keys, left), _take(sizes, left)
+            fresh, sizes = _take(fresh, left), _take(sizes, left)
+            keys = None if keys is None else _take(keys, left)
         if fresh:
-            self.router.route(epoch, list(zip(fresh, keys, sizes, repeat(epoch))))
+            self._route(epoch, fresh, keys, sizes)
+
+    def _route(
+        self,
+        epoch: Epoch,
+        messages: Sequence[Message],
+        keys: Sequence[Hashable] | None,
+        sizes: Sequence[int],
+    ) -> None:
+        unread = self.router.unread
+        if keys is None and unread.takes():
+            unread.receive(epoch, messages, sizes)
+        else:
+            entries = list(zip(messages, repeat(UNREAD) if keys is None else keys, sizes, repeat(epoch)))
+            self.router.route(epoch, entries if keys is not None else unread.with_keys(entries))
+
+    @property
+    def takes_unread(self) -> bool:
+        """Whether `receive` needs no keys now. A guess without the lock: it reads what it needs."""
+        return self.router.unread.is_possible()
+
+    def key_of(self, entry: Entry) -> Hashable:
+        """Return a record's key, which may not have been read yet. Needs no lock."""
+        return self.router.unread.keyed(entry)[KEY]
+
+    def read_keys(self) -> None:
+        """Read the keys of all records: something is to be done with those of a key."""
+        self.router.unread.end()
 
     def _count_passed(self, epoch: Epoch, records: int, *counts: str) -> None:
         """Count records that have their result as they arrive; they never enter an inbox."""
@@ -223,10 +267,10 @@ class Inboxes:
                 consumers.add(inbox)
         return list(consumers)
 
-    def check(self, now_s: float) -> int:
+    def check(self, now_s: float, cpu_s: float | None = None) -> int:
         """Let retries go whose time has come, and balance. Return how many consumers are busy."""
         self.waiting.retry_due(now_s)
-        return self.balance.check(now_s)
+        return self.balance.check(now_s, cpu_s)
 
 
 def _take(values: Sequence[Any], places: Sequence[int]) -> list[Any]:

@@ -43,6 +43,7 @@ class Outliving:
 
     def call_of(self, key: Hashable, epoch: Epoch) -> Entry | None:
         """Return the call for which the records of a key wait; None where it is none of an ended epoch."""
+        self._router.unread.end()
         owner = self._router.owner_of(epoch, key)
         if owner is None:
             return None

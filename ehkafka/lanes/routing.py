@@ -18,12 +18,15 @@ from typing import TYPE_CHECKING, Any, Final
 from ehkafka.lanes.attempt import Attempt
 from ehkafka.lanes.inbox import EPOCH, KEY, MESSAGE, SIZE, Inbox
 from ehkafka.lanes.tally import Tally
+from ehkafka.lanes.unread import Unread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Sequence
 
     from ehkafka.lanes.epoch import Epoch
+    from ehkafka.lanes.held import Held
     from ehkafka.lanes.inbox import Entry, Owner
+    from ehkafka.lanes.unread import ReadKeys
     from ehkafka.records import TopicPartition
 
     # A key, and the identity of its map of owners.
@@ -73,8 +76,12 @@ class Router:
         is_shared: bool,
         make_queue: Callable[[], deque[Any]] = deque,
         make_inbox: type[Inbox] = Inbox,
+        read_keys: ReadKeys | None = None,
     ) -> None:
-        """`is_shared`: a key is one over all partitions of the handler. `make_inbox`: its consumers' kind."""
+        """`is_shared`: a key is one over all partitions of the handler. `make_inbox`: its consumers' kind.
+
+        `read_keys`: see `unread`.
+        """
         self.make_queue = make_queue
         self._make_inbox = make_inbox
         self.inboxes = [make_inbox(number, make_queue) for number in range(inboxes)]
@@ -104,14 +111,16 @@ class Router:
         # Batches: the inbox that is being filled, and the number of the last record that is to fill it.
         self._filling: Inbox | None = None
         self._filled_at = 0
+        # The keys that wait, see `waiting`.
+        self.held: dict[Held, None] = {}
+        self.unread = Unread(self, read_keys)
         self._turn = 0
 
     # -- routing ---------------------------------------------------------------------------------------
 
     def route(self, epoch: Epoch, entries: Sequence[Entry]) -> None:
         """Put records of one partition, ascending, behind the others of their keys."""
-        epoch.add(entries)
-        self.tally.receive(len(entries), sum(entry[SIZE] for entry in entries))
+        self.count_in(epoch, entries, sum(entry[SIZE] for entry in entries))
         if self.stopped is not None or epoch in self.unopened or epoch.drain_limit is not None:
             for entry in entries:
                 self.place(entry)
@@ -133,6 +142,12 @@ class Router:
             inbox.log.append(entry)
             inbox.q.append(entry)
             touch(inbox)
+
+    def count_in(self, epoch: Epoch, entries: Sequence[Entry], size: int) -> None:
+        """Count records of one partition, so many bytes in all, into the backlog."""
+        epoch.order.extend(entries)
+        epoch.tally.receive(len(entries), size)
+        self.tally.receive(len(entries), size)
 
     def place(self, entry: Entry) -> None:
         """Put a record that is counted already where it belongs: into its key's inbox, a pile, or back."""
@@ -355,6 +370,7 @@ class Router:
 
     def grow(self, inboxes: int) -> list[Inbox]:
         """Add inboxes; return them, for their consumers."""
+        self.unread.end()
         first = 1 + max((inbox.number for inbox in (*self.inboxes, *self.leaving)), default=-1)
         added = [self._make_inbox(number, self.make_queue) for number in range(first, first + inboxes)]
         self.inboxes += added
@@ -367,6 +383,7 @@ class Router:
 
         Each stays known until its consumer has ended its call, and what waits of that call's key, and leaves.
         """
+        self.unread.end()
         gone, self.inboxes = self.inboxes[-inboxes:], self.inboxes[:-inboxes]
         self.width = len(self.inboxes)
         self.open = [inbox for inbox in self.open if inbox not in gone] or list(self.inboxes)
@@ -396,7 +413,8 @@ class Router:
     # -- piles -----------------------------------------------------------------------------------------
 
     def hold_back(self, epoch: Epoch) -> None:
-        """Let the records of an epoch wait until `open`: the user's code is not ready for them."""
+        """Let the records of an epoch wait until `let_in`: the user's code is not ready for them."""
+        self.unread.end()
         self.unopened[epoch] = Pile(-1, self.make_queue)
 
     def let_in(self, epoch: Epoch) -> None:
@@ -409,6 +427,7 @@ class Router:
         """Start nothing more, whatever its key; what runs ends. False where the handler is stopped."""
         if self.stopped is not None:
             return False
+        self.unread.end()
         pile = self.stopped = Pile(-2, self.make_queue)
         for inbox in (*self.inboxes, *self.leaving):
             taken = inbox.take_back()

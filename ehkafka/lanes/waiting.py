@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 # Keys whose next records wait, or follow a dead letter, in one assignment. Past it a dead-lettered record
 # stays on hold, so that its key cannot continue as if nothing had happened.
 AFTER_LETTER_MAX: Final = 10_000
+# After a failure the keys of so many records are read as they are received: another failure is likely, and
+# finds the later records of its key by their owner.
+KEYED_RECORDS: Final = 10_000
 FULL: Final = HoldHead(f"{AFTER_LETTER_MAX} dead-lettered keys wait already")
 PAUSED: Final = HoldHead("the key is paused")
 BEHIND_LETTER: Final = HoldHead("an earlier record of its key was dead-lettered")
@@ -44,7 +47,7 @@ class Waiting:
 
     def __init__(self, router: Router) -> None:
         self.router = router
-        self.held: dict[Held, None] = {}
+        self.held = router.held
         # Tickets whose `begin` is to be called once the lock is free.
         self.outbox: deque[Ticket] = deque()
         # Makes the decision that sends a record to the dead letters because of an earlier one, or by hand:
@@ -68,6 +71,11 @@ class Waiting:
         not started, or which are to be handled again.
         """
         router = self.router
+        router.unread.end(rest_records=KEYED_RECORDS)
+        failures = [
+            (router.unread.keyed(entry), decision, router.unread.with_keys(later))
+            for entry, decision, later in failures
+        ]
         router.note(inbox)
         inbox.give_up([one for entry, _, later in failures for one in (entry, *later)])
         live = [entry for entry, _, later in failures if not entry[EPOCH].ended or later]
@@ -381,6 +389,7 @@ class Waiting:
     def pause_key(self, key: Hashable, epoch: Epoch) -> bool:
         """Start nothing more of a key; what runs ends first. False where it is paused already."""
         router = self.router
+        router.unread.end()
         held = self.find(key, epoch)
         if held is None:
             owner = router.owner_of(epoch, key)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 from ehkafka.lanes.inbox import EPOCH, MESSAGE
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable
+
     from ehkafka.lanes.inbox import Entry, Inbox
     from tests.lanes.inbox_world import World
 
@@ -35,8 +37,12 @@ class Message:
         """Return the offset."""
         return self._offset
 
+    def lane_key(self) -> Hashable:
+        """Return what orders the record."""
+        return ("apart", self._partition, self._offset) if self.its_key is None else self.its_key
+
     def key(self) -> bytes:
-        """Return a key of some bytes; the lane key is given apart."""
+        """Return a key of some bytes; what orders the record is given apart."""
         return b"k"
 
     def headers(self) -> None:

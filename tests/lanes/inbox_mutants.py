@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ehkafka.lanes.balance import Balance
 from ehkafka.lanes.decision import RetryHead
 from ehkafka.lanes.ending import Ending
 from ehkafka.lanes.epoch import Epoch
@@ -14,6 +15,7 @@ from ehkafka.lanes.inboxes import Inboxes
 from ehkafka.lanes.outliving import Outliving
 from ehkafka.lanes.put_back import PutBack
 from ehkafka.lanes.routing import Router
+from ehkafka.lanes.unread import Unread
 from ehkafka.lanes.waiting import Waiting
 from ehkafka.records import TopicPartition
 from tests.lanes import test_outliving
@@ -117,6 +119,11 @@ def a_record_goes_where_the_consumer_has_left() -> bool:
 def _mutant(name: str, function: Any, guard: str, without: str, **chosen: Any) -> Mutant:
     """Describe a guard; `chosen` are properties of histories in which its absence shows soon."""
     return Mutant(name, function, guard, without, partial(a_history_is_red, **chosen))
+
+
+def _unread(name: str, function: Any, guard: str, without: str, **more: Any) -> Mutant:
+    chosen = {"is_unread": True, "is_narrow": True, "is_batch": False, "is_shared": False, **more}
+    return _mutant(name, function, guard, without, **chosen)
 
 
 MUTANTS = [
@@ -345,8 +352,8 @@ MUTANTS = [
     _mutant(
         "receive: restored ranges run again",
         Inboxes.receive,
-        "fresh, keys = [fresh[place]",
-        "_, _ = [fresh[place]",
+        "fresh, sizes = _take(fresh, left), _take(sizes, left)",
+        "_ = left",
     ),
     _mutant(
         "take: a batch is noted as finished",
@@ -487,5 +494,32 @@ MUTANTS = [
         "yield from (entry",
         "_ = (entry",
     ),
+    _unread("unread: begins while another inbox has some", Unread._begin, "not inbox.is_empty()", "False"),
+    _unread("unread: begins while a key waits", Unread.is_possible, " and not router.held", ""),
+    _unread("unread: begins before a partition is open", Unread._begin, "router.unopened or ", ""),
+    _unread("unread: begins in a stopped handler", Unread._begin, "router.stopped is not None", "False"),
+    _unread(
+        "unread: begins while a partition drains", Unread._begin, "epoch.drain_limit is not None", "False"
+    ),
+    _unread(
+        "unread: what runs owns no key",
+        Unread.end,
+        "entry[EPOCH].owners[entry[KEY]] = (inbox, inbox.noted + 1 + place)",
+        "pass",
+        keys=1,
+        failing=0,
+    ),
+    _unread(
+        "unread: read keys are not known to the epoch", Unread.end, "self._put_into_order(entries)", "pass"
+    ),
+    _unread(
+        "fail: keys stay unread", Waiting.fail, "self.router.unread.end(rest_records=KEYED_RECORDS)", "pass"
+    ),
+    _unread("pause: keys stay unread", Waiting.pause_key, "router.unread.end()", "pass"),
+    _unread("stop: keys stay unread", Router.stop, "self.unread.end()", "pass"),
+    _unread("hold back: keys stay unread", Router.hold_back, "self.unread.end()", "pass", failing=0),
+    _unread("drain: keys stay unread", Ending.drain, "self._router.unread.end()", "pass"),
+    _unread("end: keys stay unread", Ending.end, "router.unread.end()", "pass"),
+    _unread("width: keys stay unread", Balance._set_width, "router.unread.end()", "pass"),
     _mutant("check: retries never come", Inboxes.check, "self.waiting.retry_due(now_s)", "pass"),
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ehkafka.lanes.inbox import EPOCH, KEY, MESSAGE
+from ehkafka.lanes.inbox import EPOCH, MESSAGE
 
 if TYPE_CHECKING:
     from ehkafka.lanes.epoch import Epoch
@@ -38,7 +38,7 @@ class Truth:
     def name(self, entry: Entry) -> Any:
         """Return what an entry must not overlap with."""
         message: Any = entry[MESSAGE]
-        return entry[KEY] if self.is_shared else (message.partition(), entry[KEY])
+        return message.lane_key() if self.is_shared else (message.partition(), message.lane_key())
 
     def starts(self, entry: Entry, batch: Any = ()) -> None:
         """Check that a record may start now, and note that it runs."""
@@ -53,7 +53,11 @@ class Truth:
         if not self.inside:
             self.check_allowed(entry)
         failed = self.unsettled.pop(name, entry)
-        assert failed is entry or failed[EPOCH].ended, ("passes a failed record", message, failed[MESSAGE])
+        assert failed[MESSAGE] is message or failed[EPOCH].ended, (
+            "passes a failed record",
+            message,
+            failed[MESSAGE],
+        )
         if not entry[EPOCH].ended:
             assert name not in self.followed, ("runs behind a dead letter", message)
             assert message.serial >= self.last.get(name, -1), ("swapped", message)  # type: ignore[attr-defined]
@@ -94,7 +98,8 @@ class Truth:
         offset = entry[MESSAGE].offset()
         assert offset not in self.done_here(entry), ("two outcomes", entry[MESSAGE])
         self.done_here(entry).add(offset)
-        if self.unsettled.get(self.name(entry)) is entry:
+        unsettled = self.unsettled.get(self.name(entry))
+        if unsettled is not None and unsettled[MESSAGE] is entry[MESSAGE]:
             del self.unsettled[self.name(entry)]
         self.done[entry[MESSAGE].partition()].add(offset)
 
@@ -106,13 +111,18 @@ class Truth:
             one for _, failures in self.failed for entry, later in failures for one in (entry, *later)
         ]
         assert not (running and core.is_idle()), ("idle", running)
-        found = set(map(id, core.running()))
-        assert found >= set(map(id, running)), ("does not know what runs", running)
+        found = {id(entry[MESSAGE]) for entry in core.running()}
+        assert found >= {id(entry[MESSAGE]) for entry in running}, ("does not know what runs", running)
         for entry in running:
             is_current = entry[EPOCH].partition in core.router.epochs
-            assert core.is_running(entry[MESSAGE], entry[KEY]) is (True if is_current else None), entry
+            assert core.is_running(entry[MESSAGE], core.key_of(entry)) is (True if is_current else None), (
+                entry
+            )
         waiting = [entry for inbox in core.all_inboxes() for entry in inbox.q]
         for entry in waiting[:3]:
-            assert core.is_running(entry[MESSAGE], entry[KEY]) is False, ("runs, though it waits", entry)
+            assert core.is_running(entry[MESSAGE], core.key_of(entry)) is False, (
+                "runs, though it waits",
+                entry,
+            )
         runs = any(entry[EPOCH] in current for entry in (*running, *waiting))
         assert core.has_runnable() or not runs, "nothing is runnable"

@@ -14,13 +14,15 @@ from ehkafka.lanes.decision import AwaitHead, HoldHead, RetryHead, SkipHead
 from ehkafka.lanes.finished import FinishedBefore
 from ehkafka.lanes.inbox import EPOCH, KEY, MESSAGE
 from ehkafka.lanes.inboxes import Inboxes
+from ehkafka.lanes.unread import UNREAD
 from ehkafka.lanes.waiting import BEHIND_LETTER
+from ehkafka.lanes.width import Width
 from ehkafka.records import Outcome, TopicPartition
 from tests.lanes.inbox_consumers import BatchConsumer, Consumer, Message
 from tests.lanes.inbox_truth import Truth
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Hashable, Sequence
 
     from ehkafka.lanes.decision import Ticket
     from ehkafka.lanes.epoch import Epoch
@@ -38,6 +40,7 @@ class World(Truth):
         self.partitions, self.keys = range(r.randint(1, 4)), r.choice((1, 3, 20, 200))
         self.failing = r.choice((0, 0.02, 0.2, 0.2))
         self.preempted = r.choice((0, 0.01, 0.1))
+        self.is_unread, self.is_narrow = r.random() < 0.6, not self.is_batch and r.random() < 0.4
         vars(self).update(chosen)
         super().__init__(self.partitions, is_shared=self.is_shared)
         self.depth = self.steps = 0
@@ -52,7 +55,11 @@ class World(Truth):
         self.paused: set[tuple[int, int | None]] = set()
         self.numbers = 0
         self.core = Inboxes(
-            r.choice((1, 2, 5, 12)), "handler" if self.is_shared else "partition", queue(self)
+            r.choice((1, 2, 5, 12)),
+            "handler" if self.is_shared else "partition",
+            queue(self),
+            read_keys=_keys if self.is_unread else None,
+            cores=r.choice((1, 2)) if self.is_narrow else None,
         )
         self.core.waiting.divert = lambda _attempt, *_reason: AwaitHead("diverted", _begin)
         if self.is_batch:
@@ -91,6 +98,7 @@ class World(Truth):
 
     def decide(self, entry: Entry, later: Any) -> Any:
         """Decide what becomes of a failed record."""
+        entry, *later = self.core.router.unread.with_keys((entry, *later))
         for one in (entry, *later):
             self.stops(one)
         if later:  # the others of its key were in the batch and have not been handled
@@ -108,7 +116,7 @@ class World(Truth):
             decision = AwaitHead("asked", _begin, after)
             # Its work goes on outside, whatever the core makes of it.
             self.running.setdefault(self.name(entry), []).append(entry[MESSAGE])  # type: ignore[arg-type]
-            self.awaited.add(id(entry))
+            self.awaited.add(id(entry[MESSAGE]))
         if isinstance(decision, HoldHead | RetryHead) and not entry[EPOCH].ended:
             self.unsettled[self.name(entry)] = entry
         return decision
@@ -128,8 +136,8 @@ class World(Truth):
             ticket = outbox.popleft()
             if ticket.held.ticket is ticket and ticket.held.q:
                 entry = ticket.held.q[0]
-                if id(entry) in self.awaited:
-                    self.awaited.remove(id(entry))
+                if id(entry[MESSAGE]) in self.awaited:
+                    self.awaited.remove(id(entry[MESSAGE]))
                 else:  # a dead letter because of an earlier one
                     self.running.setdefault(self.name(entry), []).append(entry[MESSAGE])  # type: ignore[arg-type]
                 self.tickets.append(ticket)
@@ -255,11 +263,17 @@ class World(Truth):
         for inbox in self.core.all_inboxes():
             assert len(inbox.log) == inbox.sent - inbox.noted
         self.check_answers(self.core)
+        for epoch in self.epochs.values():
+            assert UNREAD not in epoch.owners, "owned by no key"
+            if self.core.router.unread.inbox is None:
+                assert all(entry[KEY] is not UNREAD for entry in epoch.unfinished()), "a key stays unread"
 
     def check(self) -> None:
         """Let time pass and look."""
         self.now_s += self.r.choice((0.001, 0.006, 0.03))
-        self.do(self.core.check, self.now_s)
+        if self.is_narrow and self.r.random() < 0.2:
+            self.core.balance.width = Width(self.r.choice((1, 2)))  # one is tried again
+        self.do(self.core.check, self.now_s, self.r.choice((None, 0.0, self.now_s)))
 
     def deliver(self, p: int, records: int) -> None:
         """Receive records of a partition."""
@@ -269,7 +283,7 @@ class World(Truth):
         if not offsets:
             return
         batch = [Message(p, offset, self.log[p][offset]) for offset in offsets]
-        keys = [("apart", p, m.offset()) if m.its_key is None else m.its_key for m in batch]
+        keys = None if self.core.takes_unread and self.r.random() < 0.8 else _keys(batch)
         self.sent[p] += len(batch)
         self.do(self.core.receive, self.epochs[p], batch, keys, self.now_s)
         if self.r.random() < 0.2:
@@ -454,6 +468,10 @@ class World(Truth):
             assert left == (0, 0, 0, 0), ("left over", left)
         assert not core.router.attempts, "attempts of records that have ended"
         assert not core.router.freed, "calls that have ended"
+
+
+def _keys(messages: Sequence[Any]) -> list[Hashable]:
+    return [message.lane_key() for message in messages]
 
 
 def _begin(_ticket: Ticket) -> None:
