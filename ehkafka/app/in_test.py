@@ -114,7 +114,7 @@ class InTest:
             runtime is None
             or runtime.is_done
             or all(
-                any(route.exchange.has_received(where, end) for route in runtime.routes)
+                any(route.hub.has_received(where, end) for route in runtime.routes)
                 for where, end in ends.items()
             )
         )
