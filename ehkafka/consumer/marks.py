@@ -1,11 +1,11 @@
 """The contiguous guard: which delivered records the program has marked done, and where that lets a commit go.
 
-The lanes' bookkeeping with a lane for each record, so that any order will do; the program's threads are the
-workers. What is delivered and not marked is bounded: a partition that holds too much is paused until half
+The bookkeeping of epochs without inboxes, since any order will do; the program's threads are the workers.
+What is delivered and not marked is bounded: a partition that holds too much is paused until half
 of it is marked. A record's size and offset are kept, never the message: its value may be anything by now.
 
 `delivered`, `check` and `ended` are the polling thread's; `mark` and `position` may come from any. A program
-that marks nothing any more stands still; that is reported.
+that marks nothing any more receives nothing any more; that is reported.
 """
 
 from __future__ import annotations
@@ -13,16 +13,18 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, cast
 
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
 from ehkafka.events import MarksMissing
 from ehkafka.headers.size import size_of
-from ehkafka.intake.flow import Amounts, FlowControl, FlowLimits, Stuck
+from ehkafka.intake.flow import Amounts, FlowControl, FlowLimits, Load, Stuck, loads_of
 from ehkafka.intake.resume import resume
-from ehkafka.lanes.dispatcher import Dispatcher
+from ehkafka.lanes.epoch import Epoch
+from ehkafka.lanes.inbox import MESSAGE, SIZE
+from ehkafka.lanes.tally import Tally
 from ehkafka.progress.saving import ProgressSaver
 from ehkafka.records import TopicPartition
 
@@ -33,8 +35,7 @@ if TYPE_CHECKING:
 
     from ehkafka import records
     from ehkafka.events import Event
-    from ehkafka.intake.flow import Load
-    from ehkafka.lanes.assignment import Assignment
+    from ehkafka.lanes.inbox import Entry
     from ehkafka.progress.ledger import Position
 
 # Records that one look hands out at most, so that the bounds hold for programs that take many at once.
@@ -74,14 +75,11 @@ class _Delivered:
 
 
 @dataclass(slots=True)
-class _Nothing:
-    """The load of a partition of which nothing was delivered."""
+class _Partition:
+    """A partition of which something was delivered: its epoch, and by offset what is not marked."""
 
-    partition: TopicPartition
-    backlog_records: int = 0
-    backlog_bytes: int = 0
-    parked_records: int = 0
-    parked_bytes: int = 0
+    epoch: Epoch
+    unmarked: dict[int, Entry] = field(default_factory=dict)
 
 
 class Marks:
@@ -104,8 +102,9 @@ class Marks:
         self._saver = ProgressSaver()
         self._lock = threading.Lock()
         # Under the lock.
-        self._dispatcher = Dispatcher()
-        self._epochs = itertools.count(1)
+        self._partitions: dict[TopicPartition, _Partition] = {}
+        self._tally = Tally()
+        self._numbers = itertools.count(1)
         # When a record was marked last, or it was logged that none is.
         self._moved_s = clock()
         # Polling thread. What the program itself has paused stays so; what was ours when it was paused may
@@ -118,13 +117,13 @@ class Marks:
     @property
     def unmarked_records(self) -> int:
         """How many records are delivered and not marked."""
-        return self._dispatcher.backlog_records
+        return self._tally.backlog_records
 
     def room(self, records: int) -> int:
         """Return how many records may be taken now of so many wanted; at least one, for the callbacks."""
         wanted = self._flow.room(self._amounts())
         if wanted == 0:
-            self._pause(self._flow.to_pause_all(self._dispatcher.assignments.values()))
+            self._pause(self._flow.to_pause_all(self._loads()))
         return max(1, min(records, wanted))
 
     def delivered(self, messages: Sequence[Message], *, may_pause: bool = True) -> None:
@@ -143,21 +142,21 @@ class Marks:
     def mark(self, partition: TopicPartition, offset: int) -> bool:
         """The program is done with a record; False if that is of no use any more."""
         with self._lock:
-            assignment = self._dispatcher.assignments.get(partition)
-            lane = assignment.lanes.get(offset) if assignment is not None else None
-            if lane is not None:
-                # A worker's turn of one record. Nobody else takes lanes here.
-                lane.running = True
-                lane.advance()
+            ours = self._partitions.get(partition)
+            entry = None if ours is None else ours.unmarked.pop(offset, None)
+            if ours is not None and entry is not None:
+                ours.epoch.note_finished(entry)
+                for tally in (ours.epoch.tally, self._tally):
+                    tally.finished_records += 1
+                    tally.leave_backlog(1, entry[SIZE])
                 self._moved_s = self._clock()
-                self._dispatcher.settle([lane], self._moved_s)
-        return assignment is not None
+        return ours is not None
 
     def position(self, partition: TopicPartition) -> Position | None:
         """Return up to where a commit may go, None for a partition that is not ours. O(unmarked)."""
         with self._lock:
-            assignment = self._dispatcher.assignments.get(partition)
-            sample = self._saver.sample(assignment) if assignment is not None else None
+            ours = self._partitions.get(partition)
+            sample = self._saver.sample(ours.epoch) if ours is not None else None
         return self._saver.position(sample) if sample is not None else None
 
     def passed(
@@ -165,16 +164,14 @@ class Marks:
     ) -> None:
         """Behind `last` no record came up to an offset, so commits may pass it. Polling thread."""
         with self._lock:
-            assignment = self._dispatcher.assignments.get(partition)
-            if assignment is None:
-                assignment = self._dispatcher.assign(partition, next(self._epochs))
-            if assignment.received_next in {None, last}:
-                assignment.skip_to(next_offset, self._clock(), leader_epoch)
+            received = (self._partitions.get(partition) or self._begin(partition)).epoch.received
+            if received.next_offset in {None, last}:
+                received.skip_to(next_offset, self._clock(), leader_epoch)
 
     def partitions(self) -> list[TopicPartition]:
         """Return the partitions of which something was delivered."""
         with self._lock:
-            return list(self._dispatcher.assignments)
+            return list(self._partitions)
 
     def check(self) -> None:
         """Let go on what has room again."""
@@ -184,11 +181,10 @@ class Marks:
             self._consumer.resume([KafkaPartition(*partition) for partition in back])
         if not (self._flow.paused or self._halted):
             return
-        dispatcher = self._dispatcher
-        going = self._flow.to_resume(dispatcher.assignments.values(), self._amounts(), self._clock())
+        going = self._flow.to_resume(self._loads(), self._amounts(), self._clock())
         free = [partition for partition in going if partition not in self.paused_by_program]
         if free:
-            resume(self._consumer, [dispatcher.assignments[partition] for partition in free])
+            resume(self._consumer, [self._partitions[partition].epoch for partition in free])
         self._report_if_none_come()
 
     def is_held(self, partition: TopicPartition) -> bool:
@@ -201,16 +197,15 @@ class Marks:
             self._halted.add(partition)
             self._flow.forget(partition)
             self._pause([partition])
-        assignment = self._dispatcher.assignments.get(partition)
-        return assignment is None or not assignment.unfinished_records
+        ours = self._partitions.get(partition)
+        return ours is None or not ours.unmarked
 
     def ended(self, partitions: Iterable[TopicPartition]) -> None:
         """These are not ours any more: late marks count for nothing."""
         for partition in partitions:
             with self._lock:
-                assignment = self._dispatcher.assignments.get(partition)
-                if assignment is not None:
-                    self._end(assignment)
+                if partition in self._partitions:
+                    self._end(partition)
             if self.is_held(partition):
                 self._left_paused.add(partition)
                 self._halted.discard(partition)
@@ -220,53 +215,63 @@ class Marks:
         """Pause what holds so much unmarked that others would get nothing any more."""
         amounts = self._amounts()
         if self._flow.is_half_full(amounts):
-            held: dict[TopicPartition, Load] = {**self._dispatcher.assignments}
-            # Those of which nothing came yet gain most of all: one that comes first would take all there is.
+            held = {load.partition: load for load in self._loads()}
+            # Those of which nothing was delivered yet gain most: one that comes first would take all there is.
             for one in self._consumer.assignment():
                 place = TopicPartition(one.topic, one.partition)
-                held.setdefault(place, _Nothing(place))
+                held.setdefault(place, Load(place, 0, 0, 0, 0))
             stuck = [Stuck(load, load.backlog_records) for load in held.values()]
             self._pause(self._flow.to_pause(stuck, amounts, self._clock()) or [])
 
+    def _loads(self) -> list[Load]:
+        return loads_of(ours.epoch for ours in self._partitions.values())
+
     def _amounts(self) -> Amounts:
-        return Amounts(self._dispatcher.backlog_records, self._dispatcher.backlog_bytes)
+        return Amounts(self._tally.backlog_records, self._tally.backlog_bytes)
 
     def _receive(self, partition: TopicPartition, kept: list[_Delivered]) -> None:
         with self._lock:
-            assignment = self._dispatcher.assignments.get(partition)
-            if assignment is not None and kept[0].offset() < (assignment.received_next or 0):
+            ours = self._partitions.get(partition)
+            if ours is not None and kept[0].offset() < (ours.epoch.received.next_offset or 0):
                 # The program has gone back: what it was given before is given again. What lies before is
                 # not, and stays open where it is.
-                kept = self._unmarked_before(assignment, kept[0].offset()) + kept
-                self._end(assignment)
-                assignment = None
-            if assignment is None:
-                assignment = self._dispatcher.assign(partition, next(self._epochs))
-            messages = cast("list[records.Message]", kept)
-            keys: list[Any] = [message.offset() for message in kept]
-            self._dispatcher.receive(assignment, messages, keys, self._clock())
-            # No worker takes lanes here; who is done is said by `mark`.
-            self._dispatcher.ready.clear()
+                kept = self._unmarked_before(ours, kept[0].offset()) + kept
+                self._end(partition)
+                ours = None
+            ours = ours or self._begin(partition)
+            epoch, messages = ours.epoch, cast("list[records.Message]", kept)
+            # Of these nothing is asked but what `_Delivered` has, and they are in no inbox.
+            entries: list[Entry] = [(message, None, len(message), epoch) for message in messages]
+            epoch.received.note(messages, self._clock())
+            epoch.add(entries)
+            self._tally.receive(len(entries), sum(entry[SIZE] for entry in entries))
+            ours.unmarked.update((entry[MESSAGE].offset(), entry) for entry in entries)
 
     @staticmethod
-    def _unmarked_before(assignment: Assignment, offset: int) -> list[_Delivered]:
-        unmarked = cast("Iterable[_Delivered]", assignment.unfinished())
-        return sorted((one for one in unmarked if one.offset() < offset), key=_Delivered.offset)
+    def _unmarked_before(ours: _Partition, offset: int) -> list[_Delivered]:
+        unmarked = cast("Iterable[_Delivered]", (entry[MESSAGE] for entry in ours.epoch.unfinished()))
+        return [one for one in unmarked if one.offset() < offset]
 
-    def _end(self, assignment: Assignment) -> None:
-        self._dispatcher.end(assignment)
-        self._saver.forget(assignment.partition, assignment.epoch)
+    def _begin(self, partition: TopicPartition) -> _Partition:
+        ours = self._partitions[partition] = _Partition(Epoch(partition, next(self._numbers), {}))
+        return ours
+
+    def _end(self, partition: TopicPartition) -> None:
+        epoch = self._partitions.pop(partition).epoch
+        epoch.ended = True
+        self._tally.leave_backlog(epoch.tally.backlog_records, epoch.tally.backlog_bytes)
+        self._saver.forget(partition, epoch.number)
 
     def _report_if_none_come(self) -> None:
         now_s = self._clock()
-        held = self._halted.union(self._flow.paused)
+        held = self._halted.union(self._flow.paused) & self._partitions.keys()
         if not held or now_s - self._moved_s < MISSING_S:
             return
         partition = min(held)
         with self._lock:
             self._moved_s = now_s
-            assignment = self._dispatcher.assignments[partition]
-            oldest, records = assignment.watermark(), assignment.unfinished_records
+            ours = self._partitions[partition]
+            oldest, records = ours.epoch.watermark(), len(ours.unmarked)
         self._emit(MarksMissing(partition, oldest or 0, records, MISSING_S))
 
     def _pause(self, partitions: list[TopicPartition]) -> None:
