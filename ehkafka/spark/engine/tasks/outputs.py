@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ehkafka.endpoint import Endpoint
-    from ehkafka.lanes.assignment import Assignment
+    from ehkafka.lanes.epoch import Epoch
     from ehkafka.recovery.letters.producer import LetterProducer
     from ehkafka.run.assembly import Assembly
     from ehkafka.run.outputs import Outputs
@@ -49,10 +49,10 @@ class TaskOutputs:
         """Return how many outputs are not acknowledged."""
         return 0 if self.outputs is None else self.outputs.count()
 
-    def end(self, assignments: Sequence[Assignment]) -> None:
-        """Take back what is left of assignments that have ended; bounded."""
+    def end(self, epochs: Sequence[Epoch]) -> None:
+        """Take back what is left of epochs that have ended; bounded."""
         if self.outputs is not None:
-            self.outputs.end(assignments, PURGED_S)
+            self.outputs.end(epochs, PURGED_S)
 
     def stop(self) -> None:
         """End the sender; keep the producer, or close it."""

@@ -1,15 +1,15 @@
-"""One partition's part of a task: its assignment, from its first record to its last outcome.
+"""One partition's part of a task: its epoch, from its first record to its last result.
 
-On the task's main thread. The assignment lives as long as the batch: what the local engine forgets at a
+On the task's main thread. The epoch lives as long as the batch: what the local engine forgets at a
 revoke is forgotten at its end.
 """
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.errors import EhkafkaError, describe
+from ehkafka.headers.size import sizes_of
 from ehkafka.spark.engine.tasks.results import PartitionResult
 from ehkafka.wording import ended
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
     from ehkafka.intake.max_age import AgeLimits
     from ehkafka.intake.route import Route
-    from ehkafka.lanes.assignment import Assignment
+    from ehkafka.lanes.epoch import Epoch
     from ehkafka.records import Message, TopicPartition
 
-# Epochs tell assignments of one process apart, and here each dispatcher has one for each partition.
-_EPOCH = 1
+# Numbers tell a partition's epochs apart, and here each hub has one for each partition.
+_NUMBER = 1
 
 
 class PartitionWork:
@@ -35,25 +35,25 @@ class PartitionWork:
         self._route = route
         self._slice_records = slice_records
         self._ages = ages
-        self._assignment: Assignment | None = None
+        self._epoch: Epoch | None = None
         self._last: Message | None = None
 
     def begin(self) -> None:
         """Assign it, and open a class handler's instance. Raises `EhkafkaError` when that fails."""
-        with self._route.exchange.locked() as dispatcher:
-            assignment = dispatcher.assign(self.partition, _EPOCH, opened=False)
-        self._assignment = assignment
+        with self._route.hub.locked() as inboxes:
+            epoch = inboxes.assign(self.partition, _NUMBER, opened=False)
+        self._epoch = epoch
         if self._route.open is not None:
             try:
-                self._route.open(assignment)
+                self._route.open(epoch)
             except (Exception, SystemExit) as error:
                 raise EhkafkaError(
                     f"Opening {self.partition} failed in handler {self._route.handler!r}: "
                     f"{ended(describe(error))} Its "
                     "records were not handled. Fix the class."
                 ) from error
-        with self._route.exchange.locked() as dispatcher:
-            dispatcher.open(assignment)
+        with self._route.hub.locked() as inboxes:
+            inboxes.open(epoch)
 
     def slices(self, messages: Sequence[Message]) -> Iterator[Sequence[Message]]:
         """Yield the messages in parts that are received at once."""
@@ -67,64 +67,59 @@ class PartitionWork:
 
     def receive(self, messages: Sequence[Message]) -> None:
         """Queue records, ascending, each behind the others of its key."""
-        assignment, route = self._assignment, self._route
-        assert assignment is not None
-        now_s = time.monotonic()
+        epoch, route = self._epoch, self._route
+        assert epoch is not None
         self._last = messages[-1]
+        sizes = sizes_of(messages)  # before any code of the user's sees them
         skipped = self._ages.too_old(self.partition, messages) if self._ages is not None else ()
+        young = messages
         if skipped:
             young = [message for message in messages if message.offset() not in skipped]
-            keys = route.keys.keys(young) if young else []
-            with route.exchange.locked() as dispatcher:
-                dispatcher.receive(assignment, messages, keys, now_s, skipped)
-            return
-        unread = route.dispatcher.takes_unread(assignment)
-        read = None if unread else route.keys.keys(messages)
-        with route.exchange.locked() as dispatcher:
-            dispatcher.receive(assignment, messages, read, now_s)
+        keys = route.keys.keys(young) if young else []
+        route.hub.receive([(epoch, messages, keys, skipped, sizes)])
 
     def drain(self) -> None:
         """Start nothing more; what runs goes on."""
-        if self._assignment is not None:
-            with self._route.exchange.locked() as dispatcher:
-                dispatcher.drain(self._assignment, below_started=False)
+        if self._epoch is not None:
+            with self._route.hub.locked() as inboxes:
+                inboxes.drain([self._epoch], None)
 
     def is_drained(self) -> bool:
         """Tell whether nothing runs any more."""
-        if self._assignment is None:
+        if self._epoch is None:
             return True
-        with self._route.exchange.locked() as dispatcher:
-            return dispatcher.drained(self._assignment)
+        with self._route.hub.locked() as inboxes:
+            return inboxes.is_drained([self._epoch])
 
-    def running(self) -> tuple[Route, Assignment] | None:
+    def running(self) -> tuple[Route, Epoch] | None:
         """Return what runs it, between `begin` and `close`."""
-        return None if self._assignment is None else (self._route, self._assignment)
+        return None if self._epoch is None else (self._route, self._epoch)
 
     def end(self) -> None:
-        """End the assignment: nothing that is sent for it, or answered, counts any more."""
-        if self._assignment is not None:
-            with self._route.exchange.locked() as dispatcher:
-                dispatcher.end(self._assignment)
+        """End the epoch: nothing that is sent for it, or answered, counts any more."""
+        if self._epoch is not None:
+            with self._route.hub.locked() as inboxes:
+                inboxes.end([self._epoch])
 
     def close(self) -> BaseException | None:
         """Close a class handler's instance, after `end`; return what that raised."""
-        assignment, self._assignment = self._assignment, None
-        if assignment is not None and self._route.close is not None:
+        epoch, self._epoch = self._epoch, None
+        if epoch is not None and self._route.close is not None:
             try:
-                self._route.close(assignment, "stopped")
+                self._route.close(epoch, "stopped")
             except (Exception, SystemExit) as error:
                 return error
         return None
 
     def result(self) -> PartitionResult:
         """Return how its records ended. Before `end`."""
-        assignment, last = self._assignment, self._last
-        assert assignment is not None
+        epoch, last = self._epoch, self._last
+        assert epoch is not None
         counts: dict[str, Any] = {
-            "received": assignment.received_records,
-            "finished": assignment.finished_records,
-            "skipped": assignment.skipped_records,
-            "dead_lettered": assignment.dead_lettered_records,
+            "received": epoch.tally.received_records,
+            "finished": epoch.tally.finished_records,
+            "skipped": epoch.tally.skipped_records,
+            "dead_lettered": epoch.tally.dead_lettered_records,
         }
         if last is None:
             return PartitionResult(*self.partition, **counts)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from ehkafka.errors import HandlerFailedError
 from ehkafka.events import OutputsWait
 from ehkafka.intake.stuck import StuckWatch
+from ehkafka.lanes.inbox import EPOCH, MESSAGE
 from ehkafka.lanes.order import describe_key
 from ehkafka.recovery.failures import STOP
 from ehkafka.wording import seconds
@@ -22,10 +23,10 @@ if TYPE_CHECKING:
     from ehkafka.events import Event
     from ehkafka.intake.max_age import AgeLimits
     from ehkafka.intake.route import Route
-    from ehkafka.lanes.assignment import Assignment
-    from ehkafka.lanes.dispatcher import Dispatcher
+    from ehkafka.lanes.epoch import Epoch
+    from ehkafka.lanes.inboxes import Inboxes
 
-# Between two looks at deadlines, deferred records and lanes that nothing would ever end.
+# Between two looks at deadlines, deferred records and keys that nothing would ever end.
 CHECK_S = 0.5
 
 
@@ -38,14 +39,14 @@ class TaskWatch:
         ages: AgeLimits | None,
         *,
         stuck_s: float,
-        running: Callable[[], Iterable[tuple[Route, Assignment]]],
+        running: Callable[[], Iterable[tuple[Route, Epoch]]],
         check_letters: Callable[[], object],
         outputs_left: Callable[[], int],
         emit: Callable[[Event], None],
         fail: Callable[[EhkafkaError], None],
         now_s: float,
     ) -> None:
-        """`running` gives the assignments that there are now, `outputs_left` what is not acknowledged."""
+        """`running` gives the epochs that there are now, `outputs_left` what is not acknowledged."""
         self._routes = routes
         self._ages = ages
         self._fail = fail
@@ -96,9 +97,9 @@ class TaskWatch:
             )
 
     def _check_endless(self, route: Route) -> None:
-        """Fail the task for a lane that waits for what no batch can wait for: a command, or a restart."""
-        with route.exchange.locked() as dispatcher:
-            endless = _endless(dispatcher)
+        """Fail the task for a key that waits for what no batch can wait for: a command, or a restart."""
+        with route.hub.locked() as inboxes:
+            endless = _endless(inboxes)
         if endless is None:
             return
         place, key, reason = endless
@@ -111,11 +112,11 @@ class TaskWatch:
         )
 
 
-def _endless(dispatcher: Dispatcher) -> tuple[str, Hashable, str] | None:
-    """Return place, key and reason of a head that nothing in its batch will free. Caller has the lock."""
-    diverting = dispatcher.decisions.diverting
-    for lane, hold in dispatcher.holds.held.items():
-        if hold.due_s is None and lane not in diverting and lane.head is not None:
-            reason = getattr(hold.decision, "reason", "")
-            return f"{lane.assignment.partition}@{lane.head.offset()}", lane.key, reason
+def _endless(inboxes: Inboxes) -> tuple[str, Hashable, str] | None:
+    """Return place, key and reason of a record that nothing in its batch will free. Caller has the lock."""
+    for held in inboxes.waiting.held:
+        if held.is_parked and held.due_s is None and held.ticket is None and held.q:
+            entry = held.q[0]
+            reason = "" if held.decision is None else held.decision.reason
+            return f"{entry[EPOCH].partition}@{entry[MESSAGE].offset()}", held.key, reason
     return None

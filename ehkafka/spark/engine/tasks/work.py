@@ -1,8 +1,8 @@
-"""One task: the records of its pieces through the handlers' lanes, until each has an outcome.
+"""One task: the records of its pieces through the handlers' inboxes, until each has a result.
 
 Runs in Spark's Python worker process, on its main thread, which does what the poll thread does in the local
-engine: it receives, watches, and never calls a handler. Workers, lanes, failure policies and dead letters are
-the local engine's own. It commits nothing: whether the batch counts is decided on the driver.
+engine: it receives, watches, and never calls a handler. Workers, inboxes, failure policies and dead letters
+are the local engine's own. It commits nothing: whether the batch counts is decided on the driver.
 
 Handlers that still run when the task fails are waited for, within `stop_s`; what runs even then is in
 `still_running`, and its process must not take another task.
@@ -25,14 +25,14 @@ from ehkafka.spark.engine.tasks.partition_work import PartitionWork
 from ehkafka.spark.engine.tasks.watch import TaskWatch
 from ehkafka.telemetry.bus import EventBus
 from ehkafka.wording import ended
-from ehkafka.workers.protocol import Cancelling
+from ehkafka.workers.protocol import Cancelling, Collecting
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from ehkafka.endpoint import Endpoint
     from ehkafka.intake.route import Route
-    from ehkafka.lanes.assignment import Assignment
+    from ehkafka.lanes.epoch import Epoch
     from ehkafka.records import Message, TopicPartition
     from ehkafka.spark.engine.tasks.results import PartitionResult
     from ehkafka.spark.engine.tasks.shipment import Shipment
@@ -160,33 +160,36 @@ class TaskWork:
             self._turn()
 
     def _is_full(self) -> bool:
-        settings, dispatchers = self._settings, [route.dispatcher for route in self._routes]
+        settings, tallies = self._settings, [route.hub.tally for route in self._routes]
         return (
-            sum(d.backlog_records for d in dispatchers) >= settings.backlog_records_max
-            or sum(d.backlog_bytes for d in dispatchers) >= settings.backlog_bytes_max
-            or sum(d.parked_records for d in dispatchers) >= settings.parked_records_max
-            or sum(d.parked_bytes for d in dispatchers) >= settings.parked_bytes_max
+            sum(tally.backlog_records for tally in tallies) >= settings.backlog_records_max
+            or sum(tally.backlog_bytes for tally in tallies) >= settings.backlog_bytes_max
+            or sum(tally.parked_records for tally in tallies) >= settings.parked_records_max
+            or sum(tally.parked_bytes for tally in tallies) >= settings.parked_bytes_max
         )
 
     def _finish(self) -> None:
         for route in self._routes:
-            route.exchange.hurry()
+            if isinstance(route.workers, Collecting):
+                route.workers.hurry()
         self._turn()
         # In this order: an output is in the book before its record ends.
-        while any(route.dispatcher.unfinished_records for route in self._routes) or self._outputs.count():
+        while self._has_unfinished() or self._outputs.count():
             time.sleep(CHECK_S)
             self._turn()
 
-    def _turn(self) -> None:
-        """Settle, wake, end waits that are over; raise what fails the task."""
-        now_s = time.monotonic()
+    def _has_unfinished(self) -> bool:
         for route in self._routes:
-            due_s = route.dispatcher.holds.next_due_s()
-            if due_s is not None and due_s <= now_s:
-                with route.exchange.locked() as dispatcher:
-                    dispatcher.holds.unpark_due(now_s)
-            route.exchange.watch()
-        self._watch.check(now_s)
+            with route.hub.locked() as inboxes:
+                if inboxes.tally.unfinished_records:
+                    return True
+        return False
+
+    def _turn(self) -> None:
+        """Settle, balance, end waits that are over; raise what fails the task."""
+        for route in self._routes:
+            route.hub.watch()
+        self._watch.check(time.monotonic())
         if self._failure is not None:
             raise self._failure
 
@@ -201,7 +204,7 @@ class TaskWork:
         self._ends_s = time.monotonic() + self._settings.stop_s
         while not all(work.is_drained() for work in self._work.values()) and time.monotonic() < self._ends_s:
             for route in self._routes:
-                route.exchange.settle()
+                route.hub.settle()
             time.sleep(CHECK_S)
         self._close_partitions()
         for route in self._routes:
@@ -209,11 +212,11 @@ class TaskWork:
                 route.workers.cancel_ended()
 
     def _close_partitions(self) -> None:
-        assignments = [assignment for _, assignment in self._running()]
+        epochs = [epoch for _, epoch in self._running()]
         for work in self._work.values():
             work.end()
         # Before anything else: of a task that failed, nothing may come behind what its next attempt sends.
-        self._outputs.end(assignments)
+        self._outputs.end(epochs)
         for work in self._work.values():
             if (error := work.close()) is not None:
                 self._bus.emit(UserCodeFailed.of(f"closing {work.partition}", error))
@@ -248,7 +251,7 @@ class TaskWork:
             self._bus.emit(UserCodeLeft(self.still_running))
         self._bus.close(2.0)
 
-    def _running(self) -> list[tuple[Route, Assignment]]:
+    def _running(self) -> list[tuple[Route, Epoch]]:
         return [running for work in self._work.values() if (running := work.running()) is not None]
 
     def _call_hook(self, name: str, partition: TopicPartition) -> None:
