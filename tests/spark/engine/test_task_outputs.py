@@ -106,8 +106,7 @@ class ByInstance:
 
 
 KINDS: dict[str, tuple[Any, dict[str, Any]]] = {
-    "chunks": (by_thread, {}),
-    "lanes": (by_thread, {"express": False}),
+    "threads": (by_thread, {}),
     "slow": (by_thread_slow, {"workers": 8}),
     "tasks": (by_task, {}),
     "send": (by_send, {}),
@@ -206,7 +205,7 @@ def test_an_output_refused_for_good_fails_the_task_by_name(out: Out) -> None:
 def test_an_output_refused_for_good_is_skipped_by_the_policy(out: Out) -> None:
     """After the retry's attempts; the later ones of its key go on."""
     log = out.lab.log_of(2, keys=1)
-    work = out.work(out.app(by_thread, retry=QUICK, on_failure=ehkafka.Skip(), express=False), log)
+    work = out.work(out.app(by_thread, retry=QUICK, on_failure=ehkafka.Skip()), log)
     # The request with both, or with the first one, then that alone.
     out.broker.fail_next(ApiKey.PRODUCE, *[87] * 4)
     (result,) = work.run(out.lab.as_batches(log))
