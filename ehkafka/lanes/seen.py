@@ -40,7 +40,7 @@ class RecordSeen(NamedTuple):
     last_error: str
     # What it waits for, where it waits.
     decision: Decision | None = None
-    # The call that it is behind.
+    # The call of an ended epoch that keeps its key, whatever else it waits for.
     call: Entry | None = None
 
 
@@ -218,11 +218,11 @@ class Look:
         if owner is None:
             return "running", None, None  # it has finished just now
         inbox = owner[0]
-        if isinstance(inbox, Held) and inbox.q and inbox.q[0] is entry:
-            return _waits(inbox), inbox.decision, None
-        if inbox is self._router.stopped:
-            return "paused", STOPPED, None
         call = self._left.get((id(epoch.owners), key))
+        if isinstance(inbox, Held) and inbox.q and inbox.q[0] is entry:
+            return _waits(inbox), inbox.decision, call
+        if inbox is self._router.stopped:
+            return "paused", STOPPED, call
         return "queued" if call is None else "behind", None, call
 
     def _oldest(self, epoch: Epoch) -> RecordSeen | None:

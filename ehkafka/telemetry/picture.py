@@ -228,7 +228,8 @@ def unfinished_of(route: Route, record: RecordSeen, now_s: float) -> dict[str, A
 
 def _state(record: RecordSeen) -> str:
     """Return what a record does in some words."""
-    if record.call is not None:
+    if record.status == "behind":
+        assert record.call is not None
         epoch = record.call[EPOCH]
         where = f"{epoch.partition}@{record.call[MESSAGE].offset()}"
         return f"waits for the call of {where} of epoch {epoch.number}, which has ended"

@@ -13,8 +13,8 @@ from ehkafka.intake.owned import OwnedPartition
 from ehkafka.records import TopicPartition
 from ehkafka.run.steer.pauses import Paused
 from ehkafka.run.steer.pausing import Pausing
-from ehkafka.workers.exchange import Exchange
-from tests.kit.lane_bench import LaneBench
+from ehkafka.workers.hub import Hub
+from tests.kit.inbox_bench import InboxBench
 
 P0 = TopicPartition("t", 0)
 PARTITION = Paused("route", P0, None, is_key=False)
@@ -25,19 +25,19 @@ class World:
     """One handler with one partition, whose epochs a test ends and begins."""
 
     def __init__(self) -> None:
-        self.bench = LaneBench()
+        self.bench = InboxBench()
         self.now_s = 0.0
-        exchange = Exchange(self.bench.dispatcher, lambda: self.now_s)
-        self.route: Any = SimpleNamespace(name="route", exchange=exchange, dispatcher=self.bench.dispatcher)
+        hub = Hub(self.bench.inboxes, lambda: self.now_s)
+        self.route: Any = SimpleNamespace(name="route", hub=hub)
         self.flow = FlowControl(FlowLimits())
         self.context: Any = SimpleNamespace(owned={}, flow=self.flow, clock=lambda: self.now_s)
         self.pausing = Pausing(self.context, [self.route], ByHand(self.context))
         self.begin()
 
     def begin(self) -> None:
-        """End the epoch, if there is one, and begin the next before anybody looks."""
+        """End the epoch, if there is one, and begin the next before anything looks."""
         if (owned := self.context.owned.pop(P0, None)) is not None:
-            self.bench.dispatcher.end(owned.assignment)
+            self.bench.inboxes.end([owned.epoch])
             self.flow.forget(P0)
         self.context.owned[P0] = OwnedPartition(self.route, self.bench.assign(0))
 
@@ -108,5 +108,5 @@ def test_new_partitions_of_a_stopped_handler_are_not_received(world: World) -> N
     world.begin()
     world.pausing.check()
     assert world.is_paused()
-    world.bench.receive(world.context.owned[P0].assignment, "a0")
+    world.bench.receive(world.context.owned[P0].epoch, "a0")
     assert world.bench.begin() == []

@@ -17,6 +17,7 @@ from ehkafka.telemetry.snapshot import (
     HandlerSnapshot,
     Health,
     MemberSnapshot,
+    OutlivingCall,
     PartitionSnapshot,
     Snapshot,
     Unfinished,
@@ -50,6 +51,26 @@ def test_no_broker_and_lost_partitions_are_reasons_that_say_since_when() -> None
     assert waits.startswith("The poll loop has not run")
     lost = health(replace(WELL, lost_s=20.0, lost_partitions=4)).reasons
     assert lost[0].startswith("4 partitions were lost and none came back since 22:13:00 UTC (20 s).")
+
+
+def test_a_call_of_an_assignment_that_has_ended_is_named_with_its_epoch_and_age() -> None:
+    """A note at first; red once it is stuck, and then the record behind it is no problem of its own."""
+    call = OutlivingCall(P0, 3, 41, "k", "work", 12.0)
+    found = health(replace(WELL, outliving=(call,)))
+    assert found.ok
+    assert found.notes == (
+        "t[0]@41, key k: a call of handler 'work' still runs for epoch 3, which has ended, 12 s after its "
+        "record was received. The next records of its key wait for it.",
+    )
+    behind = Unfinished(41, "k", 400.0, 0, "waits for …", is_stuck=True, status="behind", handler="work")
+    partition = replace(PARTITION, oldest=behind)
+    stuck = replace(call, age_s=500.0, is_stuck=True)
+    overdue = OverdueAttempt("work", P0, 41, "k", 1, 500.0, 1.0, "w")
+    snapshot = replace(WELL, partitions=(partition,), outliving=(stuck,), overdue=(overdue,))
+    [reason] = health(snapshot).reasons
+    assert "epoch 3, which has ended, 500 s after" in reason
+    assert reason.endswith("let its key continue: ehkafka keys skip t/0@41")
+    assert health(snapshot).notes == ()
 
 
 def test_a_silent_leader_is_named_with_its_partitions_and_since_when() -> None:
