@@ -338,8 +338,7 @@ class Router:
             if attempts:
                 attempts.pop(id(entry[MESSAGE]), None)
             if epoch.ended:
-                self.ignored.append(epoch)
-                total.stale_records += 1
+                self.ignore(epoch)
                 self.freed.discard(id(entry[MESSAGE]))
                 continue
             epoch.note_finished(entry)
@@ -361,8 +360,14 @@ class Router:
                 epoch.owners.clear()
                 epoch.owners.update(live)
 
+    def ignore(self, epoch: Epoch) -> None:
+        """Count the result of a record whose epoch has ended."""
+        self.ignored.append(epoch)
+        self.tally.stale_records += 1
+
     def attempt_of(self, entry: Entry) -> Attempt:
-        """Return the next call of a record. Needs no lock while the record is the caller's."""
+        """Return the next call of a record, with its key. Needs no lock while the record is the caller's."""
+        entry = self.unread.keyed(entry)
         known = self.attempts.get(id(entry[MESSAGE]))
         return Attempt(entry) if known is None else Attempt(entry, known.failed + 1, known.asked)
 

@@ -197,7 +197,7 @@ class Waiting:
         held.ticket = None
         if ticket.attempt.epoch.ended:
             if isinstance(answer, Outcome):
-                self.router.ignored.append(ticket.attempt.epoch)
+                self.router.ignore(ticket.attempt.epoch)
             self._drop_ended_first(held)
             self._continue(held)
         elif isinstance(answer, Outcome):

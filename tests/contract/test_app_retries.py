@@ -105,7 +105,7 @@ def test_delays_are_honoured(lab: Any, wait_for: Any, delay_s: float, busy: bool
 
 
 def test_many_retries_leave_nothing_behind(lab: Any, wait_for: Any) -> None:
-    """10 records that fail again and again are 10 parked lanes, however often."""
+    """10 records that fail again and again are 10 waiting keys, however often."""
     handler = Failing(**{f"k{n}": 10**9 for n in range(10)})
     lab.produce(" ".join(f"k{n}" for n in range(10)))
     app = lab.app(
@@ -113,9 +113,10 @@ def test_many_retries_leave_nothing_behind(lab: Any, wait_for: Any) -> None:
     )
     app.start()
     wait_for(lambda: sum(map(len, list(handler.calls.values()))) >= 300)
-    (dispatcher,) = [route.dispatcher for route in app._runtime._routes]
-    assert len(dispatcher.holds._due) <= 20
-    assert len(dispatcher.holds.held) <= 10
+    (inboxes,) = [route.hub.inboxes for route in app._runtime._routes]
+    assert len(inboxes.waiting._timers) <= 20
+    assert len(inboxes.router.held) <= 10
+    assert len(inboxes.router.attempts) <= 10
     app.stop(drain=False)
 
 
