@@ -21,7 +21,7 @@ from ehkafka.records import TopicPartition
 from tests.lanes import test_outliving
 from tests.lanes.inbox_consumers import Message
 from tests.lanes.inbox_world import run_seed
-from tests.simulation.mutants.mutant import Mutant
+from tests.kit.mutant import Mutant
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,7 +15,7 @@ from tests.lanes.inbox_mutants import MUTANTS
 from tests.lanes.inbox_world import run_seed
 
 if TYPE_CHECKING:
-    from tests.simulation.mutants.mutant import Mutant
+    from tests.kit.mutant import Mutant
 
 SEEDS = int(os.environ.get("EHKAFKA_INBOX_SEEDS", "1000"))
 GROUPS = 4

@@ -1,4 +1,4 @@
-"""A batch worker of a simulated member: it collects, calls the handler for all at once, and hands in.
+"""A batch worker of a simulated member: it takes what waits in its inbox, calls the handler for all at once.
 
 What needs the lock is one step: a worker that runs in the midst of what another thread does under it waits.
 """
@@ -9,154 +9,132 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.lanes.decision import AwaitHead, SkipHead
-from ehkafka.lanes.lane import Lane
-from ehkafka.workers.batches.share import Share
-from tests.kit.simulated.worker import SimulatedWorker, draw_decision
+from ehkafka.workers.batches.taking import Taking
+from tests.kit.simulated.worker import LOCKED_S, SimulatedWorker, draw_decision
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from ehkafka.lanes.assignment import Assignment
     from ehkafka.lanes.decision import Decision
-    from ehkafka.workers.batches.plan import BatchPlan
-    from ehkafka.workers.batches.share import Part
+    from ehkafka.lanes.inbox import Entry, Inbox
+    from tests.kit.simulated.member import SimulatedMember
 
 
 class SimulatedBatchWorker(SimulatedWorker):
     """Runs one batch after another; sleeps when none may go."""
 
-    _parts: Sequence[Part] = ()
-    # What became of records that did not finish, by offset and partition; then whether the handler raised.
-    _failed: dict[Any, Decision | None]
-    _raised = False
+    def __init__(self, member: SimulatedMember, inbox: Inbox) -> None:
+        self._batch: list[Entry] = []
+        # Failed records, each with its decision and the later ones of its key; what the whole batch raised.
+        self._failed: list[tuple[Entry, Decision, list[Entry]]] = []
+        self._raised = False
+        super().__init__(member, inbox)
 
     @property
-    def _plan(self) -> BatchPlan:
-        plan = self._member.batches
-        assert plan is not None
-        return plan
+    def _taking(self) -> Taking:
+        taking = self._member.taking
+        assert taking is not None
+        return taking
 
-    def _locked(self, step: Callable[[], float], again: Callable[[], float]) -> float:
-        """Take a step that needs the lock, or wait for it."""
-        return self._then(again) if self._world.locked_member is self._member else step()
+    def _wait(self) -> float:
+        return self._locked(self._take, self._wait)
 
-    def _pop(self) -> float:
-        return self._locked(self._collect, self._pop)
+    _show = _wait
 
-    def _collect(self) -> float:
-        if self._leaves():
-            return 0.0
+    def _take(self) -> float:
         now_s = self._world.clock.now_s()
-        parts: list[Part] = []
-        with self._member.locked():
-            while not parts and self._plan.wait_s(now_s) == 0.0:
-                parts = self._plan.take(now_s)
-        if not parts:
-            self._next = None
-            return 0.0
-        self._parts = parts
-        return self._then(self._call)
+        with self._hub.locked(noted=False) as inboxes:
+            due_s = self._taking.due_s(self.inbox, now_s)
+            if due_s is not None and (due_s <= now_s or self.inbox.leaves):
+                self._batch = self._taking.take(self.inbox)
+            else:
+                inboxes.router.note(self.inbox)
+                self.inbox.asleep = True
+        if self._batch:
+            self.inbox.asleep = False
+            return self._then(self._call)
+        if self.inbox.leaves:
+            self.inbox.asleep = False
+            return self._then(self._leave_locked)
+        if due_s is not None:  # a batch fills: it goes when its time has come, be it woken or not
+            self._next = self._wake_up
+            return max(LOCKED_S, due_s - now_s)
+        self._next = None
+        return 0.0
+
+    def _wake_up(self) -> float:
+        self.inbox.asleep = False
+        return self._then(self._show)
+
+    def _leave_locked(self) -> float:
+        return self._locked(self._leave, self._leave_locked)
+
+    def open_gate(self) -> None:
+        """Wake it: another record may make its batch full."""
+        if self.inbox.asleep:
+            if self._timer is not None:
+                self._timer.cancel()
+            self.inbox.asleep = False
+            self._start()
 
     def _call(self) -> float:
-        for lanes in self._by_key(self._parts).values():
-            self._member.started(lanes[0], self.name)
-        self._next = self._draw
+        for entries in self._by_key(self._batch).values():
+            self._member.started(entries[0], self.name)
+        self._next = self._return
         return self._world.handler_s()
 
-    def _draw(self) -> float:
+    def _return(self) -> float:
         world, plan = self._world, self._world.plan
         self._raised = not world.calm and world.rng.random() < plan.fail_share / 2
         # Most batches finish whole.
-        fails = self._raised or world.rng.random() < 2 * (plan.fail_share + plan.await_share)
-        self._failed = {}
-        for part in self._parts if fails and not self._raised else ():
-            for message in part.messages:
-                if (decision := world.decide(self._member)) is not None:
-                    self._failed[_place(message)] = decision
-        return self._then(self._return if self._raised or self._failed else self._end_whole)
-
-    def _end_whole(self) -> float:
-        for lanes in self._by_key(self._parts).values():
-            self._report(lanes, None)
-        for part in self._parts:
-            if isinstance(part, Share):
-                part.ended_records = len(part.messages)
-        return self._then(self._hand_in)
-
-    def _return(self) -> float:
-        return self._locked(self._separate, self._return)
-
-    def _separate(self) -> float:
-        with self._member.locked():
-            self._parts = shares = self._plan.separate(self._parts)
+        fails = world.rng.random() < 2 * (plan.fail_share + plan.await_share)
+        self._failed = []
+        for entries in self._by_key(self._batch).values():
             if self._raised:
-                self._blame(shares)
-        for share in shares:
-            lanes = _reports(share)
-            if self._raised:
-                skips = isinstance(share.decision, SkipHead)
-                self._member.finished(lanes[0], "skipped" if skips else "failed")
-                continue
-            for number, message in enumerate(share.messages):
-                decision = self._failed.get(_place(message))
-                if decision is not None:
-                    share.ended_records, share.decision = number, decision
-                    self._report(lanes[: number + 1], decision)
-                    break
+                self._member.finished(entries[0], "failed")
             else:
-                share.ended_records = len(lanes)
-                self._report(lanes, None)
-        return self._then(self._hand_in)
+                self._end(entries, fails=fails)
+        if self._raised and len(self._batch) == 1:
+            decision = draw_decision(world.rng.random, plan.hold_share, plan.skip_share, plan.retry_s)
+            if isinstance(decision, SkipHead):
+                self._member.started(self._batch[0], self.name)
+                self._member.finished(self._batch[0], "skipped")
+            self._failed, self._raised = [(self._batch[0], decision, [])], False
+        return self._hand_in()
 
-    def _blame(self, shares: list[Share]) -> None:
-        """As `BatchWorkers._blame` does."""
-        plan, rng = self._world.plan, self._world.rng
-        records = sum(len(share.messages) for share in shares)
-        if records > 1:
-            self._plan.narrow(shares, records // 2)
-        else:
-            shares[0].decision = draw_decision(rng.random, plan.hold_share, plan.skip_share, plan.retry_s)
+    def _end(self, entries: list[Entry], *, fails: bool) -> None:
+        """Report the ends of one key's records, one after another, up to the first that fails."""
+        for place, entry in enumerate(entries):
+            if place:
+                self._member.started(entry, self.name)
+            decision = self._world.decide(self._member) if fails else None
+            if decision is None:
+                self._member.finished(entry, "finished")
+                continue
+            if not isinstance(decision, AwaitHead):
+                self._member.finished(entry, "skipped" if isinstance(decision, SkipHead) else "failed")
+            self._failed.append((entry, decision, entries[place + 1 :]))
+            return
 
     def _hand_in(self) -> float:
         return self._locked(self._hand_in_locked, self._hand_in)
 
     def _hand_in_locked(self) -> float:
-        parts, self._parts = self._parts, ()
-        with self._member.locked():
-            self._plan.pass_over([part for part in parts if isinstance(part, Share)])
-            self._plan.hand_in(parts, self._world.clock.now_s())
-        self._member.wake_workers()
-        return self._then(self._pop)
+        """As `BatchWorkers._end` does."""
+        batch, self._batch = self._batch, []
+        with self._hub.locked(noted=False) as inboxes:
+            if self._failed:
+                inboxes.fail_several(self.inbox, self._failed, self._world.clock.now_s())
+            if self._raised:
+                head = self.inbox.head
+                assert isinstance(head, list)
+                self._taking.narrow(head, len(batch) // 2)
+                inboxes.put_back(self.inbox)
+            else:
+                self._taking.widen(batch, but=[entry for entry, _, _ in self._failed])
+                inboxes.end_batch(self.inbox)
+        return self._then(self._show)
 
-    def _report(self, lanes: list[Lane], decision: Decision | None) -> None:
-        """Report the ends of one key's records, of which the last may have failed, one after another."""
-        for number, lane in enumerate(lanes):
-            if number:
-                self._member.started(lane, self.name)
-            if decision is None or number + 1 < len(lanes):
-                self._member.finished(lane, "finished")
-            elif not isinstance(decision, AwaitHead):
-                self._member.finished(lane, "skipped" if isinstance(decision, SkipHead) else "failed")
-
-    def _by_key(self, parts: Sequence[Part]) -> dict[Any, list[Lane]]:
-        """Return what is reported of each record, by epoch and key: lanes of nobody's."""
-        found: dict[Any, list[Lane]] = defaultdict(list)
-        for part in parts:
-            if isinstance(part, Share):
-                found[part].extend(_reports(part))
-                continue
-            # Read anew: the checker must not get what the chunk remembers.
-            for key, message in zip(self._member.reader.keys(part.messages), part.messages, strict=True):
-                found[part.assignment, key].append(Lane(key, part.assignment, message))
+    def _by_key(self, batch: list[Entry]) -> dict[Any, list[Entry]]:
+        found: dict[Any, list[Entry]] = defaultdict(list)
+        for entry in batch:
+            found[self._member.name_of(entry)].append(entry)
         return found
-
-
-def _reports(share: Share) -> list[Lane]:
-    assignment: Assignment = share.lane.assignment
-    lanes = [Lane(share.lane.key, assignment, message) for message in share.messages]
-    lanes[0].attempts = share.attempt - 1
-    return lanes
-
-
-def _place(message: Any) -> Any:
-    return message.topic(), message.partition(), message.offset()

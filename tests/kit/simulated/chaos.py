@@ -8,10 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ehkafka.lanes.inbox import EPOCH
 from tests.kit.simulated.plan import NEVER_S
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable, Hashable, Iterator
+
+    from ehkafka.lanes.epoch import Epoch
+    from ehkafka.lanes.held import Held
 
     from tests.kit.simulated.member import SimulatedMember
     from tests.kit.simulated.simulator import Simulation
@@ -81,60 +85,62 @@ class Chaos:
             return
         world, rng = self._world, self._world.rng
         member = rng.choice(self._members)
-        holds = member.dispatcher.holds
+        held = list(member.inboxes.waiting.held)
         key: Hashable = b"k%d" % rng.randrange(world.plan.keys)
-        if holds.held and rng.random() < 0.5:
-            key = rng.choice(list(holds.held)).key
-        commands = self._commands(member)
-        number = rng.randrange(len(commands) + 2)
-        if number < len(commands):
-            name, command = commands[number]
-            world.note(member.name, "command", name, key)
-            with member.locked():
-                command(key)
-        elif number == len(commands):
-            world.note(member.name, "command", "skip", key)
-            self._skip(member, key)
-        else:
-            world.note(member.name, "command", "send", key)
-            self._send(member, key)
-        member.wake_workers()
+        if held and rng.random() < 0.5:
+            key = rng.choice(held).key
+        commands: dict[str, Callable[[SimulatedMember, Hashable], object]] = {
+            "pause": self._pause,
+            "pause here": lambda member, key: self._each(member, key, "pause_key", is_one=True),
+            "resume": self._resume,
+            "resume here": lambda member, key: self._each(member, key, "resume_key", is_one=True),
+            "retry": lambda member, key: self._each(member, key, "retry_key"),
+            "stop": lambda member, _: member.inboxes.router.stop(),
+            "start": lambda member, _: member.inboxes.router.resume(),
+            "start soon": lambda member, _: member.inboxes.router.resume(),
+            "skip": self._skip,
+            "send": self._send,
+        }
+        name = rng.choice(list(commands))
+        world.note(member.name, "command", name, key)
+        with member.hub.locked():
+            commands[name](member, key)
 
-    def _commands(self, member: SimulatedMember) -> list[tuple[str, Callable[[Hashable], object]]]:
-        holds, owned = member.dispatcher.holds, list(member.owned.values())
-        found: list[tuple[str, Callable[[Hashable], object]]] = [
-            ("pause", holds.pause_key),
-            ("resume", holds.resume_key),
-            ("resume", holds.resume_key),
-            ("retry", holds.retry_key),
-            ("stop", lambda _: holds.pause_all()),
-            ("start", lambda _: holds.resume_all()),
-            ("start", lambda _: holds.resume_all()),
-        ]
-        # Lanes as wide as the handler are paused everywhere.
-        if owned and self._world.plan.scope == "partition":
-            one = self._world.rng.choice(owned)
-            found += [
-                ("pause here", lambda key: holds.pause_key(key, one)),
-                ("resume here", lambda key: holds.resume_key(key, one)),
-            ]
-        return found
+    def _pause(self, member: SimulatedMember, key: Hashable) -> None:
+        member.inboxes.waiting.paused_keys.add(key)
+        self._each(member, key, "pause_key")
+
+    def _resume(self, member: SimulatedMember, key: Hashable) -> None:
+        member.inboxes.waiting.paused_keys.discard(key)
+        self._each(member, key, "resume_key")
+
+    def _each(self, member: SimulatedMember, key: Hashable, command: str, *, is_one: bool = False) -> None:
+        """Give a command for a key of all partitions, or of one."""
+        epochs = list(member.inboxes.router.epochs.values())
+        for epoch in [self._world.rng.choice(epochs)] if is_one and epochs else epochs:
+            getattr(member.inboxes.waiting, command)(key, epoch)
+
+    def _found(self, member: SimulatedMember, key: Hashable) -> Iterator[tuple[Held, Epoch]]:
+        """Yield the waiting keys of that name whose first record is no call's, each once."""
+        seen: set[Held] = set()
+        for epoch in list(member.inboxes.router.epochs.values()):
+            held = member.inboxes.waiting.find(key, epoch)
+            if held is not None and held.q and held not in seen and not held.q[0][EPOCH].ended:
+                seen.add(held)
+                yield held, epoch
 
     def _skip(self, member: SimulatedMember, key: Hashable) -> None:
         records = self._world.rng.choice([1, 1, 3])
-        with member.locked() as dispatcher:
-            # Reported before it is done: no later record of the key may start before.
-            for lane in dispatcher.holds.held:
-                if lane.key == key and lane.assignment.partition in dispatcher.assignments:
-                    member.skipped(lane, records)
-            dispatcher.holds.skip_key(key, records=records)
+        for held, epoch in self._found(member, key):
+            if held.ticket is None or held.is_parked:
+                # Reported before it is done: no later record of the key may start before.
+                member.skipped(list(held.q)[:records])
+                member.inboxes.waiting.skip_key(key, epoch, records)
 
     def _send(self, member: SimulatedMember, key: Hashable) -> None:
-        with member.locked() as dispatcher:
-            for lane in list(dispatcher.holds.held):
-                is_here = lane.assignment.partition in dispatcher.assignments and lane.head is not None
-                if lane.key == key and is_here and lane not in dispatcher.decisions.diverting:
-                    dispatcher.decisions.send_by_hand(lane, "by hand", self._world.rng.choice([1, 1, 3]))
+        for held, _ in self._found(member, key):
+            if held.ticket is None:
+                member.inboxes.waiting.send_by_hand(held, "by hand", self._world.rng.choice([1, 1, 3]))
 
     def _heal(self) -> None:
         world = self._world
@@ -159,14 +165,13 @@ class Chaos:
             self.over = True
 
     def _let_go(self, member: SimulatedMember) -> None:
-        holds = member.dispatcher.holds
-        with member.locked():
-            holds.resume_all()
-            for key in sorted(holds.paused_keys, key=str):
-                holds.resume_key(key)
-            for lane in list(holds.held):
-                holds.retry_key(lane.key)
-        member.wake_workers()
+        with member.hub.locked() as inboxes:
+            inboxes.router.resume()
+            for key in sorted(inboxes.waiting.paused_keys, key=str):
+                self._resume(member, key)
+            for held in list(inboxes.waiting.held):
+                self._each(member, held.key, "resume_key")
+                self._each(member, held.key, "retry_key")
 
     def _all_committed(self) -> bool:
         world = self._world
@@ -178,7 +183,7 @@ class Chaos:
     def _check_what_is_left(self) -> None:
         world = self._world
         for member in world.left:
-            dispatcher = member.dispatcher
-            held = dispatcher.holds.held or dispatcher.assignments or dispatcher.holds.next_due_s()
-            if held or member.flow.paused:
-                world.problem(f"{member.name} left holds, assignments or pauses behind")
+            router, waiting = member.inboxes.router, member.inboxes.waiting
+            held = [one for one in waiting.held if one.ticket is None]
+            if held or router.epochs or waiting.next_due_s() or member.flow.paused:
+                world.problem(f"{member.name} left held keys, epochs or pauses behind")

@@ -11,8 +11,8 @@ from tests.kit.simulated.group import Standing
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ehkafka.lanes.assignment import Assignment
-    from ehkafka.lanes.cuts import Work
+    from ehkafka.lanes.ending import Work
+    from ehkafka.lanes.epoch import Epoch
     from ehkafka.records import TopicPartition
     from tests.kit.simulated.group import CommitRefusal
     from tests.kit.simulated.member import SimulatedMember
@@ -33,7 +33,7 @@ class Handover:
         self._world = member.world
         self._state = _State.OUT
         # Partitions that are being drained and given back.
-        self.leaving: dict[TopicPartition, Assignment] = {}
+        self.leaving: dict[TopicPartition, Epoch] = {}
         self._deadline_s = 0.0
         self._commit_sent = False
         self._after: Callable[[], None] = self._join
@@ -89,7 +89,7 @@ class Handover:
         for partition in target:
             if partition not in member.owned:
                 self._assign(partition)
-        gone = {p: assignment for p, assignment in member.owned.items() if p not in target}
+        gone = {p: epoch for p, epoch in member.owned.items() if p not in target}
         if gone:
             self._revoke(gone, self._join)
 
@@ -97,33 +97,32 @@ class Handover:
         member, world = self._member, self._world
         committed = world.group.committed.get(partition)
         offset, metadata = committed or (world.plan.log_start, None)
-        epoch = member.epochs.begin(partition)
+        number = member.epochs.begin(partition)
         opened = not world.plan.opens_late
         finished_before = member.ranges.restore(partition, offset, metadata)
-        with member.locked() as dispatcher:
-            assignment = dispatcher.assign(partition, epoch, finished_before=finished_before, opened=opened)
-            assignment.received_next = offset
-        member.owned[partition] = assignment
+        with member.hub.locked() as inboxes:
+            epoch = inboxes.assign(partition, number, finished_before=finished_before, opened=opened)
+            epoch.received.next_offset = offset
+        member.owned[partition] = epoch
         member.starts[partition] = member.positions[partition] = offset
         facts = member.ranges.carried(partition)
-        stored = None if committed is None else Position(epoch, offset, None, metadata, facts=facts)
-        member.ledger.assigned(partition, epoch, stored)
-        member.ranges.begin(assignment, stored)
-        world.note(member.name, "is assigned", partition, epoch, offset)
-        member.history.assigned(partition, epoch, str(offset))
+        stored = None if committed is None else Position(number, offset, None, metadata, facts=facts)
+        member.ledger.assigned(partition, number, stored)
+        member.ranges.begin(epoch, stored)
+        world.note(member.name, "is assigned", partition, number, offset)
+        member.history.assigned(partition, number, str(offset))
         if not opened:
-            world.clock.call_after(world.open_s(), lambda: self._open(assignment))
+            world.clock.call_after(world.open_s(), lambda: self._open(epoch))
 
-    def _open(self, assignment: Assignment) -> None:
+    def _open(self, epoch: Epoch) -> None:
         member = self._member
-        if member.is_away(lambda: self._open(assignment)):
+        if member.is_away(lambda: self._open(epoch)):
             return
-        with member.locked() as dispatcher:
-            if not assignment.ended:
-                dispatcher.open(assignment)
-        member.wake_workers()
+        with member.hub.locked() as inboxes:
+            if not epoch.ended:
+                inboxes.open(epoch)
 
-    def _revoke(self, partitions: dict[TopicPartition, Assignment], after: Callable[[], None]) -> None:
+    def _revoke(self, partitions: dict[TopicPartition, Epoch], after: Callable[[], None]) -> None:
         member, world = self._member, self._world
         world.note(member.name, "gives back", sorted(partitions))
         self._state = _State.REVOKING
@@ -134,8 +133,8 @@ class Handover:
         self._go_on_revoking()
 
     def _drain(self, fits: Callable[[Work], bool] | None) -> None:
-        with self._member.locked() as dispatcher:
-            dispatcher.drain_all(list(self.leaving.values()), fits)
+        with self._member.hub.locked() as inboxes:
+            inboxes.drain(list(self.leaving.values()), fits)
 
     def _fits(self, work: Work) -> bool:
         return not work.records or self._world.finds_time()
@@ -144,15 +143,15 @@ class Handover:
         member, world = self._member, self._world
         if self._commit_sent:
             return
-        with member.locked() as dispatcher:
-            drained = all(map(dispatcher.drained, self.leaving.values()))
+        with member.hub.locked() as inboxes:
+            drained = inboxes.is_drained(list(self.leaving.values()))
         if not drained and world.clock.now_s() < self._deadline_s:
             if world.plan.fits_share < 1.0 and world.plan.drain_s > 0:
                 self._drain(self._fits)
             return
-        with member.locked() as dispatcher:
+        with member.hub.locked() as inboxes:
             positions = member.positions_of(self.leaving)
-            dispatcher.end_all(list(self.leaving.values()))
+            inboxes.end(list(self.leaving.values()))
         dirty = member.ledger.dirty(positions)
         self._commit_sent = True
         if dirty:
@@ -163,7 +162,7 @@ class Handover:
 
     def _final_answer(
         self,
-        leaving: dict[TopicPartition, Assignment],
+        leaving: dict[TopicPartition, Epoch],
         sent: dict[TopicPartition, Position],
         refused: dict[TopicPartition, CommitRefusal],
     ) -> None:
@@ -182,8 +181,8 @@ class Handover:
         member = self._member
         self._world.note(member.name, "lost", sorted(member.owned))
         self.leaving = dict(member.owned)
-        with member.locked() as dispatcher:
-            dispatcher.end_all([one for one in member.owned.values() if not one.ended])
+        with member.hub.locked() as inboxes:
+            inboxes.end([one for one in member.owned.values() if not one.ended])
         for partition in list(member.owned):
             member.forget(partition, "lost")
         self.leaving = {}

@@ -1,4 +1,4 @@
-"""A member of a simulation: the real dispatcher, flow control, ledger and epochs behind a scripted poll loop.
+"""A member of a simulation: the real hub, inboxes, flow control, ledger and epochs behind a scripted poll loop.
 
 Does what the poll loop, the membership and the committer do, in their order, without their threads: a
 drain and the synchronous commit of a revoke take several polls. The checker hears of everything it does.
@@ -7,37 +7,34 @@ drain and the synchronous commit of a revoke take several polls. The checker hea
 from __future__ import annotations
 
 from collections import deque
-from contextlib import contextmanager
-from itertools import islice, repeat
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ehkafka.intake.backpressure import Backpressure
 from ehkafka.intake.epochs import Epochs
+from ehkafka.intake.flow import loads_of
 from ehkafka.lanes.decision import AwaitHead, SkipHead
-from ehkafka.lanes.dispatcher import Dispatcher
-from ehkafka.lanes.lane import SharedLane
+from ehkafka.lanes.inbox import EPOCH, KEY, MESSAGE
+from ehkafka.lanes.inboxes import Inboxes
 from ehkafka.lanes.order import KeyReader, by_key
 from ehkafka.progress.ledger import CommitLedger, CommitPacing, Position
 from ehkafka.records import Outcome
-from ehkafka.workers.batches.plan import BatchPlan
+from ehkafka.workers.batches.taking import Taking
+from ehkafka.workers.hub import Hub
 from tests.kit.simulated.batch_worker import SimulatedBatchWorker
 from tests.kit.simulated.group import CommitRefusal
 from tests.kit.simulated.handover import Handover
-from tests.kit.simulated.intake import LateIntake, SimulatedIntake
-from tests.kit.simulated.moves import ChunkMoves
+from tests.kit.simulated.intake import SimulatedIntake
 from tests.kit.simulated.ranges import FinishedOffsets
-from tests.kit.simulated.worker import SimulatedWorker
+from tests.kit.simulated.worker import SimulatedWorker, watched_queue
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterator, Mapping
+    from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
-    from ehkafka.lanes.assignment import Assignment
-    from ehkafka.lanes.chunk import Chunk
+    from ehkafka.lanes.attempt import Attempt
     from ehkafka.lanes.decision import Answer, Decision, Ticket
-    from ehkafka.lanes.express import Express
-    from ehkafka.lanes.lane import Lane
-    from ehkafka.lanes.late import LateLanes
-    from ehkafka.lanes.streams import Streams
+    from ehkafka.lanes.epoch import Epoch
+    from ehkafka.lanes.inbox import Entry, Inbox
+    from ehkafka.lanes.tally import Tally
     from ehkafka.records import Message, TopicPartition
     from tests.kit.simulated.simulator import Simulation
 
@@ -56,17 +53,17 @@ class SimulatedMember:
         self.world = world
         self.name = name
         self.history = world.checker.process(name, pid)
-        self.dispatcher = Dispatcher(plan.scope)
+        self.inboxes = Inboxes(plan.workers, plan.scope, watched_queue(self._seam))
+        self.hub = Hub(self.inboxes, world.clock.now_s)
+        self.hub.wake = self._wake
         self.ledger = CommitLedger(CommitPacing(plan.commit_interval_s))
         self.epochs = Epochs()
-        order_by = _key_of if plan.user_keys else by_key
-        self.reader = KeyReader(order_by, null_key=plan.null_key)
+        self.reader = KeyReader(_key_of if plan.user_keys else by_key, null_key=plan.null_key)
         self.ranges = FinishedOffsets(self)
-        self.owned: dict[TopicPartition, Assignment] = {}
+        self.owned: dict[TopicPartition, Epoch] = {}
         # Where each epoch began, and the offset to fetch next.
         self.starts: dict[TopicPartition, int] = {}
         self.positions: dict[TopicPartition, int] = {}
-        self.returned: deque[Lane | Chunk] = deque()
         # Answers to commits that came in since the last poll.
         self.answers: deque[Callable[[], None]] = deque()
         self.last_arrival_s = 0.0
@@ -76,90 +73,55 @@ class SimulatedMember:
         self._away: list[Callable[[], None]] | None = None
         # Commits that the checker waits for, by what it tells them apart by.
         self._unanswered: dict[tuple[TopicPartition, int], Position] = {}
-        # By key, with lanes as wide as the handler: what runs.
+        # What runs, by key, over all epochs of the process.
         self._running: dict[Hashable, Message] = {}
         self._watermarks: dict[TopicPartition, int] = {}
-        self._answers: deque[tuple[Ticket, Answer]] = deque()
-        self.dispatcher.decisions.divert = self.divert
+        self.inboxes.waiting.divert = self.divert
         # What batch workers take from; None with workers of single records.
-        self.batches = BatchPlan(self.dispatcher, plan.batch_limits) if plan.batches else None
-        # Its chunks where records get their lanes late, and lanes of those that no worker has yet.
-        self.late: LateLanes | None = None
-        self.taken: list[Lane] = []
-        self.streams: Streams | None = None
-        if plan.late_lanes:
-            self.late = self.dispatcher.use_late_lanes(self.reader)
-        elif plan.express and plan.scope == "partition":
-            if plan.batches:
-                express: Express = self.dispatcher.use_slices(self.reader, plan.batch_records_max)
-            else:
-                express = self.streams = self.dispatcher.use_express(self.reader)
-                self.streams.records_max = plan.stream_records_max
-                self.streams.workers = 1 + world.rng.randrange(plan.workers)
-            express.on = world.rng.random() < 0.5
-        self.intake = SimulatedIntake(self) if self.late is None else LateIntake(self)
+        self.taking = Taking(self.inboxes, plan.batch_limits) if plan.batches else None
+        self.intake = SimulatedIntake(self)
         self.flow = self.intake.flow
         self.pressure = Backpressure(self.intake.as_context, [self.intake.as_route], lambda _partition: False)
         self.handover = Handover(self)
-        self.moves = ChunkMoves(self)
         self.workers: list[SimulatedWorker] = []
-        self._workers_ever = 0
-        # How many workers are to leave, each as it looks for work.
-        self.surplus_workers = 0
-        self._add_workers(plan.workers)
+        self._add_workers(self.inboxes.inboxes)
         world.clock.call_after(world.poll_s(), self._poll)
 
-    def _add_workers(self, number: int) -> None:
-        worker = SimulatedBatchWorker if self.world.plan.batches else SimulatedWorker
-        for _ in range(number):
-            self.workers.append(worker(self, f"{self.name}/{self._workers_ever}"))
-            self._workers_ever += 1
+    # The lock and the workers.
+
+    @property
+    def is_locked(self) -> bool:
+        """Tell whether a thread of this process has the hub's lock now."""
+        return self.hub._lock.locked()
+
+    def _seam(self) -> None:
+        """Let workers run in the middle of what is done under the lock."""
+        if self.is_locked:
+            self.world.preempt(self)
+
+    def _add_workers(self, inboxes: Sequence[Inbox]) -> None:
+        kind = SimulatedBatchWorker if self.world.plan.batches else SimulatedWorker
+        self.workers += [kind(self, inbox) for inbox in inboxes]
+
+    def _wake(self, inboxes: Iterable[Inbox]) -> None:
+        woken = set(inboxes)
+        for worker in self.workers:
+            if worker.inbox in woken:
+                worker.open_gate()
 
     def resize(self, size: int) -> None:
-        """Let workers come, or leave once they look for work, as `ThreadWorkers.resize` does."""
-        missing = size - (len(self.workers) - self.surplus_workers)
-        if self.streams is not None:
-            self.streams.workers = size
-        stay = min(self.surplus_workers, max(0, missing))
-        self.surplus_workers += max(0, -missing) - stay
-        self._add_workers(missing - stay)
-        self.intake.size = size
-        for worker in self.workers:
-            worker.wake()
+        """Let workers come, or leave once they have nothing, as `ThreadPool.resize` does."""
+        missing = size - len(self.inboxes.inboxes)
+        with self.hub.locked() as inboxes:
+            if missing > 0:
+                self._add_workers(inboxes.router.grow(missing))
+            elif missing < 0:
+                inboxes.router.shrink(-missing)
+        self.intake.workers.size = size
 
-    # The lock, as `Exchange` has it.
+    # Awaited records.
 
-    @contextmanager
-    def locked(self) -> Iterator[Dispatcher]:
-        """Give the dispatcher with all handed-in lanes settled; workers run on meanwhile."""
-        self.world.locked_member = self
-        self._settle_returned()
-        yield self.dispatcher
-        self.world.locked_member = None
-        self.settle()
-
-    def settle(self) -> None:
-        """Settle what was handed in."""
-        while self.returned or self._answers:
-            self.world.locked_member = self
-            self._settle_returned()
-            self.world.locked_member = None
-        outbox = self.dispatcher.decisions.outbox
-        while outbox:
-            ticket = outbox.popleft()
-            ticket.decision.begin(ticket)
-
-    def _settle_returned(self) -> None:
-        lanes = list(self.returned)
-        self.returned.clear()
-        now_s = self.world.clock.now_s()
-        self.dispatcher.settle(lanes, now_s)  # type: ignore[arg-type]
-        while self._answers:
-            self.dispatcher.decisions.complete(*self._answers.popleft(), now_s)
-
-    # Awaited heads.
-
-    def divert(self, _lane: Lane, *_reason: str) -> Decision:
+    def divert(self, _attempt: Attempt, *_reason: str) -> Decision:
         """Send a record whose key was diverted to the dead letters, without an attempt."""
         return AwaitHead("simulated diversion", self._write_later, after="divert_key")
 
@@ -174,89 +136,53 @@ class SimulatedMember:
     def _answer(self, ticket: Ticket, answer: Answer) -> None:
         if self.is_away(lambda: self._answer(ticket, answer)):
             return
-        if self.dispatcher.decisions.ticket_of(ticket.lane) is not ticket:
-            return  # a command let the lane go meanwhile
+        if ticket.held.ticket is not ticket or ticket.held not in self.inboxes.waiting.held:
+            return  # a command let the key go meanwhile
         reported = answer.value if isinstance(answer, Outcome) else "failed"
-        self.finished(ticket.lane, "skipped" if isinstance(answer, SkipHead) else reported)
-        self._answers.append((ticket, answer))
-        self.settle()
-        self.wake_workers()
+        self.finished(ticket.attempt.entry, "skipped" if isinstance(answer, SkipHead) else reported)
+        self.hub.answer(ticket, answer)
 
-    # Called by the workers.
+    # What consumers report.
 
-    def hand_in(self, lane: Lane | Chunk) -> None:
-        """Take a lane or a chunk back; it is settled now, or by whoever has the lock next."""
-        self.returned.append(lane)
-        if self.world.locked_member is None and self.world.settles_at_once():
-            self.settle()
-            self.wake_workers()
+    def name_of(self, entry: Entry) -> Hashable:
+        """Return by what two records are of one key."""
+        return entry[KEY] if self.world.plan.scope == "handler" else (entry[EPOCH].partition, entry[KEY])
 
-    def take(self) -> None:
-        """Take a few lanes for all workers, as a loop does for its tasks: with the lock."""
-        assert self.late is not None
-        with self.locked():
-            taken = self.late.take(self.world.rng.randint(1, 4))
-        self.taken[:0] = reversed(taken)
-        self.wake_workers()
-
-    def give_back(self) -> None:
-        """Hand in what no worker has, as a loop does at the end of its round."""
-        while self.taken:
-            self.hand_in(self.taken.pop())
-
-    def started(self, lane: Lane, worker: str) -> None:
-        """Note that the handler is called for a head."""
-        assignment, head = lane.assignment, lane.head
-        assert head is not None
-        self.world.note(worker, "starts", head, lane.attempts)
+    def started(self, entry: Entry, worker: str) -> None:
+        """Note that the handler is called for a record."""
+        message, key, epoch, name = entry[MESSAGE], entry[KEY], entry[EPOCH], self.name_of(entry)
+        number = self.attempt_of(entry)
+        self.world.note(worker, "starts", message, number)
         self.world.starting = self
-        if not assignment.opened:
-            self.world.problem(f"{head} starts before its partition was opened")
-        if self.world.plan.scope == "handler":
-            if lane.key in self._running:
-                self.world.problem(f"{head} starts while {self._running[lane.key]} of its key runs")
-            self._running[lane.key] = head
-        self.history.started(
-            assignment.partition, assignment.epoch, head.offset(), lane.key, lane.attempts + 1
-        )
+        if epoch in self.inboxes.router.unopened:
+            self.world.problem(f"{message} starts before its partition was opened")
+        if name in self._running:
+            self.world.problem(f"{message} starts while {self._running[name]} of its key runs")
+        self._running[name] = message
+        self.history.started(epoch.partition, epoch.number, message.offset(), key, number)
 
-    def finished(self, lane: Lane, outcome: str) -> None:
-        """Note that the handler returned."""
-        assignment, head = lane.assignment, lane.head
-        assert head is not None
-        self.world.note(self.name, outcome, head)
-        self._running.pop(lane.key, None)
-        self._ended(lane, assignment, head, outcome)
+    def attempt_of(self, entry: Entry) -> int:
+        """Return the number of a record's call."""
+        return self.inboxes.router.attempt_of(entry).number
 
-    def skipped(self, lane: Lane, records: int) -> None:
-        """Note that the first records of a lane on hold are skipped."""
-        homes = (
-            (home for home, _ in lane.rest or ()) if isinstance(lane, SharedLane) else repeat(lane.assignment)
-        )
-        taken = zip((lane.assignment, *islice(homes, len(lane) - 1)), lane.messages(), strict=True)
-        for home, message in islice(taken, records):
-            self.world.note(self.name, "skipped", message)
-            self._ended(lane, home, message, "skipped")
+    def finished(self, entry: Entry, outcome: str) -> None:
+        """Note that the handler returned, or that a deferred record has an answer."""
+        self.world.note(self.name, outcome, entry[MESSAGE])
+        self._running.pop(self.name_of(entry), None)
+        self._ended(entry, outcome)
 
-    def _ended(self, lane: Lane, assignment: Assignment, message: Message, outcome: str) -> None:
-        offset, attempt = message.offset(), lane.attempts + 1
+    def skipped(self, entries: Iterable[Entry]) -> None:
+        """Note that the first records of a waiting key are skipped."""
+        for entry in entries:
+            self.world.note(self.name, "skipped", entry[MESSAGE])
+            self._ended(entry, "skipped")
+
+    def _ended(self, entry: Entry, outcome: str) -> None:
+        epoch, offset = entry[EPOCH], entry[MESSAGE].offset()
         if outcome != "failed":
-            self.ranges.add(assignment, offset)
-        self.history.finished(assignment.partition, assignment.epoch, offset, lane.key, attempt, outcome)
-
-    def wake_workers(self) -> None:
-        """Wake as many idle workers as there are lanes ready."""
-        ready = len(self.dispatcher.ready) + len(self.taken)
-        if self.batches is not None:
-            ready = self.batches.due.has_work * len(self.workers)
-        elif self.late is not None:
-            ready += self.late.waiting_records(len(self.workers))
-        for worker in self.workers:
-            if not ready:
-                break
-            if worker.asleep:
-                worker.wake()
-                ready -= 1
+            self.ranges.add(epoch, offset)
+        number = self.attempt_of(entry)
+        self.history.finished(epoch.partition, epoch.number, offset, entry[KEY], number, outcome)
 
     # The poll loop.
 
@@ -302,7 +228,7 @@ class SimulatedMember:
 
     def _until_next_poll_s(self) -> float:
         # A client waits in `consume` while nothing comes, but joins while a round lasts, or none would end.
-        counts = self.dispatcher
+        counts = self.inboxes.tally
         now = (counts.finished_records, counts.backlog_records, counts.parked_records, len(self.owned))
         self._idle_polls = self._idle_polls + 1 if now == self._seen_at_poll else 0
         self._seen_at_poll = now
@@ -310,15 +236,7 @@ class SimulatedMember:
         return wait_s if self._idle_polls < IDLE_POLLS else max(wait_s, idle_s)
 
     def _watch(self) -> None:
-        self.give_back()
-        self.settle()
-        now_s = self.world.clock.now_s()
-        due_s = self.dispatcher.holds.next_due_s()
-        if due_s is not None and due_s <= now_s:
-            with self.locked() as dispatcher:
-                dispatcher.holds.unpark_due(now_s)
-        self.moves.watch()
-        self.wake_workers()
+        self.hub.watch()
 
     def _consume(self) -> None:
         wanted = self.pressure.wanted(self.intake.as_client)
@@ -328,27 +246,26 @@ class SimulatedMember:
             self.pressure.make_room(self.intake.as_client)
         self._receive(max(1, wanted))
         self.pressure.touched()
-        self.flow.to_pause_parked(self.owned.values(), len(self.owned))
+        self.flow.to_pause_parked(loads_of(self.owned.values()), len(self.owned))
         self._check_bounds()
 
     def _receive(self, wanted: int) -> None:
-        dispatcher, flow = self.dispatcher, self.flow
-        open_positions = [(p, at) for p, at in self.positions.items() if p not in flow.paused]
+        open_positions = [(p, at) for p, at in self.positions.items() if p not in self.flow.paused]
         self.world.rng.shuffle(open_positions)
+        parts: list[Any] = []
         for batch in self.world.log.fetch(open_positions, wanted):
-            assignment = self.owned[batch[0].topic(), batch[0].partition()]  # type: ignore[index]
-            keys = None if dispatcher.takes_unread(assignment) else self.reader.keys(batch)
-            self.positions[assignment.partition] = batch[-1].offset() + 1
-            self.ranges.note_received(assignment, batch)
-            with self.locked():
-                dispatcher.receive(assignment, batch, keys, self.world.clock.now_s())
-            flow.note_batch(max(map(len, batch)))
+            epoch = self.owned[batch[0].topic(), batch[0].partition()]  # type: ignore[index]
+            self.positions[epoch.partition] = batch[-1].offset() + 1
+            self.ranges.note_received(epoch, batch)
+            parts.append((epoch, batch, self.reader.keys(batch), (), None))
+            self.flow.note_batch(max(map(len, batch)))
+        self.hub.receive(parts)
 
     def _check_bounds(self) -> None:
         plan = self.world.plan
-        held = self.dispatcher.backlog_records + self.dispatcher.parked_records
-        owners: list[Dispatcher | Assignment] = [self.dispatcher, *self.owned.values()]
-        for counted in owners:
+        held = self.inboxes.tally.unfinished_records
+        tallies: list[Tally] = [self.inboxes.tally, *(epoch.tally for epoch in self.owned.values())]
+        for counted in tallies:
             counts = (counted.backlog_records, counted.backlog_bytes, counted.parked_records)
             if min(*counts, counted.parked_bytes) < 0:
                 self.world.problem(f"{self.name} counts {counts} records, bytes and parked records")
@@ -359,10 +276,10 @@ class SimulatedMember:
         self.pressure.resume(self.intake.as_client)
 
     def _commit(self) -> None:
-        now_s, finished = self.world.clock.now_s(), self.dispatcher.finished_records
+        now_s, finished = self.world.clock.now_s(), self.inboxes.tally.finished_records
         if not self.ledger.due(now_s, finished):
             return
-        with self.locked():
+        with self.hub.locked():
             positions = self.positions_of(self.owned, is_last=False)
         dirty = self.ledger.plan(positions, now_s, finished)
         if dirty:
@@ -371,12 +288,12 @@ class SimulatedMember:
     # Commits.
 
     def positions_of(
-        self, partitions: Mapping[TopicPartition, Assignment], *, is_last: bool = True
+        self, partitions: Mapping[TopicPartition, Epoch], *, is_last: bool = True
     ) -> dict[TopicPartition, Position]:
         """Compute what these could commit, at a tick or at the end of their epochs. Caller has the lock."""
         found = {}
-        for partition, assignment in partitions.items():
-            position = self.ranges.position(assignment, is_last=is_last)
+        for partition, epoch in partitions.items():
+            position = self.ranges.position(epoch, is_last=is_last)
             if position is None:
                 continue
             self._check_watermark(partition, position.next_offset)
@@ -435,7 +352,7 @@ class SimulatedMember:
                 self.history.commit_acknowledged(dict([place]))
 
     def forget(self, partition: TopicPartition, reason: str) -> None:
-        """End an epoch everywhere but in the dispatcher."""
+        """End an epoch everywhere but in the inboxes."""
         epoch = self.epochs.end(partition)
         assert epoch is not None
         del self.owned[partition], self.starts[partition], self.positions[partition]

@@ -1,4 +1,4 @@
-"""A record without librdkafka: what tests of the pure core and the simulator hand to the dispatcher.
+"""A record without librdkafka: what tests of the pure core and the simulator hand to inboxes.
 
 Pure values. Satisfies `ehkafka.records.Message`; the length is the value's, as in confluent_kafka.
 """

@@ -20,7 +20,7 @@ from ehkafka.transactions.letters import LetterOutput
 if TYPE_CHECKING:
     import random
 
-    from ehkafka.lanes.assignment import Assignment
+    from ehkafka.lanes.epoch import Epoch
     from ehkafka.records import Message
     from ehkafka.transactions.book import TransactionBook
 
@@ -65,48 +65,48 @@ class SimulatedOutlet:
         self._open: dict[tuple[TopicPartition, int, int], tuple[Claim, str]] = {}
         self._calls = itertools.count()
 
-    def begin(self, assignment: Assignment, message: Message, attempt: int) -> None:
+    def begin(self, epoch: Epoch, message: Message, attempt: int) -> None:
         """Note that a call begins; now and then it sends the first of two outputs."""
-        place = assignment.partition, assignment.epoch, message.offset()
+        place = epoch.partition, epoch.number, message.offset()
         self._fail(place)
         if self._rng.random() < 0.7:
             return
-        claim = Claim(self, ((assignment, message.offset()),), message, attempt)  # type: ignore[arg-type]
-        call = self._call(assignment)
+        claim = Claim(self, ((epoch, message.offset()),), message, attempt)  # type: ignore[arg-type]
+        call = self._call(epoch)
         self._open[place] = claim, call
-        self._add(claim, message, assignment, 0, 2, call, refused=0)
+        self._add(claim, message, epoch, 0, 2, call, refused=0)
 
-    def end(self, assignment: Assignment, message: Message, outcome: str) -> None:
+    def end(self, epoch: Epoch, message: Message, outcome: str) -> None:
         """Send the rest of a call's outputs, before its record has its outcome."""
-        place = assignment.partition, assignment.epoch, message.offset()
+        place = epoch.partition, epoch.number, message.offset()
         if outcome == "failed":
             self._fail(place)
             return
         if outcome != "finished":
             self._fail(place)
-            self.add_letter(assignment, message, self._call(assignment))
+            self.add_letter(epoch, message, self._call(epoch))
             return
         claim, call = self._open.pop(place, (None, ""))
         refused = self._rng.randint(1, 6) if self._rng.random() < self._refuse_share else 0
         if claim is not None:
-            self._add(claim, message, assignment, 1, 2, call, refused=refused)
+            self._add(claim, message, epoch, 1, 2, call, refused=refused)
             claim.is_over = True
         else:
-            self._add_only(assignment, message, refused)
+            self._add_only(epoch, message, refused)
 
     def _fail(self, place: tuple[TopicPartition, int, int]) -> None:
         claim, _ = self._open.pop(place, (None, ""))
         if claim is not None:
             claim.has_failed = claim.is_over = True
 
-    def _call(self, assignment: Assignment) -> str:
-        return f"{self._name}/{assignment.epoch}/{next(self._calls)}"
+    def _call(self, epoch: Epoch) -> str:
+        return f"{self._name}/{epoch.number}/{next(self._calls)}"
 
     def _add(
         self,
         claim: Claim,
         message: Message,
-        assignment: Assignment,
+        epoch: Epoch,
         number: int,
         total: int,
         call: str,
@@ -114,30 +114,30 @@ class SimulatedOutlet:
         refused: int,
     ) -> None:
         key = message.key()
-        value = self._value(assignment, message, number, total, call, refused)
+        value = self._value(epoch, message, number, total, call, refused)
         output = Output(claim, self.topic, value, key, None, ANY_PARTITION, len(value))
         with suppress(NotSentError):
             self._book.add(claim, [output])
 
-    def _add_only(self, assignment: Assignment, message: Message, refused: int) -> None:
+    def _add_only(self, epoch: Epoch, message: Message, refused: int) -> None:
         key = message.key()
-        value = self._value(assignment, message, 0, 1, self._call(assignment), refused)
+        value = self._value(epoch, message, 0, 1, self._call(epoch), refused)
         with suppress(NotSentError):
             if key and self._rng.random() < 0.7:
-                self._book.add_plain((self, assignment, message, key, value, None))  # type: ignore[arg-type]
+                self._book.add_plain((self, epoch, message, key, value, None))  # type: ignore[arg-type]
                 return
             outlet: Any = self
-            single = SingleOutput(outlet, assignment, message, self.topic, value, key, None, len(value))
+            single = SingleOutput(outlet, epoch, message, self.topic, value, key, None, len(value))
             self._book.add_single(single)
 
     def _value(
-        self, assignment: Assignment, message: Message, number: int, total: int, call: str, refused: int
+        self, epoch: Epoch, message: Message, number: int, total: int, call: str, refused: int
     ) -> bytes:
-        place = assignment.partition, message.offset()
+        place = epoch.partition, message.offset()
         return SentOutput(*place, number, total, call, refused, message.key()).written()
 
-    def add_letter(self, assignment: Assignment, message: Message, call: str) -> None:
+    def add_letter(self, epoch: Epoch, message: Message, call: str) -> None:
         """Send a dead letter instead; it is of the record like any output."""
-        value = self._value(assignment, message, LETTER, 1, call, 0)
+        value = self._value(epoch, message, LETTER, 1, call, 0)
         letter: Any = SimpleNamespace(offset=message.offset(), key=message.key(), value=value, headers=())
-        self._book.add_letter(LetterOutput("letters", letter, assignment))
+        self._book.add_letter(LetterOutput("letters", letter, epoch))

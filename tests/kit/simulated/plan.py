@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, get_args
 
 from ehkafka.lanes.decision import AfterDeadLetter
-from ehkafka.workers.batches.share import BatchLimits
+from ehkafka.workers.batches.taking import BatchLimits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,31 +46,19 @@ class SimulationPlan:
     backlog_records_max: int = 100
     consume_records_max: int = 20
     parked_records_max: int = 50
-    turn_records_max: int = 8
     handler_s: float = 0.005
     poll_s: float = 0.01
     drain_s: float = NEVER_S
     opens_late: bool = False
     saves_ranges: bool = False
-    # Records go in chunks; how often, at a poll, that is turned on or off, and a running one is ended early.
-    express: bool = False
-    # Records go in batches, of chunks where there are any.
+    # Records go in batches.
     batches: bool = False
     batch_records_max: int = 10
-    batch_records_min: int = 1
     batch_bytes_max: int | None = None
     batch_wait_s: float = 0.1
-    # Chunks' records get their lanes as workers take them.
-    late_lanes: bool = False
-    # Of so many records are the streams that chunks are made of while express is off; 0: none.
-    stream_records_max: int = 0
     # Keys come from a user's function, which is asked once a record.
     user_keys: bool = False
-    flip_share: float = 0.0
-    steal_share: float = 0.0
-    # How often a worker ends its chunk by itself though the record has finished: it looks whether that was
-    # deferred. And how often the poll thread is held up, while workers go on.
-    check_share: float = 0.0
+    # How often the poll thread is held up, while workers go on.
     held_up_share: float = 0.0
     # The number of workers changes.
     resize_s: float = NEVER_S
@@ -130,36 +118,20 @@ class SimulationPlan:
             **({} if graceful else _faults(rng)),  # type: ignore[arg-type]
             # A held key cannot be drained, so what ran beside it is repeated.
             after_dead_letter="continue" if graceful else rng.choice(get_args(AfterDeadLetter)),
-            **_express(seed),  # type: ignore[arg-type]
             **_moves(seed),  # type: ignore[arg-type]
         )
 
     @classmethod
-    def drawn_with_chunks(cls, seed: int) -> SimulationPlan:
-        """Return the same plan with chunks, whether the seed drew them or not."""
-        return replace(cls.drawn(seed), express=True, scope="partition", stream_records_max=0)
-
-    @classmethod
-    def drawn_with_streams(cls, seed: int) -> SimulationPlan:
-        """Return the same plan with streams."""
-        plan = cls.drawn(seed)
-        return replace(
-            plan, express=True, scope="partition", stream_records_max=plan.stream_records_max or 1 + seed % 5
-        )
-
-    @classmethod
     def drawn_with_batches(cls, seed: int) -> SimulationPlan:
-        """Return the same plan with batches of chunks."""
+        """Return the same plan with batches."""
         rng = random.Random(f"batches {seed}")
-        records_max = rng.choice([1, 3, 10, 50])
-        plan = cls.drawn_with_chunks(seed)
+        plan = cls.drawn(seed)
         return replace(
             plan,
             batches=True,
             # Batches need fewer to meet each other, and many seeds find more than long ones.
             records=plan.records // 3,
-            batch_records_max=records_max,
-            batch_records_min=rng.choice([1, 1, min(3, records_max), records_max]),
+            batch_records_max=rng.choice([1, 3, 10, 50]),
             batch_bytes_max=rng.choice([None, None, 3, 20]),
             batch_wait_s=rng.choice([0.0, 0.02, 0.2]),
             # Some batches run for longer than others of their partition wait for them.
@@ -171,15 +143,9 @@ class SimulationPlan:
         """What bounds its batches."""
         return BatchLimits(
             records_max=self.batch_records_max,
-            records_min=self.batch_records_min,
             bytes_max=self.batch_bytes_max,
             wait_s_max=self.batch_wait_s,
         )
-
-    @classmethod
-    def drawn_with_late_lanes(cls, seed: int) -> SimulationPlan:
-        """Return the same plan with chunks whose records get their lanes late."""
-        return replace(cls.drawn_with_chunks(seed), late_lanes=True, flip_share=0.0)
 
     @classmethod
     def drawn_with_transactions(cls, seed: int) -> SimulationPlan:
@@ -225,22 +191,11 @@ class SimulationPlan:
         return " ".join(f"{entry.name}={getattr(self, entry.name)}" for entry in fields(self))
 
 
-def _express(seed: int) -> dict[str, object]:
-    # Drawn apart, so that a seed's plan is the same with and without.
-    rng = random.Random(f"express {seed}")
-    return {
-        "express": rng.random() < 0.5,
-        "flip_share": rng.choice([0.0, 0.02, 0.3]),
-        "steal_share": rng.choice([0.0, 0.1, 0.9]),
-        "user_keys": rng.random() < 0.3,
-        "stream_records_max": rng.choice([0, 2, 4]),
-    }
-
-
 def _moves(seed: int) -> dict[str, object]:
+    # Drawn apart, so that a seed's plan is the same with and without.
     rng = random.Random(f"moves {seed}")
     return {
-        "check_share": rng.choice([0.0, 0.0, 0.02, 0.3]),
+        "user_keys": rng.random() < 0.3,
         "held_up_share": rng.choice([0.0, 0.0, 0.1]),
         "resize_s": rng.choice([NEVER_S, NEVER_S, 0.05, 0.3]),
     }
@@ -263,7 +218,6 @@ def _load(rng: random.Random) -> dict[str, object]:
         "backlog_records_max": rng.choice([5, 30, 200]),
         "consume_records_max": rng.choice([2, 10, 50]),
         "parked_records_max": rng.choice([5, 30, 200]),
-        "turn_records_max": rng.choice([1, 3, 64]),
         "handler_s": rng.choice([0.0005, 0.005, 0.05]),
         "poll_s": rng.choice([0.002, 0.01, 0.03]),
         "await_share": rng.choice([0.0, 0.0, 0.1, 0.5]),
@@ -300,9 +254,6 @@ def _faults(rng: random.Random) -> dict[str, object]:
 # How a seed may be run, by the option that asks for it.
 WAYS: dict[str, Callable[[int], SimulationPlan]] = {
     "": SimulationPlan.drawn,
-    "chunks": SimulationPlan.drawn_with_chunks,
-    "streams": SimulationPlan.drawn_with_streams,
-    "late-lanes": SimulationPlan.drawn_with_late_lanes,
     "batches": SimulationPlan.drawn_with_batches,
     "transactions": SimulationPlan.drawn_with_transactions,
     "short-texts": SimulationPlan.drawn_with_short_texts,

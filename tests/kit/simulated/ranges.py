@@ -15,7 +15,7 @@ from ehkafka.progress.saving import Detail, ProgressSaver
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ehkafka.lanes.assignment import Assignment
+    from ehkafka.lanes.epoch import Epoch
     from ehkafka.progress.ledger import Position
     from ehkafka.records import Message, TopicPartition
     from tests.kit.simulated.member import SimulatedMember
@@ -40,38 +40,38 @@ class FinishedOffsets:
         # What earlier commits of the epoch said.
         self._saved: dict[tuple[TopicPartition, int], set[int]] = {}
 
-    def add(self, assignment: Assignment, offset: int) -> None:
+    def add(self, epoch: Epoch, offset: int) -> None:
         """Note an outcome; those of ended epochs are nobody's."""
-        if not assignment.ended:
-            self._ended.setdefault((assignment.partition, assignment.epoch), set()).add(offset)
+        if not epoch.ended:
+            self._ended.setdefault((epoch.partition, epoch.number), set()).add(offset)
 
-    def note_received(self, assignment: Assignment, messages: Sequence[Message]) -> None:
+    def note_received(self, epoch: Epoch, messages: Sequence[Message]) -> None:
         """Tell the history of a batch, without what an earlier epoch finished: it gets no outcome here."""
-        history, before = self._member.history, assignment.finished_before
-        partition, epoch = assignment.partition, assignment.epoch
+        history, before = self._member.history, epoch.received.finished_before
+        partition, number = epoch.partition, epoch.number
         offsets = [message.offset() for message in messages]
-        self._received.setdefault((partition, epoch), set()).update(offsets)
+        self._received.setdefault((partition, number), set()).update(offsets)
         if before is None:
-            history.received(partition, epoch, offsets)
+            history.received(partition, number, offsets)
             return
         fresh = [offsets[place] for place in before.fresh(messages)]
         for offset in set(offsets).difference(fresh):
-            self.add(assignment, offset)
+            self.add(epoch, offset)
         if fresh:
-            history.received(partition, epoch, fresh)
-        history.jumped(partition, epoch, offsets[-1] + 1)
+            history.received(partition, number, fresh)
+        history.jumped(partition, number, offsets[-1] + 1)
 
-    def position(self, assignment: Assignment, *, is_last: bool) -> Position | None:
-        """Return what a commit says of an assignment, judged. Caller has the lock.
+    def position(self, epoch: Epoch, *, is_last: bool) -> Position | None:
+        """Return what a commit says of an epoch, judged. Caller has the lock.
 
         For the last one of an epoch there is always time to see all that is finished.
         """
         detail = Detail.ALL if is_last else self._chance.choice(list(Detail))
-        sample = self._saver.sample(assignment, detail)
+        sample = self._saver.sample(epoch, detail)
         if sample is None:
             return None
         position = self._saver.position(sample)
-        place = assignment.partition, assignment.epoch
+        place = epoch.partition, epoch.number
         owed = self._received.get(place, set()) - self._ended.get(place, set())
         self._judge(place, position)
         for start, end in position.finished:
@@ -110,13 +110,13 @@ class FinishedOffsets:
         """Return the facts that commits of a partition carry on."""
         return self._saver.carried(partition)
 
-    def begin(self, assignment: Assignment, stored: Position | None) -> None:
+    def begin(self, epoch: Epoch, stored: Position | None) -> None:
         """Begin an epoch with what the group has."""
-        self._saver.begin(assignment, stored)
+        self._saver.begin(epoch, stored)
 
-    def forget(self, partition: TopicPartition, epoch: int) -> None:
+    def forget(self, partition: TopicPartition, number: int) -> None:
         """Drop an epoch's offsets."""
-        self._ended.pop((partition, epoch), None)
-        self._received.pop((partition, epoch), None)
-        self._saved.pop((partition, epoch), None)
-        self._saver.forget(partition, epoch)
+        self._ended.pop((partition, number), None)
+        self._received.pop((partition, number), None)
+        self._saved.pop((partition, number), None)
+        self._saver.forget(partition, number)

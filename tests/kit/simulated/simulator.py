@@ -1,6 +1,6 @@
 """The simulator: whole groups of members over a fake broker, in virtual time, from one seed.
 
-Drives the real pure core (dispatcher, flow control, ledger, epochs) single-threaded: a worker's steps, a
+Drives the real core (inboxes and hub, flow control, ledger, epochs) single-threaded: a worker's steps, a
 poll, an answer of the broker are timers of one virtual clock, and a worker may also run in the middle of
 what the poll thread does under the lock. Every step is reported to the checker, which judges it at once.
 The same seed gives the same run. `scripts/simulate` runs many.
@@ -13,10 +13,8 @@ import traceback
 from collections import deque
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-from unittest import mock
+from typing import TYPE_CHECKING
 
-from ehkafka.lanes import chunk
 from ehkafka.lanes.decision import AwaitHead
 from ehkafka.records import Outcome
 from ehkafka.testing.checker.checker import Checker
@@ -103,8 +101,6 @@ class Simulation:
         self.transactions = SimulatedTransactions(self)
         self.members: list[SimulatedMember] = []
         self.left: list[SimulatedMember] = []
-        # Who has the bookkeeping lock of its process now; its workers may run in between.
-        self.locked_member: SimulatedMember | None = None
         self.calm = plan.graceful
         self._in_seam = False
         self._problems: list[str] = []
@@ -122,21 +118,12 @@ class Simulation:
         chaos = Chaos(self)
         over = transactions_of(self) if self.plan.transactions else nullcontext()
         try:
-            # A stream's worker takes no lock: it may run what is put at its stream's end before anybody looks
-            # whether it has seen the end.
-            with over, mock.patch.object(chunk, "is_at_end", self._after_a_seam(chunk.is_at_end)):
+            with over:
                 while not self._problems and not chaos.over:
                     self._step()
         except Exception:  # the core's own failure is what is looked for
             self.problem(traceback.format_exc())
         return self._judge()
-
-    def _after_a_seam(self, function: Callable[[Any], bool]) -> Callable[[Any], bool]:
-        def after_a_seam(argument: Any) -> bool:
-            self._seam()
-            return function(argument)
-
-        return after_a_seam
 
     def _step(self) -> None:
         due_s = self.clock.next_timer_s()
@@ -193,8 +180,9 @@ class Simulation:
         self.members.remove(member)
         self.left.append(member)
         self.checker.process_ended(member.name)
-        if member.dispatcher.backlog_records or member.dispatcher.backlog_bytes or member.owned:
-            self.problem(f"{member.name} left with a backlog of {member.dispatcher.backlog_records}")
+        tally = member.inboxes.tally
+        if tally.backlog_records or tally.backlog_bytes or member.owned:
+            self.problem(f"{member.name} left with a backlog of {tally.backlog_records}")
 
     def kill(self, member: SimulatedMember) -> None:
         """End a process without a word to anybody."""
@@ -238,14 +226,6 @@ class Simulation:
         """Tell whether what a drain has to finish fits into its time."""
         return self._fits_rng.random() < self.plan.fits_share
 
-    def checks_deferral(self) -> bool:
-        """Tell whether a worker whose record has finished looks under the lock if it was deferred."""
-        return self.plan.check_share > 0 and self.rng.random() < self.plan.check_share
-
-    def settles_at_once(self) -> bool:
-        """Tell whether a worker gets to settle what it handed in before anybody else does."""
-        return self.rng.random() < 0.8
-
     def decide(self, member: SimulatedMember) -> Decision | None:
         """Return what becomes of a record whose handler just returned; `None`: it is finished."""
         plan = self.plan
@@ -262,15 +242,21 @@ class Simulation:
             return draw_decision(self.rng.random, plan.hold_share, plan.skip_share, plan.retry_s)
         return self.rng.choice(list(Outcome))
 
-    def _seam(self) -> None:
-        member = self.locked_member
-        if member is None or self._in_seam or self.rng.random() >= self.plan.preempt_share:
+    def preempt(self, member: SimulatedMember) -> None:
+        """Let another thread of a process run in the middle of what one does under the lock, now and then."""
+        if self._in_seam or not member.workers or self.rng.random() >= self.plan.preempt_share:
             return
         self._in_seam = True
         try:
             self.rng.choice(member.workers).preempt(self.rng.randint(1, 5))
         finally:
             self._in_seam = False
+
+    def _seam(self) -> None:
+        """Do the same where a message is read, which tells nothing of its process."""
+        for member in self.members:
+            if member.is_locked:
+                self.preempt(member)
 
     # The broker.
 

@@ -14,6 +14,7 @@ from unittest import mock
 
 from confluent_kafka import KafkaError, KafkaException
 
+from ehkafka.lanes.inbox import EPOCH, MESSAGE
 from ehkafka.progress.commits import as_offset
 from ehkafka.progress.ledger import Position
 from ehkafka.records import TopicPartition
@@ -38,9 +39,8 @@ from tests.kit.simulated.transactions import TransactionalGroup
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from ehkafka.lanes.assignment import Assignment
-    from ehkafka.lanes.lane import Lane
-    from ehkafka.records import Message
+    from ehkafka.lanes.epoch import Epoch
+    from ehkafka.lanes.inbox import Entry
     from ehkafka.transactions.loop import Request
     from tests.kit.simulated.member import Refusals as Refused
     from tests.kit.simulated.simulator import Simulation
@@ -150,13 +150,13 @@ class MemberTransactions:
         """What was refused before positions were fixed is not in them before it is decided."""
         coverage, now_s = Coverage(positions), self._world.clock.now_s()
         for refusal in self.refusals._refusals.values():
-            assignment, offset = refusal.output.place
-            cover = coverage.of(assignment)
+            epoch, offset = refusal.output.place
+            cover = coverage.of(epoch)
             is_open = refusal.due_s is None or refusal.due_s > now_s
             if is_open and cover is not None and cover.has(offset):
                 self._world.transactions.seen["undecided"] += 1
                 self._world.problem(
-                    f"{assignment.partition}@{offset} is committed, and its output waits for a decision"
+                    f"{epoch.partition}@{offset} is committed, and its output waits for a decision"
                 )
 
     def lost(self) -> None:
@@ -167,10 +167,10 @@ class MemberTransactions:
         self._awaited.clear()
         self.side.wake()
 
-    def end(self, assignments: Sequence[Assignment]) -> None:
+    def end(self, epochs: Sequence[Epoch]) -> None:
         """Drop what is left of epochs that have ended."""
-        self.refusals.end(set(assignments))
-        self.book.end(assignments)
+        self.refusals.end(set(epochs))
+        self.book.end(epochs)
 
     def stop(self) -> None:
         """End with the process."""
@@ -242,7 +242,7 @@ class MemberTransactions:
         self, output: Any, _error: Exception, tries: int, answer: Callable[[float | None], None]
     ) -> None:
         """Decide on a refused output as a handler's rules do: at once, or later."""
-        assignment, _ = output.place
+        epoch, _ = output.place
         message = output.message if hasattr(output, "message") else output.claim.messages
 
         def decide() -> None:
@@ -250,7 +250,7 @@ class MemberTransactions:
                 answer(self._rng.uniform(0.0, 0.5))
                 return
             call = SentOutput.read(output.key, output.value).call
-            self.outlet.add_letter(assignment, message, call)
+            self.outlet.add_letter(epoch, message, call)
             answer(None)
 
         if self._rng.random() < 0.5:
@@ -299,7 +299,7 @@ class TransactionalHandover(Handover):
 
     def _final_answer(
         self,
-        leaving: dict[TopicPartition, Assignment],
+        leaving: dict[TopicPartition, Epoch],
         sent: dict[TopicPartition, Position],
         refused: dict[TopicPartition, CommitRefusal],
     ) -> None:
@@ -320,10 +320,10 @@ class TransactionalHandover(Handover):
 
     def _lose_all(self) -> None:
         member = self._member
-        assignments = list(member.owned.values())
+        epochs = list(member.owned.values())
         member.transactions.lost()
         super()._lose_all()
-        member.transactions.end(assignments)
+        member.transactions.end(epochs)
         member.is_known = False
 
     def _leave(self) -> None:
@@ -359,18 +359,17 @@ class TransactionalMember(SimulatedMember):
         number, member_id = (self.generation, self.name) if self.is_known and is_in else (-1, "")
         return b"CGMDv2:" + struct.pack("=i", number) + f"group\0{member_id}\0\0".encode()
 
-    def started(self, lane: Lane, worker: str) -> None:
+    def started(self, entry: Entry, worker: str) -> None:
         """Note that the handler is called, which may send at once."""
-        super().started(lane, worker)
-        assert lane.head is not None
-        self.transactions.outlet.begin(lane.assignment, lane.head, lane.attempts + 1)
+        super().started(entry, worker)
+        self.transactions.outlet.begin(entry[EPOCH], entry[MESSAGE], self.attempt_of(entry))
 
-    def _ended(self, lane: Lane, assignment: Assignment, message: Message, outcome: str) -> None:
-        self.transactions.outlet.end(assignment, message, outcome)
-        super()._ended(lane, assignment, message, outcome)
+    def _ended(self, entry: Entry, outcome: str) -> None:
+        self.transactions.outlet.end(entry[EPOCH], entry[MESSAGE], outcome)
+        super()._ended(entry, outcome)
 
     def positions_of(
-        self, partitions: Mapping[TopicPartition, Assignment], *, is_last: bool = True
+        self, partitions: Mapping[TopicPartition, Epoch], *, is_last: bool = True
     ) -> dict[TopicPartition, Position]:
         """Compute what these could commit; at a tick only of those that the next transaction may have."""
         positions = super().positions_of(partitions, is_last=is_last)
