@@ -285,7 +285,7 @@ def test_a_member_over_its_poll_interval_comes_back_and_commits_no_old_result(
     wait_for(lambda: lab.committed() == 3)
     wait_for(lambda: app.snapshot().stale_records == 1)
     app.stop()
-    assert recorder.offsets()[:3] == [0, 1, 2]
+    assert sorted(recorder.offsets()[:3]) == [0, 1, 2]
     # That 2 had ended was saved with the last commit.
     assert recorder.offsets()[3:] == [1]
 

@@ -107,7 +107,7 @@ def test_l1d_what_does_not_fit_is_left_and_what_is_finished_above_is_saved(
     app.add_hook(events)
     app.start()
     wait_for(lambda: recorder.count == 10)
-    app._runtime._routes[0].exchange.mean_s = 1.0  # so that 10 s of work lie below: the longest lane alone
+    app._runtime._routes[0].hub.inboxes.balance.mean_s = 1.0  # so that 10 s of work lie below: the longest lane alone
     thread = stopping(app, timeout_s=5.0)
     wait_for(lambda: app.snapshot().backlog_records == 1)
     gate.set()
@@ -285,4 +285,4 @@ def test_every_kind_of_worker_leaves_no_hole_and_learns_how_long_a_record_takes(
     app.stop()
     assert sorted(handled) == list(range(len(handled)))
     assert lab.committed() == len(handled)
-    assert 0.01 < app._runtime._routes[0].exchange.mean_s < 1.0
+    assert 0.01 < app._runtime._routes[0].hub.inboxes.balance.mean_s < 1.0
