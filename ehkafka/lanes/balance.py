@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 # A head that has not moved for so long, or for so many mean times, keeps nothing waiting behind it.
 LATE_S: Final = 5e-3
 LATE_MEANS: Final = 4
+# But never longer: one call of minutes must not let all later ones wait.
+LATE_S_MAX: Final = 50e-3
 # The weight of the last look in the mean time of a record.
 MEAN_SHARE: Final = 0.2
 
@@ -43,6 +45,8 @@ class Balance:
             router.width = 1
             router.open = router.inboxes[:1]
         self._last: _Seen | None = None
+        # The time of busy consumers since a record was removed last.
+        self._busy_s = 0.0
 
     def check(self, now_s: float, cpu_s: float | None = None) -> int:
         """Take in what has finished, and move what waits behind slow records; return how many are busy.
@@ -52,7 +56,7 @@ class Balance:
         router = self._router
         router.note_all()
         router.purge()
-        late_s = max(LATE_S, LATE_MEANS * self.mean_s)
+        late_s = min(LATE_S_MAX, max(LATE_S, LATE_MEANS * self.mean_s))
         busy = removed = 0
         for inbox in router.inboxes:
             removed += inbox.sent - len(inbox.q)
@@ -96,9 +100,11 @@ class Balance:
         return True
 
     def _take_mean(self, last: _Seen, seen: _Seen) -> None:
+        self._busy_s += self.busy * (seen.at_s - last.at_s)
         if (done := seen.removed - last.removed) > 0:
-            mean_s = self.busy * (seen.at_s - last.at_s) / done
-            self.mean_s += MEAN_SHARE * (mean_s - self.mean_s)
+            share = MEAN_SHARE if self.mean_s else 1.0
+            self.mean_s += share * (self._busy_s / done - self.mean_s)
+            self._busy_s = 0.0
 
     def _set_width(self, last: _Seen, seen: _Seen) -> None:
         """Choose how many consumers take new keys."""
