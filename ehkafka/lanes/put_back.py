@@ -29,9 +29,10 @@ class PutBack:
     def put_back(self, inbox: Inbox) -> None:
         """Let all that the consumer of this inbox has wait again."""
         router = self._router
+        router.unread.end()
         router.note(inbox)
-        entries = inbox.head
-        assert isinstance(entries, list)
+        assert isinstance(inbox.head, list)
+        entries = inbox.head = router.unread.with_keys(inbox.head)
         elsewhere = [entry for entry in entries if entry[EPOCH].ended or self._is_elsewhere(inbox, entry)]
         inbox.give_up(elsewhere)
         inbox.put_back()
