@@ -257,7 +257,8 @@ class PollLoop:
         # Before any code of the user's sees the messages.
         sizes = sizes_of(batch)
         if context.ages is None or not (skipped := context.ages.too_old(partition, fresh)):
-            return epoch, batch, route.keys.keys(batch), (), sizes
+            keys = None if route.hub.inboxes.takes_unread else route.keys.keys(batch)
+            return epoch, batch, keys, (), sizes
         young = [message for message in batch if message.offset() not in skipped]
         if context.history is not None:
             for message in batch:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     # One partition's part of what was received: its epoch, messages, the keys of those that are not skipped,
     # the offsets that are, and the bytes of each message.
-    Part = tuple[Epoch, Sequence[Message], Sequence[Hashable], Container[int], Sequence[int]]
+    Part = tuple[Epoch, Sequence[Message], Sequence[Hashable] | None, Container[int], Sequence[int]]
 
 
 class Inboxes:

@@ -40,7 +40,7 @@ from ehkafka.recovery.pending import PendingAnswers
 from ehkafka.recovery.policy import DeadLetter
 from ehkafka.recovery.wiring import check_recovery
 from ehkafka.run.own_producer import OwnProducer
-from ehkafka.run.pools import HandlerParts, Pools, size_of
+from ehkafka.run.pools import HandlerParts, Pools, cores_for, size_of
 from ehkafka.workers.hub import Hub
 from ehkafka.workers.rate import Pace
 
@@ -166,13 +166,13 @@ class Assembly:
         """Return a handler with its inboxes and workers."""
         if is_batch(spec):
             spec.check_backlog(self.app.settings)
-        hub = Hub(Inboxes(size_of(spec), spec.scope), self.app.clock.now_s, self._pace(spec))
         make_record = record_type(spec.headers, event_hubs=self.app.endpoint.is_event_hubs)
         outlet = None
         if outputs is not None and spec.to:
             outlet = outputs.outlet(spec, letters, make_record, self.fail)
             make_record = sending_type(make_record, outlet)
         keys = KeyReader(spec.order_by, null_key=spec.null_key, wrap=None if spec.raw else make_record)
+        hub = Hub(self._inboxes(spec, keys), self.app.clock.now_s, self._pace(spec))
         failures = self._failures(spec, hub, letters, make_record, outlet)
         if isinstance(spec.on_failure, DeadLetter):
             hub.inboxes.waiting.divert = failures.divert
@@ -191,6 +191,12 @@ class Assembly:
         opening = (_open_instance(spec), _close_instance) if spec.is_class else (None, None)
         own = (spec.name, attempts, deferrals, *opening, spec.deadline_s or 0.0, spec.auto, failures.attempts)
         return Route(name, spec.topics, hub, keys, workers, *own)
+
+    def _inboxes(self, spec: HandlerSpec, keys: KeyReader) -> Inboxes:
+        """Return a handler's inboxes. Keys may stay unread where no code of the user's reads or sets them."""
+        is_shown = spec.deadline_s is not None or self.app.history is not None  # with each call
+        read_keys = None if keys.calls_user_code or spec.raw or is_shown else keys.keys
+        return Inboxes(size_of(spec), spec.scope, read_keys=read_keys, cores=cores_for(spec))
 
     @property
     def _pools(self) -> Pools:

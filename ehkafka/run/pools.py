@@ -7,6 +7,7 @@ wants it: most apps have one.
 from __future__ import annotations
 
 import inspect
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -217,3 +218,10 @@ def size_of(spec: HandlerSpec) -> int:
         return spec.auto.first
     assert isinstance(spec.workers, int)
     return spec.workers
+
+
+def cores_for(spec: HandlerSpec) -> int | None:
+    """Return how many workers get new records of a handler that computes; None: always all. See `width`."""
+    if is_batch(spec) or isinstance(spec.workers, Processes):
+        return None
+    return 1 if spec.is_async else os.cpu_count() or 1

@@ -55,6 +55,9 @@ class Hub:
         # Where the driver waits for a time itself, as for a batch to fill: each returns when that is over.
         # Set before it starts, called without the lock.
         self.dues: list[Callable[[], float | None]] = []
+        # The CPU time that the thread of the first consumer has used, in seconds; None where it is not known.
+        # The driver's, once it has started.
+        self.cpu_s: Callable[[], float | None] = lambda: None
         # Set once; consumers leave when they see it and find nothing.
         self.closed = False
         self._next_check_s = 0.0
@@ -178,7 +181,7 @@ class Hub:
         due_s = self.inboxes.waiting.earliest_s
         if now_s >= self._next_check_s or (due_s is not None and due_s <= now_s):
             with self.locked(noted=False) as inboxes:
-                inboxes.check(now_s)
+                inboxes.check(now_s, self.cpu_s())
             self._next_check_s = now_s + max(CHECK_S, CHECK_SHARE * (self.clock() - now_s))
         if self.pace is not None and (tokens := self.pace.tokens):
             self._wake_waiting(tokens)
