@@ -40,8 +40,9 @@ from ehkafka.recovery.pending import PendingAnswers
 from ehkafka.recovery.policy import DeadLetter
 from ehkafka.recovery.wiring import check_recovery
 from ehkafka.run.own_producer import OwnProducer
-from ehkafka.run.pools import HandlerParts, Pools, cores_for, size_of
+from ehkafka.run.pools import HandlerParts, Pools, cores_for, inbox_of, size_of
 from ehkafka.workers.hub import Hub
+from ehkafka.workers.processes.option import Processes
 from ehkafka.workers.rate import Pace
 
 if TYPE_CHECKING:
@@ -195,8 +196,11 @@ class Assembly:
     def _inboxes(self, spec: HandlerSpec, keys: KeyReader) -> Inboxes:
         """Return a handler's inboxes. Keys may stay unread where no code of the user's reads or sets them."""
         is_shown = spec.deadline_s is not None or self.app.history is not None  # with each call
-        read_keys = None if keys.calls_user_code or spec.raw or is_shown else keys.keys
-        return Inboxes(size_of(spec), spec.scope, read_keys=read_keys, cores=cores_for(spec))
+        # Child processes run at the same time whatever the calls: one alone would leave the cores to nothing.
+        is_apart = isinstance(spec.workers, Processes)
+        read_keys = None if keys.calls_user_code or spec.raw or is_shown or is_apart else keys.keys
+        number, kind, cores = size_of(spec), inbox_of(spec), cores_for(spec)
+        return Inboxes(number, spec.scope, make_inbox=kind, read_keys=read_keys, cores=cores)
 
     @property
     def _pools(self) -> Pools:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ehkafka.events import UserCodeFailed
 from ehkafka.handlers.call import make_call, make_invoke, make_invoke_async, must_run_in_threads
 from ehkafka.handlers.spec import is_batch
+from ehkafka.lanes.inbox import Inbox
 from ehkafka.records import record_type
 from ehkafka.workers.attempt_clock import AttemptClock
 from ehkafka.workers.processes.option import Processes
@@ -225,3 +226,12 @@ def cores_for(spec: HandlerSpec) -> int | None:
     if is_batch(spec) or isinstance(spec.workers, Processes):
         return None
     return 1 if spec.is_async else os.cpu_count() or 1
+
+
+def inbox_of(spec: HandlerSpec) -> type[Inbox]:
+    """Return the kind of inbox that a handler's workers have."""
+    if not isinstance(spec.workers, Processes):
+        return Inbox
+    from ehkafka.workers.processes.inbox import ChildInbox  # noqa: PLC0415
+
+    return ChildInbox

@@ -11,13 +11,15 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from ehkafka.lanes.inbox import EPOCH, KEY, SIZE, Inbox
+from ehkafka.lanes.inbox import KEY, SIZE, Inbox
 from ehkafka.lanes.order import KeyFailure
+from ehkafka.lanes.routing import Router
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable, Sequence
 
     from ehkafka.lanes.inbox import Entry
+    from ehkafka.lanes.routing import Name
     from ehkafka.workers.processes.pipe import Claims
     from ehkafka.workers.rate import Pace
 
@@ -43,10 +45,10 @@ class ChildInbox(Inbox):
         """
         q, places = self.q, self.places
         assert not places, "the child has a batch"
-        names: set[object] = set()
+        names: set[Name] = set()
         size = 0
         while q and len(places) < records_max:
-            name = name_of(q[0])
+            name = Router.name_of(q[0])
             size += q[0][SIZE]
             is_keyless = isinstance(q[0][KEY], KeyFailure)
             if places and (size > bytes_max or is_keyless or (one_of_a_key and name in names)):
@@ -81,11 +83,11 @@ class ChildInbox(Inbox):
 
     def behind(self, entry: Entry) -> list[Entry]:
         """Return the records of a record's key that have a later place."""
-        name, places = name_of(entry), iter(self.places)
+        name, places = Router.name_of(entry), iter(self.places)
         for one in places:
             if one is entry:
                 break
-        return [one for one in places if one is not None and name_of(one) == name]
+        return [one for one in places if one is not None and Router.name_of(one) == name]
 
     def take_back(self) -> list[Entry]:
         """Empty the queue, and take back what the child has not started; in order."""
@@ -103,13 +105,15 @@ class ChildInbox(Inbox):
             self._show()
         return withdrawn + waiting
 
-    def give_up(self, entry: Entry) -> None:
-        """Take a record over that has failed, or is of the key of one that has."""
-        for place, one in enumerate(self.places):
-            if one is entry:
-                self.places[place] = None
-                break
-        super().give_up(entry)
+    def has_waiting(self, number: int) -> bool:
+        """Tell whether the record of that number waits here: it can be taken back."""
+        return number > self.sent - len(self.q) - (0 if self.claims is None else self.claims.left())
+
+    def give_up(self, entries: Sequence[Entry]) -> None:
+        """Take records over of keys of which one has failed: the child passes over those that follow."""
+        gone = set(map(id, entries))
+        super().give_up(entries)
+        self.places = deque(None if id(one) in gone else one for one in self.places)
 
     def take_finished(self) -> list[Entry]:
         """Return the records that have finished since the last call, in order."""
@@ -120,8 +124,3 @@ class ChildInbox(Inbox):
 
     def _show(self) -> None:
         self.head = [entry for entry in self.places if entry is not None]
-
-
-def name_of(entry: Entry) -> tuple[int, Hashable]:
-    """Return by what two records are of one key."""
-    return id(entry[EPOCH].owners), entry[KEY]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from ehkafka.headers.taking import take_headers
 from ehkafka.lanes.inbox import EPOCH, MESSAGE
-from ehkafka.workers.processes.inbox import name_of
+from ehkafka.lanes.routing import Router
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from confluent_kafka import KafkaError
 
     from ehkafka.lanes.inbox import Entry
+    from ehkafka.lanes.routing import Name
     from ehkafka.records import Headers
 
 # topic, partition, offset, key, value, headers, timestamp, leader epoch
@@ -29,9 +30,10 @@ Copied: TypeAlias = "tuple[Fields, int, int]"
 
 def copied(entries: Iterable[Entry], number_of: Callable[[Entry], int]) -> tuple[Copied, ...]:
     """Return what a child needs of the records of a batch."""
-    keys: dict[object, int] = {}
+    keys: dict[Name, int] = {}
     return tuple(
-        (_fields(entry), number_of(entry), keys.setdefault(name_of(entry), len(keys))) for entry in entries
+        (_fields(entry), number_of(entry), keys.setdefault(Router.name_of(entry), len(keys)))
+        for entry in entries
     )
 
 

@@ -19,7 +19,6 @@ from ehkafka.lanes.user_keys import users_key
 from ehkafka.wording import seconds
 from ehkafka.workers.processes import pipe
 from ehkafka.workers.processes.failure import unpack_error
-from ehkafka.workers.processes.inbox import name_of
 from ehkafka.workers.processes.message import copied
 
 if TYPE_CHECKING:
@@ -180,7 +179,7 @@ class BatchRun:
         """Return the attempt that ends next; None where an earlier record of its key has failed."""
         entry = self._entries[self._ended]
         self._ended += 1
-        if name_of(entry) in self._failed_keys:
+        if self._router.name_of(entry) in self._failed_keys:
             return None
         attempt = self._router.attempt_of(entry)
         self._report_started(attempt, self._ended)
@@ -188,7 +187,7 @@ class BatchRun:
 
     def _decided(self, attempt: Attempt, decision: Decision) -> None:
         self._failures.append((attempt.entry, decision))
-        self._failed_keys.add(name_of(attempt.entry))
+        self._failed_keys.add(self._router.name_of(attempt.entry))
 
     # -- what becomes of it ----------------------------------------------------------------------------
 
@@ -201,9 +200,9 @@ class BatchRun:
             if self._is_unknown_there and not has_ended:
                 self._withdraw()  # and wait for the end: the child may run a later record of the key now
                 return
-            now_s = hub.clock()
-            for entry, decision in self._failures:
-                inboxes.fail(inbox, entry, decision, now_s, inbox.behind(entry))
+            if self._failures:
+                failures = [(entry, decision, inbox.behind(entry)) for entry, decision in self._failures]
+                inboxes.fail_several(inbox, failures, hub.clock())
             inbox.settle(self._ended - self._settled)
             if has_ended:
                 inbox.rest()
@@ -273,7 +272,10 @@ class BatchRun:
 
     def _watch(self, started: int) -> None:
         """Watch the record that runs: end the child once it has passed its deadline."""
-        if self._ended >= started or name_of(entry := self._entries[self._ended]) in self._failed_keys:
+        if (
+            self._ended >= started
+            or self._router.name_of(entry := self._entries[self._ended]) in self._failed_keys
+        ):
             return  # none runs
         self._report_started(self._router.attempt_of(entry), started)
         deadline_s = self._pool.deadline_s
