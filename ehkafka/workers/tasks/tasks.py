@@ -123,6 +123,7 @@ class InboxTasks:
     def _begin(self, inbox: Inbox) -> None:
         inbox.asleep = True
         if not self._may_begin(inbox):
+            self._let_leave(inbox)
             return
         inbox.asleep = False
         inbox.gate = None
@@ -143,7 +144,18 @@ class InboxTasks:
         # Another task goes on for one that must serve no other record, or was cancelled while it rested.
         if self._may_begin(inbox):
             self.wake([inbox])
+        else:
+            self._let_leave(inbox)
         self.check_left()
+
+    def _let_leave(self, inbox: Inbox) -> None:
+        """Have an inbox without a task forgotten that is to go, unless a record comes before."""
+        if inbox.leaves:
+            self._hub.post(self._leave, inbox)
+
+    def _leave(self, inbox: Inbox) -> None:
+        if inbox in self._router.leaving:
+            self._router.leave(inbox)
 
     def check_left(self) -> None:
         """Notice that nothing is left to do."""
