@@ -243,8 +243,9 @@ class Marks:
             # Of these nothing is asked but what `_Delivered` has, and they are in no inbox.
             entries: list[Entry] = [(message, None, len(message), epoch) for message in messages]
             epoch.received.note(messages, self._clock())
-            epoch.add(entries)
-            self._tally.receive(len(entries), sum(entry[SIZE] for entry in entries))
+            size = sum(entry[SIZE] for entry in entries)
+            epoch.add(entries, size)
+            self._tally.receive(len(entries), size)
             ours.unmarked.update((entry[MESSAGE].offset(), entry) for entry in entries)
 
     @staticmethod

@@ -68,6 +68,11 @@ class Epoch:
         # starts.
         self.context: object = None
 
+    def add(self, entries: Sequence[Entry], size: int) -> None:
+        """Count records, ascending and of so many bytes in all, into the backlog."""
+        self.order.extend(entries)
+        self.tally.receive(len(entries), size)
+
     def note_finished(self, entry: Entry) -> None:
         """Let the commit position pass a routed record. The caller counts it."""
         order, message = self.order, entry[MESSAGE]

@@ -145,8 +145,7 @@ class Router:
 
     def count_in(self, epoch: Epoch, entries: Sequence[Entry], size: int) -> None:
         """Count records of one partition, so many bytes in all, into the backlog."""
-        epoch.order.extend(entries)
-        epoch.tally.receive(len(entries), size)
+        epoch.add(entries, size)
         self.tally.receive(len(entries), size)
 
     def place(self, entry: Entry) -> None:
