@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 import ehkafka
-from ehkafka.events import PartitionLost
+from ehkafka.events import PartitionAssigned, PartitionLost
 from ehkafka.testing import ApiKey, CheckingHistory
 from tests.contract.in_loop import InLoop
 from tests.kit.unstolen import unstolen_s
@@ -286,21 +286,22 @@ def test_a_handler_that_never_ends_cannot_hold_the_stop_beyond_its_deadline(
 # --- rebalance ----------------------------------------------------------------------------------------
 
 
-def test_a_result_that_comes_after_its_epoch_is_dropped_and_the_record_repeated(
-    stage: Stage, wait_for: Any, events: Any
+def test_a_call_that_outlives_its_epoch_keeps_its_key_and_its_record_is_repeated(
+    stage: Stage, wait_for: Any, events: Any, stays: Any
 ) -> None:
-    """The partition is lost while a call runs: only the new epoch's call counts."""
+    """The partition is lost and comes back while a call runs: the next call waits for it, and alone counts."""
     stage.produce(("a", "wait gate"))
     app = stage.app()
     app.add_hook(events)
     app.start()
     wait_for(lambda: stage.running == 1)
     stage.lab.broker.fail_next(ApiKey.HEARTBEAT, 25)
-    wait_for(lambda: events.of(PartitionLost) and len(stage.lines("start")) == 2)
+    wait_for(lambda: events.of(PartitionLost) and len(events.of(PartitionAssigned)) == 2)
+    stays(lambda: stage.running_max == 1)
     stage.open("gate")
-    wait_for(lambda: stage.running == 0)
     wait_for(lambda: stage.lab.committed() == 1)
     app.stop()
+    assert (len(stage.lines("start")), stage.running, stage.running_max) == (2, 0, 1)
     snapshot = app.snapshot()
     assert snapshot.finished_records == 1
     # A call that could be cancelled has no result to drop.
