@@ -32,15 +32,11 @@ class Kind(NamedTuple):
     workers: Callable[[int], Any]
     # Whether coroutines run on a loop that enters the app.
     is_on_callers_loop: bool = False
-    # What its handlers are registered with besides.
-    options: dict[str, Any] = {}  # noqa: RUF012 - never changed
 
 
 KINDS = {
     "threads": Kind("handle", lambda count: count),
     "asyncio": Kind("handle_async", lambda count: count),
-    # With lanes for all that is received, which the other ways are to be equal to.
-    "asyncio_lanes": Kind("handle_async", lambda count: count, options={"express": False}),
     "callers_loop": Kind("handle_async", lambda count: count, is_on_callers_loop=True),
     "processes": Kind("handle", ehkafka.Processes),
 }
