@@ -19,7 +19,6 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 import ehkafka
-from ehkafka.lanes.express_mode import ExpressMode
 from ehkafka.testing import Checker, EmbeddedBroker, MemoryHistory, check_history
 from tests.contract.batch_store import HANDLER, Store
 from tests.kit.events import Events
@@ -39,7 +38,6 @@ FAST_GROUP = {"session.timeout.ms": 1_500, "heartbeat.interval.ms": 100, "fetch.
 HANDLER_OPTIONS = {"order_by", "scope", "null_key", "workers", "raw", "headers", "retry", "on_failure"} | {
     "deadline_s",
     "rate_limit",
-    "express",
 }
 
 
@@ -339,14 +337,9 @@ def read_topic(lab: Lab, wait_for: Callable[..., Any]) -> Iterator[Callable[...,
         yield read
 
 
-@pytest.fixture(params=["lanes", "chunks"])
-def store_app(lab: Any, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Make apps with a `Store` for a handler, whose gates are open when the test ends.
-
-    Whatever they do, they do with lanes alone, and with chunks from the first batch on, however slow.
-    """
-    monkeypatch.setattr("ehkafka.handlers.chunk_call.ON_BY_DEFAULT", request.param == "chunks")
-    monkeypatch.setattr("ehkafka.workers.batches.exchange.ExpressMode", _AlwaysOn)
+@pytest.fixture
+def store_app(lab: Any) -> Any:
+    """Make apps with a `Store` for a handler, whose gates are open when the test ends."""
 
     def make(store: Store, *topics: str, **options: Any) -> Any:
         handler = {name: options.pop(name) for name in HANDLER & options.keys()}
@@ -356,14 +349,6 @@ def store_app(lab: Any, request: pytest.FixtureRequest, monkeypatch: pytest.Monk
         return app
 
     return make
-
-
-class _AlwaysOn(ExpressMode):
-    """Chunks, whatever records cost."""
-
-    def __init__(self, _patience: float) -> None:
-        super().__init__(float("inf"))
-        self.on = True
 
 
 @pytest.fixture

@@ -13,9 +13,7 @@ import pytest
 
 import ehkafka
 from ehkafka.events import CommitAcknowledged, StaleResult, StuckReport
-from ehkafka.intake.membership import Membership
 from ehkafka.testing import ApiKey, CheckingHistory
-from ehkafka.workers.batches.turn import Turn
 from tests.contract.batch_store import Store
 from tests.kit.unstolen import unstolen_s
 
@@ -139,7 +137,6 @@ def test_a_blocked_batch_holds_back_only_its_own_keys(lab: Any, store_app: Any, 
     assert lab.committed() == 7
 
 
-@pytest.mark.parametrize("store_app", ["lanes"], indirect=True)
 def test_a_hot_key_does_not_fill_every_batch(lab: Any, store_app: Any, wait_for: Any) -> None:
     """With 2000 records of one key in front, the others are in the first batches."""
     store = Store()
@@ -176,11 +173,8 @@ def test_a_stop_hands_the_waiting_batch_over_at_once(lab: Any, store_app: Any, w
     assert store.sizes == [4]
 
 
-def test_a_batch_that_takes_long_for_once_holds_nobody_up(
-    lab: Any, store_app: Any, wait_for: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Quick batches before it: their worker had kept its turn at collecting, and others take over."""
-    monkeypatch.setattr("ehkafka.workers.batches.exchange.QUICK_RECORD_S", 0.1)
+def test_a_batch_that_takes_long_for_once_holds_nobody_up(lab: Any, store_app: Any, wait_for: Any) -> None:
+    """Quick batches before it, all with one worker: others take over."""
     go_on, began = threading.Event(), threading.Event()
 
     def work(batch: Any) -> None:
@@ -203,30 +197,6 @@ def test_a_batch_that_takes_long_for_once_holds_nobody_up(
     wait_for(lambda: store.finished == 29)
     app.stop()
     assert lab.committed() == 29
-
-
-def test_no_turn_is_kept_while_a_rebalance_holds_the_poll_thread_up(
-    store_app: Any, wait_for: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Nobody would take it away meanwhile."""
-    seen: list[bool] = []
-    allow, assign = Turn.allow, Membership._assign
-
-    def noted(self: Turn, *, keeping: bool) -> None:
-        seen.append(keeping)
-        allow(self, keeping=keeping)
-
-    def assigned(self: Membership, *arguments: Any) -> None:
-        assert seen[-1] is False
-        assign(self, *arguments)
-
-    monkeypatch.setattr(Turn, "allow", noted)
-    monkeypatch.setattr(Membership, "_assign", assigned)
-    app = store_app(Store())
-    app.start()
-    wait_for(lambda: app.snapshot().partitions)
-    wait_for(lambda: seen[-1])
-    app.stop()
 
 
 def test_what_runs_and_what_waits_ends_at_a_stop(lab: Any, store_app: Any, wait_for: Any) -> None:
