@@ -1,4 +1,4 @@
-"""A workbench around the inboxes of one handler: short notation for records, and consumers that move by steps.
+"""A workbench around the inboxes of one handler: short notation for records, and consumers that go by steps.
 
 For tests of the pure core. Single-threaded; time is a field.
 """

@@ -27,6 +27,13 @@ class Mutant:
     def __str__(self) -> str:
         return self.name
 
+    def is_noticed(self) -> bool:
+        """Tell whether anything noticed, be it by an error of the core's own."""
+        try:
+            return self.is_red()
+        except Exception:
+            return True
+
     def apply(self, patch: pytest.MonkeyPatch) -> None:
         """Replace the function by its mutant."""
         source = textwrap.dedent(inspect.getsource(self.function))

@@ -18,10 +18,10 @@ from ehkafka.lanes.routing import Router
 from ehkafka.lanes.unread import Unread
 from ehkafka.lanes.waiting import Waiting
 from ehkafka.records import TopicPartition
+from tests.kit.mutant import Mutant
 from tests.lanes import test_outliving
 from tests.lanes.inbox_consumers import Message
 from tests.lanes.inbox_world import run_seed
-from tests.kit.mutant import Mutant
 
 if TYPE_CHECKING:
     from collections.abc import Callable

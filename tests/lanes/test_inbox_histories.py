@@ -38,4 +38,4 @@ def test_without_a_mutant_nothing_is_red() -> None:
 def test_every_guard_is_needed(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without this guard a history goes wrong."""
     mutant.apply(monkeypatch)
-    assert mutant.is_red(), f"nothing noticed: {mutant.name}"
+    assert mutant.is_noticed(), f"nothing noticed: {mutant.name}"

@@ -37,7 +37,7 @@ def a_saving_seed_is_red() -> bool:
 
 def a_transaction_seed_is_red() -> bool:
     """Run seeds with transactions."""
-    return _is_red(SimulationPlan.drawn_with_transactions, 2 * SEEDS_MAX)
+    return _is_red(SimulationPlan.drawn_with_transactions, 3 * SEEDS_MAX)
 
 
 def a_transaction_seed_with_short_texts_is_red() -> bool:

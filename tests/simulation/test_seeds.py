@@ -11,27 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ehkafka.lanes.chunk import Chunk
-from ehkafka.lanes.express import Express
-from ehkafka.lanes.slices import Slices
-from ehkafka.lanes.streams import Streams
-from ehkafka.workers.batches.plan import BatchPlan
+from ehkafka.lanes.balance import Balance
+from ehkafka.lanes.ending import Ending
+from ehkafka.lanes.inboxes import Inboxes
 from tests.kit.simulated.plan import SimulationPlan
 from tests.kit.simulated.simulator import Simulation, SimulationReport, simulate
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable
+    from ehkafka.lanes.epoch import Epoch
+    from ehkafka.lanes.inbox import Entry, Inbox
 
-    from ehkafka.lanes.assignment import Assignment
-    from ehkafka.lanes.lane import Lane
-    from ehkafka.workers.batches.share import Share
-
-SEEDS = int(os.environ.get("EHKAFKA_SIMULATION_SEEDS", "120"))
-SEEDS_WITH_CHUNKS = int(os.environ.get("EHKAFKA_SIMULATION_SEEDS_WITH_CHUNKS", "40"))
-SEEDS_WITH_BATCHES = int(os.environ.get("EHKAFKA_SIMULATION_SEEDS_WITH_BATCHES", "300"))
-SEEDS_WITH_LATE_LANES = int(os.environ.get("EHKAFKA_SIMULATION_SEEDS_WITH_LATE_LANES", "300"))
-SEEDS_WITH_STREAMS = int(os.environ.get("EHKAFKA_SIMULATION_SEEDS_WITH_STREAMS", "300"))
-SEEDS_WITH_TRANSACTIONS = int(os.environ.get("EHKAFKA_SIMULATION_SEEDS_WITH_TRANSACTIONS", "300"))
+SEEDS = int(os.environ.get("EHKAFKA_SIMULATION_SEEDS", "200"))
+SEEDS_WITH_BATCHES = int(os.environ.get("EHKAFKA_SIMULATION_SEEDS_WITH_BATCHES", "200"))
+SEEDS_WITH_TRANSACTIONS = int(os.environ.get("EHKAFKA_SIMULATION_SEEDS_WITH_TRANSACTIONS", "150"))
 AT_ONCE = 20
 
 
@@ -43,68 +35,40 @@ def test_no_seed_breaks_a_promise(first: int) -> None:
         assert report.ok, report.report()
 
 
-@pytest.mark.parametrize("first", range(0, SEEDS_WITH_CHUNKS, AT_ONCE))
-def test_no_seed_with_chunks_breaks_a_promise(first: int) -> None:
-    """Chunks ended early, failures in them, lanes and chunks in turns, revokes; the next seeds."""
-    for seed in range(SEEDS + first, SEEDS + min(first + AT_ONCE, SEEDS_WITH_CHUNKS)):
-        plan = SimulationPlan.drawn_with_chunks(seed)
-        report = simulate(seed, plan=plan)
-        assert report.ok, report.report()
-
-
 @pytest.mark.parametrize("first", range(0, SEEDS_WITH_BATCHES, AT_ONCE))
 def test_no_seed_with_batches_breaks_a_promise(first: int) -> None:
-    """Batches of chunks: whole, separated, halved, long ones, revokes; the next seeds."""
-    begin = SEEDS + SEEDS_WITH_CHUNKS
-    for seed in range(begin + first, begin + min(first + AT_ONCE, SEEDS_WITH_BATCHES)):
+    """Batches: whole, halved, with failed records, long ones, revokes."""
+    for seed in range(first, min(first + AT_ONCE, SEEDS_WITH_BATCHES)):
         report = simulate(seed, plan=SimulationPlan.drawn_with_batches(seed))
         assert report.ok, report.report()
 
 
 def test_the_seeds_with_batches_see_what_they_are_meant_to_see(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Batches end whole, are separated and get lanes while they run, with records behind them and without."""
+    """Batches of many records are taken, raise, and have records that fail."""
     seen: Counter[str] = Counter()
-    settle, end_early, separate = Slices.settle, Slices.end_early, BatchPlan.separate
+    take, put_back, fail = Inboxes.take, Inboxes.put_back, Inboxes.fail_several
 
-    def count_settled(slices: Slices, returned: Iterable[Any]) -> list[Lane]:
-        returned = list(returned)
-        seen["whole"] += sum(isinstance(one, Chunk) and one.is_out for one in returned)
-        seen["whole with lanes"] += sum(isinstance(one, Chunk) and bool(one.lanes) for one in returned)
-        return settle(slices, returned)
+    def count_taken(inboxes: Inboxes, inbox: Inbox, records_max: int) -> list[Entry]:
+        entries = take(inboxes, inbox, records_max)
+        seen["of several records"] += len(entries) > 1
+        return entries
 
-    def count_ended(slices: Slices, chunk: Chunk) -> Lane | None:
-        seen["given lanes"] += chunk.is_out
-        seen["given lanes with some behind"] += chunk.is_out and chunk.assignment in slices.blocked
-        return end_early(slices, chunk)
+    def count_raised(inboxes: Inboxes, inbox: Inbox) -> None:
+        seen["raised"] += 1
+        put_back(inboxes, inbox)
 
-    def count_separated(plan: BatchPlan, parts: Iterable[Any]) -> list[Share]:
-        parts = list(parts)
-        seen["separated"] += any(isinstance(part, Chunk) for part in parts)
-        return separate(plan, parts)
+    def count_failed(inboxes: Inboxes, inbox: Inbox, failures: Any, now_s: float) -> None:
+        seen["with a failed record"] += 1
+        seen["with followers of one"] += any(later for _, _, later in failures)
+        fail(inboxes, inbox, failures, now_s)
 
-    monkeypatch.setattr(Slices, "settle", count_settled)
-    monkeypatch.setattr(Slices, "end_early", count_ended)
-    monkeypatch.setattr(BatchPlan, "separate", count_separated)
-    for seed in range(12):
+    monkeypatch.setattr(Inboxes, "take", count_taken)
+    monkeypatch.setattr(Inboxes, "put_back", count_raised)
+    monkeypatch.setattr(Inboxes, "fail_several", count_failed)
+    for seed in range(30):
         assert simulate(seed, plan=SimulationPlan.drawn_with_batches(seed)).ok
-    assert len(seen) == 5, seen
-    assert min(seen.values()) > 20, seen
-
-
-@pytest.mark.parametrize("first", range(0, SEEDS_WITH_LATE_LANES, AT_ONCE))
-def test_no_seed_with_late_lanes_breaks_a_promise(first: int) -> None:
-    """The same where records get their lanes as workers take them."""
-    for seed in range(first, min(first + AT_ONCE, SEEDS_WITH_LATE_LANES)):
-        report = simulate(seed, plan=SimulationPlan.drawn_with_late_lanes(seed))
-        assert report.ok, report.report()
-
-
-@pytest.mark.parametrize("first", range(0, SEEDS_WITH_STREAMS, 5 * AT_ONCE))
-def test_no_seed_with_streams_breaks_a_promise(first: int) -> None:
-    """Streams side by side, ended early or whole; keys that come up again while one has them."""
-    for seed in range(first, min(first + 5 * AT_ONCE, SEEDS_WITH_STREAMS)):
-        report = simulate(seed, plan=SimulationPlan.drawn_with_streams(seed))
-        assert report.ok, report.report()
+    assert len(seen) == 4, seen
+    assert min(seen.values()) > 10, seen
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS_WITH_TRANSACTIONS, AT_ONCE))
@@ -171,61 +135,27 @@ def test_the_seeds_see_what_they_are_meant_to_see() -> None:
     assert all(verdict.commits_acknowledged for verdict in verdicts)
 
 
-def test_the_seeds_with_chunks_see_what_they_are_meant_to_see(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Chunks run to their end, are ended early with and without a record that runs, and are spread."""
+def test_the_seeds_see_calls_that_outlive_their_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Partitions come back while calls of earlier epochs keep keys; records move and wait behind them."""
     seen: Counter[str] = Counter()
-    settle, end_early, spread = Express.settle, Express.end_early, Express._spread_first
+    begin, even_out = Ending.begin, Balance._even_out
 
-    def count_settled(express: Express, returned: Iterable[Any]) -> list[Lane]:
-        returned = list(returned)
-        seen["run to the end"] += sum(one is express.out for one in returned)
-        return settle(express, returned)
+    def count_begun(ending: Ending, partition: Any, *arguments: Any) -> Epoch:
+        epoch = begin(ending, partition, *arguments)
+        if ending._router.shared is None:
+            seen["keys kept"] += len(epoch.owners)
+        return epoch
 
-    def count_ended(express: Express, chunk: Chunk) -> Lane | None:
-        seen["ended early" if chunk.started() else "ended before the first"] += chunk is express.out
-        return end_early(express, chunk)
+    def count_moves(balance: Balance, free: list[Inbox]) -> None:
+        before = [len(inbox.q) for inbox in free]
+        even_out(balance, free)
+        seen["records moved"] += before != [len(inbox.q) for inbox in free]
 
-    def count_spread(express: Express, assignment: Assignment) -> None:
-        seen["spread"] += 1
-        spread(express, assignment)
-
-    monkeypatch.setattr(Express, "settle", count_settled)
-    monkeypatch.setattr(Express, "end_early", count_ended)
-    monkeypatch.setattr(Express, "_spread_first", count_spread)
-    for seed in range(12):
-        assert simulate(seed, plan=SimulationPlan.drawn_with_chunks(seed)).ok
-    assert min(seen[what] for what in ("run to the end", "ended early", "spread")) > 20, seen
-    assert seen["ended before the first"] > 0, seen
-
-
-def test_the_seeds_with_streams_see_what_they_are_meant_to_see(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Streams side by side, to their end and ended early, with lanes behind them, and keys taken over."""
-    seen: Counter[str] = Counter()
-    end_stream, ready_behind, has_finished = Streams._end_stream, Streams._ready_behind, Chunk.has_finished
-
-    def count_ended(streams: Streams, stream: Chunk) -> None:
-        seen["side by side"] += len(stream.assignment.streams) > 1
-        seen["run to the end"] += stream.started() == len(stream) > 1
-        end_stream(streams, stream)
-
-    def count_behind(streams: Streams, stream: Chunk) -> None:
-        seen["ended early"] += stream.lane is not None
-        seen["behind a stream"] += len(stream.behind or ())
-        ready_behind(streams, stream)
-
-    def count_finished(chunk: Chunk, key: Hashable) -> bool:
-        finished = has_finished(chunk, key)
-        seen["taken over" if finished else "met"] += 1
-        return finished
-
-    monkeypatch.setattr(Streams, "_end_stream", count_ended)
-    monkeypatch.setattr(Streams, "_ready_behind", count_behind)
-    monkeypatch.setattr(Chunk, "has_finished", count_finished)
-    for seed in range(20):
-        assert simulate(seed, plan=SimulationPlan.drawn_with_streams(seed)).ok
-    kinds = ("side by side", "run to the end", "ended early", "behind a stream", "met")
-    assert min(seen[kind] for kind in kinds) > 20, seen
-    assert seen["taken over"] > 0, seen
+    monkeypatch.setattr(Ending, "begin", count_begun)
+    monkeypatch.setattr(Balance, "_even_out", count_moves)
+    for seed in range(40):
+        assert simulate(seed).ok
+    assert min(seen[what] for what in ("keys kept", "records moved")) > 20, seen
 
 
 def test_a_plan_is_drawn_from_its_seed_alone() -> None:

@@ -9,12 +9,12 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.lanes.decision import AwaitHead, SkipHead
-from ehkafka.workers.batches.taking import Taking
 from tests.kit.simulated.worker import LOCKED_S, SimulatedWorker, draw_decision
 
 if TYPE_CHECKING:
     from ehkafka.lanes.decision import Decision
     from ehkafka.lanes.inbox import Entry, Inbox
+    from ehkafka.workers.batches.taking import Taking
     from tests.kit.simulated.member import SimulatedMember
 
 
@@ -83,7 +83,7 @@ class SimulatedBatchWorker(SimulatedWorker):
 
     def _return(self) -> float:
         world, plan = self._world, self._world.plan
-        self._raised = not world.calm and world.rng.random() < plan.fail_share / 2
+        self._raised = not world.calm and world.rng.random() < plan.fail_share
         # Most batches finish whole.
         fails = world.rng.random() < 2 * (plan.fail_share + plan.await_share)
         self._failed = []

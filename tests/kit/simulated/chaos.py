@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from ehkafka.lanes.epoch import Epoch
     from ehkafka.lanes.held import Held
-
     from tests.kit.simulated.member import SimulatedMember
     from tests.kit.simulated.simulator import Simulation
 

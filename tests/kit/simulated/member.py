@@ -1,4 +1,4 @@
-"""A member of a simulation: the real hub, inboxes, flow control, ledger and epochs behind a scripted poll loop.
+"""A member of a simulation: the real hub, inboxes, flow control and ledger behind a scripted poll loop.
 
 Does what the poll loop, the membership and the committer do, in their order, without their threads: a
 drain and the synchronous commit of a revoke take several polls. The checker hears of everything it does.

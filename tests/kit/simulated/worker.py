@@ -1,7 +1,7 @@
 """A consumer of a simulated member: the steps of a thread or a task, each of which may come at any time.
 
-It plays the protocol of `lanes.inbox`. What is one line in a driver is a step here wherever another thread can
-run in between: showing a record, removing it, the call, the look at a new queue, and going to sleep.
+It plays the protocol of `lanes.inbox`. What is one line in a driver is a step here wherever another thread
+can run in between: showing a record, removing it, the call, the look at a new queue, and going to sleep.
 """
 
 from __future__ import annotations

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from ehkafka.intake.backpressure import Backpressure
-from ehkafka.intake.flow import Amounts, FlowControl, FlowLimits, Stuck
+from ehkafka.intake.flow import Amounts, FlowControl, FlowLimits, Load, Stuck
 from ehkafka.intake.pace import Counts, PartitionPaces
-from ehkafka.lanes.assignment import Assignment
 from ehkafka.records import TopicPartition
-from tests.simulation.mutants.mutant import P0, Mutant, a_late_seed_is_red
+from tests.kit.mutant import Mutant
+from tests.simulation.seeds import a_seed_is_red
+
+P0 = TopicPartition("t", 0)
 
 
-def _loads(*records: int) -> list[Assignment]:
-    loads = [Assignment(TopicPartition("t", number), 1) for number in range(len(records))]
-    for load, count in zip(loads, records, strict=True):
-        load.backlog_records = count
-    return loads
+def _loads(*records: int) -> list[Load]:
+    return [Load(TopicPartition("t", number), count, 0, 0, 0) for number, count in enumerate(records)]
 
 
-def _flow_with_a_pause() -> tuple[FlowControl, list[Assignment]]:
+def _set(loads: list[Load], place: int, records: int) -> None:
+    loads[place] = loads[place]._replace(backlog_records=records)
+
+
+def _flow_with_a_pause() -> tuple[FlowControl, list[Load]]:
     flow = FlowControl(FlowLimits(1_000, consume_records_max=10))
     loads = _loads(500, 0)
     flow.to_pause([Stuck(load, load.backlog_records) for load in loads], Amounts(500, 0), 0.0)
@@ -26,7 +29,7 @@ def _flow_with_a_pause() -> tuple[FlowControl, list[Assignment]]:
 
 def _resumes_above_a_quarter() -> bool:
     flow, loads = _flow_with_a_pause()
-    loads[0].backlog_records = 400
+    _set(loads, 0, 400)
     return bool(flow.to_resume(loads, Amounts(400, 0), 0.0))
 
 
@@ -68,21 +71,22 @@ def _pauses_for_who_has_enough() -> bool:
     return flow.to_pause(stuck, Amounts(560, 0), 0.0) is not None
 
 
-def _suspicious_flow(partitions: int) -> tuple[FlowControl, list[Assignment]]:
+def _suspicious_flow(partitions: int) -> tuple[FlowControl, list[Load]]:
     """All but the last two have turned out to be stuck, one after another."""
     flow = FlowControl(FlowLimits(1_000, consume_records_max=10))
     loads = _loads(*[0] * partitions)
-    for load in loads[:-2]:
-        load.backlog_records = 100
+    for place in range(partitions - 2):
+        _set(loads, place, 100)
         for records in (None, 100):
-            stuck = [Stuck(one, records if one is load else one.backlog_records) for one in loads]
+            of = loads[place].partition
+            stuck = [Stuck(one, records if one.partition == of else one.backlog_records) for one in loads]
             flow.to_pause(stuck, Amounts(500, 0), 0.0)
     return flow, loads
 
 
 def _waits_for_the_fourth_of_many() -> bool:
     flow, loads = _suspicious_flow(5)
-    loads[3].backlog_records = 200
+    _set(loads, 3, 200)
     stuck = [Stuck(one, None if one is loads[3] else one.backlog_records) for one in loads]
     return flow.to_pause(stuck, Amounts(500, 0), 0.0) is None
 
@@ -90,12 +94,12 @@ def _waits_for_the_fourth_of_many() -> bool:
 def _suspects_after_wrong_suspicions() -> bool:
     flow, loads = _suspicious_flow(5)
     for _ in range(3):
-        loads[3].backlog_records = 200
+        _set(loads, 3, 200)
         stuck = [Stuck(one, None if one is loads[3] else one.backlog_records) for one in loads]
         flow.to_pause(stuck, Amounts(500, 0), 0.0)
-        loads[3].backlog_records = 0
+        _set(loads, 3, 0)
         flow.to_resume(loads, Amounts(300, 0), 0.1)
-    loads[3].backlog_records = 200
+    _set(loads, 3, 200)
     stuck = [Stuck(one, None if one is loads[3] else one.backlog_records) for one in loads]
     return flow.to_pause(stuck, Amounts(500, 0), 0.0) is not None
 
@@ -117,14 +121,12 @@ def _a_new_partition_counts_as_stuck() -> bool:
 
 def _a_full_parked_share_goes_on() -> bool:
     flow = FlowControl(FlowLimits(1_000, consume_records_max=10, parked_records_max=100))
-    assignment = Assignment(P0, 1)
-    assignment.parked_records = 100
-    return flow.to_pause_parked([assignment], 1) != [P0]
+    return flow.to_pause_parked([Load(P0, 0, 0, 100, 0)], 1) != [P0]
 
 
 def _stays_paused_after_revoke() -> bool:
     flow = FlowControl(FlowLimits())
-    flow.to_pause_all([Assignment(P0, 1)])
+    flow.to_pause_all(_loads(0))
     flow.forget(P0)
     return bool(flow.paused)
 
@@ -133,7 +135,7 @@ def _who_never_moved_goes_on_with_the_others() -> bool:
     flow = FlowControl(FlowLimits(1_000, consume_records_max=10))
     loads = _loads(620, 380)
     flow.to_pause_all(loads)
-    loads[1].backlog_records = 0
+    _set(loads, 1, 0)
     return loads[0].partition in flow.to_resume(loads, Amounts(620, 0), 1.0)
 
 
@@ -143,6 +145,7 @@ MUTANTS = [
         FlowControl._free,
         "- beyond_records",
         "",
+        a_seed_is_red,
     ),
     Mutant(
         "a full parked budget pauses nobody",
@@ -156,6 +159,7 @@ MUTANTS = [
         FlowControl._free,
         "limits.backlog_records_max - amounts.backlog_records - beyond_records",
         "limits.backlog_records_max",
+        a_seed_is_red,
     ),
     Mutant(
         "a partition is paused though its records end",
@@ -253,7 +257,7 @@ MUTANTS = [
         Backpressure.make_room,
         "self._context.flow.room(self.amounts()) == 0",
         "False",
-        a_late_seed_is_red,
+        a_seed_is_red,
     ),
     Mutant(
         "a revoked partition stays paused",

@@ -2,70 +2,75 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ehkafka.intake.epochs import Epochs
-from ehkafka.lanes.assignment import Assignment
 from ehkafka.lanes.finished import Extent, FinishedBefore
 from ehkafka.progress.known import Known
 from ehkafka.progress.ledger import CommitLedger, CommitPacing, Position
 from ehkafka.progress.saving import Detail, ProgressSaver
-from tests.kit.lane_bench import LaneBench
-from tests.simulation.mutants.mutant import P0, Mutant, a_saving_seed_is_red, a_saving_seed_with_chunks_is_red
+from ehkafka.records import TopicPartition
+from tests.kit.inbox_bench import InboxBench
+from tests.kit.mutant import Mutant
+from tests.simulation.seeds import a_saving_seed_is_red, a_seed_is_red
+
+if TYPE_CHECKING:
+    from ehkafka.lanes.epoch import Epoch
+
+P0 = TopicPartition("t", 0)
 
 
-def _saved_without_a_check(bench: LaneBench, assignment: Assignment, saver: ProgressSaver) -> Any:
-    for lane in bench.begin(1):
-        bench.finish(lane)
-    sample = saver.sample(assignment, Detail.KEPT)
+def _saved_without_a_check(bench: InboxBench, epoch: Epoch, saver: ProgressSaver) -> Any:
+    bench.finish(bench.call("a"))
+    sample = saver.sample(epoch, Detail.KEPT)
     assert sample is not None
     return saver.position(sample).finished
 
 
 def _what_was_restored_is_not_saved() -> bool:
-    bench = LaneBench()
-    assignment = bench.assign(finished_before=[2])
-    bench.receive(assignment, "a0 b1")
+    bench = InboxBench()
+    epoch = bench.assign(finished_before=[2])
+    bench.receive(epoch, "a0 b1")
     saver = ProgressSaver(1_000)
-    saver.begin(assignment, None)
-    return _saved_without_a_check(bench, assignment, saver) != ((2, 3),)
+    saver.begin(epoch, None)
+    return _saved_without_a_check(bench, epoch, saver) != ((2, 3),)
 
 
 def _what_is_gone_is_saved() -> bool:
-    bench = LaneBench()
-    assignment = bench.assign(finished_before=[1])
-    assert assignment.finished_before is not None
-    assignment.finished_before.leader_epoch = 1
+    bench = InboxBench()
+    epoch = bench.assign(finished_before=[1])
+    assert epoch.received.finished_before is not None
+    epoch.received.finished_before.leader_epoch = 1
     saver = ProgressSaver(1_000)
-    saver.begin(assignment, None)
-    bench.receive(assignment, "a0 b1", leader_epoch=2)
-    sample = saver.sample(assignment, Detail.KEPT)
+    saver.begin(epoch, None)
+    bench.receive(epoch, "a0 b1", leader_epoch=2)
+    sample = saver.sample(epoch, Detail.KEPT)
     return sample is None or saver.position(sample).finished != ()
 
 
 def _what_lies_below_the_position_is_saved() -> bool:
-    bench = LaneBench()
-    assignment = bench.assign(finished_before=[1, 3])
-    bench.receive(assignment, "a0 b1 c2")
+    bench = InboxBench()
+    epoch = bench.assign(finished_before=[1, 3])
+    bench.receive(epoch, "a0 b1 c2")
     saver = ProgressSaver(1_000)
-    saver.begin(assignment, Position(1, 0, None, "text", ((1, 2), (3, 4))))
-    saver._known[assignment.partition, assignment.epoch] = Known(((1, 2), (3, 4)))
-    return _saved_without_a_check(bench, assignment, saver) != ((3, 4),)
+    saver.begin(epoch, Position(1, 0, None, "text", ((1, 2), (3, 4))))
+    saver._known[epoch.partition, epoch.number] = Known(((1, 2), (3, 4)))
+    return _saved_without_a_check(bench, epoch, saver) != ((3, 4),)
 
 
 def _restored_ranges_are_forgotten() -> bool:
-    bench = LaneBench()
-    assignment = bench.assign(finished_before={1, 5})
-    bench.receive(assignment, "a0 b1")
-    extent = assignment.extent()
+    bench = InboxBench()
+    epoch = bench.assign(finished_before={1, 5})
+    bench.receive(epoch, "a0 b1")
+    extent = epoch.extent()
     return extent is None or extent.finished() != ((1, 2), (5, 6))
 
 
 def _another_log_is_skipped() -> bool:
-    bench = LaneBench()
-    assignment = bench.dispatcher.assign(P0, 1, finished_before=FinishedBefore([(1, 9)], leader_epoch=3))
-    bench.receive(assignment, "a0 b1", leader_epoch=4)
-    return len(assignment.lanes) != 2
+    bench = InboxBench()
+    epoch = bench.assign(finished_before=FinishedBefore([(1, 9)], leader_epoch=3))
+    bench.receive(epoch, "a0 b1", leader_epoch=4)
+    return len(epoch.order) != 2
 
 
 def _refused_metadata_is_sent_again() -> bool:
@@ -125,41 +130,6 @@ def _an_epoch_is_used_again() -> bool:
 
 MUTANTS = [
     Mutant(
-        "what waits behind a lane's head is saved as finished",
-        Assignment._in_lanes,
-        "if lane.rest:",
-        "if False:",
-        a_saving_seed_is_red,
-    ),
-    Mutant(
-        "what runs is saved as finished",
-        Assignment._in_lanes,
-        "if (head := lane.head) is not None:",
-        "if (head := lane.head) is not None and not lane.running:",
-        a_saving_seed_is_red,
-    ),
-    Mutant(
-        "what was returned is saved as finished",
-        Assignment.note_returned,
-        "self.returned_offsets += offsets",
-        "pass",
-        a_saving_seed_is_red,
-    ),
-    Mutant(
-        "what is in chunks is saved as finished",
-        Assignment.extent,
-        "if self.chunks else",
-        "if False else",
-        a_saving_seed_with_chunks_is_red,
-    ),
-    Mutant(
-        "the watermark is taken before what is unfinished",
-        Assignment.extent,
-        "next_offset = self.watermark()",
-        "next_offset = self.received_next",
-        a_saving_seed_is_red,
-    ),
-    Mutant(
         "what was restored is forgotten before it is received",
         Extent.finished,
         "if self.before is not None:",
@@ -185,6 +155,7 @@ MUTANTS = [
         CommitLedger.plan,
         "self.in_flight = dirty",
         "self.in_flight = dirty; self.confirm(dirty, now_s)",
+        a_seed_is_red,
     ),
     Mutant(
         "the ledger takes answers of other epochs",

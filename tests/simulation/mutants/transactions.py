@@ -19,13 +19,9 @@ from ehkafka.transactions.coverage import Cover, Coverage
 from ehkafka.transactions.loop import TransactionLoop
 from ehkafka.transactions.refusals import Refusals
 from ehkafka.transactions.saving import TransactionSaver
+from tests.kit.mutant import Mutant
 from tests.kit.simulated.transactional_member import MemberTransactions, TransactionalHandover
-from tests.simulation.mutants.mutant import (
-    P0,
-    Mutant,
-    a_transaction_seed_is_red,
-    a_transaction_seed_with_short_texts_is_red,
-)
+from tests.simulation.seeds import a_transaction_seed_is_red, a_transaction_seed_with_short_texts_is_red
 
 if TYPE_CHECKING:
     import pytest
@@ -48,6 +44,7 @@ def _mutant(name: str, function: object, guard: str, without: str) -> Mutant:
     return Mutant(name, function, guard, without, a_transaction_seed_is_red)  # type: ignore[arg-type]
 
 
+P0 = TopicPartition("t", 0)
 _P1 = TopicPartition("t", 1)
 _RETURNS_EARLY = _mutant(
     "a revoke returns before its transaction has ended",
@@ -126,7 +123,7 @@ MUTANTS = [
         "elif is_void(one):",
     ),
     _mutant(
-        "outputs are taken as they stood before positions were fixed",
+        "outputs are taken as they were before positions were fixed",
         TransactionBook.take,
         "self._sort_in()\n        for one in self._held:",
         "held, self._held = self._held, []\n        self._sort_in()\n        rest = self._held\n"
