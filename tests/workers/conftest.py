@@ -1,4 +1,4 @@
-"""Workers on one dispatcher without a broker, and methods rewritten for one test."""
+"""Workers on one hub without a broker, and methods rewritten for one test."""
 
 from __future__ import annotations
 
@@ -12,130 +12,132 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ehkafka.lanes.decision import RetryHead
-from ehkafka.lanes.dispatcher import Dispatcher
-from ehkafka.lanes.lane import Lane
-from ehkafka.lanes.order import KeyReader
+from ehkafka.lanes.inbox import EPOCH, KEY, MESSAGE
+from ehkafka.lanes.inboxes import Inboxes
 from ehkafka.records import TopicPartition
-from ehkafka.workers.exchange import Exchange
+from ehkafka.workers.hub import Hub
 from ehkafka.workers.protocol import PoolOptions
 from ehkafka.workers.threads import ThreadWorkers
 from tests.kit.simulated.message import SimulatedMessage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
-    from ehkafka.lanes.assignment import Assignment
-    from ehkafka.lanes.chunk import Chunk
+    from ehkafka.lanes.attempt import Attempt
+    from ehkafka.lanes.epoch import Epoch
+    from ehkafka.lanes.inbox import Entry
+    from ehkafka.workers.rate import Pace
 
-PARTITION = TopicPartition("t", 0)
 LIMIT_S = 30.0
 
 
+class Judge:
+    """A handler that notices overlaps over all epochs, and swaps and repeats within one."""
+
+    def __init__(self) -> None:
+        self.wrong: deque[str] = deque()
+        self.work: Callable[[Entry, int], None] | None = None
+        # By epoch; each set has only atomic writes.
+        self.done: dict[Epoch, set[int]] = defaultdict(set)
+        self.handled = 0
+        self._running: dict[Any, int] = {}
+        self._last: dict[Any, int] = {}
+        self._count = threading.Lock()
+
+    def __call__(self, entry: Entry, number: int) -> None:
+        """Handle a record."""
+        epoch, offset = entry[EPOCH], entry[MESSAGE].offset()
+        name = (epoch.partition, entry[KEY])
+        if name in self._running:
+            self.wrong.append(f"{name}@{offset} overlaps {self._running[name]}")
+        self._running[name] = offset
+        last = self._last.get((epoch, entry[KEY]), -1)
+        if last > offset or (last == offset and number == 1) or offset in self.done[epoch]:
+            self.wrong.append(f"{name}@{offset}, call {number}, after {last} in epoch {epoch.number}")
+        self._last[epoch, entry[KEY]] = offset
+        try:
+            if self.work is not None:
+                self.work(entry, number)
+        except BaseException:
+            self._running.pop(name, None)
+            raise
+        self._running.pop(name, None)
+        self.done[epoch].add(offset)
+        with self._count:
+            self.handled += 1
+
+    def holds(self, entry: Entry) -> None:
+        """Note that a record is deferred: its key still counts as running."""
+        self._running[entry[EPOCH].partition, entry[KEY]] = entry[MESSAGE].offset()
+
+    def lets_go(self, attempt: Attempt, *, finished: bool) -> None:
+        """Note that a deferred record was answered."""
+        self._running.pop((attempt.epoch.partition, attempt.key), None)
+        if finished:
+            self.done[attempt.epoch].add(attempt.message.offset())
+
+
 class Pool:
-    """Workers on one dispatcher, and a handler that notices overlaps, swaps and repeats."""
+    """Thread workers on one hub, with a judge as their handler."""
 
     def __init__(
         self,
         workers: int,
-        work: Callable[[Lane], None] | None = None,
+        work: Callable[[Entry, int], None] | None = None,
         *,
-        express: bool = False,
-        stream_records_max: int = 0,
+        on_failure: Callable[[Attempt, BaseException], Any] | None = None,
+        pace: Pace | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        starts: bool = True,
+        kind: type[ThreadWorkers] = ThreadWorkers,
+        **options: Any,
     ) -> None:
-        """With `express`, records go in chunks until somebody turns `dispatcher.express.on` off.
-
-        With `stream_records_max` chunks are streams of so many records.
-        """
-        self.dispatcher = Dispatcher()
-        self.exchange = Exchange(self.dispatcher, time.monotonic)
-        if express or stream_records_max:
-            streams = self.dispatcher.use_express(KeyReader())
-            streams.on, streams.records_max = express, stream_records_max
-            streams.note_mean = streams._judge = lambda *_: None  # type: ignore[method-assign]
-            self.exchange.note_chunk = self.exchange.note_lanes = lambda *_: None  # type: ignore[method-assign]
-        self.work = work
-        self.wrong: deque[str] = deque()
-        # By assignment; each set has only atomic writes and belongs to one epoch.
-        self.started: dict[int, set[int]] = defaultdict(set)
-        self.done: dict[int, set[int]] = defaultdict(set)
-        self.handled = 0
-        # Of them in chunks; and whether a failed record is tried again.
-        self.chunk_records = 0
-        self.forgives = False
-        self._running: dict[tuple[int, Any], int] = {}
-        self._last: dict[tuple[int, Any], int] = {}
-        self._count = threading.Lock()
+        self.hub = Hub(Inboxes(workers), clock, pace)
+        self.judge = Judge()
+        self.judge.work = work
+        self.wrong = self.judge.wrong
+        self._on_failure = on_failure
         self._epochs = 0
-        self.workers = ThreadWorkers(
-            self.exchange,
+        self.workers = kind(
+            self.hub,
             PoolOptions(
                 name="race",
                 size=workers,
                 on_failure=self._failed,
                 on_death=lambda error: self.wrong.append(f"a worker died: {error!r}"),
+                **options,
             ),
-            invoke=self._invoke,
-            run_chunk=self._run_chunk,
+            invoke=self.judge,
         )
-        self.workers.start()
+        if starts:
+            self.workers.start()
 
-    def assign(self) -> Assignment:
+    @property
+    def handled(self) -> int:
+        """How many calls have returned."""
+        return self.judge.handled
+
+    def assign(self, partition: int = 0) -> Epoch:
         """Begin an epoch."""
         self._epochs += 1
-        with self.exchange.locked() as dispatcher:
-            return dispatcher.assign(PARTITION, self._epochs)
+        with self.hub.locked() as inboxes:
+            return inboxes.assign(TopicPartition("t", partition), self._epochs)
 
-    def receive(self, assignment: Assignment, first: int, keys: list[bytes]) -> None:
-        """Hand over a batch, without waking anybody."""
-        batch = [SimulatedMessage("t", 0, first + n, key) for n, key in enumerate(keys)]
-        with self.exchange.locked() as dispatcher:
-            dispatcher.receive(assignment, batch, None if dispatcher.takes_unread(assignment) else keys, 0.0)
+    def receive(self, epoch: Epoch, first: int, keys: Sequence[bytes]) -> None:
+        """Hand over a batch of one partition."""
+        batch = [SimulatedMessage("t", epoch.partition.partition, first + n, k) for n, k in enumerate(keys)]
+        self.hub.receive([(epoch, batch, keys, (), [1] * len(batch))])
 
     def close(self) -> None:
         """Let the workers leave."""
         left = self.workers.stop(LIMIT_S)
         assert left == []
 
-    def _failed(self, lane: Lane, error: BaseException) -> Any:
-        if not self.forgives:
-            self.wrong.append(f"{lane.key!r}: {error!r}")
+    def _failed(self, attempt: Attempt, error: BaseException) -> Any:
+        if self._on_failure is None:
+            self.wrong.append(f"{attempt.key!r}: {error!r}")
             raise error
-        assert lane.head is not None
-        epoch, offset = lane.assignment.epoch, lane.head.offset()
-        # The checks have seen it start: it may come again.
-        self._running.pop((epoch, lane.key), None)
-        self._last[epoch, lane.key] = offset - 1
-        self.started[epoch].discard(offset)
-        return RetryHead(0.0, "once")
-
-    def _run_chunk(self, chunk: Chunk) -> bool:
-        assert chunk.iterator is not None
-        for message in chunk.iterator:
-            # A lane that nobody knows: it tells the checks below what they look at.
-            self.chunk_records += 1
-            self._invoke(Lane(message.key(), chunk.assignment, message))
-        return False
-
-    def _invoke(self, lane: Lane) -> None:
-        assert lane.head is not None
-        epoch, offset = lane.assignment.epoch, lane.head.offset()
-        name = (epoch, lane.key)
-        if name in self._running:
-            self.wrong.append(f"{name}@{offset} overlaps {self._running[name]}")
-        self._running[name] = offset
-        if offset in self.started[epoch]:
-            self.wrong.append(f"{name}@{offset} starts twice")
-        if self._last.get(name, -1) >= offset:
-            self.wrong.append(f"{name}@{offset} after {self._last[name]}")
-        self._last[name] = offset
-        self.started[epoch].add(offset)
-        if self.work is not None:
-            self.work(lane)
-        self._running.pop(name, None)
-        self.done[epoch].add(offset)
-        with self._count:
-            self.handled += 1
+        return self._on_failure(attempt, error)
 
 
 @pytest.fixture
@@ -162,20 +164,19 @@ def switch_often() -> Iterator[None]:
 
 
 @pytest.fixture
-def mutate(monkeypatch: pytest.MonkeyPatch) -> Callable[[type, str, str, str], None]:
-    """Rewrite a line of a method for one test; fails if the line is no longer there."""
-    rewritten: dict[tuple[type, str], str] = {}
+def mutate(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any, str, str, str], None]:
+    """Rewrite a line of a method, or of a module's function, for one test; fails if it is no longer there."""
+    rewritten: dict[tuple[Any, str], str] = {}
 
-    def rewrite(owner: type, name: str, old: str, new: str) -> None:
+    def rewrite(owner: Any, name: str, old: str, new: str) -> None:
         source = rewritten.get((owner, name)) or textwrap.dedent(inspect.getsource(getattr(owner, name)))
         assert source.count(old) == 1, f"{owner.__name__}.{name} has no line {old!r} any more"
         namespace: dict[str, Any] = {}
         rewritten[owner, name] = source = source.replace(old, new)
-        exec(
-            "from __future__ import annotations\n" + source,
-            vars(sys.modules[owner.__module__]),
-            namespace,
-        )
+        module = sys.modules[getattr(owner, "__module__", owner.__name__)]
+        # In its own file, so that what steps through that file steps through this as well.
+        code = compile("from __future__ import annotations\n" + source, module.__file__ or "", "exec")
+        exec(code, vars(module), namespace)
         monkeypatch.setattr(owner, name, namespace[name])
 
     return rewrite

@@ -1,0 +1,219 @@
+"""One history of a pool of threads, stepped line by line: what the poll thread may do, and what must hold."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ehkafka.lanes import inbox as inbox_module
+from ehkafka.lanes import routing as routing_module
+from ehkafka.lanes.decision import AwaitHead, RetryHead, SkipHead
+from ehkafka.records import Outcome
+from ehkafka.workers import hub as hub_module
+from ehkafka.workers import thread_pool as thread_pool_module
+from ehkafka.workers import threads as threads_module
+from ehkafka.workers.rate import Pace
+from ehkafka.workers.threads import ThreadWorkers
+from tests.kit.stepped_threads import Stepper
+from tests.workers.conftest import Pool
+
+if TYPE_CHECKING:
+    from ehkafka.lanes.attempt import Attempt
+    from ehkafka.lanes.decision import Decision, Ticket
+    from ehkafka.lanes.epoch import Epoch
+    from ehkafka.lanes.inbox import Entry, Inbox
+    from ehkafka.workers.thread_pool import Worker
+
+FILES = [
+    module.__file__
+    for module in (inbox_module, routing_module, hub_module, thread_pool_module, threads_module)
+]
+STEPS_MAX = 60_000
+# Looks in a row after which everything must have ended.
+LOOKS_MAX = 400
+PARTITIONS = 2
+
+
+class _Workers(ThreadWorkers):
+    """Threads that are stepped once they are set up."""
+
+    stepper: Stepper
+
+    def _consume(self, worker: Worker, inbox: Inbox) -> None:
+        inbox.gate = self.stepper.lock(locked=True)
+        self.stepper.adopt(worker.name, lambda: super(_Workers, self)._consume(worker, inbox))
+
+
+class History:
+    """Draws what happens from a seed; `run` returns what was wrong, or nothing."""
+
+    def __init__(self, seed: int, *, paced: bool = False, timed: bool = False) -> None:
+        self.stepper = Stepper(seed, FILES)  # type: ignore[arg-type]
+        self.random = self.stepper.random
+        self.now_s = 1_000.0
+        self.keys = self.random.choice((1, 2, 5, 20))
+        self.failing = self.random.choice((0.0, 0.1, 0.4))
+        self.log: list[list[bytes]] = [[] for _ in range(PARTITIONS)]
+        self.epochs: dict[int, Epoch] = {}
+        self.committed = [0] * PARTITIONS
+        self.tickets: list[Ticket] = []
+        workers = self.random.choice((1, 2, 3))
+        kind = type("Stepped", (_Workers,), {"stepper": self.stepper})
+        self.pool = Pool(
+            workers,
+            self._work,
+            on_failure=self._decide,
+            pace=Pace(200.0, lambda: self.now_s) if paced else None,
+            clock=lambda: self.now_s,
+            starts=False,
+            kind=kind,
+        )
+        self.hub = self.pool.hub
+        if timed:
+            self.hub.call_times = _NoTimes()  # type: ignore[assignment]
+        self.hub._lock = self.stepper.lock()  # type: ignore[assignment] # noqa: SLF001
+        self.pool.workers.start()
+        self.stepper.wait_for(workers)
+        self.threads = workers
+
+    def run(self) -> str:
+        """Play it."""
+        self.stepper.start("poll", self._poll)
+        try:
+            left = self.stepper.run(STEPS_MAX)
+        except AssertionError as error:
+            return str(error)
+        return str(self.pool.wrong[0]) if self.pool.wrong else left
+
+    # What the handler and its policy do.
+
+    def _work(self, _entry: Entry, number: int) -> None:
+        for _ in range(self.random.choice((0, 0, 1, 5, 30))):
+            self.stepper.pause()
+        if number == 1 and self.random.random() < self.failing:
+            raise ValueError
+
+    def _decide(self, attempt: Attempt, _error: BaseException) -> Decision:
+        chosen = self.random.random()
+        if chosen < 0.4:
+            return RetryHead(self.random.choice((0.0, 0.02)), "again")
+        if chosen < 0.6:
+            self.pool.judge.done[attempt.epoch].add(attempt.message.offset())
+            return SkipHead("skipped")
+        self.pool.judge.holds(attempt.entry)
+        return AwaitHead("asked", self.tickets.append)
+
+    # What the poll thread does.
+
+    def _poll(self) -> None:
+        for _ in range(self.random.randint(5, 40)):
+            self._act(self.random.random())
+        self._finish()
+        self.hub.close()
+
+    def _act(self, chosen: float) -> None:
+        if chosen < 0.45:
+            self._receive()
+        elif chosen < 0.7:
+            self._look()
+        elif chosen < 0.8:
+            self._answer()
+        elif chosen < 0.88:
+            self._check_commit()
+        elif chosen < 0.94:
+            self._rebalance()
+        elif chosen < 0.97 and self.hub.pace is None:
+            self._resize(self.random.choice((1, 2, 3)))
+        else:
+            with self.hub.locked() as inboxes:
+                inboxes.router.stop()
+            for _ in range(self.random.randint(0, 20)):
+                self.stepper.pause()
+            with self.hub.locked() as inboxes:
+                inboxes.router.resume()
+
+    def _receive(self) -> None:
+        partition = self.random.randrange(PARTITIONS)
+        if partition not in self.epochs:
+            self.epochs[partition] = self.pool.assign(partition)
+            self.sent = self.committed[partition]
+            backlog = self.log[partition][self.committed[partition] :]
+            if backlog:
+                self.pool.receive(self.epochs[partition], self.committed[partition], backlog)
+        first = len(self.log[partition])
+        keys = [b"k%d" % self.random.randrange(self.keys) for _ in range(self.random.choice((1, 1, 3, 8)))]
+        self.log[partition] += keys
+        self.pool.receive(self.epochs[partition], first, keys)
+
+    def _look(self) -> None:
+        self.now_s += self.random.choice((1e-3, 6e-3, 0.03))
+        self.hub.watch()
+        for _ in range(self.random.choice((0, 2, 20))):
+            self.stepper.pause()
+
+    def _answer(self) -> None:
+        if not self.tickets:
+            return
+        ticket = self.tickets.pop(self.random.randrange(len(self.tickets)))
+        finished = self.random.random() < 0.7
+        self.pool.judge.lets_go(ticket.attempt, finished=finished)
+        self.hub.answer(ticket, Outcome.FINISHED if finished else RetryHead(0.0, "answered"))
+
+    def _check_commit(self) -> None:
+        with self.hub.locked():
+            at = {partition: epoch.watermark() for partition, epoch in self.epochs.items()}
+        for partition, next_offset in at.items():
+            done = self.pool.judge.done[self.epochs[partition]]
+            begun_at = self.committed[partition]
+            early = [offset for offset in range(begun_at, next_offset or 0) if offset not in done]
+            assert not early, f"{partition}@{early[0]} is below the commit position and has not ended"
+
+    def _rebalance(self) -> None:
+        gone = [partition for partition in self.epochs if self.random.random() < 0.7]
+        epochs = [self.epochs[partition] for partition in gone]
+        fits: Any = self.random.choice((None, lambda _work: True))
+        for _ in range(self.random.choice((0, 1, 5))):
+            with self.hub.locked() as inboxes:
+                inboxes.drain(epochs, fits)
+            self._look()
+        self._check_commit()
+        with self.hub.locked() as inboxes:
+            for partition in gone:
+                next_offset = self.epochs.pop(partition).watermark()
+                if next_offset is not None:
+                    self.committed[partition] = next_offset
+            inboxes.end(epochs)
+
+    def _resize(self, size: int) -> None:
+        self.threads += max(0, size - self.pool.workers.size)
+        self.pool.workers.resize(size)
+        self.stepper.wait_for(self.threads)
+
+    def _finish(self) -> None:
+        for partition in range(PARTITIONS):
+            if self.log[partition] and partition not in self.epochs:
+                self.epochs[partition] = self.pool.assign(partition)
+                begun_at = self.committed[partition]
+                if self.log[partition][begun_at:]:
+                    self.pool.receive(self.epochs[partition], begun_at, self.log[partition][begun_at:])
+        for _ in range(LOOKS_MAX):
+            self._look()
+            self._answer()
+            if not self.tickets and not self.hub.tally.unfinished_records:
+                break
+            for _ in range(60):
+                self.stepper.pause()
+            with self.hub.locked():
+                pass
+        left = self.hub.tally.unfinished_records
+        assert not left, f"{left} records were left lying"
+        self._check_commit()
+        with self.hub.locked():
+            for partition, epoch in self.epochs.items():
+                assert epoch.watermark() in (None, len(self.log[partition])), "not all is committed"
+
+
+class _NoTimes:
+    def add(self, each_s: float, calls: int = 1) -> None:
+        """Count nothing."""
+
+

@@ -1,0 +1,79 @@
+"""Threads stepped line by line, together with a poll thread that receives, looks, cuts, ends and resizes.
+
+Order and overlaps of each key over all epochs, commits, lost wake-ups. Each rule of the driver and of the hub
+that the promise rests on is taken out once: then some history must be wrong.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ehkafka.lanes.inbox import Inbox
+from ehkafka.workers import thread_pool
+from ehkafka.workers.hub import Hub
+from ehkafka.workers.thread_pool import ThreadPool
+from ehkafka.workers.threads import ThreadWorkers
+from tests.workers.stepped_pool import History
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SEEDS = 60
+MUTANT_SEEDS = 300
+WAYS: tuple[dict[str, Any], ...] = ({}, {"paced": True}, {"timed": True})
+
+
+@pytest.mark.parametrize("way", WAYS, ids=["plain", "paced", "timed"])
+def test_no_interleaving_breaks_a_promise(way: dict[str, Any]) -> None:
+    """No two calls of a key at once, in order, each record ends, and no commit passes one that has not."""
+    wrong = [(seed, found) for seed in range(SEEDS) if (found := History(seed, **way).run())]
+    assert not wrong
+
+
+_SHOWN_LAST = "inbox.head = q[0]  # shown before it leaves the queue\n", "entry = q.popleft()\n"
+
+
+MUTANTS = {
+    "a record is shown after it was removed": (
+        *(ThreadWorkers, "_run"),
+        "inbox.head = q[0]  # shown before it leaves the queue\n            entry = q.popleft()\n",
+        "entry = q.popleft()\n            inbox.head = entry\n",
+    ),
+    "the last record stays shown": (ThreadWorkers, "_consume", "inbox.head = None\n", "pass\n"),
+    "a failed record's consumer goes on": (thread_pool, "wait_until_taken", "while inbox.frozen:", "while False:"),
+    "a consumer is not frozen when its record fails": (Hub, "fail", "inbox.frozen = True", "pass"),
+    "a thread sleeps without a second look": (
+        *(ThreadPool, "_sleep"),
+        "if not (inbox.q or worker.leaves or self._hub.closed):",
+        "if True:",
+    ),
+    "a thread publishes that it sleeps after its look": (
+        *(ThreadPool, "_sleep"),
+        "inbox.asleep = True\n    if not (inbox.q or worker.leaves or self._hub.closed):\n",
+        "is_needed = not (inbox.q or worker.leaves or self._hub.closed)\n    inbox.asleep = True\n    if is_needed:\n",
+    ),
+    "a frozen thread sleeps without a second look": (
+        *(thread_pool, "wait_until_taken"),
+        "if inbox.frozen:\n            inbox.gate",
+        "if True:\n            inbox.gate",
+    ),
+    "a thread leaves although a record waits": (ThreadPool, "_is_to_leave", "return not inbox.q", "return True"),
+    "a thread leaves by a look without the lock": (
+        *(ThreadPool, "_is_to_leave"),
+        "with self._hub.locked(noted=False):\n        return not inbox.q",
+        "return not inbox.q",
+    ),
+    "who has the lock does not look again": (Hub, "settle", "while self._posted", "if self._posted"),
+    "the poll thread does not look again": (Hub, "locked", "        self.settle()\n", "        pass\n"),
+    "the poll thread wakes no consumer": (Hub, "locked", "self._after(touched)", "pass"),
+    "who settles wakes no consumer": (Hub, "settle", "self._after(touched)", "pass"),
+}
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_mutant(name: str, mutate: Callable[..., None]) -> None:
+    """Without a rule, some history is wrong."""
+    mutate(*MUTANTS[name])
+    assert any(History(seed).run() for seed in range(MUTANT_SEEDS)), "nothing was noticed"
