@@ -65,7 +65,6 @@ class Stage:
     def app(self, *topics: str, workers: int = 4, **options: Any) -> Any:
         """Make an app with this kind's handler."""
         handler = getattr(self.handlers, self.kind.handler)
-        options |= self.kind.options
         if not self.kind.is_on_callers_loop:
             return self.lab.app(handler, *topics, workers=self.kind.workers(workers), **options)
         app = self.lab.app(handler, *topics, workers=self.kind.workers(workers), loop="caller", **options)
