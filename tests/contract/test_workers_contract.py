@@ -201,10 +201,11 @@ def test_no_more_handlers_run_than_there_are_keys(stage: Stage, wait_for: Any, s
 
 def test_never_more_handlers_run_than_workers(stage: Stage, wait_for: Any, stays: Any) -> None:
     """A flood of 300 keys and 4 workers: 4 run, never 5."""
-    stage.produce(*((f"k{n}", "wait gate" if n < 100 else "sleep 0.001") for n in range(300)))
+    stage.produce(*((f"k{n}", "wait gate") for n in range(100)))
     app = stage.app(workers=4)
     app.start()
     wait_for(lambda: stage.running == 4)
+    stage.produce(*((f"k{n}", "sleep 0.001") for n in range(100, 300)))
     stays(lambda: stage.running == 4, for_s=0.2)
     stage.open("gate")
     wait_for(lambda: len(stage.lines("end")) == 300)
