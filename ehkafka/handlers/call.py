@@ -33,10 +33,7 @@ if TYPE_CHECKING:
     from ehkafka.outputs.outlet import Outlet
     from ehkafka.records import Message
     from ehkafka.workers.processes.outbox import Outbox
-
-    # What workers call with a record and the number of its attempt, 1 for the first.
-    Invoke = Callable[[Entry, int], object]
-    InvokeAsync = Callable[[Entry, int], Awaitable[object]]
+    from ehkafka.workers.protocol import Invoke, InvokeAsync
 
 
 def make_invoke(

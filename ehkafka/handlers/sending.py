@@ -16,11 +16,11 @@ from ehkafka.recovery.unrun import must_not_be_a_coroutine
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ehkafka.handlers.call import Invoke, InvokeAsync
     from ehkafka.lanes.epoch import Epoch
     from ehkafka.lanes.inbox import Entry
     from ehkafka.outputs.outlet import Outlet
     from ehkafka.records import Message
+    from ehkafka.workers.protocol import Invoke, InvokeAsync
 
 
 class Taker(Protocol):

@@ -1,18 +1,14 @@
-"""Lanes: strict order per key, everything else side by side.
+"""Lanes: strict order per key, everything else side by side. A key's lane is what is unfinished of it.
 
-The pure core of the engine: a state machine without threads, clock or I/O. `dispatcher` is its face (see
-there for who may call what), `lane` one key's queue, `assignment` one epoch with its watermark; `order` says
-which records belong to one lane, `user_keys` what replaces keys of users' own types. `cuts` ends
-assignments, `holds` keeps lanes that wait, `decisions` carries a `decision` out. `chunk` and `express` run
-quick handlers without lanes, `express_mode` says when; `streams` are chunks side by side, `slices` are for
-batches, `late` makes lanes as records are taken. `finished` and `marks` are what an assignment knows of its
-records; `received` what a handler may change in a message, `running` whether a record is with its handler.
-
-Being built, to replace all of the above but `order`, `user_keys`, `decision`, `finished`, `marks` and
-`received`: one way for a record to wait and run. `inboxes` is its face, `inbox` one consumer's queue,
-`routing` finds the inbox of a record, `held` is a key that waits, `waiting` what becomes of it, `epoch`
-one assignment and its commit position, `tally` its counts, `ending` its drain and end, `balance` moves what
-waits behind slow records. No app uses it yet.
+The pure core of the engine: a state machine without threads, clock or I/O. `inboxes` is its face (see there
+for who may call what) and `inbox` one consumer's queue, with the protocol on which the order of keys rests.
+`routing` finds the inbox of each record, by its key; `order` tells which records have one key, `user_keys`
+what replaces keys of users' own types. `balance` moves what waits behind slow records, `width` decides how
+many consumers take new keys, `unread` lets quick records wait with their keys unread. `held` is a key that
+waits, `waiting` what becomes of it by a `decision`, `attempt` a call of the handler, `put_back` what has
+started and waits again. `epoch` is one assignment with its commit position, `tally` its counts, `ending` its
+drain and end, `outliving` the calls that outlive it; `finished` and `marks` are what it knows of its records.
+`received` is what a handler may change in a message, `seen` what the inboxes have at one moment.
 
 The simulator drives it single-threaded, the app from the poll thread and the workers with one lock.
 """

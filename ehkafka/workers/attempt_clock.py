@@ -17,8 +17,8 @@ from ehkafka.records import TopicPartition  # noqa: TC001 - at run time, see `te
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator
 
-    from ehkafka.handlers.call import Invoke, InvokeAsync
     from ehkafka.lanes.inbox import Entry
+    from ehkafka.workers.protocol import Invoke, InvokeAsync
 
 
 # What a cancelled coroutine may take for its clean-up before its call counts as overdue.

@@ -7,11 +7,16 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from ehkafka.lanes.attempt import Attempt
     from ehkafka.lanes.decision import Decision
+    from ehkafka.lanes.inbox import Entry
     from ehkafka.recovery.pending import PendingAnswers
+
+    # What workers call with a record and the number of its attempt, 1 for the first.
+    Invoke = Callable[[Entry, int], object]
+    InvokeAsync = Callable[[Entry, int], Awaitable[object]]
 
 
 class Failures(Protocol):

@@ -16,11 +16,10 @@ from ehkafka.workers.thread_clock import clock_of_this_thread
 from ehkafka.workers.thread_pool import ThreadPool, wait_until_taken
 
 if TYPE_CHECKING:
-    from ehkafka.handlers.call import Invoke
     from ehkafka.lanes.decision import Decision
     from ehkafka.lanes.inbox import Entry, Inbox
     from ehkafka.workers.hub import Hub
-    from ehkafka.workers.protocol import PoolOptions
+    from ehkafka.workers.protocol import Invoke, PoolOptions
     from ehkafka.workers.rate import Pace
     from ehkafka.workers.thread_pool import Worker
 

@@ -85,9 +85,7 @@ PURE = (
     "records.signals",
     "recovery.policy",
     "recovery.retry",
-    "workers.batches.due",
-    "workers.batches.plan",
-    "workers.batches.share",
+    "workers.batches.taking",
 )
 # Values that the pure core may use. `headers` builds datetimes out of numbers; it reads no clock either.
 PURE_VALUES = ("headers", "settings.reset_name", "wording")

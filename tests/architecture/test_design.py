@@ -34,9 +34,10 @@ GROUPS = (
 CONCURRENT = (
     "intake/membership.py",
     "intake/poll_loop.py",
-    "lanes/dispatcher.py",
-    "lanes/express.py",
+    "lanes/inbox.py",
     "progress/committer.py",
+    "workers/hub.py",
+    "workers/thread_pool.py",
     "workers/threads.py",
 )
 COMMENTS_PER_100_MIN = 10

@@ -29,7 +29,7 @@ FILES = [
 ]
 STEPS_MAX = 60_000
 # Looks in a row after which everything must have ended.
-LOOKS_MAX = 400
+CHECKS_MAX = 400
 PARTITIONS = 2
 
 
@@ -114,7 +114,7 @@ class History:
         if chosen < 0.45:
             self._receive()
         elif chosen < 0.7:
-            self._look()
+            self._check()
         elif chosen < 0.8:
             self._answer()
         elif chosen < 0.88:
@@ -144,7 +144,7 @@ class History:
         self.log[partition] += keys
         self.pool.receive(self.epochs[partition], first, keys)
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         self.now_s += self.random.choice((1e-3, 6e-3, 0.03))
         self.hub.watch()
         for _ in range(self.random.choice((0, 2, 20))):
@@ -174,7 +174,7 @@ class History:
         for _ in range(self.random.choice((0, 1, 5))):
             with self.hub.locked() as inboxes:
                 inboxes.drain(epochs, fits)
-            self._look()
+            self._check()
         self._check_commit()
         with self.hub.locked() as inboxes:
             for partition in gone:
@@ -195,8 +195,8 @@ class History:
                 begun_at = self.committed[partition]
                 if self.log[partition][begun_at:]:
                     self.pool.receive(self.epochs[partition], begun_at, self.log[partition][begun_at:])
-        for _ in range(LOOKS_MAX):
-            self._look()
+        for _ in range(CHECKS_MAX):
+            self._check()
             self._answer()
             if not self.tickets and not self.hub.tally.unfinished_records:
                 break
@@ -215,5 +215,3 @@ class History:
 class _NoTimes:
     def add(self, each_s: float, calls: int = 1) -> None:
         """Count nothing."""
-
-

@@ -42,7 +42,12 @@ MUTANTS = {
         "entry = q.popleft()\n            inbox.head = entry\n",
     ),
     "the last record stays shown": (ThreadWorkers, "_consume", "inbox.head = None\n", "pass\n"),
-    "a failed record's consumer goes on": (thread_pool, "wait_until_taken", "while inbox.frozen:", "while False:"),
+    "a failed record's consumer goes on": (
+        thread_pool,
+        "wait_until_taken",
+        "while inbox.frozen:",
+        "while False:",
+    ),
     "a consumer is not frozen when its record fails": (Hub, "fail", "inbox.frozen = True", "pass"),
     "a thread sleeps without a second look": (
         *(ThreadPool, "_sleep"),
@@ -59,7 +64,12 @@ MUTANTS = {
         "if inbox.frozen:\n            inbox.gate",
         "if True:\n            inbox.gate",
     ),
-    "a thread leaves although a record waits": (ThreadPool, "_is_to_leave", "return not inbox.q", "return True"),
+    "a thread leaves although a record waits": (
+        ThreadPool,
+        "_is_to_leave",
+        "return not inbox.q",
+        "return True",
+    ),
     "a thread leaves by a look without the lock": (
         *(ThreadPool, "_is_to_leave"),
         "with self._hub.locked(noted=False):\n        return not inbox.q",

@@ -10,8 +10,8 @@ import asyncio
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ehkafka.handlers.call import InvokeAsync
     from ehkafka.lanes.inbox import Entry
+    from ehkafka.workers.protocol import InvokeAsync
 
 # How late a call may be cancelled, as a share of its deadline: so often, at most, is looked for late ones.
 LATE_SHARE = 0.05

@@ -14,9 +14,8 @@ from ehkafka.workers.tasks.other_loop import explain_other_loop
 from ehkafka.workers.tasks.workers import AsyncioWorkers
 
 if TYPE_CHECKING:
-    from ehkafka.handlers.call import InvokeAsync
     from ehkafka.workers.hub import Hub
-    from ehkafka.workers.protocol import PoolOptions
+    from ehkafka.workers.protocol import InvokeAsync, PoolOptions
     from ehkafka.workers.tasks.shared import SharedLoop
 
 

@@ -31,12 +31,11 @@ from ehkafka.workers.tasks.rounds import Rounds
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ehkafka.handlers.call import InvokeAsync
     from ehkafka.lanes.decision import Decision
     from ehkafka.lanes.inbox import Entry, Inbox
     from ehkafka.workers.call_times import CallTimes
     from ehkafka.workers.hub import Hub
-    from ehkafka.workers.protocol import PoolOptions
+    from ehkafka.workers.protocol import InvokeAsync, PoolOptions
 
 
 class InboxTasks:

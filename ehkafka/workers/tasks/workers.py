@@ -25,10 +25,9 @@ from ehkafka.workers.tasks.tasks import InboxTasks
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ehkafka.handlers.call import InvokeAsync
     from ehkafka.settings.clock import Clock
     from ehkafka.workers.hub import Hub
-    from ehkafka.workers.protocol import PoolOptions
+    from ehkafka.workers.protocol import InvokeAsync, PoolOptions
 
 SIZE_MAX = 100_000
 # Suspended tasks that a stuck report shows: those that have been there for longest.
