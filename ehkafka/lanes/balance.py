@@ -18,6 +18,10 @@ LATE_S: Final = 5e-3
 LATE_MEANS: Final = 4
 # But never longer: one call of minutes must not let all later ones wait.
 LATE_S_MAX: Final = 50e-3
+# While no consumer is free, busy ones that move take over what waits behind such a head after so long, or so
+# many mean times: records of a handler whose calls are all long would else move at each check.
+PATIENCE_S: Final = 0.25
+PATIENCE_MEANS: Final = 8
 # The weight of the last look in the mean time of a record.
 MEAN_SHARE: Final = 0.2
 
@@ -80,6 +84,7 @@ class Balance:
         for inbox in free:
             inbox.listed = True
             router.idle.append(inbox)
+        self._unload_stuck(free, now_s)
         if free:
             self._even_out(free)
         # While a consumer is free, what is left behind a record that does not move is of its key.
@@ -123,12 +128,22 @@ class Balance:
         if router.width > 1:
             router.unread.end()
 
-    def _even_out(self, free: list[Inbox]) -> None:
-        """Give consumers that have nothing what waits elsewhere, first behind records that do not move."""
+    def _unload_stuck(self, free: list[Inbox], now_s: float) -> None:
+        """Move what waits behind records that do not move to consumers that are free, or else that move."""
         router = self._router
+        patience_s = max(PATIENCE_S, PATIENCE_MEANS * self.mean_s)
         for inbox in router.inboxes:
-            if inbox.stuck and inbox.q and not inbox.frozen:
-                router.unload(inbox, free[: self._needed(inbox)])
+            head = inbox.head
+            if not inbox.stuck or not inbox.q or inbox.frozen or inbox.only_behind is head:
+                continue
+            targets = free or (router.open if now_s - inbox.seen_s > patience_s else [])
+            if targets:
+                router.unload(inbox, targets[: self._needed(inbox)])
+                inbox.only_behind = head
+
+    def _even_out(self, free: list[Inbox]) -> None:
+        """Give consumers that have nothing what waits where another one has more than it takes next."""
+        router = self._router
         full = sorted(
             (inbox for inbox in router.open if self._is_full(inbox)), key=lambda inbox: len(inbox.q)
         )

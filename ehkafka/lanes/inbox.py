@@ -52,6 +52,7 @@ class Inbox:
         "make_queue",
         "noted",
         "number",
+        "only_behind",
         "q",
         "seen",
         "seen_s",
@@ -88,6 +89,8 @@ class Inbox:
         self.stuck = False
         self.seen: object = None
         self.seen_s = 0.0
+        # The head behind which nothing waits here but what must: its key's records.
+        self.only_behind: object = None
 
     def append(self, entry: Entry) -> int:
         """Put a record behind the others; return its number."""

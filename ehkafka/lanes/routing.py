@@ -194,7 +194,10 @@ class Router:
         places = self.open or self.inboxes
         self._turn = turn = (self._turn + 1) % len(places)
         inbox, other = places[turn], places[turn - 1]
-        return other if len(other.q) < len(inbox.q) else inbox
+        if len(other.q) < len(inbox.q):
+            inbox = other
+        inbox.only_behind = None
+        return inbox
 
     def _fill(self) -> Inbox:
         """Batches: continue with the inbox that is being filled; then with an idle one, or the shortest.
