@@ -20,7 +20,10 @@ BUSY_POLL_S: Final = 1e-3
 """While something moves that a paused partition waits for."""
 
 WATCHED_POLL_S: Final = 5e-3
-"""While records wait behind others, which may run long."""
+"""While records wait behind others, which may run long, and any of them moves.
+
+Once nothing has moved for a while, all that can move has been given to consumers that are free; one that
+becomes free asks for more itself."""
 
 IDLE_POLL_S: Final = 50e-3
 """What nothing waits longer for: a stop, a commit that is due, a partition that may be resumed."""
@@ -36,15 +39,15 @@ class PollWait:
     def next_s(self, *, is_watched: bool, waits: bool, moved: Hashable, until_due_s: float | None) -> float:
         """Return the next wait.
 
-        `is_watched`: records wait in inboxes. `waits`: work waits for somebody. `moved`
+        `is_watched`: records wait in inboxes that a consumer may take. `waits`: work waits for somebody. `moved`
         is another value whenever any of it has moved. `until_due_s`: a timer ends then.
         """
         has_moved, self._seen = moved != self._seen, moved
         if waits and has_moved:
             self._wait_s = BUSY_POLL_S
-        elif is_watched:
+        elif is_watched and has_moved:
             self._wait_s = WATCHED_POLL_S
-        elif waits:
+        elif waits or is_watched:
             self._wait_s = min(2 * self._wait_s, IDLE_POLL_S)
         else:
             self._wait_s = IDLE_POLL_S

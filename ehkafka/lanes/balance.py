@@ -34,10 +34,11 @@ class Balance:
         self._router = router
         # How long a record takes a worker, by what busy workers removed between looks, in seconds.
         self.mean_s = 0.0
-        # How many consumers had something at the last check; how many had a record waiting as well.
-        self.busy = self.fed = 0
-        # How many records waited, but for those behind a record of their key that does not move.
-        self.at_hand = 0
+        # How many consumers had something at the last check.
+        self.busy = 0
+        # How many records waited, but for those behind a record of their key that does not move; and how many
+        # consumers had a call's of them.
+        self.at_hand = self.fed = 0
         # How many consumers had any record waiting, be it for a call or too few for one.
         self.queued = 0
         # How many records one call takes: so many must wait for a consumer that is to count as fed.
@@ -65,12 +66,10 @@ class Balance:
         for inbox in router.inboxes:
             removed += inbox.sent - len(inbox.q)
             busy += self._see(inbox, now_s, late_s)
-        self.busy, least = busy, self.call_records
-        waiting = [len(inbox.q) for inbox in router.inboxes if inbox.q]
-        self.fed = sum(1 for records in waiting if records >= least)
+        self.busy = busy
         # A batch that fills needs no look: its worker sleeps until it is full, or its time has come.
         fills = sum(1 for inbox in router.inboxes if inbox.q and inbox.asleep) if router.deep else 0
-        self.queued = len(waiting) - fills
+        self.queued = sum(1 for inbox in router.inboxes if inbox.q) - fills
         self.received_records = router.tally.received_records
         first = router.inboxes[0]
         seen = _Seen(now_s, removed, first.sent - len(first.q), bool(first.q), cpu_s)
@@ -88,7 +87,9 @@ class Balance:
         if free:
             self._even_out(free)
         # While a consumer is free, what is left behind a record that does not move is of its key.
-        self.at_hand = sum(len(inbox.q) for inbox in router.inboxes if not (free and inbox.stuck))
+        waiting = [len(inbox.q) for inbox in router.inboxes if not (free and inbox.stuck)]
+        self.at_hand = sum(waiting)
+        self.fed = sum(1 for records in waiting if records >= self.call_records)
         return busy
 
     @staticmethod

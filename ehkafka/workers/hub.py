@@ -139,10 +139,16 @@ class Hub:
         inbox.frozen = False
 
     def note_idle(self, inbox: Inbox) -> None:
-        """Let the next record of a new key come to an inbox whose consumer has nothing. Its consumer."""
+        """Let the next record of a new key come to an inbox whose consumer has nothing. Its consumer.
+
+        Where records wait for others, and the poll thread rests because nothing has moved for a while, some
+        of them come now.
+        """
         if not inbox.listed:
             inbox.listed = True
             self.inboxes.router.idle.append(inbox)
+        if self.inboxes.balance.queued and self.clock() > self._next_check_s + CHECK_S:
+            self.post(self._check)
 
     def leave(self, inbox: Inbox) -> bool:
         """Let a consumer leave whose inbox is in `router.leaving`; False where it must go on. It has nothing.
@@ -180,9 +186,8 @@ class Hub:
         now_s = self.clock()
         due_s = self.inboxes.waiting.earliest_s
         if now_s >= self._next_check_s or (due_s is not None and due_s <= now_s):
-            with self.locked(noted=False) as inboxes:
-                inboxes.check(now_s, self.cpu_s())
-            self._next_check_s = now_s + max(CHECK_S, CHECK_SHARE * (self.clock() - now_s))
+            with self.locked(noted=False):
+                self._check()
         if self.pace is not None and (tokens := self.pace.tokens):
             self._wake_waiting(tokens)
         if self.dues and any(due_s <= now_s for due_s in self._own_dues()):
@@ -190,6 +195,12 @@ class Hub:
         # While nothing waits behind what runs, that ends without this thread.
         waits = self.inboxes.balance.queued > 0 or self.received_lately > 0
         return waits and self.next_due_s() is None
+
+    def _check(self) -> None:
+        """Caller has the lock."""
+        now_s = self.clock()
+        self.inboxes.check(now_s, self.cpu_s())
+        self._next_check_s = now_s + max(CHECK_S, CHECK_SHARE * (self.clock() - now_s))
 
     def _wake_waiting(self, tokens: int) -> None:
         """Wake as many of the consumers that wait for the rate limit as may continue now, in turn."""

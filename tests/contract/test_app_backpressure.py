@@ -125,7 +125,7 @@ def test_pausing_and_resuming_loses_and_repeats_nothing(lab: Any, events: Any, w
     recorder = lab.recorder(lambda _record: time.sleep(0.005))
     for partition in (1, 2):
         lab.produce("a " * 1_000, topic="t4", partition=partition)
-    app = lab.app(recorder, "t4", workers=2, backlog_records_max=500, consume_records_max=50)
+    app = lab.app(recorder, "t4", workers=6, backlog_records_max=500, consume_records_max=50)
     app.add_hook(events)
     app.start()
     wait_for(lambda: recorder.count == 2_000, timeout_s=40.0)
