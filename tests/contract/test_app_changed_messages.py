@@ -92,14 +92,12 @@ def _add(app: Any, kind: str, spoiler: Spoiler, **options: Any) -> None:
     else:
         if kind == "message":
             spoiler.how = "message"
-        app.handler("t", raw=raw, express=kind.startswith("express"), **options)(spoiler)
+        app.handler("t", raw=raw, **options)(spoiler)
 
 
 KINDS = [
-    "express",
-    "express raw",
-    "lanes",
-    "lanes raw",
+    "function",
+    "function raw",
     "message",
     "class",
     "class raw",
@@ -240,7 +238,8 @@ def test_a_record_of_its_own_message_may_be_deferred(lab: Any, wait_for: Any) ->
 
 
 def _held_bytes(app: Any) -> list[tuple[int, int]]:
-    return [(route.dispatcher.backlog_bytes, route.dispatcher.parked_bytes) for route in app._runtime._routes]
+    tallies = [route.hub.tally for route in app._runtime._routes]
+    return [(tally.backlog_bytes, tally.parked_bytes) for tally in tallies]
 
 
 class _Nothing:
