@@ -168,8 +168,8 @@ class Backpressure:
         call_records = route.hub.inboxes.balance.call_records
         takers = _takers(route)
         wanted = max(demand.wanted_records(), 2 * takers * call_records)
-        # Something for all workers, and for the time until the next look.
-        missing = max(0, 2 * takers - route.hub.fed) * call_records
+        # Something for each worker that has nothing waiting, twice for the time until the next look.
+        missing = 2 * max(0, takers - route.hub.fed) * call_records
         at_hand = route.hub.at_hand
         return max(missing, 2 * wanted - at_hand if at_hand < wanted else 0)
 

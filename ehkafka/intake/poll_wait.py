@@ -39,7 +39,7 @@ class PollWait:
     def next_s(self, *, is_watched: bool, waits: bool, moved: Hashable, until_due_s: float | None) -> float:
         """Return the next wait.
 
-        `is_watched`: records wait in inboxes that a consumer may take. `waits`: work waits for somebody. `moved`
+        `is_watched`: records wait in inboxes. `waits`: a partition waits for room. `moved`
         is another value whenever any of it has moved. `until_due_s`: a timer ends then.
         """
         has_moved, self._seen = moved != self._seen, moved

@@ -11,7 +11,7 @@ import pytest
 from ehkafka.intake.contact import Contact, Leader
 from ehkafka.intake.log_ends import LogEnds
 from ehkafka.intake.owned import OwnedPartition, OwnedPartitions
-from ehkafka.lanes.assignment import Assignment
+from ehkafka.lanes.epoch import Epoch
 from ehkafka.positions.gap import LogBounds
 from ehkafka.positions.log_asker import LogsQuestion
 from ehkafka.positions.log_book import KnownLog, LogBook
@@ -44,7 +44,7 @@ class Client:
         ]
 
 
-class Exchange:
+class Hub:
     """Has a lock."""
 
     @contextmanager
@@ -77,11 +77,11 @@ class Stand:
     def __init__(self, end: int, position: int, received_next: int | None = 10) -> None:
         self.client: Any = Client(end, position)
         self.clock = VirtualClock()
-        self.assignment = Assignment(P0, 1)
-        self.assignment.received_next = received_next
+        self.epoch = Epoch(P0, 1, {})
+        self.epoch.received.next_offset = received_next
         self.owned = OwnedPartitions()
-        route: Any = SimpleNamespace(name="h", exchange=Exchange())
-        self.owned[P0] = OwnedPartition(route, self.assignment)
+        route: Any = SimpleNamespace(name="h", hub=Hub())
+        self.owned[P0] = OwnedPartition(route, self.epoch)
         self.asker, self.events = Asker(), list[Any]()
         self.contact = Contact(self.clock.now_s)
         self.flow = SimpleNamespace(paused=set[TopicPartition]())
@@ -104,7 +104,7 @@ class Stand:
         if answers:
             self.contact.leaders = {P0: Leader("broker 2 (b:9092)", self.clock.now_s())}
         self.log_ends.has_drained = drained
-        self.log_ends.check(self.client, [self.assignment])
+        self.log_ends.check(self.client, [self.epoch])
         self.log_ends.keep()
 
     def age_s(self) -> float:
@@ -113,8 +113,8 @@ class Stand:
 
     def check(self) -> int | None:
         """Look, and return up to where the partition has received."""
-        self.log_ends.check(self.client, [self.assignment])
-        return self.assignment.received_next
+        self.log_ends.check(self.client, [self.epoch])
+        return self.epoch.received.next_offset
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_a_log_that_is_fetched_in_vain_and_has_no_record_has_a_position(
         stand.pass_half_a_second(drained=is_fetched)
     stand.asker.answer(start, 500, stand.clock.now_s())
     stand.pass_half_a_second(drained=is_fetched)
-    assert stand.assignment.received_next == expected
+    assert stand.epoch.received.next_offset == expected
 
 
 @pytest.mark.parametrize(
@@ -150,14 +150,14 @@ def test_what_is_no_record_counts_as_received(
     stand = Stand(end, position)
     assert stand.check() == received_next
     assert stand.owned.logs.end(P0) == noted
-    assert stand.assignment.watermark() == received_next
+    assert stand.epoch.watermark() == received_next
 
 
 def test_a_log_without_any_record_is_passed() -> None:
     """A start at the earliest offset has no position before something was fetched."""
     stand = Stand(12, 12, received_next=None)
     assert stand.check() == 12
-    mark = stand.assignment.mark_at(11)
+    mark = stand.epoch.received.mark_at(11)
     assert mark is not None
     assert mark.leader_epoch == 3
 
@@ -178,9 +178,9 @@ def test_a_position_from_before_the_assignment_proves_nothing() -> None:
 def test_the_highest_started_record_is_no_control_record() -> None:
     """Else a drain would finish all that waits below the end of a transaction."""
     stand = Stand(12, 12)
-    stand.assignment.last_received = 9
+    stand.epoch.received.last_offset = 9
     stand.check()
-    assert stand.assignment.highest_started() == 9
+    assert stand.epoch.highest_started() == 9
 
 
 def test_an_end_that_was_passed_is_looked_up_again() -> None:
@@ -188,10 +188,10 @@ def test_an_end_that_was_passed_is_looked_up_again() -> None:
     stand = Stand(5_000, 10)
     logs = stand.owned.logs
     logs.answered(P0, LogBounds(0, 8), 0.0)
-    stand.log_ends.check_where_passed(stand.client, [stand.assignment])
+    stand.log_ends.check_where_passed(stand.client, [stand.epoch])
     assert logs.end(P0) == 5_000
     stand.client.end = 9_000
-    stand.log_ends.check_where_passed(stand.client, [stand.assignment])
+    stand.log_ends.check_where_passed(stand.client, [stand.epoch])
     assert logs.end(P0) == 5_000
 
 

@@ -31,9 +31,11 @@ class Member:
         self.facts = facts or LogFacts()
         self.now_s = 0.0
         self.questions: list[Question] = []
-        self.assignment = SimpleNamespace(epoch=1, anchor=None, marks=SimpleNamespace(last=None))
+        self.epoch = SimpleNamespace(
+            number=1, received=SimpleNamespace(anchor=None, marks=SimpleNamespace(last=None))
+        )
         saver = SimpleNamespace(carried=lambda _partition: self.facts, carry=self._carry)
-        owned = _Owned({P0: _OwnedPartition(self.assignment)}, saver)
+        owned = _Owned({P0: _OwnedPartition(self.epoch)}, saver)
         asker: Any = SimpleNamespace(ask=self._ask)
         self.watch = LogWatch(OwnedLogs(owned), asker, lambda: self.now_s)  # type: ignore[arg-type]
 
@@ -61,17 +63,17 @@ class Member:
 
     def receive(self, leader_epoch: int) -> None:
         """Receive a record of this epoch's leader."""
-        self.assignment.marks.last = SimpleNamespace(leader_epoch=leader_epoch)
+        self.epoch.received.marks.last = SimpleNamespace(leader_epoch=leader_epoch)
 
 
 class _OwnedPartition(tuple[None, Any]):
     __slots__ = ()
 
-    def __new__(cls, assignment: Any) -> Self:
-        return super().__new__(cls, (None, assignment))
+    def __new__(cls, epoch: Any) -> Self:
+        return super().__new__(cls, (None, epoch))
 
     @property
-    def assignment(self) -> Any:
+    def epoch(self) -> Any:
         return self[1]
 
 
@@ -101,7 +103,7 @@ def _a_first_id_behind_a_finished_record_is_not() -> None:
     """The answer may be of a log made anew after that record, so the record is read beside the next one."""
     member = Member()
     member.watch.assigned()
-    member.assignment.anchor = FIRST
+    member.epoch.received.anchor = FIRST
     member.answer(ID)
     member.check()
     assert member.facts == LogFacts(witness=FIRST), "FACT: an id was believed that came after a record"
@@ -113,7 +115,7 @@ def _a_first_id_behind_a_finished_record_is_not() -> None:
 
 def _a_witness_stays_until_it_was_seen_again() -> None:
     member = Member(LogFacts(witness=FIRST))
-    member.assignment.anchor = LATER
+    member.epoch.received.anchor = LATER
     member.check()
     member.answer()
     member.check()
@@ -162,7 +164,7 @@ def _an_older_leader_asks() -> None:
 def _an_answer_of_another_epoch_counts_for_nothing() -> None:
     member = Member(LogFacts(topic_id=ID))
     member.check()
-    member.assignment.epoch = 2
+    member.epoch.number = 2
     member.answer(OTHER_ID)
     assert member.check() == {}, "FACT: a new position was judged by the old one's facts"
 

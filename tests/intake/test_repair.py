@@ -19,12 +19,12 @@ from ehkafka.positions.log_asker import LogsQuestion
 from ehkafka.positions.log_book import KnownLog
 from ehkafka.records import TopicPartition
 from tests.kit.events import Events
-from tests.kit.lane_bench import LaneBench
+from tests.kit.inbox_bench import InboxBench
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ehkafka.lanes.assignment import Assignment
+    from ehkafka.lanes.epoch import Epoch
     from ehkafka.positions.finder import Begin
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -75,7 +75,7 @@ class Stage:
 
     def __init__(self, action: Any, *, cooperative: bool = False) -> None:
         self.consumer = Consumer()
-        self.lanes = LaneBench()
+        self.bench = InboxBench()
         self.reported = Events()
         self.lost = 0
         self.fatal: list[Exception] = []
@@ -83,22 +83,22 @@ class Stage:
         self.unreadable: dict[TopicPartition, Any] = {}
         self.owned = OwnedPartitions()
         for partition in (P0, P1):
-            self._own(self.lanes.assign(partition.partition))
+            self._own(self.bench.assign(partition.partition))
         context: Any = SimpleNamespace(
-            owned=self.owned, clock=lambda: self.lanes.now_s, emit=self.reported.append, history=None,
+            owned=self.owned, clock=lambda: self.bench.now_s, emit=self.reported.append, history=None,
             count=self._count, fatal=self.fatal.append, cooperative=cooperative, asker=self.consumer,
             unreadable=self.unreadable,
         )  # fmt: skip
         membership: Any = SimpleNamespace(begin_anew=self._begin_anew, after_assign=lambda *_arguments: None)
         self._repair = GapRepair(context, membership, action)
 
-    def _own(self, assignment: Assignment) -> None:
-        route: Any = SimpleNamespace(exchange=SimpleNamespace(locked=self._locked))
-        self.owned[assignment.partition] = OwnedPartition(route, assignment)
+    def _own(self, epoch: Epoch) -> None:
+        route: Any = SimpleNamespace(hub=SimpleNamespace(locked=self._locked))
+        self.owned[epoch.partition] = OwnedPartition(route, epoch)
 
     @contextmanager
     def _locked(self) -> Iterator[Any]:
-        yield self.lanes.dispatcher
+        yield self.bench.inboxes
 
     def _count(self, name: str, number: int) -> None:
         assert name == "records_lost"
@@ -106,13 +106,13 @@ class Stage:
 
     def _begin_anew(self, begin: Begin) -> None:
         self.begun.append(begin.offset)
-        self.lanes.dispatcher.end(self[begin.partition])
-        fresh = self.lanes.assign(begin.partition.partition)
+        self.bench.inboxes.end([self[begin.partition]])
+        fresh = self.bench.assign(begin.partition.partition)
         fresh.received_next = begin.offset
         self._own(fresh)
 
-    def __getitem__(self, partition: TopicPartition) -> Assignment:
-        return self.owned[partition].assignment
+    def __getitem__(self, partition: TopicPartition) -> Epoch:
+        return self.owned[partition].epoch
 
     def report(self, partition: TopicPartition = P0, *, offset: int = 3, text: str = "out of range") -> None:
         """Let librdkafka report a gap, and take a turn."""
@@ -130,7 +130,7 @@ class Stage:
 
 
 def test_a_gap_is_jumped_over_and_the_others_go_on_where_they_were() -> None:
-    """The eager protocol knows whole assignments only; nothing of the other partition is lost."""
+    """The eager protocol knows whole epochs only; nothing of the other partition is lost."""
     stage = Stage("earliest")
     stage[P0].received_next = 3
     stage[P1].received_next = 7
@@ -190,7 +190,7 @@ def test_a_broker_that_does_not_answer_is_asked_again_later() -> None:
     stage.consumer.broken = None
     stage.turn()
     assert stage.fatal == []
-    stage.lanes.now_s += RETRY_S
+    stage.bench.now_s += RETRY_S
     stage.turn()
     assert "7 records are gone" in str(stage.fatal[0])
 
@@ -202,7 +202,7 @@ def test_an_assignment_that_is_refused_is_tried_again() -> None:
     stage.consumer.broken = "assign"
     stage.report()
     stage.consumer.broken = None
-    stage.lanes.now_s += RETRY_S
+    stage.bench.now_s += RETRY_S
     stage.turn()
     assert stage.consumer.assigned[-1][0] == 10
     assert len(stage.reported.of(OffsetGap)) == 1
@@ -246,7 +246,7 @@ def test_a_way_back_waits_for_what_is_left_of_the_old_log() -> None:
     no second gap.
     """
     stage = Stage("earliest")
-    stage.lanes.receive(stage[P0], "a60")
+    stage.bench.receive(stage[P0], "a60")
     stage[P1].received_next = 3
     stage.consumer.logs[P1] = (5, 50)
     stage.report(P0, offset=61)
@@ -255,7 +255,7 @@ def test_a_way_back_waits_for_what_is_left_of_the_old_log() -> None:
     assert stage.consumer.assigned == [{0: 61, 1: 5}]
     stage.report(P0, offset=61)
     assert (stage.begun, len(stage.consumer.assigned)) == ([], 1)
-    stage.lanes.work()
+    stage.bench.work()
     stage.turn()
     assert stage.begun == [10]
     assert stage.consumer.assigned[-1] == {0: 10, 1: 5}
@@ -270,7 +270,7 @@ def test_a_partition_that_left_meanwhile_is_forgotten() -> None:
     stage.report()
     del stage.owned[P0]
     stage.consumer.broken = None
-    stage.lanes.now_s += RETRY_S
+    stage.bench.now_s += RETRY_S
     stage.turn()
     assert (stage.fatal, stage.reported.of(OffsetGap), stage.consumer.assigned) == ([], [], [])
     stage.report(P0)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from ehkafka.intake.resume import resume
-from ehkafka.lanes.assignment import Assignment
+from ehkafka.lanes.epoch import Epoch
 from ehkafka.records import TopicPartition as Name
 from tests.kit.waiting import wait_until
 
@@ -22,10 +22,10 @@ ROUNDS = 4
 ASLEEP_S = 0.2
 
 
-def assignment(received_next: int | None) -> Assignment:
-    """Return an assignment that has received up to there."""
-    found = Assignment(Name("t", 0), 1)
-    found.received_next = received_next
+def epoch(received_next: int | None) -> Epoch:
+    """Return an epoch that has received up to there."""
+    found = Epoch(Name("t", 0), 1, {})
+    found.received.next_offset = received_next
     return found
 
 
@@ -59,7 +59,7 @@ def test_the_next_record_comes_soon_after_everything_was_paused(
         until_s = time.monotonic() + ASLEEP_S
         while time.monotonic() < until_s:
             assert not consumer.consume(1, 0.01)
-        resume(consumer, [assignment(len(offsets))])
+        resume(consumer, [epoch(len(offsets))])
         began_s = time.monotonic()
         take(1)
         waits_s.append(time.monotonic() - began_s)
@@ -98,8 +98,8 @@ def test_a_seek_goes_only_where_both_sides_stand() -> None:
     """Behind control records, after a gap or before the first record the position is left alone."""
     agreed, ahead, unknown, fresh = Client(10), Client(12), Client(-1001), Client(10)
     for client in (agreed, ahead, unknown):
-        resume(client, [assignment(10)])  # type: ignore[arg-type]
-    resume(fresh, [assignment(None)])  # type: ignore[arg-type]
+        resume(client, [epoch(10)])  # type: ignore[arg-type]
+    resume(fresh, [epoch(None)])  # type: ignore[arg-type]
     assert [client.sought for client in (agreed, ahead, unknown, fresh)] == [[10], [], [], []]
     assert all(len(client.resumed) == 1 for client in (agreed, ahead, unknown, fresh))
 
@@ -107,5 +107,5 @@ def test_a_seek_goes_only_where_both_sides_stand() -> None:
 def test_a_refused_seek_is_only_a_slow_resume() -> None:
     """A partition that is not fetched right now refuses; it is resumed all the same."""
     client = Client(10, refuses=True)
-    resume(client, [assignment(10)])  # type: ignore[arg-type]
+    resume(client, [epoch(10)])  # type: ignore[arg-type]
     assert len(client.resumed) == 1

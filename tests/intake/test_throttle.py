@@ -14,7 +14,7 @@ from ehkafka.intake.contact import Contact
 from ehkafka.intake.throttle import AFTERMATH_S, Throttle
 from ehkafka.intake.unread import Standstill
 from ehkafka.intake.watch import ProgressWatch
-from ehkafka.lanes.assignment import Assignment
+from ehkafka.lanes.epoch import Epoch
 from ehkafka.positions.gap import LogBounds
 from ehkafka.positions.log_book import LogBook
 from ehkafka.records import TopicPartition
@@ -78,9 +78,9 @@ class Stand:
 
     def __init__(self, throttle: Throttle, clock: VirtualClock) -> None:
         self.idle = threading.Event()
-        self.assignment = Assignment(P0, 1)
-        self.assignment.received_next = 10
-        owned = SimpleNamespace(logs=LogBook(), assignments=lambda: [self.assignment])
+        self.epoch = Epoch(P0, 1, {})
+        self.epoch.received.next_offset = 10
+        owned = SimpleNamespace(logs=LogBook(), epochs=lambda: [self.epoch])
         self.context: Any = SimpleNamespace(
             clock=clock.now_s,
             emit=lambda _event: None,
@@ -151,21 +151,21 @@ def test_an_old_answer_makes_nothing_idle_and_after_unreachable_s_the_lag_is_unk
     stand = Stand(throttle, clock)
     for _ in range(60):
         stand.watch.check()
-        assert _lag_records(stand.context, stand.assignment, None, 0) == 0
+        assert _lag_records(stand.context, stand.epoch, None, 0) == 0
         clock.advance(1.0)
     assert stand.context.owned.logs.wanted == {P0}
-    assert _lag_records(stand.context, stand.assignment, None, 0) is None
+    assert _lag_records(stand.context, stand.epoch, None, 0) is None
     stand.ends(10)
     stand.context.contact.check(1.0)
-    assert _lag_records(stand.context, stand.assignment, None, 0) == 0
+    assert _lag_records(stand.context, stand.epoch, None, 0) == 0
     assert not stand.idle.is_set()
 
 
 def test_a_throttled_partition_has_no_lag_of_zero(throttle: Throttle, clock: VirtualClock) -> None:
     """Beyond the end that is known, nobody can tell; up to it, the lag is what it is at least."""
     stand = Stand(throttle, clock)
-    assert _lag_records(stand.context, stand.assignment, None, 0) == 0
+    assert _lag_records(stand.context, stand.epoch, None, 0) == 0
     throttle.on_throttle(ThrottleEvent(BROKER, 1, 1.0))
-    assert _lag_records(stand.context, stand.assignment, None, 0) is None
+    assert _lag_records(stand.context, stand.epoch, None, 0) is None
     stand.ends(25)
-    assert _lag_records(stand.context, stand.assignment, None, 0) == 15
+    assert _lag_records(stand.context, stand.epoch, None, 0) == 15

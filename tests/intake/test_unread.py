@@ -9,7 +9,7 @@ import pytest
 
 from ehkafka.intake.owned import OwnedPartition, OwnedPartitions
 from ehkafka.intake.unread import Unread
-from ehkafka.lanes.assignment import Assignment
+from ehkafka.lanes.epoch import Epoch
 from ehkafka.positions.gap import LogBounds
 from ehkafka.positions.log_book import KNOWN_S
 from ehkafka.records import TopicPartition
@@ -24,7 +24,7 @@ class Logs:
         for name in (("a", 0), ("a", 1), ("a", 2), ("b", 0)):
             route: Any = SimpleNamespace(name=name[0])
             partition = TopicPartition(*name)
-            self.owned[partition] = OwnedPartition(route, Assignment(partition, 1))
+            self.owned[partition] = OwnedPartition(route, Epoch(partition, 1, {}))
         context: Any = SimpleNamespace(owned=self.owned, clock=lambda: self.now_s, contact=self)
         self.unread = Unread(context)
 
@@ -36,7 +36,7 @@ class Logs:
         """Let a broker tell an end, and so much be received."""
         partition = TopicPartition(topic, number)
         self.owned.logs.answered(partition, LogBounds(start, end), self.now_s)
-        self.owned[partition].assignment.received_next = received_next
+        self.owned[partition].epoch.received.next_offset = received_next
 
 
 @pytest.fixture

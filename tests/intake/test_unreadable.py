@@ -15,7 +15,7 @@ from ehkafka.intake.unreadable import LASTS_S, RETRY_S, UnreadablePartitions
 from ehkafka.records import TopicPartition
 from ehkafka.testing import VirtualClock
 from tests.kit.events import Events
-from tests.kit.lane_bench import LaneBench
+from tests.kit.inbox_bench import InboxBench
 
 P0 = TopicPartition("t", 0)
 
@@ -47,13 +47,13 @@ class Stage:
 
     def __init__(self) -> None:
         self.clock, self.reported, self.consumer = VirtualClock(), Events(), Consumer()
-        self.assignment = LaneBench().assign(0)
-        self.assignment.received_next = 10
+        self.epoch = InboxBench().assign(0)
+        self.epoch.received.next_offset = 10
         self.flow = SimpleNamespace(paused=set[TopicPartition](), has_withheld=False)
         self.anew: list[TopicPartition] = []
         self.context: Any = SimpleNamespace(
             clock=self.clock.now_s, emit=self.reported.append, flow=self.flow, unreadable={},
-            contact=SimpleNamespace(is_cut_off=False), owned={P0: OwnedPartition(None, self.assignment)},  # type: ignore[arg-type]
+            contact=SimpleNamespace(is_cut_off=False), owned={P0: OwnedPartition(None, self.epoch)},  # type: ignore[arg-type]
         )  # fmt: skip
         self.parts = UnreadablePartitions(self.context, lambda partition, _why: self.anew.append(partition))
 
@@ -84,7 +84,7 @@ def test_it_is_paused_at_once_and_fetched_from_its_begin_again_and_again() -> No
         assert stage.turn(RETRY_S) == ["resume", 10]
     assert len(stage.reported.of(PartitionUnreadable)) == 1
     assert stage.parts.halts(P0) is False
-    stage.assignment.received_next = 11
+    stage.epoch.received.next_offset = 11
     assert stage.turn() == []
     assert (stage.offset, len(stage.reported.of(PartitionReadable))) == (None, 1)
 
@@ -111,7 +111,7 @@ def test_what_flow_control_has_paused_is_not_resumed_here() -> None:
     assert stage.parts.halts(P0)
     stage.flow.paused.add(P0)
     assert stage.turn(2 * RETRY_S) == []
-    stage.assignment.received_next = 11
+    stage.epoch.received.next_offset = 11
     assert stage.turn() == []
     assert stage.offset is None
 
@@ -134,7 +134,7 @@ def test_the_places_that_librdkafka_invents_behind_a_wrong_checksum_count_for_no
     stage.turn()
     assert stage.offset == 10
     stage.fail(20, KafkaError._BAD_COMPRESSION)
-    stage.assignment.received_next = 20
+    stage.epoch.received.next_offset = 20
     assert stage.turn() == ["resume", "pause"]
     assert stage.offset == 20
 
