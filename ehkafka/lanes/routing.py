@@ -281,6 +281,18 @@ class Router:
             self.put(target, entry)
         return moved
 
+    def mix(self, inbox: Inbox) -> None:
+        """Let the keys of what waits in an inbox take turns: one record of each, in every round."""
+        by_key: dict[Name, list[Entry]] = {}
+        for entry in inbox.take_back():
+            by_key.setdefault(self.name_of(entry), []).append(entry)
+        turns, turn = list(by_key.values()), 0
+        while turns:
+            for entries in turns:
+                self.put(inbox, entries[turn])
+            turn += 1
+            turns = [entries for entries in turns if len(entries) > turn]
+
     def keeps_key(self, entry: Entry) -> bool:
         """Tell whether a running record keeps its key. See `outliving`."""
         return id(entry[MESSAGE]) not in self.freed

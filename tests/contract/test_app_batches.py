@@ -297,7 +297,7 @@ def test_revokes_of_busy_members_repeat_nothing(lab: Any, store_app: Any, wait_f
 def test_a_batch_that_ends_after_its_epoch_is_dropped_and_reported(
     lab: Any, store_app: Any, wait_for: Any, events: Any
 ) -> None:
-    """Its results, failures included, count for nothing; the records are handled again."""
+    """Its results, failures included, count for nothing; then the records are handled again."""
     store = Store(lambda batch: batch.fail(batch[-1], ValueError()) if len(store.batches) == 1 else None)
     store.gate.clear()
     lab.produce("a b a")
@@ -306,11 +306,15 @@ def test_a_batch_that_ends_after_its_epoch_is_dropped_and_reported(
     app.start()
     wait_for(lambda: store.running == 1)
     lab.broker.fail_next(ApiKey.HEARTBEAT, 25)
-    wait_for(lambda: store.running == 2)
+    wait_for(lambda: app.snapshot().received_records == 6)
+    time.sleep(0.1)
+    assert store.running == 1
     store.gate.set()
     wait_for(lambda: lab.committed() == 3)
     assert app.snapshot().stale_records >= 1
     app.stop()
+    assert store.wrong == []
+    assert store.running_max == 1
     assert events.of(StaleResult)
 
 

@@ -14,6 +14,7 @@ from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Final
 
 from ehkafka.lanes.inbox import EPOCH, MESSAGE
+from ehkafka.lanes.routing import Router
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
 # Narrowed records known before the first look for those that are gone.
 NARROWED_MIN: Final = 1024
+# Keys take turns in an inbox after calls that took so long for each record that waits there: twenty times as
+# long as that takes.
+MIX_S: Final = 10e-6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,8 +80,14 @@ class Taking:
             return False  # without counting what waits
         return sum(len(entry[MESSAGE]) for entry in inbox.q) >= enough
 
-    def take(self, inbox: Inbox) -> list[Entry]:
-        """Take a batch: what waits there, in order, as far as there is room. Something must wait."""
+    def take(self, inbox: Inbox, spent_s: float = 0.0) -> list[Entry]:
+        """Take a batch: what waits there, in order, as far as there is room. Something must wait.
+
+        `spent_s` is what the worker's last call took. Where that was long, a key with many records does not
+        fill the batch while others wait.
+        """
+        if spent_s > MIX_S * len(inbox.q) and self._has_hot_key(inbox):
+            self._inboxes.router.mix(inbox)
         narrowed_to = self._limit_of(inbox.q[0])
         records = self._limits.records_max if narrowed_to is None else narrowed_to
         if self._narrowed:
@@ -86,6 +96,13 @@ class Taking:
         if self._limits.bytes_max is not None:
             records = _fitting(islice(inbox.q, records), self._limits.bytes_max)
         return self._inboxes.take(inbox, records)
+
+    def _has_hot_key(self, inbox: Inbox) -> bool:
+        """Tell whether the next batch would be of few keys, and what waits behind it perhaps not."""
+        records = self._limits.records_max
+        if len(inbox.q) <= records or self._narrowed:
+            return False
+        return 2 * len({Router.name_of(entry) for entry in islice(inbox.q, records)}) < records
 
     def _limit_of(self, entry: Entry) -> int | None:
         known = self._narrowed.get(id(entry[MESSAGE]))

@@ -138,11 +138,14 @@ class BatchWorkers(ThreadPool):
         return None if due_s == math.inf else due_s
 
     def _consume(self, worker: Worker, inbox: Inbox) -> None:
+        spent_s = 0.0
         while True:
             is_last = self._is_last(inbox)
-            entries = self._take(inbox, is_last=is_last)
+            entries = self._take(inbox, spent_s, is_last=is_last)
             if entries:
+                began_s = time.perf_counter()
                 self._run(inbox, entries)
+                spent_s = time.perf_counter() - began_s
                 # Not kept while it waits: what is freed before more is received is never looked at by
                 # Python's collector, see `intake.demand`.
                 del entries
@@ -157,13 +160,13 @@ class BatchWorkers(ThreadPool):
             inbox.asleep = False
             del self._dues[inbox]
 
-    def _take(self, inbox: Inbox, *, is_last: bool) -> list[Entry]:
+    def _take(self, inbox: Inbox, spent_s: float, *, is_last: bool) -> list[Entry]:
         """Return the next batch; where none may go, publish that the worker sleeps, and until when."""
         with self._hub.locked(noted=False) as inboxes:
             now_s = self._hub.clock()
             due_s = self._taking.due_s(inbox, now_s)
             if due_s is not None and (is_last or due_s <= now_s):
-                return self._taking.take(inbox)
+                return self._taking.take(inbox, spent_s)
             inboxes.router.note(inbox)
             self._dues[inbox] = math.inf if due_s is None else due_s
             inbox.asleep = True
