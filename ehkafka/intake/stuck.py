@@ -14,7 +14,7 @@ from ehkafka.wording import seconds
 from ehkafka.wording.live_stack import stacks_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
     from ehkafka.events import Event
     from ehkafka.intake.route import Route
@@ -69,17 +69,23 @@ class StuckWatch:
 
 
 def running_records(owned: Iterable[tuple[Route, Epoch]]) -> Iterator[str]:
-    """Name the records in flight of these epochs: their handlers run, or an answer is awaited."""
+    """Name the records in flight of these epochs: their handlers run, or an answer is awaited.
+
+    Of a batch the first one of each key.
+    """
     for route, epoch in owned:
         with route.hub.locked() as inboxes:
-            running = [entry for entry in inboxes.running() if entry[EPOCH] is epoch]
+            first: dict[Hashable, Entry] = {}
+            for entry in inboxes.running():
+                if entry[EPOCH] is epoch:
+                    first.setdefault(inboxes.router.name_of(entry), entry)
             awaited = [
                 (held.q[0], held.ticket.decision.reason)
                 for held in inboxes.waiting.held
                 if held.ticket is not None and held.q and held.q[0][EPOCH] is epoch
             ]
         # Put into words without the lock: a key may be of a user's type.
-        yield from map(_named, running)
+        yield from map(_named, first.values())
         yield from (f"{_named(entry)} ({reason})" for entry, reason in awaited)
 
 
