@@ -58,9 +58,10 @@ def test_a_call_of_an_assignment_that_has_ended_is_named_with_its_epoch_and_age(
     call = OutlivingCall(P0, 3, 41, "k", "work", 12.0)
     found = health(replace(WELL, outliving=(call,)))
     assert found.ok
-    assert found.notes == (
+    [note] = found.notes
+    assert note == (
         "t[0]@41, key k: a call of handler 'work' still runs for epoch 3, which has ended, 12 s after its "
-        "record was received. The next records of its key wait for it.",
+        "record was received. The next records of its key wait for it."
     )
     behind = Unfinished(41, "k", 400.0, 0, "waits for …", is_stuck=True, status="behind", handler="work")
     partition = replace(PARTITION, oldest=behind)
