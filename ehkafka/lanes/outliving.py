@@ -31,13 +31,12 @@ class Outliving:
     def calls(self) -> list[Entry]:
         """Return all that keep their key: what runs, and what was deferred and has no answer."""
         router = self._router
-        router.note_all()
-        found = [
-            entry
-            for inbox in (*router.inboxes, *router.leaving)
-            for entry in inbox.running()
-            if entry[EPOCH].ended and id(entry[MESSAGE]) not in router.freed
-        ]
+        found: list[Entry] = []
+        for inbox in (*router.inboxes, *router.leaving):
+            head = inbox.head
+            if head is not None:
+                shown = head if isinstance(head, list) else (head,)
+                found += [entry for entry in shown if entry[EPOCH].ended and router.keeps_key(entry)]
         found += [held.q[0] for held in self._waiting.held if _is_left(held)]
         return found
 

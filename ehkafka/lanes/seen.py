@@ -7,6 +7,8 @@ What it returns holds values: keys are counted and put into words without the lo
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from itertools import chain
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ehkafka.lanes.decision import HoldHead, RetryHead
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 
     from ehkafka.lanes.decision import Decision
     from ehkafka.lanes.epoch import Epoch
-    from ehkafka.lanes.inbox import Entry
+    from ehkafka.lanes.inbox import Entry, Inbox
     from ehkafka.lanes.inboxes import Inboxes
 
 STOPPED: Final = HoldHead("its handler is stopped")
@@ -53,8 +55,6 @@ class EpochSeen(NamedTuple):
     # Keys whose first record waits, and how many of them no time lets go.
     blocked_keys: int
     held_keys: int
-    # Offsets that were begun and have no result.
-    begun: set[int]
     oldest: RecordSeen | None
     keys: Keys
 
@@ -142,48 +142,47 @@ class KeysOfShared(Keys):
 
 
 class Look:
-    """A look at all inboxes of a handler. Caller has the lock."""
+    """A look at all inboxes of a handler. Whoever takes or asks it has the lock, and may let it go in between.
+
+    What runs is what consumers show, at the moment of the look.
+    """
 
     def __init__(self, inboxes: Inboxes) -> None:
-        self._router = inboxes.router
+        router = self._router = inboxes.router
+        heads = [head for inbox in inboxes.all_inboxes() if (head := inbox.head) is not None]
+        self._shown = list(chain.from_iterable(head if isinstance(head, list) else (head,) for head in heads))
+        self._running = Counter(map(_epoch_of, self._shown))
         self._held: defaultdict[Epoch, list[Held]] = defaultdict(list)
-        # What was removed from inboxes and is not known to be finished; how many of that run.
-        self._begun: defaultdict[Epoch, list[Entry]] = defaultdict(list)
-        self._running: Counter[Epoch] = Counter()
-        # Calls of ended epochs, by what waits for them.
-        self._left: dict[tuple[int, Hashable], Entry] = {}
-        for inbox in inboxes.all_inboxes():
-            if not (begun := inbox.running()):
-                continue
-            head = inbox.head
-            # Those before have finished since.
-            runs = 0 if head is None else len(head) if isinstance(head, list) else 1
-            for entry in begun:
-                self._begun[entry[EPOCH]].append(entry)
-            self._running.update(entry[EPOCH] for entry in begun[len(begun) - runs :])
         for held in inboxes.waiting.held:
             if held.q:
                 self._held[held.q[0][EPOCH]].append(held)
-        for entry in inboxes.outliving.calls():
-            self._left[id(entry[EPOCH].owners), entry[KEY]] = entry
-        self._shared = None if self._router.shared is None else SharedKeys(self._queues(inboxes))
+        # Calls of ended epochs, by what waits for them.
+        self._left: dict[tuple[int, Hashable], Entry] = {}
+        if any(epoch.ended for epoch in chain(self._running, self._held)):
+            self._left = {_name(entry): entry for entry in inboxes.outliving.calls()}
+        self._shared = None if router.shared is None else SharedKeys(self._queues(inboxes))
 
     def see(self, epoch: Epoch) -> EpochSeen:
         """Return what there is of a partition."""
-        begun, held = self._begun[epoch], self._held[epoch]
-        awaited = [one for one in held if one.ticket is not None and not one.is_parked]
-        blocked = [one for one in held if one.is_parked]
-        started = [entry[MESSAGE].offset() for entry in begun]
-        started += [one.q[0][MESSAGE].offset() for one in held if self._was_called(one)]
+        held = self._held.get(epoch, ())
+        awaited = sum(one.ticket is not None and not one.is_parked for one in held)
+        blocked = [one for one in held if one.is_parked and one.q]
+        running = min(self._running[epoch], epoch.tally.backlog_records)
         return EpochSeen(
             watermark=epoch.watermark(),
-            in_flight_records=self._running[epoch] + len(awaited),
+            in_flight_records=running + awaited,
             blocked_keys=len(blocked),
             held_keys=sum(one.due_s is None for one in blocked),
-            begun=set(started),
             oldest=self._oldest(epoch),
             keys=self._keys(epoch),
         )
+
+    def begun(self, epoch: Epoch) -> set[int]:
+        """Return the offsets of a partition that were begun and have no result."""
+        started = {entry[MESSAGE].offset() for entry in self._shown if entry[EPOCH] is epoch}
+        return started | {
+            one.q[0][MESSAGE].offset() for one in self._held.get(epoch, ()) if one.q and self._was_called(one)
+        }
 
     def record(self, entry: Entry) -> RecordSeen:
         """Return what becomes of an unfinished record."""
@@ -212,18 +211,33 @@ class Look:
 
     def _status(self, entry: Entry) -> tuple[str, Decision | None, Entry | None]:
         epoch, key = entry[EPOCH], entry[KEY]
-        if any(one is entry for one in self._begun[epoch]):
-            return "running", None, None
         owner = self._router.owner_of(epoch, key)
         if owner is None:
             return "running", None, None  # it has finished just now
         inbox = owner[0]
-        call = self._left.get((id(epoch.owners), key))
+        if self._runs_in(inbox, entry):
+            return "running", None, None
+        call = self._left.get(_name(entry))
         if isinstance(inbox, Held) and inbox.q and inbox.q[0] is entry:
             return _waits(inbox), inbox.decision, call
         if inbox is self._router.stopped:
             return "paused", STOPPED, call
         return "queued" if call is None else "behind", None, call
+
+    @staticmethod
+    def _runs_in(inbox: Inbox, entry: Entry) -> bool:
+        """Tell whether a record runs, where its key belongs to this inbox."""
+        if isinstance(inbox, Held):
+            behind = inbox.behind
+        elif isinstance(inbox, Pile):
+            known = inbox.behind.get(_name(entry))
+            behind = None if known is None else known[1]
+        else:
+            behind = inbox, 0
+        if behind is None:
+            return False
+        head = behind[0].head
+        return any(one is entry for one in head) if isinstance(head, list) else head is entry
 
     def _oldest(self, epoch: Epoch) -> RecordSeen | None:
         if epoch.drain_limit is None:
@@ -235,8 +249,8 @@ class Look:
 
     def _staying(self, epoch: Epoch) -> set[int]:
         """Return what a drain has left where it is: what runs, and what waits."""
-        begun = {id(entry[MESSAGE]) for entry in self._begun[epoch]}
-        waiting = {id(entry[MESSAGE]) for held in self._held[epoch] for entry in held.q}
+        begun = {id(entry[MESSAGE]) for entry in self._shown if entry[EPOCH] is epoch}
+        waiting = {id(entry[MESSAGE]) for held in self._held.get(epoch, ()) for entry in held.q}
         return begun | waiting
 
     def _keys(self, epoch: Epoch) -> Keys:
@@ -255,6 +269,13 @@ class Look:
             *(list(inbox.log) for inbox in (*inboxes.all_inboxes(), *piles)),
             *(list(held.q) for held in inboxes.waiting.held),
         ]
+
+
+_epoch_of = itemgetter(EPOCH)
+
+
+def _name(entry: Entry) -> tuple[int, Hashable]:
+    return id(entry[EPOCH].owners), entry[KEY]
 
 
 def _waits(held: Held) -> str:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 # Partitions looked at in one hold of a route's lock, which is 1 ms at most.
-_HOLD = 64
+_HOLD = 32
 
 
 def partition_snapshots(context: IntakeContext) -> tuple[PartitionSnapshot, ...]:
@@ -46,7 +46,7 @@ def outliving_calls(context: IntakeContext, routes: Iterable[Route]) -> tuple[Ou
     """Return the calls that still run for an assignment that has ended, and keep their keys."""
     found: list[OutlivingCall] = []
     for route in routes:
-        with route.hub.locked() as inboxes:
+        with route.hub.locked(noted=False) as inboxes:
             calls = inboxes.outliving.calls()
         found += (_outliving(context, route, entry) for entry in calls)
     return tuple(found)
@@ -82,14 +82,12 @@ def _name(picture: PartitionSnapshot) -> TopicPartition:
 
 
 def _pictures(context: IntakeContext, route: Route, epochs: list[Epoch]) -> Iterator[PartitionSnapshot]:
+    with route.hub.locked() as inboxes:
+        look = Look(inboxes)
     for begin in range(0, len(epochs), _HOLD):
         now_s = context.clock()
-        with route.hub.locked() as inboxes:
-            look = Look(inboxes)
-            taken = [
-                (seen := look.see(epoch), *_numbers(context, route, epoch, seen, now_s))
-                for epoch in epochs[begin : begin + _HOLD]
-            ]
+        with route.hub.locked(noted=False):
+            taken = [_numbers(context, route, epoch, look, now_s) for epoch in epochs[begin : begin + _HOLD]]
         # Made without the lock, which is held for the numbers alone; and a key may be of a user's type.
         for seen, numbers, oldest, key in taken:
             unfinished = None
@@ -100,13 +98,14 @@ def _pictures(context: IntakeContext, route: Route, epochs: list[Epoch]) -> Iter
 
 
 def _numbers(
-    context: IntakeContext, route: Route, epoch: Epoch, seen: EpochSeen, now_s: float
-) -> tuple[dict[str, Any], dict[str, Any] | None, Hashable]:
+    context: IntakeContext, route: Route, epoch: Epoch, look: Look, now_s: float
+) -> tuple[EpochSeen, dict[str, Any], dict[str, Any] | None, Hashable]:
     """Return what a partition's picture and its oldest record's are made of, and that one's key."""
+    seen = look.see(epoch)
     partition, tally = epoch.partition, epoch.tally
     committed = context.ledger.acknowledged(partition)
     # Last: what ends meanwhile has its outputs in the book by then.
-    outputs = WaitingOutputs(context.outputs, epoch, seen.begun)
+    outputs = WaitingOutputs(context.outputs, epoch, look.begun)
     oldest, key = _oldest(route, seen, outputs, now_s)
     if oldest is not None:
         oldest["is_stuck"] = oldest["age_s"] > context.stuck_s + oldest.get("deadline_s", 0.0)
@@ -136,7 +135,7 @@ def _numbers(
         **_log_numbers(context, epoch),
         unreadable=_unreadable(context, partition, now_s),
     )
-    return numbers, oldest, key
+    return seen, numbers, oldest, key
 
 
 def _log_numbers(context: IntakeContext, epoch: Epoch) -> dict[str, Any]:

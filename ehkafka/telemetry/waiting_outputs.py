@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Callable, Hashable
 
     from ehkafka.intake.context import OutputsUnderWay
     from ehkafka.intake.route import Route
@@ -23,13 +23,15 @@ class WaitingOutputs:
 
     __slots__ = ("_epoch", "_offsets", "_outputs", "ended_records")
 
-    def __init__(self, outputs: OutputsUnderWay | None, epoch: Epoch, begun: set[int]) -> None:
-        """`begun` are the offsets that were with a worker and have no result."""
+    def __init__(
+        self, outputs: OutputsUnderWay | None, epoch: Epoch, begun: Callable[[Epoch], set[int]]
+    ) -> None:
+        """`begun` gives the offsets that were with a worker and have no result."""
         self._outputs = outputs
         self._epoch = epoch
         self._offsets = () if outputs is None else outputs.waiting(epoch)
         # Those without a result are in the backlog already.
-        self.ended_records = len(self._offsets - begun) if self._offsets else 0
+        self.ended_records = len(self._offsets - begun(epoch)) if self._offsets else 0
 
     def __contains__(self, offset: int) -> bool:
         return offset in self._offsets
