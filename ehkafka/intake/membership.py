@@ -182,19 +182,24 @@ class Membership:
             # Records fail and estimates err: what seemed to fit is counted again.
             if ends_s is not None and self._context.clock() >= self.cut_again_s:
                 self.cut(waiting, ends_s)
-            waiting = [partition for partition in waiting if not self._is_drained(partition)]
+            waiting = self._undrained(waiting)
             if not waiting or self._context.exit_now() or self._context.clock() >= deadline_s:
                 break
             time.sleep(DRAIN_CHECK_S)
 
-    def _is_drained(self, partition: TopicPartition) -> bool:
-        route, epoch = self.owned[partition]
-        with route.hub.locked() as inboxes:
-            if not inboxes.is_drained([epoch]):
-                return False
-        # Second: what has ended by now has its outputs in the book.
-        outputs = self._context.outputs
-        return outputs is None or not outputs.waits(epoch)
+    def _undrained(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+        """Return those of which something runs or may still start, or outputs wait."""
+        outputs, waiting = self._context.outputs, list[TopicPartition]()
+        for route, epochs in self.owned.by_route(partitions).values():
+            with route.hub.locked() as inboxes:
+                undrained = inboxes.undrained(epochs)
+            # Second: what has ended by now has its outputs in the book.
+            waiting += [
+                epoch.partition
+                for epoch in epochs
+                if epoch in undrained or (outputs is not None and outputs.waits(epoch))
+            ]
+        return waiting
 
     def _end(
         self, partitions: Sequence[TopicPartition]
@@ -341,7 +346,7 @@ class Membership:
         route = self._routes[partition.topic]
         number = context.epochs.begin(partition)
         hooked = route.open is not None or context.hooks.on_assigned is not None
-        with route.hub.locked() as inboxes:
+        with route.hub.locked(noted=False) as inboxes:
             finished_before = restored.finished_before() if restored is not None else None
             epoch = inboxes.assign(partition, number, finished_before=finished_before, opened=not hooked)
             # A logical offset (the end of the log) has no number yet: the first record brings it.
@@ -366,7 +371,7 @@ class Membership:
 
         def let_records_run() -> None:
             # On a hook's thread, perhaps long after a revoke: an epoch that ended is never opened.
-            with route.hub.locked() as inboxes:
+            with route.hub.locked(noted=False) as inboxes:
                 if not epoch.ended:
                     inboxes.open(epoch)
 

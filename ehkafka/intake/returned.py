@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from ehkafka.events import RecordsLeft
-from ehkafka.intake.stuck import running_records
+from ehkafka.intake.stuck import by_route, running_records
 from ehkafka.lanes.inbox import EPOCH, MESSAGE
 from ehkafka.lanes.order import describe_key
 from ehkafka.progress.metadata import CommitMetadata, decode
@@ -16,7 +16,7 @@ from ehkafka.progress.ranges import count_offsets
 from ehkafka.wording import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Container, Hashable, Iterator, Mapping, Sequence
 
     from ehkafka.intake.membership import Released
     from ehkafka.intake.owned import OwnedPartition
@@ -111,32 +111,37 @@ class ReturnedRecords(NamedTuple):
 
 
 def still_unfinished(owned: Collection[OwnedPartition]) -> ReturnedRecords:
-    """Look at what partitions have without an outcome. Takes each route's lock once for each."""
+    """Look at what partitions have without a result. Takes each route's lock once."""
     waiting: list[str] = []
     finished: dict[TopicPartition, tuple[int, int]] = {}
     running = 0
-    for route, epoch in owned:
+    for route, epochs in by_route(owned):
         with route.hub.locked() as inboxes:
-            held = list(_held(inboxes, epoch))
-            running += _running(inboxes, epoch)
-            extent = epoch.extent()
+            held = list(_held(inboxes, epochs))
+            running += _running(inboxes, epochs)
+            extents = [
+                (epoch.partition, extent) for epoch in epochs if (extent := epoch.extent()) is not None
+            ]
         # Not under the lock: a user's key may look at the app when it is put into words.
         waiting += [f"{where} key {describe_key(key)} ({why})" for where, key, why in held]
-        if extent is not None:
-            finished[epoch.partition] = extent.next_offset, count_offsets(extent.finished())
+        finished |= {
+            partition: (extent.next_offset, count_offsets(extent.finished()))
+            for partition, extent in extents
+            if extent is not None
+        }
     return ReturnedRecords(tuple(running_records(owned)), running, tuple(waiting), finished)
 
 
-def _running(inboxes: Inboxes, epoch: Epoch) -> int:
-    """Return how many records of an epoch were given to handlers that have not ended them."""
+def _running(inboxes: Inboxes, epochs: Container[Epoch]) -> int:
+    """Return how many records of epochs were given to handlers that have not ended them."""
     awaited = (held.q[0] for held in inboxes.waiting.held if held.ticket is not None and not held.is_parked)
-    return sum(1 for entry in (*inboxes.running(), *awaited) if entry[EPOCH] is epoch)
+    return sum(1 for entry in (*inboxes.running(), *awaited) if entry[EPOCH] in epochs)
 
 
-def _held(inboxes: Inboxes, epoch: Epoch) -> Iterator[tuple[str, Hashable, str]]:
+def _held(inboxes: Inboxes, epochs: Container[Epoch]) -> Iterator[tuple[str, Hashable, str]]:
     """Yield where the first record of each waiting key is, the key, and what it waits for."""
     for held in inboxes.waiting.held:
-        if held.ticket is None and held.decision is not None and held.q and held.q[0][EPOCH] is epoch:
+        if held.ticket is None and held.decision is not None and held.q and held.q[0][EPOCH] in epochs:
             how = "waits for its retry" if held.due_s is not None else "is held"
-            where = f"{epoch.partition}@{held.q[0][MESSAGE].offset()}"
+            where = f"{held.q[0][EPOCH].partition}@{held.q[0][MESSAGE].offset()}"
             yield where, held.key, f"{how}: {held.decision.reason}"

@@ -73,20 +73,28 @@ def running_records(owned: Iterable[tuple[Route, Epoch]]) -> Iterator[str]:
 
     Of a batch the first one of each key.
     """
-    for route, epoch in owned:
+    for route, epochs in by_route(owned):
         with route.hub.locked() as inboxes:
             first: dict[Hashable, Entry] = {}
             for entry in inboxes.running():
-                if entry[EPOCH] is epoch:
+                if entry[EPOCH] in epochs:
                     first.setdefault(inboxes.router.name_of(entry), entry)
             awaited = [
                 (held.q[0], held.ticket.decision.reason)
                 for held in inboxes.waiting.held
-                if held.ticket is not None and held.q and held.q[0][EPOCH] is epoch
+                if held.ticket is not None and held.q and held.q[0][EPOCH] in epochs
             ]
         # Put into words without the lock: a key may be of a user's type.
         yield from map(_named, first.values())
         yield from (f"{_named(entry)} ({reason})" for entry, reason in awaited)
+
+
+def by_route(owned: Iterable[tuple[Route, Epoch]]) -> list[tuple[Route, set[Epoch]]]:
+    """Group epochs by their route: a look at its inboxes is for all of them."""
+    grouped: dict[str, tuple[Route, set[Epoch]]] = {}
+    for route, epoch in owned:
+        grouped.setdefault(route.name, (route, set()))[1].add(epoch)
+    return list(grouped.values())
 
 
 def outliving_calls(routes: Iterable[Route], now_s: float) -> Iterator[str]:

@@ -113,6 +113,10 @@ class Ending:
         """Tell whether nothing of these epochs runs or may still start."""
         return next(self._unfinished(epochs), None) is None
 
+    def undrained(self, epochs: Sequence[Epoch]) -> set[Epoch]:
+        """Return those of which something runs or may still start."""
+        return {entry[EPOCH] for entry in self._unfinished(epochs)}
+
     def _work(self, epochs: Sequence[Epoch]) -> Work:
         keys = Counter((id(entry[EPOCH].owners), entry[KEY]) for entry in self._unfinished(epochs))
         return Work(keys.total(), max(keys.values(), default=0))

@@ -106,6 +106,10 @@ class Inboxes:
         """Tell whether nothing of these epochs runs or may still start."""
         return self.ending.is_drained(epochs)
 
+    def undrained(self, epochs: Sequence[Epoch]) -> set[Epoch]:
+        """Return those of which something runs or may still start."""
+        return self.ending.undrained(epochs)
+
     def end(self, epochs: Sequence[Epoch]) -> list[int]:
         """End epochs that end together; return how many records each left. See `Ending.end`."""
         return self.ending.end(epochs)

@@ -31,12 +31,7 @@ class Outliving:
     def calls(self) -> list[Entry]:
         """Return all that keep their key: what runs, and what was deferred and has no answer."""
         router = self._router
-        found: list[Entry] = []
-        for inbox in (*router.inboxes, *router.leaving):
-            head = inbox.head
-            if head is not None:
-                shown = head if isinstance(head, list) else (head,)
-                found += [entry for entry in shown if entry[EPOCH].ended and router.keeps_key(entry)]
+        found = [entry for entry in router.shown() if entry[EPOCH].ended and router.keeps_key(entry)]
         found += [held.q[0] for held in self._waiting.held if _is_left(held)]
         return found
 

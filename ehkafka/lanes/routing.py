@@ -293,6 +293,16 @@ class Router:
             turn += 1
             turns = [entries for entries in turns if len(entries) > turn]
 
+    def shown(self) -> list[Entry]:
+        """Return what all consumers show: it runs, or is about to."""
+        shown: list[Entry] = []
+        for head in [inbox.head for inbox in (*self.inboxes, *self.leaving)]:
+            if isinstance(head, tuple):
+                shown.append(head)
+            elif head is not None:
+                shown += head
+        return shown
+
     def keeps_key(self, entry: Entry) -> bool:
         """Tell whether a running record keeps its key. See `outliving`."""
         return id(entry[MESSAGE]) not in self.freed
@@ -339,10 +349,12 @@ class Router:
 
     def note_all(self) -> None:
         """Take in what has finished in all inboxes. O(finished)."""
-        for inbox in self.inboxes:
-            self.note(inbox)
-        for inbox in self.leaving:
-            self.note(inbox)
+        for inbox in (*self.inboxes, *self.leaving):
+            # Most have one record that runs, or none: of thousands of inboxes each is asked in 0.1 µs.
+            waiting = len(inbox.q)  # first what waits, second what runs
+            removed = inbox.sent - inbox.noted - waiting
+            if removed > 1 or (removed == 1 and not isinstance(inbox.head, tuple)):
+                self.note(inbox)
 
     def note(self, inbox: Inbox) -> None:
         """Take in what has finished in one inbox."""

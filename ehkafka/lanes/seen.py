@@ -86,13 +86,12 @@ class Keys:
 
     def _all(self) -> Counter[Hashable]:
         if self._counted is None:
-            done, limit, stays = self._finished, self._limit, self._stays
-            self._counted = Counter(
-                entry[KEY]
-                for entry in self._entries
-                if (place := id(entry[MESSAGE])) not in done
-                and (limit is None or entry[MESSAGE].offset() <= limit or place in stays)
-            )
+            entries, done, limit, stays = self._entries, self._finished, self._limit, self._stays
+            if done:
+                entries = [entry for entry in entries if id(entry[MESSAGE]) not in done]
+            if limit is not None:
+                entries = [entry for entry in entries if _is_left(entry, limit, stays)]
+            self._counted = Counter(map(_key_of, entries))
         return self._counted
 
 
@@ -142,15 +141,14 @@ class KeysOfShared(Keys):
 
 
 class Look:
-    """A look at all inboxes of a handler. Whoever takes or asks it has the lock, and may let it go in between.
+    """A look at all inboxes of a handler. To take it and to ask it needs the lock, not all the time between.
 
     What runs is what consumers show, at the moment of the look.
     """
 
     def __init__(self, inboxes: Inboxes) -> None:
         router = self._router = inboxes.router
-        heads = [head for inbox in inboxes.all_inboxes() if (head := inbox.head) is not None]
-        self._shown = list(chain.from_iterable(head if isinstance(head, list) else (head,) for head in heads))
+        self._shown = router.shown()
         self._running = Counter(map(_epoch_of, self._shown))
         self._held: defaultdict[Epoch, list[Held]] = defaultdict(list)
         for held in inboxes.waiting.held:
@@ -162,17 +160,22 @@ class Look:
             self._left = {_name(entry): entry for entry in inboxes.outliving.calls()}
         self._shared = None if router.shared is None else SharedKeys(self._queues(inboxes))
 
+    def calls(self) -> list[Entry]:
+        """Return the calls of ended epochs that keep their keys. Needs no lock."""
+        return list(self._left.values())
+
     def see(self, epoch: Epoch) -> EpochSeen:
         """Return what there is of a partition."""
-        held = self._held.get(epoch, ())
-        awaited = sum(one.ticket is not None and not one.is_parked for one in held)
-        blocked = [one for one in held if one.is_parked and one.q]
+        awaited, blocked = 0, list[Held]()
+        if held := self._held.get(epoch, ()):
+            awaited = sum(one.ticket is not None and not one.is_parked for one in held)
+            blocked = [one for one in held if one.is_parked and one.q]
         running = min(self._running[epoch], epoch.tally.backlog_records)
         return EpochSeen(
             watermark=epoch.watermark(),
             in_flight_records=running + awaited,
             blocked_keys=len(blocked),
-            held_keys=sum(one.due_s is None for one in blocked),
+            held_keys=sum(one.due_s is None for one in blocked) if blocked else 0,
             oldest=self._oldest(epoch),
             keys=self._keys(epoch),
         )
@@ -271,6 +274,7 @@ class Look:
         ]
 
 
+_key_of = itemgetter(KEY)
 _epoch_of = itemgetter(EPOCH)
 
 

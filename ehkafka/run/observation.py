@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ehkafka.events import PartitionsWaiting
 from ehkafka.telemetry.health import health_of
-from ehkafka.telemetry.picture import outliving_calls, partition_snapshots
+from ehkafka.telemetry.picture import pictures
 from ehkafka.telemetry.snapshot import HandlerSnapshot, Health, Snapshot
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 def snapshot_of(runtime: Runtime, state: str) -> Snapshot:
     """Return an immutable picture of a run as it is now. Takes microseconds per unfinished record."""
     throttle, contact = runtime.context.throttle, runtime.context.contact
+    partitions, outliving = pictures(runtime.context, runtime.routes)
     tokens, outputs = runtime.app.endpoint.tokens, runtime.context.outputs
     return Snapshot(
         group=runtime.app.settings.group,
@@ -25,12 +26,12 @@ def snapshot_of(runtime: Runtime, state: str) -> Snapshot:
         state=state,
         taken_at_s=time.time(),
         uptime_s=runtime.app.clock.now_s() - runtime.started_s,
-        partitions=partition_snapshots(runtime.context),
+        partitions=partitions,
         counters=runtime.bus.counters_snapshot(),
         throttled_s=throttle.total_s,
         is_throttled=throttle.is_recent,
         overdue=runtime.overdue(),
-        outliving=outliving_calls(runtime.context, runtime.routes),
+        outliving=outliving,
         broker_silence_s=contact.silence_s,
         is_cut_off=contact.is_cut_off,
         is_standby=contact.is_member
@@ -53,7 +54,7 @@ def snapshot_of(runtime: Runtime, state: str) -> Snapshot:
 def _handler(route: Route) -> HandlerSnapshot:
     """Return what a handler has done. The counts only rise, for metrics' sake."""
     failed = route.failed_attempts
-    with route.hub.locked() as inboxes:
+    with route.hub.locked(noted=False) as inboxes:  # the look at its partitions has noted all
         # In one hold: apart they might show less than at the last look.
         finished = inboxes.tally.finished_records - inboxes.tally.restored_records
         is_stopped = inboxes.router.stopped is not None

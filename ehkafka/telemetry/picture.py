@@ -28,28 +28,31 @@ if TYPE_CHECKING:
 
 
 # Partitions looked at in one hold of a route's lock, which is 1 ms at most.
-_HOLD = 32
+_HOLD = 24
 
 
 def partition_snapshots(context: IntakeContext) -> tuple[PartitionSnapshot, ...]:
     """Return a picture of every partition that is ours, by name."""
-    by_route: dict[str, tuple[Route, list[Epoch]]] = {}
+    return pictures(context, ())[0]
+
+
+def pictures(
+    context: IntakeContext, routes: Iterable[Route]
+) -> tuple[tuple[PartitionSnapshot, ...], tuple[OutlivingCall, ...]]:
+    """Return these, and of these routes and theirs the calls that still run for ended assignments."""
+    by_route: dict[str, tuple[Route, list[Epoch]]] = {route.name: (route, []) for route in routes}
     # A copy: the poll thread may change it meanwhile.
     for route, epoch in context.owned.copy().values():
         by_route.setdefault(route.name, (route, []))[1].append(epoch)
-    found = [one for owned in by_route.values() for one in _pictures(context, *owned)]
+    found: list[PartitionSnapshot] = []
+    outliving: list[OutlivingCall] = []
+    for route, epochs in by_route.values():
+        with route.hub.locked() as inboxes:
+            look = Look(inboxes)
+        found += _pictures(context, route, epochs, look)
+        outliving += (_outliving(context, route, call) for call in look.calls())
     found += map(_waiting, context.waiting.copy())
-    return tuple(sorted(found, key=_name))
-
-
-def outliving_calls(context: IntakeContext, routes: Iterable[Route]) -> tuple[OutlivingCall, ...]:
-    """Return the calls that still run for an assignment that has ended, and keep their keys."""
-    found: list[OutlivingCall] = []
-    for route in routes:
-        with route.hub.locked(noted=False) as inboxes:
-            calls = inboxes.outliving.calls()
-        found += (_outliving(context, route, entry) for entry in calls)
-    return tuple(found)
+    return tuple(sorted(found, key=_name)), tuple(outliving)
 
 
 def _outliving(context: IntakeContext, route: Route, entry: Entry) -> OutlivingCall:
@@ -81,9 +84,9 @@ def _name(picture: PartitionSnapshot) -> TopicPartition:
     return picture.partition
 
 
-def _pictures(context: IntakeContext, route: Route, epochs: list[Epoch]) -> Iterator[PartitionSnapshot]:
-    with route.hub.locked() as inboxes:
-        look = Look(inboxes)
+def _pictures(
+    context: IntakeContext, route: Route, epochs: list[Epoch], look: Look
+) -> Iterator[PartitionSnapshot]:
     for begin in range(0, len(epochs), _HOLD):
         now_s = context.clock()
         with route.hub.locked(noted=False):

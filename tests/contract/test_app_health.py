@@ -69,13 +69,13 @@ def test_a_worker_that_dies_of_an_engine_error_fails_the_app_visibly(
     app = lab.app(recorder)
     app.start()
     wait_for(lambda: app.snapshot().partitions)
-    exchange = app._runtime._routes[0].exchange
+    hub = app._runtime._routes[0].hub
 
     def broken(*_arguments: Any) -> None:
         raise RuntimeError("broken bookkeeping")
 
     monkeypatch.setattr(threading, "excepthook", lambda _hooked: None)
-    monkeypatch.setattr(exchange, "note_cost", broken)
+    monkeypatch.setattr(hub, "note_idle", broken)
     lab.produce("a")
     assert app.wait(2.0)
     with pytest.raises(ehkafka.errors.EngineError, match="broken bookkeeping"):

@@ -9,16 +9,16 @@ import pytest
 from ehkafka.lanes.decision import AwaitHead, HoldHead
 from ehkafka.lanes.inbox import EPOCH, MESSAGE
 from ehkafka.records import Outcome
-from tests.kit.inbox_bench import InboxBench
+from tests.kit.worker_bench import WorkerBench
 
 if TYPE_CHECKING:
     from ehkafka.lanes.epoch import Epoch
-    from tests.kit.inbox_bench import Worker
+    from tests.kit.worker_bench import Worker
 
 
-def left_over(scope: Any = "partition", workers: int = 4) -> tuple[InboxBench, Worker, Epoch]:
+def left_over(scope: Any = "partition", workers: int = 4) -> tuple[WorkerBench, Worker, Epoch]:
     """Return a bench whose call of `a0` hangs; its partition was revoked, came back, and has `a0 a1 b2`."""
-    bench = InboxBench(scope, workers=workers)
+    bench = WorkerBench(scope, workers=workers)
     first = bench.assign()
     bench.receive(first, "a0 a1 b2")
     hanging = bench.begin_key("a")
@@ -129,7 +129,7 @@ def test_a_handler_that_is_stopped_stays_so() -> None:
 
 def test_a_deferred_record_of_an_ended_epoch_is_a_call_as_well() -> None:
     """Its answer, which may never come, counts for nothing."""
-    bench = InboxBench()
+    bench = WorkerBench()
     first = bench.assign()
     bench.receive(first, "a0 a1")
     bench.fail(bench.begin_key("a"), AwaitHead("asked", lambda _ticket: None))
@@ -149,7 +149,7 @@ def test_a_deferred_record_of_an_ended_epoch_is_a_call_as_well() -> None:
 
 def test_a_call_of_this_epoch_is_none() -> None:
     """Nor is one that waits, whatever for."""
-    bench = InboxBench()
+    bench = WorkerBench()
     epoch = bench.assign()
     bench.receive(epoch, "a0 a1 b2")
     bench.begin_key("a")

@@ -7,10 +7,10 @@ import pytest
 from ehkafka.lanes.decision import AwaitHead, HoldHead, RetryHead
 from ehkafka.lanes.inbox import MESSAGE
 from ehkafka.lanes.seen import EpochSeen, Look
-from tests.kit.inbox_bench import InboxBench
+from tests.kit.worker_bench import WorkerBench
 
 
-def looked(bench: InboxBench) -> Look:
+def looked(bench: WorkerBench) -> Look:
     """Take a look, as its caller does."""
     bench.look()
     return Look(bench.inboxes)
@@ -25,7 +25,7 @@ def oldest(seen: EpochSeen) -> tuple[int, str, int, str]:
 
 def test_what_is_unfinished_is_counted_by_key() -> None:
     """Running, queued and waiting; what has finished is in none of the numbers."""
-    bench = InboxBench()
+    bench = WorkerBench()
     epoch = bench.assign()
     bench.receive(epoch, "a0 b1 a2 c3 d4 d5 -6")
     bench.finish(bench.begin_key("c"))
@@ -41,7 +41,7 @@ def test_what_is_unfinished_is_counted_by_key() -> None:
 
 def test_each_way_to_wait_has_its_word() -> None:
     """And its reason."""
-    bench = InboxBench()
+    bench = WorkerBench()
     epoch = bench.assign()
     bench.receive(epoch, "a0 b1 c2 d3 e4 f5")
     bench.fail(bench.begin_key("a"), RetryHead(5.0, "broken"))
@@ -69,7 +69,7 @@ def test_each_way_to_wait_has_its_word() -> None:
 
 def test_records_of_a_stopped_handler_are_paused_except_what_runs() -> None:
     """Nothing of it starts."""
-    bench = InboxBench()
+    bench = WorkerBench()
     epoch = bench.assign()
     bench.receive(epoch, "a0 a1 b2")
     bench.begin_key("a")
@@ -82,7 +82,7 @@ def test_records_of_a_stopped_handler_are_paused_except_what_runs() -> None:
 @pytest.mark.parametrize("deferred", [False, True])
 def test_a_key_behind_a_call_of_an_ended_epoch_names_that_call(deferred: bool) -> None:
     """Whether it still runs, or waits for its answer."""
-    bench = InboxBench()
+    bench = WorkerBench()
     first = bench.assign()
     bench.receive(first, "a0")
     worker = bench.begin_key("a")
@@ -102,7 +102,7 @@ def test_a_key_behind_a_call_of_an_ended_epoch_names_that_call(deferred: bool) -
 
 def test_the_records_of_a_key_are_in_order_whatever_holds_them() -> None:
     """Also while it is paused behind its own call."""
-    bench = InboxBench()
+    bench = WorkerBench()
     epoch = bench.assign()
     bench.receive(epoch, "a0 a1 b2 a3")
     for commands in ((), (bench.waiting.pause_key,)):
@@ -116,7 +116,7 @@ def test_the_records_of_a_key_are_in_order_whatever_holds_them() -> None:
 
 def test_keys_over_partitions_count_where_their_first_record_is() -> None:
     """Each once."""
-    bench = InboxBench("handler")
+    bench = WorkerBench("handler")
     one, other = bench.assign(0), bench.assign(1)
     bench.receive(one, "a0 b1")
     bench.receive(other, "a0 c1 c2")
@@ -128,7 +128,7 @@ def test_keys_over_partitions_count_where_their_first_record_is() -> None:
 
 def test_what_a_drain_leaves_is_not_shown() -> None:
     """It is the next owner's; only what stays here is unfinished here."""
-    bench = InboxBench()
+    bench = WorkerBench()
     epoch = bench.assign()
     bench.receive(epoch, "a0 b1 c2 b3")
     bench.finish(bench.begin_key("a"))

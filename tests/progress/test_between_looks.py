@@ -12,7 +12,7 @@ from ehkafka.progress.known import Known
 from ehkafka.progress.ledger import Position
 from ehkafka.progress.metadata import CommitMetadata, LogFacts, decode
 from ehkafka.progress.saving import CHEAP_RECORDS, Detail, ProgressSaver
-from tests.kit.inbox_bench import InboxBench
+from tests.kit.worker_bench import WorkerBench
 
 MANY = CHEAP_RECORDS + 1
 
@@ -45,9 +45,9 @@ def ranges_in(position: Position) -> Any:
     return decoded.ranges.finished if isinstance(decoded, CommitMetadata) else decoded
 
 
-def restored(*offsets: int) -> tuple[InboxBench, Any]:
+def restored(*offsets: int) -> tuple[WorkerBench, Any]:
     """Return an epoch that begins at 0, whose commit said that these are finished."""
-    bench = InboxBench()
+    bench = WorkerBench()
     epoch = bench.assign(finished_before=offsets or None)
     epoch.received.next_offset = 0
     return bench, epoch

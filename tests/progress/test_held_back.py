@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ehkafka.progress.metadata import CommitMetadata, decode
 from ehkafka.progress.saving import Detail, ProgressSaver
-from tests.kit.inbox_bench import InboxBench
+from tests.kit.worker_bench import WorkerBench
 
 if TYPE_CHECKING:
     import random
@@ -34,7 +34,7 @@ def test_a_commit_says_nothing_of_what_waits_and_takes_nothing_back(
     chance: random.Random, everything: bool
 ) -> None:
     """Records end in any order and their outputs are acknowledged in any: looked at after each step."""
-    bench = InboxBench()
+    bench = WorkerBench()
     epoch = bench.assign()
     epoch.received.next_offset = 0
     bench.receive(epoch, " ".join(f"{chr(97 + number)}{number}" for number in range(RECORDS)))
@@ -67,7 +67,7 @@ def test_a_commit_says_nothing_of_what_waits_and_takes_nothing_back(
 
 def test_what_is_finished_above_a_waiting_record_is_not_saved_yet() -> None:
     """It may be of the same key, whose outputs would come again for the earlier record alone."""
-    bench = InboxBench()
+    bench = WorkerBench()
     epoch = bench.assign()
     epoch.received.next_offset = 0
     bench.receive(epoch, "a0 b1 c2 b3")
@@ -87,7 +87,7 @@ def test_what_is_finished_above_a_waiting_record_is_not_saved_yet() -> None:
 
 def commit_while_a_record_ends(kind: type[ProgressSaver]) -> int:
     """Let a record end between the look at positions and that at the book; return what is committed."""
-    bench = InboxBench()
+    bench = WorkerBench()
     epoch = bench.assign()
     epoch.received.next_offset = 0
     bench.receive(epoch, "a0")
@@ -130,7 +130,7 @@ def test_mutant_what_waits_is_taken_first() -> None:
 
 def test_a_record_is_not_saved_where_an_earlier_one_of_its_key_is_not() -> None:
     """The earlier one was left out while it waited, and only a look finds it."""
-    bench = InboxBench()
+    bench = WorkerBench()
     epoch = bench.assign()
     epoch.received.next_offset = 0
     bench.receive(epoch, "z0 a1 a2")

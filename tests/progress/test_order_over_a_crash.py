@@ -10,7 +10,7 @@ import pytest
 from ehkafka.lanes.epoch import ENDED_LATELY_MAX
 from ehkafka.progress.metadata import CommitMetadata, LogFacts, decode, encode
 from ehkafka.progress.saving import Detail, ProgressSaver
-from tests.kit.inbox_bench import InboxBench, Worker
+from tests.kit.worker_bench import Worker, WorkerBench
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +22,7 @@ class Run:
     """One member up to its crash, and what the next one then finds in the group's commit."""
 
     def __init__(self, *, bytes_max: int = 4000, finished: Sequence[int] = ()) -> None:
-        self.bench = InboxBench(workers=450)
+        self.bench = WorkerBench(workers=450)
         self.epoch = self.bench.assign(finished_before=finished or None)
         self.epoch.received.next_offset = 0
         self.saver = ProgressSaver(bytes_max, clock=lambda: 0.0)

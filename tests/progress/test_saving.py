@@ -11,13 +11,13 @@ from ehkafka.events import ProgressTruncated
 from ehkafka.progress.metadata import CommitMetadata, LogFacts, decode, facts_of
 from ehkafka.progress.saving import CHEAP_RECORDS, ProgressSaver, metadata_bytes_max
 from ehkafka.settings import Settings
-from tests.kit.inbox_bench import InboxBench
+from tests.kit.worker_bench import WorkerBench
 
 
-def half_finished(count: int) -> tuple[InboxBench, Any]:
+def half_finished(count: int) -> tuple[WorkerBench, Any]:
     """Return an epoch with so many records, of which a random half is finished and the first is not."""
     chance = random.Random(5)
-    bench = InboxBench()
+    bench = WorkerBench()
     epoch = bench.assign()
     bench.receive(epoch, " ".join(["a0", *(f"{chance.choice('ab')}{n}" for n in range(1, count))]))
     bench.finish(bench.begin_key("b"))
@@ -135,7 +135,7 @@ def test_a_refusal_lowers_the_limit_until_nothing_is_said() -> None:
 
 def test_the_anchor_is_the_latest_record_below_whose_timestamp_is_known() -> None:
     """At a batch's end it is the record just before; within a batch the one at the end of an earlier."""
-    bench = InboxBench()
+    bench = WorkerBench()
     epoch = bench.assign()
     saver = ProgressSaver(0)
     bench.receive(epoch, "a0 b1")
@@ -155,7 +155,7 @@ def test_the_anchor_is_the_latest_record_below_whose_timestamp_is_known() -> Non
 def test_facts_are_carried_into_every_commit_until_the_epoch_ends() -> None:
     """What the group's commit said goes on, with or without ranges; the witness once it is a newer one."""
     saver = ProgressSaver(1023)
-    bench = InboxBench()
+    bench = WorkerBench()
     epoch = bench.assign()
     facts = LogFacts(8, bytes(range(16)), (1, 5), "june")
     saver.carry(epoch.partition, facts)

@@ -20,7 +20,7 @@ from ehkafka.run.steer.key_actions import KeyActions
 from ehkafka.run.steer.keys import on_hold
 from ehkafka.run.steer.pausing import Pausing
 from ehkafka.workers.hub import Hub
-from tests.kit.inbox_bench import InboxBench
+from tests.kit.worker_bench import WorkerBench
 
 P0 = TopicPartition("t", 0)
 
@@ -29,7 +29,7 @@ class World:
     """One handler with one partition."""
 
     def __init__(self) -> None:
-        self.bench = InboxBench()
+        self.bench = WorkerBench()
         self.events: list[Any] = []
         hub = Hub(self.bench.inboxes, lambda: 0.0)
         keys = SimpleNamespace(calls_user_code=False)

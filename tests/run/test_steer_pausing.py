@@ -14,7 +14,7 @@ from ehkafka.records import TopicPartition
 from ehkafka.run.steer.pauses import Paused
 from ehkafka.run.steer.pausing import Pausing
 from ehkafka.workers.hub import Hub
-from tests.kit.inbox_bench import InboxBench
+from tests.kit.worker_bench import WorkerBench
 
 P0 = TopicPartition("t", 0)
 PARTITION = Paused("route", P0, None, is_key=False)
@@ -25,7 +25,7 @@ class World:
     """One handler with one partition, whose epochs a test ends and begins."""
 
     def __init__(self) -> None:
-        self.bench = InboxBench()
+        self.bench = WorkerBench()
         self.now_s = 0.0
         hub = Hub(self.bench.inboxes, lambda: self.now_s)
         self.route: Any = SimpleNamespace(name="route", hub=hub)
