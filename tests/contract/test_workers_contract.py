@@ -285,7 +285,7 @@ def test_a_handler_that_never_ends_cannot_hold_the_stop_beyond_its_deadline(
 def test_a_call_that_outlives_its_epoch_keeps_its_key_and_its_record_is_repeated(
     stage: Stage, wait_for: Any, events: Any, stays: Any
 ) -> None:
-    """The partition is lost and comes back while a call runs: the next call waits for it, and alone counts."""
+    """The partition is lost and comes back while a call runs: the next call waits, and alone counts."""
     stage.produce(("a", "wait gate"))
     app = stage.app()
     app.add_hook(events)
