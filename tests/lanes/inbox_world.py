@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ehkafka.lanes.decision import AwaitHead, HoldHead, RetryHead, SkipHead
 from ehkafka.lanes.finished import FinishedBefore
-from ehkafka.lanes.inbox import EPOCH, KEY, MESSAGE
+from ehkafka.lanes.inbox import EPOCH, KEY, MESSAGE, Inbox
 from ehkafka.lanes.inboxes import Inboxes
 from ehkafka.lanes.unread import UNREAD
 from ehkafka.lanes.waiting import BEHIND_LETTER
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 class World(Truth):
     """One history."""
+
+    # The kind of inbox that consumers have, where it is not the common one.
+    make_inbox: type[Inbox] = Inbox
 
     def __init__(self, seed: int, *, queue: Callable[[World], type[deque[Any]]], **chosen: Any) -> None:
         """`chosen` are properties that are not left to chance."""
@@ -58,6 +61,7 @@ class World(Truth):
             r.choice((1, 2, 5, 12)),
             "handler" if self.is_shared else "partition",
             queue(self),
+            self.make_inbox,
             read_keys=_keys if self.is_unread else None,
             cores=r.choice((1, 2)) if self.is_narrow else None,
         )

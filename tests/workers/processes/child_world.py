@@ -1,0 +1,175 @@
+"""A random world of `tests.lanes.inbox_world` whose consumers are child processes, in steps.
+
+The child takes claims and ends records at any time, also between two steps of the core; its thread, which
+needs the lock, takes batches, reads words and hands in. Children die amid their records.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from ehkafka.lanes.inbox import EPOCH
+from ehkafka.workers.processes.inbox import ChildInbox
+from tests.lanes.inbox_world import World, watched_queue
+
+if TYPE_CHECKING:
+    from ehkafka.lanes.inbox import Entry, Inbox
+
+
+class PlayedClaims:
+    """The claims on a batch's records."""
+
+    def __init__(self) -> None:
+        self.number = 0
+
+    def left(self) -> int:
+        """How many nothing has taken."""
+        return self.number
+
+    def take_back(self) -> int:
+        """Take all that are left."""
+        found, self.number = self.number, 0
+        return found
+
+    def take_one(self) -> bool:
+        """Take one for the next record."""
+        self.number -= bool(self.number)
+        return True
+
+
+class ChildConsumer:
+    """A child and the thread that owns it."""
+
+    def __init__(self, world: World, inbox: Inbox) -> None:
+        assert isinstance(inbox, ChildInbox)
+        self.world, self.inbox = world, inbox
+        self.claims = PlayedClaims()
+        inbox.claims = self.claims  # type: ignore[assignment]
+        self.leaves = self.lists = self.is_dead = False
+        # The child's: its batch and the places it has come to, the record that runs, what it wrote down.
+        self.batch: list[Entry] = []
+        self.place = 0
+        self.entry: Entry | None = None
+        self.failed: set[Any] = set()
+        self.words: deque[int] = deque()
+        self.is_done = False
+        # The thread's: how many places it has let go.
+        self.settled = 0
+
+    def has_any(self) -> list[Entry]:
+        """Return what it runs."""
+        return [] if self.entry is None else [self.entry]
+
+    def note_idle(self) -> None:
+        """As `Hub.note_idle`."""
+        if not self.inbox.listed:
+            self.inbox.listed = True
+            self.world.core.router.idle.append(self.inbox)
+
+    def step(self, *, may_fail: bool) -> None:
+        """Do one step of the child's or, where the lock is free, of its thread's."""
+        r = self.world.r
+        if r.random() < self.world.preempted:
+            return
+        if not may_fail or r.random() < 0.7:
+            self._run(may_fail=may_fail)
+        else:
+            self._look()
+
+    # -- the child -----------------------------------------------------------------------------------------
+
+    def _run(self, *, may_fail: bool) -> None:
+        world = self.world
+        if self.is_dead or self.is_done or not self.batch:
+            return
+        if (entry := self.entry) is not None:
+            self.entry = None
+            if may_fail and world.r.random() < world.failing:
+                self.words.append(self.place - 1)
+                self.failed.add(world.name(entry))
+            else:
+                world.ends(entry)
+        elif self.place == len(self.batch) or not self.claims.left():
+            self.is_done = True
+        else:
+            self.claims.take_one()
+            entry = self.batch[self.place]
+            self.place += 1
+            if world.name(entry) not in self.failed:
+                self.entry = entry
+                world.starts(entry)
+
+    # -- its thread ----------------------------------------------------------------------------------------
+
+    def _look(self) -> None:
+        world, inbox, r = self.world, self.inbox, self.world.r
+        if self.leaves:
+            world.rests(self, has_lock=True)
+        elif self.batch:
+            # What it started last may have ended without a word: killed now, it would be charged and run again.
+            if self.entry is not None and r.random() < world.failing / 4:
+                self.is_dead = True
+            world.do(self._hand_in)
+            world.handle()
+        elif self.is_dead:
+            inbox.head = []
+            self.is_dead = r.random() < 0.5
+            if not self.is_dead:
+                inbox.head = None
+        else:
+            self.batch = inbox.take(r.randint(1, 6), 1 << 20, one_of_a_key=r.random() < 0.1)
+            self.claims.number = len(self.batch)
+            if not self.batch:
+                world.rests(self, has_lock=True)
+
+    def _hand_in(self) -> None:
+        """Take what the child wrote down, as `BatchRun` does: claims first, words second."""
+        world, inbox = self.world, self.inbox
+        router = world.core.router
+        if self.is_dead or world.r.random() < 0.2:
+            for entry in inbox.take_back():
+                router.put(inbox, entry)
+        started = self.settled + inbox.started()
+        words, is_over = list(self.words), self.is_done or self.is_dead
+        self.words.clear()
+        if self.is_dead:
+            assert self.entry is not None
+            self.failed.add(world.name(self.entry))
+            self.entry = None
+            words.append(started - 1)
+        failures = []
+        for place in words:
+            entry = self.batch[place]
+            failures.append((entry, world.decide(entry, ()), inbox.behind(entry)))
+        ended = started if is_over else max(started - 1, self.settled, *(place + 1 for place in words), 0)
+        if failures:
+            world.core.fail_several(inbox, failures, world.now_s)
+        inbox.settle(ended - self.settled)
+        self.settled = ended
+        if is_over:
+            inbox.rest()
+            self.batch, self.place, self.settled, self.is_done = [], 0, 0, False
+            self.failed.clear()
+        router.note(inbox)
+
+
+class ChildWorld(World):
+    """A world of children."""
+
+    make_inbox = ChildInbox
+
+    def consume(self, inboxes: list[Inbox]) -> None:
+        """Let a child begin for each inbox."""
+        self.consumers += [ChildConsumer(self, inbox) for inbox in inboxes]
+
+    def is_over(self) -> bool:
+        """Tell whether everything has ended, and is known to."""
+        return super().is_over() and not any(consumer.batch for consumer in self.consumers)
+
+
+def run_seed(seed: int) -> int:
+    """Run one history; return how many calls it made."""
+    world = ChildWorld(seed, queue=watched_queue, is_batch=False, is_unread=False, is_narrow=False)
+    world.run()
+    return world.calls
