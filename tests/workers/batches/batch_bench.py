@@ -1,0 +1,96 @@
+"""A workbench around batch workers that go by steps: no threads, and time is a field."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ehkafka.lanes.decision import HoldHead
+from ehkafka.workers.batches.taking import BatchLimits
+from ehkafka.workers.batches.workers import BatchWorkers
+from ehkafka.workers.hub import Hub
+from ehkafka.workers.protocol import PoolOptions
+from tests.kit.inbox_bench import InboxBench, written
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from ehkafka.lanes.attempt import Attempt
+    from ehkafka.lanes.decision import Decision
+    from ehkafka.lanes.inbox import Entry
+    from ehkafka.records.batch import Result
+    from ehkafka.workers.batches.results import Results
+
+
+class BatchBench(InboxBench):
+    """Drives batch workers as their threads and the poll thread do.
+
+    `handle` is the handler: it is given the records of a batch as they are written, and returns results by
+    their places, or raises. `decide` is what the failure policy decides about a record.
+    """
+
+    def __init__(
+        self,
+        scope: Any = "partition",
+        *,
+        consumers: int = 1,
+        records_max: int = 8,
+        bytes_max: int | None = None,
+        wait_s: float = 0.0,
+    ) -> None:
+        super().__init__(scope, consumers=consumers)
+        self.hub = Hub(self.inboxes, lambda: self.now_s)
+        self.batches: list[list[str]] = []
+        self.failed: list[tuple[str, int]] = []
+        self.events: list[Any] = []
+        self.handle: Callable[[list[str]], Mapping[int, Result]] = lambda _records: {}
+        self.decide: Callable[[str], Decision] = lambda _record: HoldHead("failed")
+        # What happens while a handler runs.
+        self.meanwhile: Callable[[], object] = lambda: None
+        self.workers = BatchWorkers(
+            self.hub,
+            PoolOptions(name="h", size=consumers, on_failure=self._decided, on_death=_raise),
+            call=self,
+            limits=BatchLimits(records_max=records_max, bytes_max=bytes_max, wait_s_max=wait_s),
+            emit=self.events.append,
+        )
+
+    def __call__(self, entries: Sequence[Entry]) -> Mapping[int, Result]:
+        """Be the handler."""
+        records = [written(entry) for entry in entries]
+        self.batches.append(records)
+        self.meanwhile()
+        return self.handle(records)
+
+    def ended(self, entries: Sequence[Entry], results: Results | None) -> None:
+        """Hear how the records ended."""
+
+    def raised(self, entries: Sequence[Entry]) -> None:
+        """Hear that the handler has raised."""
+
+    def _decided(self, attempt: Attempt, _error: BaseException) -> Decision:
+        self.failed.append((written(attempt.entry), attempt.number))
+        return self.decide(written(attempt.entry))
+
+    def run(self, number: int = 0) -> list[str] | None:
+        """Let a worker run the batch that goes now; return its records, None where none goes."""
+        workers, inbox = self.workers, self.inboxes.inboxes[number]
+        entries = workers._take(inbox, 0.0, is_last=workers._is_last(inbox))
+        if not entries:
+            inbox.asleep = False
+            del workers._dues[inbox]
+            return None
+        workers._run(inbox, entries)
+        return [written(entry) for entry in entries]
+
+    def run_all(self) -> list[list[str]]:
+        """Let all workers run whatever goes now; return the batches."""
+        ran: list[list[str]] = []
+        while batches := [
+            batch for number in range(len(self.workers._workers)) if (batch := self.run(number))
+        ]:
+            ran += batches
+        return ran
+
+
+def _raise(error: BaseException) -> None:
+    raise error

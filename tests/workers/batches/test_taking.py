@@ -1,0 +1,151 @@
+"""When a batch goes, and what is in it: limits, drains, hot keys, and one inbox filled after the other."""
+
+from __future__ import annotations
+
+import pytest
+
+from ehkafka.headers.size import sizes_of
+from ehkafka.lanes.inbox import MESSAGE
+from tests.kit.inbox_bench import read, written
+from tests.workers.batches.batch_bench import BatchBench
+
+
+def test_a_batch_goes_when_it_is_full_and_the_rest_when_its_time_is_up() -> None:
+    """By the number of records, then `wait_s` after its first one was received."""
+    bench = BatchBench(records_max=3, wait_s=1.0)
+    epoch = bench.assign()
+    bench.receive(epoch, "a0 b1")
+    assert bench.run() is None
+    bench.now_s = 0.5
+    bench.receive(epoch, "a2 c3 c4")
+    assert bench.run() == ["a0", "b1", "a2"]
+    assert bench.run() is None
+    bench.now_s = 1.4
+    assert bench.run() is None
+    bench.now_s = 1.5
+    assert bench.run() == ["c3", "c4"]
+
+
+def test_what_waited_behind_a_long_batch_does_not_wait_again() -> None:
+    """The time counts from when the first record was received, not from when its worker saw it."""
+    bench = BatchBench(records_max=3, wait_s=1.0)
+    epoch = bench.assign()
+    bench.receive(epoch, "a0 b1 c2 d3")
+    bench.meanwhile = lambda: setattr(bench, "now_s", 5.0)
+    assert bench.run() == ["a0", "b1", "c2"]
+    assert bench.run() == ["d3"]
+
+
+def test_the_bytes_of_values_bound_a_batch_and_let_it_go() -> None:
+    """A value above the limit is a batch by itself."""
+    bench = BatchBench(records_max=100, bytes_max=100, wait_s=1.0)
+    epoch = bench.assign()
+    bench.receive(epoch, "a0 b1", value=b"x" * 40)
+    assert bench.run() is None
+    bench.receive(epoch, "c2", value=b"x" * 40)
+    assert bench.run() == ["a0", "b1"]
+    bench.receive(epoch, "d3", value=b"x" * 400)
+    assert bench.run() == ["c2"]
+    assert bench.run() == ["d3"]
+
+
+def test_a_drain_and_a_hurry_do_not_wait_for_more() -> None:
+    """What may still start of a partition that is drained goes at once; at a stop everything does."""
+    bench = BatchBench(records_max=2, wait_s=100.0)
+    draining, other = bench.assign(0), bench.assign(1)
+    bench.receive(draining, "a0 b1 a2")
+    bench.meanwhile = lambda: bench.drain(draining)
+    assert bench.run() == ["a0", "b1"]
+    assert draining.drain_limit == 1
+    bench.meanwhile = lambda: None
+    bench.inboxes.end([draining])
+    bench.receive(other, "a0")
+    assert bench.run() is None
+    bench.workers.hurry()
+    assert bench.run() == ["a0"]
+
+
+def test_a_batch_that_is_not_full_is_not_started() -> None:
+    """A revoke finds its records waiting: none is waited for, all are returned."""
+    bench = BatchBench(records_max=4, wait_s=1.0)
+    epoch = bench.assign()
+    bench.receive(epoch, "a0 b1 a2")
+    assert bench.run() is None
+    bench.drain(epoch)
+    assert bench.inboxes.is_drained([epoch])
+    assert bench.inboxes.end([epoch]) == [3]
+
+
+def test_records_fill_one_inbox_before_the_next() -> None:
+    """Few full batches rather than many small ones."""
+    bench = BatchBench(consumers=4, records_max=3, wait_s=1.0)
+    epoch = bench.assign()
+    bench.receive(epoch, "a0 b1 c2 d3 e4")
+    waiting = [len(inbox.q) for inbox in bench.inboxes.inboxes]
+    assert sorted(waiting) == [0, 0, 2, 3]
+    bench.check(0.01)  # idle workers leave alone what fills
+    assert [len(inbox.q) for inbox in bench.inboxes.inboxes] == waiting
+
+
+def test_what_waits_behind_a_batch_that_takes_long_goes_to_another_worker() -> None:
+    """But for its own keys; what comes then does not go there either."""
+    bench = BatchBench(consumers=2, records_max=3)
+    epoch = bench.assign()
+    bench.receive(epoch, "a0 b1 c2")
+    busy = next(inbox for inbox in bench.inboxes.inboxes if inbox.q)
+    bench.inboxes.take(busy, 3)
+    bench.receive(epoch, "a3 d4")
+    for now_s in (0.0, 0.006):
+        bench.check(now_s)
+    bench.receive(epoch, "e5")
+    other = next(inbox for inbox in bench.inboxes.inboxes if inbox is not busy)
+    assert [written(entry) for entry in other.q] == ["d4", "e5"]
+    assert [written(entry) for entry in busy.q] == ["a3"]
+
+
+def test_a_hot_key_takes_turns_where_calls_take_long() -> None:
+    """The others behind it are in the next batch; each key stays in order."""
+    bench = BatchBench(records_max=4)
+    epoch = bench.assign()
+    bench.receive(epoch, " ".join(f"h{n}" for n in range(20)) + " a20 b21")
+    inbox = bench.inboxes.inboxes[0]
+    taken = bench.workers._taking.take(inbox, spent_s=1.0)
+    assert [entry[MESSAGE].offset() for entry in taken] == [0, 20, 21, 1]
+    bench.inboxes.end_batch(inbox)
+    assert [record for batch in bench.run_all() for record in batch] == [f"h{n}" for n in range(2, 20)]
+    assert bench.is_empty()
+
+
+@pytest.mark.parametrize("spent_s", [0.0, 1e-5])
+def test_records_go_as_they_came_where_calls_are_quick(spent_s: float) -> None:
+    """To sort them costs more than such a call."""
+    bench = BatchBench(records_max=4)
+    epoch = bench.assign()
+    bench.receive(epoch, " ".join(f"h{n}" for n in range(6)) + " a6")
+    taken = bench.workers._taking.take(bench.inboxes.inboxes[0], spent_s)
+    assert [written(entry) for entry in taken] == ["h0", "h1", "h2", "h3"]
+
+
+def test_only_the_first_and_the_last_record_of_a_batch_wake_its_worker() -> None:
+    """The first, so that its time counts; the one that fills it, so that it goes."""
+    bench = BatchBench(records_max=3, wait_s=1.0)
+    epoch = bench.assign()
+    inbox, workers = bench.inboxes.inboxes[0], bench.workers
+
+    def sleeps() -> bool:
+        assert workers._take(inbox, 0.0, is_last=False) == []
+        assert inbox.asleep
+        return True
+
+    def is_woken(records: str) -> bool:
+        messages = [read(epoch.partition, text, {}) for text in records.split()]
+        bench.hub.receive([(epoch, messages, bench.reader.keys(messages), (), sizes_of(messages))])
+        woken, inbox.asleep = not inbox.asleep, True
+        return woken
+
+    assert sleeps()
+    assert is_woken("a0")
+    assert sleeps()
+    assert not is_woken("b1")
+    assert bench.hub.earliest_due_s() == 1.0
+    assert is_woken("c2")
