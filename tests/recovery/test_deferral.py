@@ -26,7 +26,7 @@ from ehkafka.workers.hub import Hub
 from ehkafka.workers.protocol import PoolOptions
 from ehkafka.workers.threads import ThreadWorkers
 from tests.kit.events import Events
-from tests.kit.inbox_bench import Worker
+from tests.kit.worker_bench import Worker
 from tests.kit.simulated.message import SimulatedMessage
 from tests.kit.waiting import wait_until
 

@@ -7,7 +7,7 @@ from ehkafka.records import TopicPartition
 from ehkafka.recovery.letters.flood import FloodGauge
 from ehkafka.recovery.policy import LIMIT_WINDOW_RECORDS, DeadLetter
 from ehkafka.workers.hub import Hub
-from tests.kit.inbox_bench import Worker
+from tests.kit.worker_bench import Worker
 from tests.kit.simulated.message import SimulatedMessage
 
 
