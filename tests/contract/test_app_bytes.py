@@ -21,16 +21,15 @@ def _produce(lab: Any, where: str) -> None:
 
 
 @pytest.mark.parametrize("raw", [False, True])
-@pytest.mark.parametrize("express", [False, True])
 @pytest.mark.parametrize("where", ["key", "headers"])
 def test_the_backlog_is_bounded_by_all_bytes(
-    lab: Any, recorder: Any, wait_for: Any, stays: Any, where: str, *, express: bool, raw: bool
+    lab: Any, recorder: Any, wait_for: Any, stays: Any, where: str, *, raw: bool
 ) -> None:
     """One record blocks; those behind it fill the backlog, and the broker keeps the rest."""
     _produce(lab, where)
     gate = recorder.block()
     app = lab.app(**LIMITS)
-    app.handler("t", raw=raw, express=express)(recorder)
+    app.handler("t", raw=raw)(recorder)
     app.start()
     wait_for(lambda: _bytes(app)[0] > LIMIT // 2)
     stays(lambda: app.snapshot().received_records <= LIMIT // LARGE + 2)

@@ -11,8 +11,6 @@ import pytest
 
 import ehkafka
 from ehkafka.errors import ActionRefusedError
-from ehkafka.lanes.express_mode import ExpressMode
-from ehkafka.lanes.streams import Streams
 
 ACT_S = 3.0
 RECORDS = 240
@@ -56,19 +54,13 @@ def heal(app: Any) -> None:
             continue  # it moved
 
 
-def _always_streams(streams: Streams, _mean_s: float) -> None:
-    """Make streams whatever a record takes: as few records as there are need no run of cheap ones first."""
-    streams.records_max = 8
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "after"),
     [
         ("threads", "continue"),
         ("threads", "divert_key"),
-        ("streams", "hold_key"),
-        ("streams", "divert_key"),
+        ("threads", "hold_key"),
         ("asyncio", "hold_key"),
         ("batches", "continue"),
         ("batches", "divert_key"),
@@ -76,12 +68,9 @@ def _always_streams(streams: Streams, _mean_s: float) -> None:
     ],
 )
 def test_whatever_is_done_by_hand_no_promise_is_broken(
-    dead: Any, wait_for: Any, monkeypatch: pytest.MonkeyPatch, kind: str, after: Any
+    dead: Any, wait_for: Any, kind: str, after: Any
 ) -> None:
     """In the end all is committed and nothing is parked."""
-    if kind == "streams":
-        monkeypatch.setattr(Streams, "note_mean", _always_streams)
-        monkeypatch.setattr(ExpressMode, "note_lanes", lambda *_: None)
     rng = random.Random(f"{kind} {after}")
     failing = threading.Event()
 

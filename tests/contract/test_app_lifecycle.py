@@ -177,7 +177,7 @@ def test_run_ends_with_1_when_a_handler_fails(lab: Any, program: Any) -> None:
 
 
 def test_after_a_full_run_the_gauges_are_back_to_zero(lab: Any, wait_for: Any) -> None:
-    """Backlog and lanes are empty, and the counters equal what was handled."""
+    """Backlog and inboxes are empty, and the counters equal what was handled."""
     recorder = lab.recorder()
     for partition in range(4):
         lab.produce(" ".join(f"k{n % 30}" for n in range(500)), topic="t4", partition=partition)
@@ -190,10 +190,10 @@ def test_after_a_full_run_the_gauges_are_back_to_zero(lab: Any, wait_for: Any) -
     assert (snapshot.backlog_records, snapshot.lanes) == (0, 0)
     assert sum(p.backlog_bytes for p in snapshot.partitions) == 0
     app.stop()
-    dispatcher = app._runtime._routes[0].dispatcher
-    assert (dispatcher.backlog_records, dispatcher.backlog_bytes) == (0, 0)
-    assert not dispatcher.ready
-    assert not dispatcher.assignments
+    inboxes = app._runtime._routes[0].hub.inboxes
+    assert (inboxes.tally.backlog_records, inboxes.tally.backlog_bytes) == (0, 0)
+    assert inboxes.is_idle()
+    assert not inboxes.router.epochs
     assert app.snapshot().received_records == app.snapshot().finished_records == 2000
 
 

@@ -1,4 +1,4 @@
-"""Load: hot keys, busy lanes, and a million keys that leave nothing behind."""
+"""Load: hot keys, busy keys, and a million keys that leave nothing behind."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from ehkafka.events import PartitionPaused
+from ehkafka.lanes.routing import OWNERS_MIN
 from ehkafka.testing import CheckingHistory
 
 DISTINCT_KEYS = 1_000_000
@@ -25,7 +26,7 @@ def rss_bytes() -> int:
 
 @pytest.mark.slow
 def test_keys_seen_once_leave_no_state_and_no_memory(lab: Any, wait_for: Any) -> None:
-    """1 000 000 distinct keys in 8 rounds over 4 partitions: lanes freed, memory flat after round 3."""
+    """1 000 000 distinct keys in 8 rounds over 4 partitions: nothing is kept, memory flat after round 3."""
     handled = 0
     lock = threading.Lock()
     lanes_max = 0
@@ -55,9 +56,10 @@ def test_keys_seen_once_leave_no_state_and_no_memory(lab: Any, wait_for: Any) ->
             lab.broker.delete_records("t4", partition, app.snapshot().partitions[partition].watermark)
         rss.append(rss_bytes())
     wait_for(lambda: app.snapshot().lanes == 0)
-    dispatcher = app._runtime._routes[0].dispatcher
-    assert all(not assignment.lanes for assignment in dispatcher.assignments.values())
-    assert all(len(assignment.marks) < 200 for assignment in dispatcher.assignments.values())
+    epochs = app._runtime._routes[0].hub.inboxes.router.epochs.values()
+    # Owners of keys that are done are purged once they are many.
+    assert all(len(epoch.owners) <= 2 * OWNERS_MIN for epoch in epochs)
+    assert all(len(epoch.received.marks) < 200 for epoch in epochs)
     app.stop()
     assert handled == DISTINCT_KEYS
     assert lanes_max <= 50_000

@@ -262,20 +262,19 @@ async def sleeps_async(record: Any) -> None:
 
 @pytest.mark.parametrize(
     ("handler", "options"),
-    [(sleeps, {}), (sleeps, {"raw": True}), (sleeps, {"express": False}), (sleeps_async, {})],
-    ids=["chunks", "raw", "lanes", "tasks"],
+    [(sleeps, {}), (sleeps, {"raw": True}), (sleeps_async, {})],
+    ids=["threads", "raw", "tasks"],
 )
 def test_each_call_is_timed_and_a_slow_one_is_not_lost_among_quick_ones(
     lab: Any, wait_for: Any, handler: Any, options: dict[str, Any]
 ) -> None:
     """Whatever the way on which records come to their handler."""
-    has_chunks = handler is sleeps and "express" not in options
     app = lab.app(None)
     app.handler("t", **options)(handler)
     value = started(app).value
     wait_for(lambda: value("ehkafka_partitions") == 1)
     quick = 0
-    while quick < 2_000 or (has_chunks and app.snapshot().chunk_records < 1_000):
+    while quick < 2_000:
         lab.produce(" ".join(f"k{number}" for number in range(1_000)))
         quick += 1_000
         wait_for(lambda so_many=quick: value("ehkafka_finished_records_total") == so_many)

@@ -11,8 +11,6 @@ import pytest
 import ehkafka
 from ehkafka.codecs import per_process
 from ehkafka.events import HandlerFailed, RecordRetried
-from ehkafka.lanes.express import Express
-from ehkafka.lanes.express_mode import ExpressMode
 from tests.contract import typed_handlers as typed
 from tests.contract.conftest import FAST_GROUP
 from tests.contract.letters import TO_DEAD
@@ -30,26 +28,15 @@ class Kind(NamedTuple):
 
 
 KINDS = {
-    # A history has a way of its own through a chunk.
-    "bare chunks": Kind("handle", {}),
-    "chunks": Kind("handle", {}),
-    "chunks with the record": Kind("handle_both", {}),
-    "lanes": Kind("handle", {"express": False}),
+    # A history has its own wrapper around each call.
+    "bare threads": Kind("handle", {}),
+    "threads": Kind("handle", {}),
+    "threads with the record": Kind("handle_both", {}),
     "asyncio": Kind("handle_async", {}),
     "processes": Kind("handle", {"workers": ehkafka.Processes(2)}),
     "batches": Kind("handle_batch", {"batch_records_max": 7, "wait_s_max": 0.02}, is_batch=True),
 }
-BOTH = "chunks with the record"
-
-
-def switched_on(make: Any) -> Any:
-    """Return what makes a mode, or what follows it, and turns it on."""
-
-    def make_on(made: Any, *given: Any) -> None:
-        make(made, *given)
-        made.on = True
-
-    return make_on
+BOTH = "threads with the record"
 
 
 class Stage:
@@ -62,7 +49,7 @@ class Stage:
 
     def app(self, handler: str = "", **options: Any) -> Any:
         """Make an app with this kind's handler."""
-        app = self._bare() if self.name == "bare chunks" else self.lab.app(None)
+        app = self._bare() if self.name == "bare threads" else self.lab.app(None)
         register = app.batch_handler if self.kind.is_batch else app.handler
         register("t", **{**self.kind.options, **options})(getattr(typed, handler or self.kind.handler))
         return app
@@ -89,16 +76,7 @@ def stage(
 ) -> Stage:
     """Run each test for each kind of worker."""
     monkeypatch.setenv(typed.DIRECTORY, str(tmp_path))
-    if "chunks" in request.param:
-        chunks_from_the_start(monkeypatch)
     return Stage(dead, KINDS[request.param], request.param)
-
-
-def chunks_from_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let handlers that write to files, which is slow, have them all the same."""
-    for kind in (ExpressMode, Express):
-        monkeypatch.setattr(kind, "__init__", switched_on(kind.__init__))
-    monkeypatch.setattr("ehkafka.lanes.express_mode.SLOW_S", 10.0)
 
 
 def reading(sensor: str, number: int) -> tuple[str, bytes]:

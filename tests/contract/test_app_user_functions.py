@@ -56,7 +56,6 @@ def test_a_function_that_nobody_would_run_is_refused_where_it_is_given(
         ({"on_failure": False}, r"on_failure=False; use Stop\(\)"),
         ({"on_failure": 0}, r"on_failure=0; use Stop\(\)"),
         ({"raw": "no"}, "raw='no'; use True or False"),
-        ({"express": "no"}, "express='no'; use True, False or None"),
     ],
 )
 def test_a_value_of_another_kind_is_refused_and_not_taken_for_the_default(

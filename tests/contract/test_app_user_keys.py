@@ -11,7 +11,7 @@ import pytest
 
 import ehkafka
 from ehkafka.events import HandlerFailed, RecordRetried, RecordSkipped
-from ehkafka.workers.exchange import Exchange
+from ehkafka.workers.hub import Hub
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -91,13 +91,13 @@ class OwnedLock:
 def owned_locks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """What would wait for itself for ever fails instead, and says where."""
     entered: list[str] = []
-    init = Exchange.__init__
+    init = Hub.__init__
 
-    def with_owned_lock(self: Exchange, *arguments: Any, **options: Any) -> None:
+    def with_owned_lock(self: Hub, *arguments: Any, **options: Any) -> None:
         init(self, *arguments, **options)
         self._lock = OwnedLock(entered)  # type: ignore[assignment]
 
-    monkeypatch.setattr(Exchange, "__init__", with_owned_lock)
+    monkeypatch.setattr(Hub, "__init__", with_owned_lock)
     monkeypatch.setattr(Talkative, "depths", [], raising=False)
     yield
     assert not entered, entered[0]
@@ -105,7 +105,7 @@ def owned_locks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     assert max(Talkative.depths, default=1) == 1
 
 
-@pytest.mark.parametrize("how", ["express", "lanes", "handler", "batch", "tuple"])
+@pytest.mark.parametrize("how", ["threads", "handler", "batch", "tuple"])
 def test_a_key_may_look_at_the_app(
     lab: Any, how: str, wait_for: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -115,11 +115,11 @@ def test_a_key_may_look_at_the_app(
     options: dict[str, Any] = {"order_by": _by_tuple if how == "tuple" else _by_curious}
     app = lab.app()
     if how == "batch":
-        app.batch_handler("t", wait_s_max=0.01, express=False, **options)(
+        app.batch_handler("t", wait_s_max=0.01, **options)(
             lambda batch: handled.extend(record.key() for record in batch)
         )
     else:
-        options |= {"scope": "handler"} if how == "handler" else {"express": how == "express"}
+        options |= {"scope": "handler"} if how == "handler" else {}
         app.handler("t", **options)(lambda record: handled.append(record.key()))
     monkeypatch.setattr(Curious, "app", app)
     app.start()
@@ -162,7 +162,7 @@ POLICIES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("kind", ["express", "lanes", "handler", "asyncio", "batch"])
+@pytest.mark.parametrize("kind", ["threads", "handler", "asyncio", "batch"])
 @pytest.mark.parametrize("policy", POLICIES)
 def test_keys_look_at_the_app_wherever_a_failure_names_them(
     lab: Any, kind: str, policy: str, wait_for: Any, events: Any, monkeypatch: pytest.MonkeyPatch
@@ -191,7 +191,7 @@ def test_keys_look_at_the_app_wherever_a_failure_names_them(
     elif kind == "asyncio":
         app.handler("t", **options)(fail_async)
     else:
-        options |= {"scope": "handler"} if kind == "handler" else {"express": kind == "express"}
+        options |= {"scope": "handler"} if kind == "handler" else {}
         app.handler("t", **options)(fail)
     monkeypatch.setattr(Talkative, "app", app)
     app.start()

@@ -1,4 +1,4 @@
-"""Handlers that wait a little: their records go in streams, and nothing else about them changes."""
+"""Handlers that wait a little, on many workers: order, failures, a slow record, a stop."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 import ehkafka
-from ehkafka.lanes import streams
 
 RECORDS = 8_000
 WORKERS = 50
@@ -18,21 +17,9 @@ WORK_S = 0.0005
 RETRY = ehkafka.Retry(attempts=2, first_s=0.02)
 
 
-@pytest.fixture(autouse=True)
-def streams_on_a_busy_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever a record takes where others use the CPU, too."""
-    monkeypatch.setattr(streams, "QUICK_S", 1.0)
-    monkeypatch.setattr(streams, "SLOW_S", 1.0)
-
-
 def _produce(lab: Any, keys: int) -> None:
     records = [(b"k%d" % (n * 7919 % keys), b"%d" % n) for n in range(RECORDS)]
     lab.broker.produce("t4", records)
-
-
-def _streamed(app: Any) -> int:
-    """Return how many records went in chunks: nothing here is quick enough for one chunk at a time."""
-    return sum(route.dispatcher.chunk_records for route in app._runtime._routes)
 
 
 class Work:
@@ -56,25 +43,20 @@ class Work:
 
 
 @pytest.mark.parametrize("keys", [4_000, 300, 7])
-def test_streams_and_lanes_do_the_same(labs: Any, wait_for: Any, keys: int) -> None:
-    """The same records of each key in the same order; streams where keys are many, lanes where few."""
-    ended = []
-    for express in (None, False):
-        with labs() as lab:
-            _produce(lab, keys)
-            work = Work()
-            app = lab.app()
-            app.handler("t4", workers=WORKERS, express=express)(work)
-            app.start()
-            wait_for(lambda lab=lab: _committed(lab) == RECORDS, timeout_s=60.0)
-            if express is None and keys == 4_000:
-                assert _streamed(app) > RECORDS // 2
-            app.stop()
-            ended.append(work.ended)
-    assert ended[0] == ended[1]
+def test_each_key_is_handled_in_order_however_many_there_are(lab: Any, wait_for: Any, keys: int) -> None:
+    """More than workers, and fewer."""
+    _produce(lab, keys)
+    work = Work()
+    app = lab.app()
+    app.handler("t4", workers=WORKERS)(work)
+    app.start()
+    wait_for(lambda: _committed(lab) == RECORDS, timeout_s=60.0)
+    app.stop()
+    assert sum(map(len, work.ended.values())) == RECORDS
+    assert all(values == sorted(values) for values in work.ended.values())
 
 
-def test_failures_in_streams_are_retried_skipped_and_pass_nobody(lab: Any, wait_for: Any) -> None:
+def test_failures_are_retried_skipped_and_pass_nobody(lab: Any, wait_for: Any) -> None:
     """One record in a hundred fails twice and is left out; the others of its key wait for it."""
     _produce(lab, 2_000)
     work = Work(fails=lambda value: value % 100 == 0)
@@ -82,7 +64,6 @@ def test_failures_in_streams_are_retried_skipped_and_pass_nobody(lab: Any, wait_
     app.handler("t4", workers=WORKERS, retry=RETRY, on_failure=ehkafka.Skip())(work)
     app.start()
     wait_for(lambda: _committed(lab) == RECORDS, timeout_s=60.0)
-    assert _streamed(app) > RECORDS // 4
     assert app.snapshot().skipped_records == RECORDS // 100
     app.stop()
     assert work.calls == RECORDS + RECORDS // 100
@@ -90,7 +71,7 @@ def test_failures_in_streams_are_retried_skipped_and_pass_nobody(lab: Any, wait_
 
 
 def test_a_slow_record_keeps_nobody_behind_it_waiting(lab: Any, wait_for: Any) -> None:
-    """What stands behind it in its stream goes on elsewhere; its own key waits."""
+    """What was to go to the same worker goes on elsewhere; its own key waits."""
     _produce(lab, 4_000)
     gate, blocked = threading.Event(), threading.Event()
 
@@ -116,7 +97,7 @@ def test_a_slow_record_keeps_nobody_behind_it_waiting(lab: Any, wait_for: Any) -
 
 
 def test_a_stop_in_the_middle_repeats_nothing(lab: Any, wait_for: Any) -> None:
-    """What runs in streams ends, what waits behind is left to the next run."""
+    """What runs ends, what waits behind is left to the next run."""
     _produce(lab, 4_000)
     first, second = Work(), Work()
     app = lab.app()
