@@ -22,6 +22,7 @@ import ehkafka
 from ehkafka.testing import Checker, EmbeddedBroker, MemoryHistory, check_history
 from tests.contract.batch_store import HANDLER, Store
 from tests.kit.events import Events
+from tests.kit.key_judge import overlapping_calls
 from tests.kit.waiting import must_stay, wait_until
 
 if TYPE_CHECKING:
@@ -134,8 +135,9 @@ class Lab:
         self.recorders: list[Recorder] = []
         self.histories: list[MemoryHistory] = []
         self.checker_options: dict[str, Any] = {}
-        # Some tests break a promise on purpose, or have a broker that does.
-        self.judged = True
+        # Some tests break a promise on purpose, or have a broker that does; some let a key continue by hand
+        # while a call of it runs.
+        self.judged = self.keys_judged = True
 
     @property
     def endpoint(self) -> ehkafka.Endpoint:
@@ -177,6 +179,12 @@ class Lab:
         events = sorted((e for history in self.histories for e in history.events), key=lambda e: e.at_ns)
         return check_history(events, Checker(**self.checker_options))
 
+    def overlaps(self) -> list[str]:
+        """Return which calls began while another one of their key ran in the same process."""
+        ordered = self.checker_options.get("null_key_ordered", False)
+        histories = (history.events for history in self.histories)
+        return [text for events in histories for text in overlapping_calls(events, null_key_ordered=ordered)]
+
     def close(self) -> None:
         """Stop what still runs. What ended an app is its test's business, which has looked at it."""
         for recorder in self.recorders:
@@ -197,6 +205,8 @@ def judged(broker: EmbeddedBroker) -> Iterator[Lab]:
     if lab.judged:
         verdict = lab.verdict()
         assert verdict.ok, verdict.report()
+    if lab.keys_judged:
+        assert not (overlaps := lab.overlaps()), overlaps
 
 
 @pytest.fixture
