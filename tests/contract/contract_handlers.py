@@ -84,3 +84,20 @@ async def handle_async(record: Any) -> None:
 def refuse_to_start() -> None:
     """Fail as a worker's set-up."""
     raise ConnectionError("no pool")
+
+
+def handle_batch(batch: Any) -> None:
+    """Handle a batch, one record after another."""
+    for record in batch:
+        handle(record)
+
+
+class Handler:
+    """Handles the records of one partition."""
+
+    def open(self, partition: Any) -> None:
+        """Need nothing."""
+
+    def process(self, record: Any) -> None:
+        """Handle a record, blocking."""
+        handle(record)
