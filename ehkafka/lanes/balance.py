@@ -6,6 +6,7 @@ now: while all workers are in long calls, a look costs a pass over the inboxes a
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
@@ -36,9 +37,8 @@ class Balance:
         self.mean_s = 0.0
         # How many consumers had something at the last check.
         self.busy = 0
-        # How many records waited, but for those behind a record of their key that does not move; and how many
-        # consumers had a call's of them.
-        self.at_hand = self.fed = 0
+        # Whether any consumer had nothing.
+        self.has_free = True
         # How many consumers had any record waiting, be it for a call or too few for one.
         self.queued = 0
         # How many records one call takes: so many must wait for a consumer that is to count as fed.
@@ -50,47 +50,76 @@ class Balance:
             router.width = 1
             router.open = router.inboxes[:1]
         self._last: _Seen | None = None
+        # How many records all consumers had removed by the last check.
+        self._removed = 0
         # The time of busy consumers since a record was removed last.
         self._busy_s = 0.0
 
     def check(self, now_s: float, cpu_s: float | None = None) -> int:
         """Take in what has finished, and move what waits behind slow records; return how many are busy.
 
-        `cpu_s`: the CPU time that the first consumer's thread has used, where it is known.
+        Looks at inboxes that have something: of a thousand consumers most may rest. `cpu_s`: the CPU time
+        that the first consumer's thread has used, where it is known.
         """
         router = self._router
-        router.note_all()
-        router.purge()
+        moving = router.moving()
         late_s = min(LATE_S_MAX, max(LATE_S, LATE_MEANS * self.mean_s))
-        busy = removed = 0
-        for inbox in router.inboxes:
-            removed += inbox.sent - len(inbox.q)
+        busy = 0
+        for inbox in list(moving):
+            router.note(inbox)
+            if inbox.leaves:
+                continue
+            removed = inbox.sent - len(inbox.q)
+            self._removed += removed - inbox.removed
+            inbox.removed = removed
             busy += self._see(inbox, now_s, late_s)
+            if not inbox.log and not inbox.frozen:
+                moving.remove(inbox)
+        router.purge()
         self.busy = busy
+        waiting = [inbox for inbox in moving if inbox.q and not inbox.leaves]
         # A batch that fills needs no look: its worker sleeps until it is full, or its time has come.
-        fills = sum(1 for inbox in router.inboxes if inbox.q and inbox.asleep) if router.deep else 0
-        self.queued = sum(1 for inbox in router.inboxes if inbox.q) - fills
+        fills = sum(1 for inbox in waiting if inbox.asleep) if router.deep else 0
+        self.queued = len(waiting) - fills
         self.received_records = router.tally.received_records
         first = router.inboxes[0]
-        seen = _Seen(now_s, removed, first.sent - len(first.q), bool(first.q), cpu_s)
+        seen = _Seen(now_s, self._removed, first.removed, bool(first.q), cpu_s)
         if self._last is not None and now_s > self._last.at_s:
             self._take_mean(self._last, seen)
             self._set_width(self._last, seen)
         self._last = seen
-        router.open = [inbox for inbox in router.inboxes if not inbox.stuck][: router.width]
-        free = [inbox for inbox in router.open if inbox.is_empty() and not inbox.frozen]
-        router.idle.clear()
-        for inbox in free:
-            inbox.listed = True
-            router.idle.append(inbox)
-        self._unload_stuck(free, now_s)
-        if free:
-            self._even_out(free)
-        # While a consumer is free, what is left behind a record that does not move is of its key.
-        waiting = [len(inbox.q) for inbox in router.inboxes if not (free and inbox.stuck)]
-        self.at_hand = sum(waiting)
-        self.fed = sum(1 for records in waiting if records >= self.call_records)
+        self.has_free = has_free = self._list_idle(moving)
+        self._unload_stuck(moving, has_free=has_free, now_s=now_s)
+        if has_free:
+            self._even_out(moving)
         return busy
+
+    def waiting(self) -> list[int]:
+        """Return how many records wait for each consumer, as they are now. Needs no lock.
+
+        Those behind a record that does not move are left out: while a consumer is free, they are of its key.
+        """
+        has_free = self.has_free
+        return [len(inbox.q) for inbox in self._router.moving_now() if not (has_free and inbox.stuck)]
+
+    def _list_idle(self, moving: set[Inbox]) -> bool:
+        """List the consumers that have nothing, where the list is not right; tell whether there are any."""
+        router = self._router
+        inboxes, width = router.inboxes, router.width
+        if width < len(inboxes) or any(inbox.stuck for inbox in moving):
+            router.open = list(islice((inbox for inbox in inboxes if not inbox.stuck), width))
+        elif len(router.open) < len(inboxes):
+            router.open = list(inboxes)
+        rest = len(inboxes) - sum(1 for inbox in moving if not inbox.leaves)
+        if width < len(inboxes) or len(router.idle) < rest:
+            router.idle.clear()
+            for inbox in self._free():
+                inbox.listed = True
+                router.idle.append(inbox)
+        return bool(router.idle)
+
+    def _free(self) -> list[Inbox]:
+        return [inbox for inbox in self._router.open if inbox.is_empty() and not inbox.frozen]
 
     @staticmethod
     def _see(inbox: Inbox, now_s: float, late_s: float) -> bool:
@@ -118,7 +147,7 @@ class Balance:
         if width is None:
             return
         passed_s, done = seen.at_s - last.at_s, seen.first_removed - last.first_removed
-        if width.consumers is not None and any(inbox.stuck for inbox in router.inboxes):
+        if width.consumers is not None and any(inbox.stuck for inbox in router.moving()):
             width.widen(seen.at_s)
         else:
             was_fed = last.is_first_fed and seen.is_first_fed and done > 0
@@ -129,25 +158,33 @@ class Balance:
         if router.width > 1:
             router.unread.end()
 
-    def _unload_stuck(self, free: list[Inbox], now_s: float) -> None:
+    def _unload_stuck(self, moving: set[Inbox], *, has_free: bool, now_s: float) -> None:
         """Move what waits behind records that do not move to consumers that are free, or else that move."""
         router = self._router
+        late = [inbox for inbox in moving if inbox.stuck and inbox.q and not inbox.leaves]
+        if not late:
+            return
+        free = self._free() if has_free else []
         patience_s = max(PATIENCE_S, PATIENCE_MEANS * self.mean_s)
-        for inbox in router.inboxes:
+        for inbox in sorted(late, key=_by_number):
             head = inbox.head
-            if not inbox.stuck or not inbox.q or inbox.frozen or inbox.only_behind is head:
+            if inbox.frozen or inbox.only_behind is head:
                 continue
             targets = free or (router.open if now_s - inbox.seen_s > patience_s else [])
             if targets:
                 router.unload(inbox, targets[: self._needed(inbox)])
                 inbox.only_behind = head
 
-    def _even_out(self, free: list[Inbox]) -> None:
+    def _even_out(self, moving: set[Inbox]) -> None:
         """Give consumers that have nothing what waits where another one has more than it takes next."""
         router = self._router
-        full = sorted(
-            (inbox for inbox in router.open if self._is_full(inbox)), key=lambda inbox: len(inbox.q)
-        )
+        full = [inbox for inbox in moving if not inbox.stuck and self._is_full(inbox)]
+        if router.width < len(router.inboxes):
+            full = [inbox for inbox in full if inbox in router.open]
+        if not full:
+            return
+        free = self._free()
+        full.sort(key=_by_waiting)
         spare = [inbox for inbox in free if not inbox.q]
         while spare and full:
             inbox = full.pop()
@@ -164,6 +201,14 @@ class Balance:
         waiting, deep = len(inbox.q), self._router.deep
         # A batch worker that runs nothing waits for more, or is about to take what it has.
         return waiting > 1 if not deep else waiting >= deep and inbox.head is not None
+
+
+def _by_number(inbox: Inbox) -> int:
+    return inbox.number
+
+
+def _by_waiting(inbox: Inbox) -> tuple[int, int]:
+    return len(inbox.q), inbox.number
 
 
 class _Seen(NamedTuple):

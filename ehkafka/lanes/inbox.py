@@ -54,6 +54,7 @@ class Inbox:
         "number",
         "only_behind",
         "q",
+        "removed",
         "seen",
         "seen_s",
         "sent",
@@ -85,6 +86,8 @@ class Inbox:
         self.leaves = False
         # It is in the dispatcher's list of idle inboxes.
         self.listed = False
+        # How many records had been removed at the last look.
+        self.removed = 0
         # Its head has not moved for long: it takes no new keys. What the last look saw, and since when.
         self.stuck = False
         self.seen: object = None

@@ -261,6 +261,7 @@ class Inboxes:
     def take_touched(self) -> list[Inbox]:
         """Return the inboxes whose consumers have something new; new records of waiting keys are counted."""
         touched = self.router.touched
+        self.router.moving()  # takes note of them
         consumers: set[Inbox] = set()
         while touched:
             inbox = touched.pop()

@@ -94,6 +94,9 @@ class Router:
         self.idle: deque[Inbox] = deque()
         # What got records, or its consumer back: the driver wakes these.
         self.touched: set[Inbox] = set()
+        # Consumers' inboxes that have, or had at the last look, something that is not known to be finished.
+        # All others are empty: who looks for what moves need not look there. See `moving`.
+        self._moving: set[Inbox] = set()
         self.shared: dict[Hashable, Owner] | None = {} if is_shared else None
         self.epochs: dict[TopicPartition, Epoch] = {}
         self.tally = Tally()
@@ -347,9 +350,20 @@ class Router:
 
     # -- what has finished -----------------------------------------------------------------------------
 
+    def moving(self) -> set[Inbox]:
+        """Return the inboxes of consumers that may have something; all others are empty."""
+        if self.touched:
+            # No pile, and no key that waits.
+            self._moving.update(inbox for inbox in self.touched if inbox.number >= 0)
+        return self._moving
+
+    def moving_now(self) -> list[Inbox]:
+        """Return the same, as it was when the lock was free last. Needs no lock."""
+        return list(self._moving)
+
     def note_all(self) -> None:
         """Take in what has finished in all inboxes. O(finished)."""
-        for inbox in (*self.inboxes, *self.leaving):
+        for inbox in self.moving():
             # Most have one record that runs, or none: of thousands of inboxes each is asked in 0.1 µs.
             waiting = len(inbox.q)  # first what waits, second what runs
             removed = inbox.sent - inbox.noted - waiting
@@ -438,6 +452,8 @@ class Router:
         if inbox.log:
             return False
         self.leaving.remove(inbox)
+        self.touched.discard(inbox)
+        self._moving.discard(inbox)
         inbox.sent = FOREVER  # it owns no key any more, whatever its number
         return True
 

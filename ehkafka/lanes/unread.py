@@ -66,7 +66,7 @@ class Unread:
         if any(epoch.drain_limit is not None for epoch in router.epochs.values()):
             return False
         home = router.open[0]
-        if home.stuck or any(not inbox.is_empty() for inbox in router.inboxes if inbox is not home):
+        if home.stuck or any(not inbox.is_empty() for inbox in router.moving() if inbox is not home):
             return False
         self.inbox = home
         return True

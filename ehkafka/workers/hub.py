@@ -12,6 +12,7 @@ event bus's; never two hubs' at once.
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
@@ -61,6 +62,8 @@ class Hub:
         # Set once; consumers leave when they see it and find nothing.
         self.closed = False
         self._next_check_s = 0.0
+        # What the poll thread itself has worked: while others have the interpreter, a check costs nothing.
+        self._own_s = time.thread_time if clock is time.monotonic else clock
         # Where the next look for consumers that wait for the rate limit begins. Poll thread only.
         self._woken = 0
 
@@ -198,9 +201,9 @@ class Hub:
 
     def _check(self) -> None:
         """Caller has the lock."""
-        now_s = self.clock()
+        now_s, own_s = self.clock(), self._own_s()
         self.inboxes.check(now_s, self.cpu_s())
-        self._next_check_s = now_s + max(CHECK_S, CHECK_SHARE * (self.clock() - now_s))
+        self._next_check_s = now_s + max(CHECK_S, CHECK_SHARE * (self._own_s() - own_s))
 
     def _wake_waiting(self, tokens: int) -> None:
         """Wake as many of the consumers that wait for the rate limit as may continue now, in turn."""
@@ -232,17 +235,14 @@ class Hub:
 
     @property
     def fed(self) -> int:
-        """For how many consumers records for a call wait, in addition to what runs, as far as is known.
-
-        By the last check, and by what was received since: that may be for as many.
-        """
-        balance = self.inboxes.balance
-        return balance.fed + self.received_lately // balance.call_records
+        """For how many consumers records for a call wait, in addition to what runs."""
+        least = self.inboxes.balance.call_records
+        return sum(1 for records in self.inboxes.balance.waiting() if records >= least)
 
     @property
     def at_hand(self) -> int:
-        """How many records could start if a consumer were free, as far as is known, like `fed`."""
-        return self.inboxes.balance.at_hand + self.received_lately
+        """How many records could start if a consumer were free, as far as is known."""
+        return sum(self.inboxes.balance.waiting())
 
     @property
     def received_lately(self) -> int:
