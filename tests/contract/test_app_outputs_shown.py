@@ -89,6 +89,7 @@ def test_a_record_is_unfinished_until_its_outputs_are_acknowledged(
     assert shown.value("ehkafka_unacknowledged_outputs") == 10
     if "waiting" not in kind:
         wait_for(lambda: app.snapshot().finished_records == 10)
+    wait_for(lambda: app.snapshot().lag_records is not None)
     snapshot = app.snapshot()
     (one,) = snapshot.partitions
     assert (snapshot.lag_records, one.watermark) == (10, 0)
