@@ -262,13 +262,6 @@ MUTANTS = [
         is_batch=True,
     ),
     _mutant(
-        "put back: what was paused behind a batch is behind it for ever",
-        PutBack._put_first,
-        "place.behind = None",
-        "pass",
-        is_batch=True,
-    ),
-    _mutant(
         "end a batch: skipped records of ended epochs are counted",
         Inboxes.end_batch,
         "if not entry[EPOCH].ended:",
