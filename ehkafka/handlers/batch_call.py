@@ -53,6 +53,7 @@ class BatchCall:
         function = make_batch_function(spec, middleware, outlet)
         self._function = function if loop is None else lambda batch: loop.run(function(batch))
         self._router = router
+        self._with_keys = router.unread.with_keys
         self._make_record = make_record
         self._decode = None if spec.payload is None else spec.payload.decoder()
         self._emit = emit
@@ -65,7 +66,7 @@ class BatchCall:
             batch = late_batch(len(entries), lambda: self._records(entries))
         else:
             # On the batch's own thread, not on the loop of a coroutine.
-            fitting = Fitting.of(entries, self._records(entries), self._decode)
+            fitting = Fitting.of(entries, self._records(entries), self._decode, self._with_keys)
             batch = Batch(fitting.records, fitting.values)
         if self._history is not None:
             for first, *_ in _by_key(entries):
@@ -83,7 +84,8 @@ class BatchCall:
             _refuse_deferrals(batch, results)
         reported = results if fitting is None else fitting.results(results)
         if claim is not None and self._outlet is not None:
-            claim.failed_homes = Results.of(entries, reported).again if reported else frozenset()
+            again = Results.of(self._with_keys(entries), reported).again if reported else frozenset[int]()
+            claim.failed_homes = again
             self._outlet.returned(claim)
         return reported
 
@@ -161,12 +163,18 @@ class Fitting:
     failed: dict[int, Result]
 
     @classmethod
-    def of(cls, entries: Sequence[Entry], records: Sequence[Record], decode: Callable[[Any], Any]) -> Fitting:
-        """Decode what the records hold."""
+    def of(
+        cls,
+        entries: Sequence[Entry],
+        records: Sequence[Record],
+        decode: Callable[[Any], Any],
+        with_keys: Callable[[Sequence[Entry]], Sequence[Entry]],
+    ) -> Fitting:
+        """Decode what the records hold; `with_keys` is asked where one does not fit."""
         fitting = cls([], [], [], {})
         unfit: set[Name] = set()
-        for place, (entry, record) in enumerate(zip(entries, records, strict=True)):
-            if unfit and Router.name_of(entry) in unfit:
+        for place, record in enumerate(records):
+            if unfit and Router.name_of(entries[place]) in unfit:
                 continue
             try:
                 value = decode(record)
@@ -174,7 +182,8 @@ class Fitting:
                 raise
             except Exception as error:  # the record's own: `Failures` decides
                 fitting.failed[place] = Failed(error)
-                unfit.add(Router.name_of(entry))
+                entries = with_keys(entries)
+                unfit.add(Router.name_of(entries[place]))
                 continue
             fitting.records.append(record)
             fitting.values.append(value)

@@ -14,7 +14,6 @@ from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Final
 
 from ehkafka.lanes.inbox import EPOCH, MESSAGE
-from ehkafka.lanes.routing import Router
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -86,8 +85,8 @@ class Taking:
         `spent_s` is what the worker's last call took. Where that was long, a key with many records does not
         fill the batch while others wait.
         """
-        if spent_s > MIX_S * len(inbox.q) and self._has_hot_key(inbox):
-            self._inboxes.router.mix(inbox)
+        if spent_s > MIX_S * len(inbox.q):
+            self._mix(inbox)
         narrowed_to = self._limit_of(inbox.q[0])
         records = self._limits.records_max if narrowed_to is None else narrowed_to
         if self._narrowed:
@@ -97,12 +96,14 @@ class Taking:
             records = _fitting(islice(inbox.q, records), self._limits.bytes_max)
         return self._inboxes.take(inbox, records)
 
-    def _has_hot_key(self, inbox: Inbox) -> bool:
-        """Tell whether the next batch would be of few keys, and what waits behind it perhaps not."""
-        records = self._limits.records_max
+    def _mix(self, inbox: Inbox) -> None:
+        """Let keys take turns, if the next batch would be of few, and what waits behind it perhaps not."""
+        router, records = self._inboxes.router, self._limits.records_max
         if len(inbox.q) <= records or self._narrowed:
-            return False
-        return 2 * len({Router.name_of(entry) for entry in islice(inbox.q, records)}) < records
+            return
+        router.unread.end()
+        if 2 * len({router.name_of(entry) for entry in islice(inbox.q, records)}) < records:
+            router.mix(inbox)
 
     def _limit_of(self, entry: Entry) -> int | None:
         known = self._narrowed.get(id(entry[MESSAGE]))

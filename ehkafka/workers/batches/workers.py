@@ -79,6 +79,7 @@ class BatchWorkers(ThreadPool):
         super().__init__(hub, options)
         self._call = call
         self._emit = emit
+        self._with_keys = hub.inboxes.router.unread.with_keys
         self._on_failure = options.on_failure
         self._loop = loop
         hub.inboxes.router.deep = hub.inboxes.balance.call_records = limits.records_max
@@ -197,7 +198,7 @@ class BatchWorkers(ThreadPool):
             self._call.raised(entries)
             return self._blame(entries, error)
         self._note_time(began_s)
-        results = Results.of(entries, reported) if reported else None
+        results = Results.of(self._with_keys(entries), reported) if reported else None
         self._call.ended(entries, results)
         return results, None
 
@@ -209,7 +210,7 @@ class BatchWorkers(ThreadPool):
         """Find the record to blame for a handler that raised; while that is unknown, blame none."""
         records = len(entries)
         if records == 1 or isinstance(error, RetryLater) or _stops_the_app(error):
-            return first_of_each_key(entries, error), None
+            return first_of_each_key(self._with_keys(entries), error), None
         event = BatchRaised(self._name, records, describe(error), records // 2, **raised(error))
         self._emit(event)
         return None, records // 2

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ehkafka.lanes.decision import HoldHead
+from ehkafka.lanes.inboxes import Inboxes
 from ehkafka.workers.batches.taking import BatchLimits
 from ehkafka.workers.batches.workers import BatchWorkers
 from ehkafka.workers.hub import Hub
 from ehkafka.workers.protocol import PoolOptions
-from tests.kit.inbox_bench import InboxBench, written
+from tests.kit.inbox_bench import InboxBench, read, written
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from ehkafka.lanes.attempt import Attempt
     from ehkafka.lanes.decision import Decision
+    from ehkafka.lanes.epoch import Epoch
     from ehkafka.lanes.inbox import Entry
     from ehkafka.records.batch import Result
     from ehkafka.workers.batches.results import Results
@@ -38,6 +40,10 @@ class BatchBench(InboxBench):
         wait_s: float = 0.0,
     ) -> None:
         super().__init__(scope, consumers=consumers)
+        if self.leaves_keys_unread:
+            self.inboxes = Inboxes(consumers, scope, read_keys=self.reader.keys)
+            self.waiting = self.inboxes.waiting
+            self.inboxes.check(0.0)
         self.hub = Hub(self.inboxes, lambda: self.now_s)
         self.batches: list[list[str]] = []
         self.failed: list[tuple[str, int]] = []
@@ -53,6 +59,17 @@ class BatchBench(InboxBench):
             limits=BatchLimits(records_max=records_max, bytes_max=bytes_max, wait_s_max=wait_s),
             emit=self.events.append,
         )
+
+    leaves_keys_unread: ClassVar[bool] = False
+
+    def receive(self, epoch: Epoch, records: str, **options: Any) -> list[Any]:
+        """Receive the records written down."""
+        if not self.inboxes.takes_unread:
+            return super().receive(epoch, records, **options)
+        messages = [read(epoch.partition, text, options) for text in records.split()]
+        self.inboxes.receive(epoch, messages, None, self.now_s)
+        self.inboxes.take_touched()
+        return messages
 
     def __call__(self, entries: Sequence[Entry]) -> Mapping[int, Result]:
         """Be the handler."""

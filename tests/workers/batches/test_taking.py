@@ -9,6 +9,8 @@ from ehkafka.lanes.inbox import MESSAGE
 from tests.kit.inbox_bench import read, written
 from tests.workers.batches.batch_bench import BatchBench
 
+pytestmark = pytest.mark.usefixtures("_keys")
+
 
 def test_a_batch_goes_when_it_is_full_and_the_rest_when_its_time_is_up() -> None:
     """By the number of records, then `wait_s` after its first one was received."""
