@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from ehkafka.lanes.decision import Ticket
     from ehkafka.lanes.epoch import Epoch
-    from ehkafka.lanes.inbox import Entry, Inbox
+    from ehkafka.lanes.inbox import Entry
 
 
 class World(Truth):

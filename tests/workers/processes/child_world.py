@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from ehkafka.lanes.inbox import EPOCH
 from ehkafka.workers.processes.inbox import ChildInbox
 from tests.lanes.inbox_world import World, watched_queue
 
@@ -107,7 +106,7 @@ class ChildConsumer:
         if self.leaves:
             world.rests(self, has_lock=True)
         elif self.batch:
-            # What it started last may have ended without a word: killed now, it would be charged and run again.
+            # Killed between two records, it would be charged with one that had ended, which then runs again.
             if self.entry is not None and r.random() < world.failing / 4:
                 self.is_dead = True
             world.do(self._hand_in)
