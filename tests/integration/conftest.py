@@ -36,7 +36,7 @@ NOT_YET = {
     KafkaError.NOT_COORDINATOR,
 }
 KEYS = 1000
-HANDLER_OPTIONS = {"workers", "retry", "on_failure", "to", "express", "acknowledged", "scope"}
+HANDLER_OPTIONS = {"workers", "retry", "on_failure", "to", "acknowledged", "scope"}
 # The broker of the tests takes sessions from 1 s on; these are quick and yet bear a busy machine.
 SESSION_S = 3.0
 QUICK_GROUP = {"session.timeout.ms": int(SESSION_S * 1000), "heartbeat.interval.ms": 150}

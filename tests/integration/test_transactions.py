@@ -131,6 +131,11 @@ def plain(record: Any) -> str:
     return place_of(record)
 
 
+async def plain_async(record: Any) -> str:
+    """Do it in a task."""
+    return place_of(record)
+
+
 def failing(record: Any) -> None:
     """Send, and fail the first time."""
     record.send(place_of(record) if record.attempt > 1 else "void")
@@ -157,7 +162,7 @@ def failing_batch(batch: Any) -> None:
 
 KINDS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "threads": (plain, {"workers": 8}),
-    "lanes": (plain, {"workers": 8, "express": False}),
+    "tasks": (plain_async, {"workers": 50}),
     "failing threads": (failing, {"workers": 8, "retry": Retry(attempts=3, first_s=0.01)}),
     "failing tasks": (failing_async, {"workers": 50, "retry": Retry(attempts=3, first_s=0.01)}),
     "processes": (plain, {"workers": ehkafka.Processes(2)}),
