@@ -168,8 +168,8 @@ def test_an_async_batch_handler_that_only_makes_a_coroutine_has_handled_nothing(
 def test_records_without_a_key_leave_nothing_to_remember(
     lab: Any, monkeypatch: pytest.MonkeyPatch, wait_for: Any, after: Any
 ) -> None:
-    """Each has a lane of its own that never comes again, so none fills the memory of keys or is held."""
-    monkeypatch.setattr("ehkafka.lanes.decisions.AFTER_LETTER_MAX", 2)
+    """Each has a key of its own that never comes again, so none fills the memory of keys or is held."""
+    monkeypatch.setattr("ehkafka.lanes.waiting.AFTER_LETTER_MAX", 2)
     lab.produce("- - - - - -")
 
     def fails(_record: Any) -> None:

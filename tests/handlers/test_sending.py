@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ehkafka.handlers.sending import calling
-from ehkafka.lanes.assignment import Assignment
+from ehkafka.lanes.epoch import Epoch
 from ehkafka.outputs.book import OutputBook
 from ehkafka.outputs.claim import SingleOutput
 from ehkafka.outputs.encoding import FRAME_BYTES
@@ -29,13 +29,13 @@ class Way:
     def __init__(self) -> None:
         self.book = OutputBook()
         self.outlet = Outlet(self.book, handler="h", topics=("out", "other"), bytes_max=1_000)
-        self.assignment = Assignment(TopicPartition("t", 0), 1)
+        self.epoch = Epoch(TopicPartition("t", 0), 1, {})
         self.message: Any = SimulatedMessage("t", 0, 7, b"k")
         self.record = sending_type(Record, self.outlet)(self.message)
 
     def call(self, function: Callable[[Any], object]) -> None:
         """Call a handler's function for the record."""
-        calling(function, self.outlet)(self.assignment, self.message, self.record)
+        calling(function, self.outlet)(self.epoch, self.message, self.record)
 
     @property
     def values(self) -> list[bytes | None]:
@@ -64,7 +64,7 @@ def test_one_value_or_none_needs_no_claim(way: Way, result: object, sent: list[b
     way.call(lambda _record: result)
     assert way.values == sent
     assert all(type(output) is SingleOutput for output in way.book.take_all())
-    assert way.book.waiting(way.assignment) == ({7} if sent else set())
+    assert way.book.waiting(way.epoch) == ({7} if sent else set())
     assert way.is_over
 
 
@@ -73,7 +73,7 @@ def test_a_claim_that_is_asked_for_later_says_whose_output_it_is(way: Way) -> No
     way.call(lambda _record: b"a")
     (output,) = way.book.take_all()
     claim = output.claim
-    assert (claim.inputs, claim.messages, claim.outlet) == (((way.assignment, 7),), way.message, way.outlet)
+    assert (claim.inputs, claim.messages, claim.outlet) == (((way.epoch, 7),), way.message, way.outlet)
     assert (claim.posted, claim.acknowledged, claim.is_over, claim.attempt) == (1, 0, True, 1)
     assert claim.where == output.where  # type: ignore[attr-defined]
     assert output.claim is claim
@@ -108,7 +108,7 @@ def test_a_call_that_fails_leaves_nothing_open_and_says_what_it_had_sent(way: Wa
         with pytest.raises(ValueError, match="no"):
             way.call(lambda record, sends=sends: handle(record, sends=sends))
         assert way.is_over
-        assert way.outlet.in_vain.counts(way.assignment, way.message) == (int(sends), 0)
+        assert way.outlet.in_vain.counts(way.epoch, way.message) == (int(sends), 0)
 
 
 @pytest.mark.parametrize(
@@ -204,8 +204,8 @@ def test_mutant_who_makes_a_claim_takes_the_call_away_first(
     """The call finds nothing of itself, and the record would fail though its handler has returned."""
 
     def naive(self: Outlet, message: Any) -> Any:
-        assignment = self.begun.pop(id(message), None)
-        return self.open_calls.get(id(message)) if assignment is None else self.begin(assignment, message, 1)
+        epoch = self.begun.pop(id(message), None)
+        return self.open_calls.get(id(message)) if epoch is None else self.begin(epoch, message, 1)
 
     monkeypatch.setattr(Outlet, "_open_claim", naive)
     assert any(one.startswith("call:") for one in send_as_the_call_returns(way))
