@@ -261,13 +261,6 @@ MUTANTS = [
         "pass",
         is_batch=True,
     ),
-    _mutant(
-        "end a batch: skipped records of ended epochs are counted",
-        Inboxes.end_batch,
-        "if not entry[EPOCH].ended:",
-        "if True:",
-        is_batch=True,
-    ),
     _mutant("fail: an ended epoch's failure is decided", Waiting.fail, "if entry[EPOCH].ended:", "if False:"),
     Mutant(
         "fail: later ones of other partitions are lost",
