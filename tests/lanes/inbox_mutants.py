@@ -499,7 +499,7 @@ MUTANTS = [
         "unread: read keys are not known to the epoch", Unread.end, "self._put_into_order(entries)", "pass"
     ),
     _unread(
-        "fail: keys stay unread", Waiting.fail, "self.router.unread.end(rest_records=KEYED_RECORDS)", "pass"
+        "fail: keys stay unread", Waiting.fail, "router.unread.end(rest_records=KEYED_RECORDS)", "pass"
     ),
     _unread("pause: keys stay unread", Waiting.pause_key, "router.unread.end()", "pass"),
     _unread("stop: keys stay unread", Router.stop, "self.unread.end()", "pass"),
