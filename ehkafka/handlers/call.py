@@ -66,7 +66,7 @@ def _calling_at_first(spec: HandlerSpec, make_record: type[Record], outlet: Outl
         if number > 1:
             return again(entry, number)
         message = entry[MESSAGE]
-        return call(entry[EPOCH], message, make_record(message))  # type: ignore[arg-type]
+        return call(entry[EPOCH], message, make_record(message))
 
     return invoke
 
@@ -114,7 +114,7 @@ def _for_function(
     handler = with_middleware(taking(spec.of_record(spec.function), outlet), middleware)
 
     def call(entry: Entry, number: int) -> None:
-        if (result := handler(make_record(entry[MESSAGE], number))) is not None:  # type: ignore[arg-type]
+        if (result := handler(make_record(entry[MESSAGE], number))) is not None:
             must_return_nothing(result)
 
     def call_raw(entry: Entry, _number: int) -> None:
@@ -285,7 +285,7 @@ def _for_function_async(
 
     # No coroutine of its own: who awaits the handler's looks at its result, too.
     def call(entry: Entry, number: int) -> Awaitable[object]:
-        return handler(make_record(entry[MESSAGE], number))  # type: ignore[arg-type, no-any-return]
+        return handler(make_record(entry[MESSAGE], number))  # type: ignore[no-any-return]
 
     def call_raw(entry: Entry, _number: int) -> Awaitable[object]:
         return handler(entry[MESSAGE])  # type: ignore[no-any-return]
