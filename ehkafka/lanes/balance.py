@@ -23,6 +23,8 @@ LATE_S_MAX: Final = 50e-3
 # many mean times: records of a handler whose calls are all long would else move at each check.
 PATIENCE_S: Final = 0.25
 PATIENCE_MEANS: Final = 8
+# What waits behind such heads is moved in one check until each free consumer has so many calls.
+ROOM_CALLS: Final = 2
 # The weight of the last look in the mean time of a record.
 MEAN_SHARE: Final = 0.2
 
@@ -165,14 +167,18 @@ class Balance:
         if not late:
             return
         free = self._free() if has_free else []
+        # More would wait there as well, and be moved once more. A check later others are free.
+        room = ROOM_CALLS * len(free) * max(1, router.deep)
         patience_s = max(PATIENCE_S, PATIENCE_MEANS * self.mean_s)
-        for inbox in sorted(late, key=_by_number):
+        for inbox in sorted(late, key=_by_age):
+            if free and room <= 0:
+                return
             head = inbox.head
             if inbox.frozen or inbox.only_behind is head:
                 continue
             targets = free or (router.open if now_s - inbox.seen_s > patience_s else [])
             if targets:
-                router.unload(inbox, targets[: self._needed(inbox)])
+                room -= router.unload(inbox, targets[: self._needed(inbox)])
                 inbox.only_behind = head
 
     def _even_out(self, moving: set[Inbox]) -> None:
@@ -203,8 +209,8 @@ class Balance:
         return waiting > 1 if not deep else waiting >= deep and inbox.head is not None
 
 
-def _by_number(inbox: Inbox) -> int:
-    return inbox.number
+def _by_age(inbox: Inbox) -> tuple[float, int]:
+    return inbox.seen_s, inbox.number
 
 
 def _by_waiting(inbox: Inbox) -> tuple[int, int]:

@@ -279,7 +279,8 @@ class Router:
             if target is None:
                 keys += 1
                 moves = not half or keys % 2 == 1
-                target = to[name] = targets[keys % len(targets)] if moves else inbox
+                self._turn += moves  # not the same one first for each inbox
+                target = to[name] = targets[self._turn % len(targets)] if moves else inbox
             moved += target is not inbox
             self.put(target, entry)
         return moved
