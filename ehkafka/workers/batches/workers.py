@@ -151,15 +151,19 @@ class BatchWorkers(ThreadPool):
                 # Python's collector, see `intake.demand`.
                 del entries
                 continue
-            # The worker has published that it sleeps; what is set without the lock it looks at once more.
-            if is_last == self._is_last(inbox):
-                if is_last and not inbox.q and self._is_to_leave(worker, inbox):
-                    return
-                due_s = self._dues[inbox]
-                wait_s = -1 if due_s == math.inf else max(0.0, due_s - self._hub.clock())
-                inbox.gate.acquire(timeout=wait_s)
+            leaves = self._hub.closed or inbox.leaves
+            # It has published that it sleeps. What is set without the lock it looks at once more.
+            if not leaves and is_last == self._is_last(inbox):
+                self._sleep_until(inbox, self._dues[inbox])
             inbox.asleep = False
             del self._dues[inbox]
+            if leaves and is_last and self._is_to_leave(worker, inbox):
+                return
+
+    def _sleep_until(self, inbox: Inbox, due_s: float) -> None:
+        """Sleep until then, unless the worker is woken before."""
+        wait_s = -1 if due_s == math.inf else max(0.0, due_s - self._hub.clock())
+        inbox.gate.acquire(timeout=wait_s)
 
     def _take(self, inbox: Inbox, spent_s: float, *, is_last: bool) -> list[Entry]:
         """Return the next batch; where none may go, publish that the worker sleeps, and until when."""
@@ -237,6 +241,7 @@ class BatchWorkers(ThreadPool):
                 self._taking.widen(entries, but=retried)
                 inboxes.end_batch(inbox, [entry for entry, _ in results.skipped] if results else ())
             else:
+                assert isinstance(inbox.head, list)
                 self._taking.narrow(inbox.head, narrowed_to)
                 inboxes.put_back(inbox)
 
