@@ -81,6 +81,16 @@ async def handle_async(record: Any) -> None:
     note("end", record)
 
 
+async def handle_stubborn(record: Any) -> None:
+    """Handle a record, whether it is cancelled or not."""
+    call = asyncio.ensure_future(handle_async(record))
+    while not call.done():
+        try:
+            await asyncio.shield(call)
+        except asyncio.CancelledError:
+            continue
+
+
 def refuse_to_start() -> None:
     """Fail as a worker's set-up."""
     raise ConnectionError("no pool")

@@ -27,8 +27,9 @@ WORKERS = 6
 GROUP = {"session.timeout.ms": 2_000}
 KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "threads": ("handle", {"workers": WORKERS}),
-    "async": ("handle_async", {"workers": WORKERS}),
-    "batch": ("handle_batch", {"workers": WORKERS, "batch_records_max": 10, "wait_s_max": 0.0}),
+    # A call that ends when it is cancelled does not outlive its epoch.
+    "async": ("handle_stubborn", {"workers": WORKERS}),
+    "batch": ("handle_batch", {"workers": WORKERS, "batch_records_max": 2, "wait_s_max": 0.0}),
     "processes": ("handle", {"workers": ehkafka.Processes(WORKERS)}),
     "class": ("Handler", {"workers": WORKERS}),
 }

@@ -47,7 +47,7 @@ class InboxBench:
         scope: Scope = "partition",
         null_key: NullKey = "spread",
         *,
-        consumers: int = 8,
+        consumers: int = 12,
         order_by: Any = None,
     ) -> None:
         self.inboxes = Inboxes(consumers, scope)
@@ -65,7 +65,7 @@ class InboxBench:
     def assign(self, partition: int = 0, topic: str = "t", **options: Any) -> Epoch:
         """Begin an epoch of a partition."""
         self._epochs += 1
-        if isinstance(offsets := options.get("finished_before"), list | set):
+        if isinstance(offsets := options.get("finished_before"), list | set | range):
             options["finished_before"] = FinishedBefore.of(offsets)
         return self.inboxes.assign(TopicPartition(topic, partition), self._epochs, **options)
 
@@ -97,16 +97,17 @@ class InboxBench:
     # Consumers.
 
     def begin(self, key: str | None = None) -> Call | None:
-        """Start the first record of a key, or of any, where a consumer is free and has one."""
-        for inbox in self.inboxes.all_inboxes():
-            if inbox.head is not None or not inbox.q:
-                continue
-            if key is None or inbox.q[0][KEY] == key.encode():
-                inbox.head = inbox.q[0]
-                call = Call(inbox, inbox.q.popleft())
-                self.started.append(call.text)
-                return call
-        return None
+        """Start a record that waits for a free consumer, of a key or of any: the one of the lowest offset."""
+        free = [inbox for inbox in self.inboxes.all_inboxes() if inbox.head is None and inbox.q]
+        if key is not None:
+            free = [inbox for inbox in free if inbox.q[0][KEY] == key.encode()]
+        if not free:
+            return None
+        inbox = min(free, key=lambda inbox: inbox.q[0][MESSAGE].offset())
+        inbox.head = inbox.q[0]
+        call = Call(inbox, inbox.q.popleft())
+        self.started.append(call.text)
+        return call
 
     def call(self, key: str | None = None) -> Call:
         """Do the same where there must be one."""
@@ -142,6 +143,14 @@ class InboxBench:
         tally = self.inboxes.tally
         counts = (tally.backlog_records, tally.backlog_bytes, tally.parked_records, tally.parked_bytes)
         return not (any(counts) or self.waiting.held or not self.inboxes.is_idle())
+
+
+def at_once(bench: InboxBench) -> list[Call]:
+    """Start all that may run at once."""
+    calls: list[Call] = []
+    while (call := bench.begin()) is not None:
+        calls.append(call)
+    return calls
 
 
 def read(partition: TopicPartition, text: str, options: dict[str, Any]) -> WatchedMessage:

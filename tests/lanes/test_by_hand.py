@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.kit.lane_bench import LaneBench
 
 from ehkafka.lanes.decision import AwaitHead, HoldHead, RetryHead
 from ehkafka.records import Outcome
-from tests.kit.lane_bench import LaneBench
 
 
 def test_a_pause_of_one_assignment_leaves_the_others_alone() -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from tests.kit.lane_bench import LaneBench
 
 from ehkafka.lanes.decision import HoldHead, RetryHead, SkipHead
-from tests.kit.lane_bench import LaneBench
 
 
 def test_a_drain_finishes_what_lies_below_the_highest_started_offset() -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from ehkafka.lanes.decision import HoldHead, RetryHead
 from tests.kit.lane_bench import LaneBench
+
+from ehkafka.lanes.decision import HoldHead, RetryHead
 
 
 def test_a_parked_lane_is_parked_whole() -> None:

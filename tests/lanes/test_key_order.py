@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import random
 
+from tests.kit.lane_bench import LaneBench
+
 from ehkafka.lanes.decision import HoldHead, RetryHead
 from ehkafka.lanes.order import by_partition
-from tests.kit.lane_bench import LaneBench
 from tests.kit.simulated.message import SimulatedMessage
 
 

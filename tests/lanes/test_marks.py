@@ -12,46 +12,46 @@ from hypothesis import strategies as st
 from ehkafka.consumer.marks import Marks as Delivered
 from ehkafka.lanes import marks as room
 from ehkafka.records import TopicPartition
-from tests.kit.lane_bench import LaneBench
+from tests.kit.inbox_bench import InboxBench
 
 MARKS_MAX = 1_000
 
 
-def _held_bench() -> LaneBench:
+def _held_bench() -> InboxBench:
     """Return a bench whose partition 0 has a record without an outcome, at offset 0."""
-    bench = LaneBench()
+    bench = InboxBench()
     bench.receive(bench.assign(), "a0", leader_epoch=1)
-    assert bench.begin_key("a").head is not None
+    assert bench.call("a").text == "a0"
     return bench
 
 
 def test_batches_behind_one_record_are_not_remembered_one_by_one() -> None:
     """5 000 batches behind a record that runs leave 1 000 marks at most, and each offset has one."""
     bench = _held_bench()
-    (assignment,) = bench.dispatcher.assignments.values()
+    (epoch,) = bench.inboxes.router.epochs.values()
     for offset in range(1, 5_001):
         bench.now_s = offset / 100
-        bench.receive(assignment, f"b{offset}", leader_epoch=1)
+        bench.receive(epoch, f"b{offset}", leader_epoch=1)
         bench.work()
-    assert len(assignment.marks) <= MARKS_MAX
+    assert len(epoch.received.marks) <= MARKS_MAX
     for offset in range(5_001):
-        mark = assignment.mark_at(offset)
+        mark = epoch.received.marks.at(offset)
         assert mark is not None
         age_s, known_s = bench.now_s - offset / 100, bench.now_s - mark.received_at_s
         assert age_s - 1e-9 <= known_s <= age_s * (1 + 1 / 32) + 1e-9, "a record looks older than it is"
-    assert assignment.mark_at(5_001) is None
+    assert epoch.received.marks.at(5_001) is None
 
 
 def test_merged_batches_keep_the_last_records_timestamp() -> None:
     """The witness of a commit is an exact pair of offset and timestamp, from shortly below it."""
     bench = _held_bench()
-    (assignment,) = bench.dispatcher.assignments.values()
+    (epoch,) = bench.inboxes.router.epochs.values()
     for offset in range(1, 4_001):
         bench.now_s = float(offset)
-        bench.receive(assignment, f"b{offset}", leader_epoch=1)
-    assignment.trim_marks(3_000)
-    assert assignment.anchor is not None
-    offset, timestamp_ms = assignment.anchor
+        bench.receive(epoch, f"b{offset}", leader_epoch=1)
+    epoch.received.trim_marks(3_000)
+    assert epoch.received.anchor is not None
+    offset, timestamp_ms = epoch.received.anchor
     assert timestamp_ms == 1_000 + offset, "the timestamp of another record"
     assert 2_999 - 1_000 / 16 <= offset < 3_000
 
@@ -60,12 +60,12 @@ def test_merged_batches_keep_the_last_records_timestamp() -> None:
 def test_a_merged_mark_is_of_one_leader_epoch(batches: int) -> None:
     """A commit carries the epoch of the very record before it, merged or not."""
     bench = _held_bench()
-    (assignment,) = bench.dispatcher.assignments.values()
+    (epoch,) = bench.inboxes.router.epochs.values()
     for offset in range(1, batches):
-        bench.receive(assignment, f"b{offset}", leader_epoch=1 + offset // 70)
-    assert len(assignment.marks) <= MARKS_MAX
+        bench.receive(epoch, f"b{offset}", leader_epoch=1 + offset // 70)
+    assert len(epoch.received.marks) <= MARKS_MAX
     for offset in range(batches):
-        mark = assignment.mark_at(offset)
+        mark = epoch.received.marks.at(offset)
         assert mark is not None
         assert mark.leader_epoch == 1 + offset // 70
 
@@ -73,13 +73,13 @@ def test_a_merged_mark_is_of_one_leader_epoch(batches: int) -> None:
 def test_more_leader_epochs_than_marks_are_bounded_too() -> None:
     """An epoch that is not known is no epoch: the commit carries none rather than a wrong one."""
     bench = _held_bench()
-    (assignment,) = bench.dispatcher.assignments.values()
+    (epoch,) = bench.inboxes.router.epochs.values()
     for offset in range(1, 3_000):
         bench.now_s = float(offset)
-        bench.receive(assignment, f"b{offset}", leader_epoch=offset)
-    assert len(assignment.marks) <= MARKS_MAX
-    epochs = [cast("int | None", mark.leader_epoch) for mark in assignment.marks]
-    ends = [mark.last_offset for mark in assignment.marks]
+        bench.receive(epoch, f"b{offset}", leader_epoch=offset)
+    assert len(epoch.received.marks) <= MARKS_MAX
+    epochs = [cast("int | None", mark.leader_epoch) for mark in epoch.received.marks]
+    ends = [mark.last_offset for mark in epoch.received.marks]
     assert all(epoch in {None, end, 1} for epoch, end in zip(epochs, ends, strict=True))
 
 
@@ -125,8 +125,8 @@ def test_the_drop_in_remembers_no_entry_for_each_record() -> None:
         delivered.delivered([Message(topic="t", partition=0, offset=offset, value=b"v", leader_epoch=3)])
         if offset:
             delivered.mark(TopicPartition("t", 0), offset)
-    (assignment,) = delivered._dispatcher.assignments.values()
-    assert len(assignment.marks) <= MARKS_MAX
+    epoch = next(iter(delivered._router.epochs.values()))
+    assert len(epoch.received.marks) <= MARKS_MAX
     assert delivered.unmarked_records == 1
     position = delivered.position(TopicPartition("t", 0))
     assert position is not None

@@ -21,7 +21,7 @@ from ehkafka.lanes.order import (
     unordered,
 )
 from ehkafka.records import Record
-from tests.kit.lane_bench import LaneBench
+from tests.kit.inbox_bench import InboxBench, at_once
 from tests.kit.simulated.message import SimulatedMessage
 
 if TYPE_CHECKING:
@@ -40,13 +40,13 @@ def test_records_without_a_key_follow_their_policy(
     null_key: NullKey, side_by_side: int, scope: Scope
 ) -> None:
     """Spread runs all side by side, partition one per partition."""
-    bench = LaneBench(scope, null_key)
+    bench = InboxBench(scope, null_key)
     for partition in range(2):
         bench.receive(bench.assign(partition), WITHOUT_KEYS)
-    lanes = bench.begin(9)
-    assert len(lanes) == side_by_side
-    for lane in lanes:
-        bench.finish(lane)
+    calls = at_once(bench)
+    assert len(calls) == side_by_side
+    for call in calls:
+        bench.finish(call)
     bench.work()
     assert sorted(bench.started) == ["-0", "-0", "-1", "-1", "-2", "-2"]
     assert bench.is_empty()
@@ -115,11 +115,11 @@ def test_a_named_order_function_gives_the_same_key_alone_and_in_a_batch(order_by
     assert KeyReader(order_by).keys(messages) == [order_by(message) for message in messages]
 
 
-def test_unordered_gives_every_record_a_lane_of_its_own() -> None:
-    """Records that nobody orders all run side by side."""
-    bench = LaneBench(order_by=unordered)
+def test_unordered_gives_every_record_its_own_key() -> None:
+    """Records that have no order all run side by side."""
+    bench = InboxBench(order_by=unordered)
     bench.receive(bench.assign(), "a0 a1 a2")
-    assert len(bench.begin(9)) == 3
+    assert len(at_once(bench)) == 3
 
 
 @pytest.mark.parametrize(
@@ -182,10 +182,10 @@ def test_a_key_that_cannot_be_hashed_fails_its_record_alone() -> None:
 
 
 def test_a_failed_key_can_be_dispatched() -> None:
-    """The record takes a lane of its own and reaches a worker, where the failure is decided on."""
-    bench = LaneBench(order_by=lambda _: 1 // 0)
+    """The record has its own key and reaches a worker, where the failure is decided on."""
+    bench = InboxBench(order_by=lambda _: 1 // 0)
     bench.receive(bench.assign(), "a0 a1")
-    assert len(bench.begin(9)) == 2
+    assert len(at_once(bench)) == 2
 
 
 def test_an_error_without_a_hash_can_be_dispatched() -> None:
@@ -198,7 +198,7 @@ def test_an_error_without_a_hash_can_be_dispatched() -> None:
     def order_by(_: object) -> str:
         raise FieldMissingError("tenant")
 
-    bench = LaneBench(order_by=order_by)
+    bench = InboxBench(order_by=order_by)
     bench.receive(bench.assign(), "a0 b1")
     bench.work()
     assert bench.is_empty()

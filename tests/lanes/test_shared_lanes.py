@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-
 from ehkafka.lanes.cuts import Cuts
-from ehkafka.lanes.decision import HoldHead, RetryHead, SkipHead
 from tests.kit.lane_bench import LaneBench
+
+from ehkafka.lanes.decision import HoldHead, RetryHead, SkipHead
 
 if TYPE_CHECKING:
     from ehkafka.lanes.assignment import Assignment

@@ -11,14 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ehkafka.lanes.inbox import KEY
 from ehkafka.lanes.order import KeyFailure, KeyReader, describe_key
 from ehkafka.lanes.user_keys import KNOWN_MIN, UserKey, UserKeys, users_key
-from tests.kit.lane_bench import LaneBench
+from tests.kit.inbox_bench import InboxBench, at_once
 from tests.kit.simulated.message import SimulatedMessage
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator
-    from typing import Literal
+
+    from ehkafka.lanes.order import Scope
 
 # Where code of the user's may run; else it fails the test.
 _allowed = True
@@ -61,10 +63,10 @@ class Jealous:
         _note("del")
 
 
-class _Bench(LaneBench):
+class _Bench(InboxBench):
     """Allows the user's code where keys are read, and nowhere else."""
 
-    def receive(self, assignment: Any, records: str, **options: Any) -> Any:
+    def receive(self, epoch: Any, records: str, **options: Any) -> Any:
         global _allowed  # noqa: PLW0603 - the keys look at it
         read = self.reader.keys
 
@@ -79,7 +81,7 @@ class _Bench(LaneBench):
         self.reader.keys = keys  # type: ignore[method-assign]
         _allowed = False
         try:
-            return super().receive(assignment, records, **options)
+            return super().receive(epoch, records, **options)
         finally:
             self.reader.keys = read  # type: ignore[method-assign]
 
@@ -92,51 +94,43 @@ def _close(bench: _Bench) -> None:
 
 
 @pytest.mark.parametrize("tupled", [False, True])
-@pytest.mark.parametrize("how", ["lanes", "express", "handler"])
-def test_no_code_of_a_key_runs_where_lanes_are_kept(
-    how: Literal["lanes", "express", "handler"], *, tupled: bool
-) -> None:
-    """Receiving, running, ending chunks early, holding, cutting and freeing: nothing of the user's runs."""
+@pytest.mark.parametrize("scope", ["partition", "handler"])
+def test_no_code_of_a_key_runs_where_records_are_kept(scope: Scope, *, tupled: bool) -> None:
+    """Receiving, running, moving, pausing, draining and ending: nothing of the user's runs."""
 
     def order_by(message: Any) -> Hashable:
         key = Jealous(message.key())
         return (key, 1) if tupled else key
 
-    bench = _Bench(
-        "handler" if how == "handler" else "partition", order_by=order_by, express=how == "express"
-    )
-    express = bench.dispatcher.express
-    if express is not None:
-        express.on = True
-    assignment = bench.assign()
-    bench.receive(assignment, "a0 b1 a2 c3 a4")
-    first = bench.dispatcher.begin()
-    assert first is not None
-    if express is not None:
-        next(first.iterator)  # type: ignore[attr-defined]
-        express.on = False
-        first = bench.dispatcher.end_early(first)  # type: ignore[arg-type]
-        assert first is not None
-    bench.receive(assignment, "a5 d6")
-    bench.finish(first, 1)
-    bench.dispatcher.holds.pause_key(first.key)
+    bench = _Bench(scope, order_by=order_by, consumers=2)
+    epoch = bench.assign()
+    bench.receive(epoch, "a0 b1 a2 c3 a4")
+    first = bench.call()
+    bench.check(1.0)
+    bench.check(2.0)
+    bench.receive(epoch, "a5 d6")
+    key = first.entry[KEY]
+    bench.finish(first)
+    bench.waiting.pause_key(key, epoch)
     bench.work()
-    bench.dispatcher.holds.resume_key(first.key)
+    bench.waiting.resume_key(key, epoch)
     bench.work()
-    assert [text for text in bench.started if text[0] == "a"][-3:] == ["a2", "a4", "a5"]
-    bench.receive(assignment, "a7 b8")
-    bench.dispatcher.drain(assignment, below_started=False)
-    bench.dispatcher.end(assignment)
+    assert [text for text in bench.started if text[0] == "a"] == ["a0", "a2", "a4", "a5"]
+    bench.receive(epoch, "a7 b8")
+    bench.drain(epoch, below_started=False)
+    bench.inboxes.end([epoch])
     _close(bench)
 
 
 def test_equal_keys_share_a_lane_in_order() -> None:
     """What the user's type calls equal is one key, for as long as it has a lane and after it."""
-    bench = LaneBench(order_by=lambda message: Jealous(message.key()))
-    assignment = bench.assign()
+    bench = InboxBench(order_by=lambda message: Jealous(message.key()))
+    epoch = bench.assign()
     for first in (0, 10):
-        bench.receive(assignment, f"a{first} b{first + 1} a{first + 2}")
-        assert len(assignment.lanes) == 2
+        bench.receive(epoch, f"a{first} b{first + 1} a{first + 2}")
+        assert len(at_once(bench)) == 2
+        for inbox in bench.inboxes.inboxes:
+            inbox.head = None
         bench.work()
     assert [text for text in bench.started if text[0] == "a"] == ["a0", "a2", "a10", "a12"]
     assert bench.is_empty()
@@ -155,14 +149,15 @@ class Restless:
         return False
 
 
-def test_a_key_whose_hash_changes_leaves_no_lane_behind() -> None:
-    """Memory: its lane is freed when it is empty, though the key would not be found any more."""
-    bench = LaneBench(order_by=lambda _message: Restless())
-    assignment = bench.assign()
+def test_a_key_whose_hash_changes_is_forgotten() -> None:
+    """Memory: what is kept follows the backlog, though the key would not be found any more."""
+    bench = InboxBench(order_by=lambda _message: Restless())
+    epoch = bench.assign()
     for first in range(0, 3_000, 3):
-        bench.receive(assignment, f"a{first} b{first + 1} c{first + 2}")
+        bench.receive(epoch, f"a{first} b{first + 1} c{first + 2}")
         bench.work()
-    assert assignment.lanes == {}
+    bench.check()
+    assert len(epoch.owners) < 2_000
     assert bench.is_empty()
 
 
@@ -188,12 +183,11 @@ class Spiteful:
         raise TypeError("no comparison")
 
 
-@pytest.mark.parametrize("express", [False, True])
-def test_a_key_that_cannot_be_compared_fails_its_record_alone(*, express: bool) -> None:
+def test_a_key_that_cannot_be_compared_fails_its_record_alone() -> None:
     """Where the comparison raises, the record fails as if the order function had; the others go on."""
     one = Spiteful()
     keys: dict[int, Hashable] = {0: one, 1: Spiteful(), 2: one, 3: b"x"}
-    bench = LaneBench(order_by=lambda message: keys[message.offset()], express=express)
+    bench = InboxBench(order_by=lambda message: keys[message.offset()])
     found = bench.reader.keys([SimulatedMessage("t", 0, offset) for offset in range(4)])
     assert [type(key) for key in found] == [UserKey, KeyFailure, UserKey, bytes]
     assert found[0] is found[2]

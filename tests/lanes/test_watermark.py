@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ehkafka.lanes.decision import HoldHead, RetryHead, SkipHead
-from tests.kit.lane_bench import LaneBench
+from tests.kit.inbox_bench import InboxBench
 
 
 def _ten_keys() -> str:
@@ -14,148 +14,148 @@ def _ten_keys() -> str:
 
 def test_an_unfinished_first_record_holds_the_watermark_back() -> None:
     """With offset 0 in flight and 1 to 9 finished it stays at 0, and is 10 when 0 finishes."""
-    bench = LaneBench()
-    assignment = bench.assign()
-    bench.receive(assignment, _ten_keys())
-    [first] = bench.begin()
+    bench = InboxBench()
+    epoch = bench.assign()
+    bench.receive(epoch, _ten_keys())
+    first = bench.call()
     bench.work()
-    assert assignment.watermark() == 0
+    assert epoch.watermark() == 0
     bench.finish(first)
-    assert assignment.watermark() == 10
+    assert epoch.watermark() == 10
 
 
 def test_a_record_finished_and_not_yet_handed_in_already_counts() -> None:
     """The watermark looks at heads, so it need not wait for settling."""
-    bench = LaneBench()
-    assignment = bench.assign()
-    bench.receive(assignment, "a0 a1")
-    [lane] = bench.begin()
-    bench.run_head(lane)
-    assert assignment.watermark() == 1
-    bench.run_head(lane)
-    assert assignment.watermark() == 2
+    bench = InboxBench()
+    epoch = bench.assign()
+    bench.receive(epoch, "a0 a1")
+    lane = bench.call()
+    bench.finish(lane)
+    assert epoch.watermark() == 1
+    bench.finish(bench.call())
+    assert epoch.watermark() == 2
 
 
 def test_a_tombstone_holds_the_watermark_back_like_any_record() -> None:
     """A record without a value has length 0, and is a record all the same."""
-    bench = LaneBench()
-    assignment = bench.assign()
-    bench.receive(assignment, "a0 a1", value=None)
-    [lane] = bench.begin()
-    assert assignment.watermark() == 0
-    bench.run_head(lane)
-    assert assignment.watermark() == 1
+    bench = InboxBench()
+    epoch = bench.assign()
+    bench.receive(epoch, "a0 a1", value=None)
+    lane = bench.call()
+    assert epoch.watermark() == 0
+    bench.finish(lane)
+    assert epoch.watermark() == 1
     assert lane.may_run_head()
     bench.finish(lane)
-    assert assignment.watermark() == 2
+    assert epoch.watermark() == 2
     assert bench.is_empty()
 
 
 def test_a_record_queued_behind_a_lane_just_run_empty_holds_the_watermark_back() -> None:
     """Between the last outcome and the hand-in, a lane has no head but may have records."""
-    bench = LaneBench()
-    assignment = bench.assign()
-    bench.receive(assignment, "a0")
-    [lane] = bench.begin()
-    bench.run_head(lane)
-    bench.receive(assignment, "a1")
-    assert assignment.watermark() == 1
+    bench = InboxBench()
+    epoch = bench.assign()
+    bench.receive(epoch, "a0")
+    lane = bench.call()
+    bench.finish(lane)
+    bench.receive(epoch, "a1")
+    assert epoch.watermark() == 1
 
 
 def test_a_stuck_partition_leaves_the_others_watermarks_alone() -> None:
     """Each partition has its own watermark."""
-    bench = LaneBench()
+    bench = InboxBench()
     stuck, free = bench.assign(0), bench.assign(1)
     bench.receive(stuck, "a0 b1")
     bench.receive(free, "a0 b1")
-    bench.begin()
+    bench.call()
     bench.work()
     assert (stuck.watermark(), free.watermark()) == (0, 2)
 
 
 def test_holes_in_the_log_are_passed() -> None:
     """With gaps from compaction, the watermark is the last offset plus one, and never a gap's inside."""
-    bench = LaneBench()
-    assignment = bench.assign()
-    bench.receive(assignment, "a3 b7 c20")
-    assert assignment.watermark() == 3
-    [first] = bench.begin()
+    bench = InboxBench()
+    epoch = bench.assign()
+    bench.receive(epoch, "a3 b7 c20")
+    assert epoch.watermark() == 3
+    first = bench.call()
     bench.finish(first)
-    assert assignment.watermark() == 7
+    assert epoch.watermark() == 7
     bench.work()
-    assert assignment.watermark() == 21
+    assert epoch.watermark() == 21
 
 
 def test_a_log_that_starts_late_is_counted_from_there() -> None:
     """Ten records from offset 500 done make 510."""
-    bench = LaneBench()
-    assignment = bench.assign()
-    bench.receive(assignment, " ".join(f"a{offset}" for offset in range(500, 510)))
+    bench = InboxBench()
+    epoch = bench.assign()
+    bench.receive(epoch, " ".join(f"a{offset}" for offset in range(500, 510)))
     bench.work()
-    assert assignment.watermark() == 510
+    assert epoch.watermark() == 510
 
 
 def test_without_a_record_there_is_no_watermark() -> None:
-    """An assignment that received nothing has nothing to commit."""
-    assert LaneBench().assign().watermark() is None
+    """An epoch that received nothing has nothing to commit."""
+    assert InboxBench().assign().watermark() is None
 
 
 @pytest.mark.parametrize("decision", [RetryHead(1.0, "later"), HoldHead("poison")])
 def test_a_failed_record_without_an_outcome_is_never_passed(decision: RetryHead | HoldHead) -> None:
     """Parked or held, the record stays below every commit."""
-    bench = LaneBench()
-    assignment = bench.assign()
-    bench.receive(assignment, "a0 b1 a2")
-    bench.fail_head(bench.begin_key("a"), decision)
+    bench = InboxBench()
+    epoch = bench.assign()
+    bench.receive(epoch, "a0 b1 a2")
+    bench.fail(bench.call("a"), decision)
     bench.work()
-    assert assignment.watermark() == 0
+    assert epoch.watermark() == 0
 
 
 def test_a_skipped_record_is_passed_and_counted() -> None:
     """Skipped is an outcome; its lane goes on with the next record."""
-    bench = LaneBench()
-    assignment = bench.assign()
-    bench.receive(assignment, "a0 a1")
-    bench.fail_head(bench.begin()[0], SkipHead("not for us"))
-    assert assignment.watermark() == 1
-    assert (assignment.skipped_records, bench.dispatcher.skipped_records) == (1, 1)
+    bench = InboxBench()
+    epoch = bench.assign()
+    bench.receive(epoch, "a0 a1")
+    bench.fail(bench.call(), SkipHead("not for us"))
+    assert epoch.watermark() == 1
+    assert (epoch.tally.skipped_records, bench.inboxes.tally.skipped_records) == (1, 1)
     bench.work()
-    assert assignment.watermark() == 2
-    assert (assignment.finished_records, bench.dispatcher.finished_records) == (1, 1)
+    assert epoch.watermark() == 2
+    assert (epoch.tally.finished_records, bench.inboxes.tally.finished_records) == (1, 1)
     assert bench.is_empty()
 
 
 def test_records_that_an_earlier_epoch_finished_are_not_run_again() -> None:
     """With 0 to 9 finished but for 2 and 4, only those two run and the watermark ends at 10."""
-    bench = LaneBench()
-    assignment = bench.assign(finished_before={0, 1, 3, 5, 6, 7, 8, 9})
-    bench.receive(assignment, _ten_keys())
-    assert assignment.watermark() == 2
-    assert bench.dispatcher.backlog_records == 2
+    bench = InboxBench()
+    epoch = bench.assign(finished_before={0, 1, 3, 5, 6, 7, 8, 9})
+    bench.receive(epoch, _ten_keys())
+    assert epoch.watermark() == 2
+    assert bench.inboxes.tally.backlog_records == 2
     bench.work()
     assert bench.started == ["c2", "e4"]
-    assert assignment.watermark() == 10
-    assert assignment.finished_records == 10
+    assert epoch.watermark() == 10
+    assert epoch.tally.finished_records == 10
     assert bench.is_empty()
 
 
 def test_a_batch_that_was_wholly_finished_before_moves_the_watermark() -> None:
     """Nothing is left to run, and the position moves on all the same."""
-    bench = LaneBench()
-    assignment = bench.assign(finished_before=range(10))
-    bench.receive(assignment, "a0 b1")
-    assert assignment.watermark() == 2
-    assert bench.begin() == []
+    bench = InboxBench()
+    epoch = bench.assign(finished_before=range(10))
+    bench.receive(epoch, "a0 b1")
+    assert epoch.watermark() == 2
+    assert bench.begin() is None
 
 
 def test_the_leader_epoch_before_the_watermark_is_known() -> None:
     """The batch that brought an offset is found, also when the epoch changes inside one fetch."""
-    bench = LaneBench()
-    assignment = bench.assign()
-    bench.receive(assignment, "a0 b1", leader_epoch=4)
+    bench = InboxBench()
+    epoch = bench.assign()
+    bench.receive(epoch, "a0 b1", leader_epoch=4)
     bench.now_s = 5.0
-    bench.receive(assignment, "c2 d3", leader_epoch=5)
-    marks = [assignment.mark_at(offset) for offset in range(5)]
+    bench.receive(epoch, "c2 d3", leader_epoch=5)
+    marks = [epoch.received.marks.at(offset) for offset in range(5)]
     assert [mark and mark.leader_epoch for mark in marks] == [4, 4, 5, 5, None]
     assert marks[2] is not None
     assert marks[2].received_at_s == 5.0
@@ -163,24 +163,24 @@ def test_the_leader_epoch_before_the_watermark_is_known() -> None:
 
 def test_a_leader_epoch_that_changes_within_a_batch_is_kept_apart() -> None:
     """A commit carries the epoch of the record before it, not the batch's last one."""
-    bench = LaneBench()
-    assignment = bench.assign()
-    older = LaneBench().receive(assignment, "a0 b1", leader_epoch=4)
-    newer = LaneBench().receive(bench.assign(1), "c2 d3", leader_epoch=5)
+    bench = InboxBench()
+    epoch = bench.assign()
+    older = InboxBench().receive(epoch, "a0 b1", leader_epoch=4)
+    newer = InboxBench().receive(bench.assign(1), "c2 d3", leader_epoch=5)
     twin = bench.assign(2)
     messages = [*older, *newer]
-    bench.dispatcher.receive(twin, messages, bench.reader.keys(messages), 0.0)
-    epochs = [mark and mark.leader_epoch for mark in map(twin.mark_at, range(4))]
+    bench.inboxes.receive(twin, messages, bench.reader.keys(messages), 0.0)
+    epochs = [mark and mark.leader_epoch for mark in map(twin.received.marks.at, range(4))]
     assert epochs == [4, 4, 5, 5]
 
 
 def test_marks_below_the_commit_are_forgotten() -> None:
     """What is kept of batches does not grow with the log; the record before the commit is kept."""
-    bench = LaneBench()
-    assignment = bench.assign()
+    bench = InboxBench()
+    epoch = bench.assign()
     for offset in range(100):
-        bench.receive(assignment, f"a{offset}")
+        bench.receive(epoch, f"a{offset}")
     bench.work()
-    assignment.trim_marks(100)
-    assert len(assignment.marks) == 1
-    assert assignment.mark_at(99) is not None
+    epoch.received.trim_marks(100)
+    assert len(epoch.received.marks) == 1
+    assert epoch.received.marks.at(99) is not None

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from ehkafka.lanes.cuts import Work
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.kit.lane_bench import LaneBench
 
-from ehkafka.lanes.cuts import Work
 from ehkafka.lanes.decision import AwaitHead, HoldHead, RetryHead
 from ehkafka.records import Outcome
-from tests.kit.lane_bench import LaneBench
 
 if TYPE_CHECKING:
     from ehkafka.lanes.decision import Decision
