@@ -125,7 +125,7 @@ def test_the_drop_in_remembers_no_entry_for_each_record() -> None:
         delivered.delivered([Message(topic="t", partition=0, offset=offset, value=b"v", leader_epoch=3)])
         if offset:
             delivered.mark(TopicPartition("t", 0), offset)
-    epoch = next(iter(delivered._router.epochs.values()))
+    epoch = delivered._partitions[TopicPartition("t", 0)].epoch
     assert len(epoch.received.marks) <= MARKS_MAX
     assert delivered.unmarked_records == 1
     position = delivered.position(TopicPartition("t", 0))
