@@ -256,15 +256,15 @@ class InboxTasks:
         finally:
             times.add(time.perf_counter() - began_s)
 
-    def _decide(self, entry: Entry, error: BaseException) -> Decision | None:
-        """Return what becomes of a record whose call raised; None where its epoch's end has cancelled it."""
+    def _decide(self, entry: Entry, error: BaseException) -> Decision:
+        """Return what becomes of a record whose call raised."""
         attempt = self._router.attempt_of(entry)
         if DEFERRED and self._deferrals is not None:
             self._deferrals.void(attempt)
         if self._is_over():
             return HoldHead("its event loop died")
         if isinstance(error, asyncio.CancelledError) and entry[EPOCH].ended:
-            return None
+            return HoldHead("the call was cancelled")  # it has no result that could count as ignored
         self._explain(error)
         return self._on_failure(attempt, error)
 
