@@ -119,7 +119,7 @@ class Crew:
         self.next_offset += len(batch)
         self.hub.receive([(self.epoch, batch, [m.key() for m in batch], (), sizes_of(batch))])
 
-    def wait(self, true: Callable[[], Any]) -> Any:
+    def wait(self, true: Callable[[], Any], timeout_s: float = LIMIT_S) -> Any:
         """Wait for it as the poll thread would, which lets retries go and balances."""
 
         def check() -> None:
@@ -127,7 +127,7 @@ class Crew:
             time.sleep(0.002)
 
         what = lambda: f"{words_of(true)} (failed: {self.failures[-3:]}, died: {self.deaths})"  # noqa: E731
-        return wait_until(true, what, meanwhile=check)
+        return wait_until(true, what, timeout_s, meanwhile=check)
 
     def finish_all(self) -> None:
         """Wait until each record has finished."""
