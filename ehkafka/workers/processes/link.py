@@ -6,6 +6,7 @@ of the pipes and the standard streams, nothing else: no client, no socket, no ot
 
 from __future__ import annotations
 
+import marshal
 import os
 import signal
 import subprocess
@@ -104,10 +105,10 @@ class ProcessLink:
         """True once the process has ended, though somebody may still hold its pipes open."""
         return self._process.poll() is not None
 
-    def send_batch(self, records: tuple[Any, ...], mean_bytes: float) -> None:
+    def send_batch(self, records: tuple[Any, ...]) -> None:
         """Hand a batch over. Raises `OSError` when the child is gone."""
         self.claims.offer(len(records))
-        pipe.send(self._request_w, *pipe.pack_batch(records, mean_bytes))
+        pipe.send(self._request_w, pipe.BATCH, marshal.dumps(records))
 
     def ask_to_end(self) -> None:
         """Let the child run its tear-down and exit."""

@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from ehkafka.headers.taking import take_headers
 from ehkafka.lanes.inbox import EPOCH, MESSAGE
-from ehkafka.lanes.routing import Router
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from confluent_kafka import KafkaError
 
     from ehkafka.lanes.inbox import Entry
-    from ehkafka.lanes.routing import Name
+    from ehkafka.lanes.routing import Name, Router
     from ehkafka.records import Headers
 
 # topic, partition, offset, key, value, headers, timestamp, leader epoch
@@ -28,11 +27,15 @@ Fields: TypeAlias = (
 Copied: TypeAlias = "tuple[Fields, int, int]"
 
 
-def copied(entries: Iterable[Entry], number_of: Callable[[Entry], int]) -> tuple[Copied, ...]:
+def copied(entries: Iterable[Entry], router: Router) -> tuple[Copied, ...]:
     """Return what a child needs of the records of a batch."""
     keys: dict[Name, int] = {}
     return tuple(
-        (_fields(entry), number_of(entry), keys.setdefault(Router.name_of(entry), len(keys)))
+        (
+            _fields(entry),
+            router.attempt_of(entry).number if router.attempts else 1,
+            keys.setdefault(router.name_of(entry), len(keys)),
+        )
         for entry in entries
     )
 

@@ -7,8 +7,7 @@ here knows what the bytes mean; both sides use it, each from one thread.
 
 Measured (2 cores, per record of 200 bytes in batches of 64, with a reply for each batch): marshal over a
 pipe 0.6 to 0.8 µs, pickle 0.9 to 1.2, own framing by `struct` 2.7 to 2.9; a socket pair or shared memory in
-place of the pipe saves nothing. Of 10 kB: pickle 6 µs, marshal 11, shared memory saves 1 to 2 of these. A
-claim costs 0.65 µs.
+place of the pipe saves nothing. A claim costs 0.65 µs.
 """
 
 from __future__ import annotations
@@ -16,22 +15,18 @@ from __future__ import annotations
 import array
 import contextlib
 import fcntl
-import marshal
 import os
-import pickle
 import select
 import struct
 import termios
 import time
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 HEAD = struct.Struct("=Qc")
 CHUNK_BYTES = 1 << 20
-# Up to this mean size of a record marshal copies less than pickle; beyond, it copies more.
-MARSHAL_BYTES_MAX = 2_000
 
 # Kinds of frames: to the child, then from it.
-BOOT, BATCH_MARSHALLED, BATCH_PICKLED = b"b", b"m", b"p"
+BOOT, BATCH = b"b", b"m"
 READY, REFUSED, SENT, FAILED, DONE, TORN_DOWN = b"r", b"x", b"o", b"f", b"d", b"t"
 # From its user's code, between those or amid them: see `ProcessWorkers.takes_aside`.
 STOP, KIND = b"s", b"k"
@@ -79,20 +74,6 @@ def _read_exactly(fd: int, length: int) -> bytes | None:
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def pack_batch(records: tuple[Any, ...], mean_bytes: float) -> tuple[bytes, bytes]:
-    """Return the kind and the body of a batch."""
-    if mean_bytes <= MARSHAL_BYTES_MAX:
-        return BATCH_MARSHALLED, marshal.dumps(records)
-    return BATCH_PICKLED, pickle.dumps(records, 5)
-
-
-def unpack_batch(frame: Frame) -> Any:
-    """Return what was packed. In the child: its parent alone writes to this pipe."""
-    if frame.kind == BATCH_MARSHALLED:
-        return marshal.loads(frame.body)  # noqa: S302 - see above
-    return pickle.loads(frame.body)  # noqa: S301 - see above
-
-
 class FrameReader:
     """Collects frames from a pipe without ever waiting longer than it is asked to."""
 
@@ -104,11 +85,6 @@ class FrameReader:
         self._poll.register(fd, select.POLLIN)
         # The other end is closed and everything before its end was read.
         self.ended = False
-
-    def wait(self, timeout_s: float) -> None:
-        """Wait until something can be read or the pipe has ended, at most so long."""
-        if not self.ended:
-            self._poll.poll(max(0.0, timeout_s) * 1000)
 
     def take(self) -> list[Frame]:
         """Return the frames that are complete by now."""
@@ -128,7 +104,7 @@ class FrameReader:
             left_s = deadline_s - time.monotonic()
             if left_s <= 0:
                 break
-            self.wait(left_s)
+            self._poll.poll(left_s * 1000)
         return frames
 
     def _next(self) -> Frame | None:

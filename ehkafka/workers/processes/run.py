@@ -13,7 +13,7 @@ import time
 from typing import TYPE_CHECKING, Literal
 
 from ehkafka.errors import WorkerDiedError
-from ehkafka.lanes.inbox import KEY, SIZE
+from ehkafka.lanes.inbox import KEY
 from ehkafka.lanes.order import KeyFailure
 from ehkafka.lanes.user_keys import users_key
 from ehkafka.wording import seconds
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ehkafka.lanes.attempt import Attempt
-    from ehkafka.lanes.decision import AwaitHead, Decision
+    from ehkafka.lanes.decision import Decision
     from ehkafka.lanes.inbox import Entry
     from ehkafka.outputs.making import Made
     from ehkafka.workers.processes.inbox import ChildInbox
@@ -77,7 +77,7 @@ class BatchRun:
             self._hand_in(has_ended=True)
             return 0, 0.0
         try:
-            link.send_batch(*self._packed())
+            link.send_batch(copied(self._entries, self._router))
         except OSError:  # it died, perhaps while idle
             return self._died()
         while True:
@@ -96,14 +96,6 @@ class BatchRun:
                 self._finish(started - 1)
                 self._watch(started)
             self._hand_in()
-
-    def _packed(self) -> tuple[tuple[object, ...], float]:
-        attempts, entries = self._router.attempts, self._entries
-
-        def number(entry: Entry) -> int:
-            return self._router.attempt_of(entry).number if attempts else 1
-
-        return copied(entries, number), sum(entry[SIZE] for entry in entries) / len(entries)
 
     # -- what the child says ---------------------------------------------------------------------------
 
@@ -143,27 +135,24 @@ class BatchRun:
         if attempt is None:
             return
         try:
-            decision = self._send(attempt, made)
-        except Exception as error:  # its outputs are not taken, or were refused at once
-            self._is_unknown_there = True
-            self._decided(attempt, self._pool.on_failure(attempt, error))
+            if self._pool.posting is None or not self._pool.posting.ended(attempt, made):
+                self._report("finished", attempt, "finished")
+                return
+        except Exception as error:  # its outputs are not taken
+            self._report("finished", attempt, "failed")
+            self._failed_here(attempt, error)
+            return
+        try:
+            decision = self._pool.posting.awaits(attempt)
+        except Exception as error:  # its outputs were refused at once
+            self._failed_here(attempt, error)
         else:
             if decision is not None:
                 self._decided(attempt, decision)
 
-    def _send(self, attempt: Attempt, made: Sequence[Made]) -> AwaitHead | None:
-        """Send what a call has sent; return how the record waits where its outputs end it."""
-        posting = self._pool.posting
-        if posting is not None:
-            try:
-                is_left = posting.ended(attempt, made)
-            except Exception:
-                self._report("finished", attempt, "failed")
-                raise
-            if is_left:
-                return posting.awaits(attempt)
-        self._report("finished", attempt, "finished")
-        return None
+    def _failed_here(self, attempt: Attempt, error: Exception) -> None:
+        self._is_unknown_there = True
+        self._decided(attempt, self._pool.on_failure(attempt, error))
 
     def _fail(self, error: BaseException, made: Sequence[Made] = ()) -> None:
         """Take the failure of the next record, which had sent this before."""

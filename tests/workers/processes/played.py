@@ -64,7 +64,7 @@ class PlayedChild:
         self.given: Any = None
         self.reader = self.claims = self
 
-    def send_batch(self, records: Any, _mean_bytes: float) -> None:
+    def send_batch(self, records: Any) -> None:
         """Take a batch."""
         self.given = records
 
