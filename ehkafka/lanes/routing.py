@@ -128,7 +128,8 @@ class Router:
             for entry in entries:
                 self.place(entry)
             return
-        owners, get, choose, touch = epoch.owners, epoch.owners.get, self.choose, self.touched.add
+        choose = self._fill if self.deep else self.choose
+        owners, get, touch = epoch.owners, epoch.owners.get, self.touched.add
         for entry in entries:
             key = entry[KEY]
             owner = get(key)
@@ -210,13 +211,14 @@ class Router:
         inbox = self._filling
         if (
             inbox is None
-            or inbox.stuck
             or (inbox.sent >= self._filled_at and len(inbox.q) >= self.deep)
+            or (inbox.stuck and self.open)
             or inbox.leaves
         ):
             places = self.open or self.inboxes
             inbox = self._filling = min(places, key=lambda place: (place.head is not None, len(place.q)))
             self._filled_at = inbox.sent + self.deep
+        inbox.only_behind = None
         return inbox
 
     def _takes_keys(self, inbox: Inbox) -> bool:
