@@ -375,20 +375,31 @@ class Router:
 
     def note(self, inbox: Inbox) -> None:
         """Take in what has finished in one inbox."""
-        total, attempts = self.tally, self.attempts
-        for entry in inbox.take_finished():
-            epoch = entry[EPOCH]
-            if attempts:
-                attempts.pop(id(entry[MESSAGE]), None)
+        finished = inbox.take_finished()
+        for entry in finished if self.attempts else ():
+            self.attempts.pop(id(entry[MESSAGE]), None)
+        # Records of one partition often follow each other: each such run is counted at once.
+        place, records = 0, len(finished)
+        while place < records:
+            epoch = finished[place][EPOCH]
+            order, note, size, begin = epoch.order, epoch.note_finished, 0, place
             if epoch.ended:
-                self.ignore(epoch)
-                self.freed.discard(id(entry[MESSAGE]))
+                self._ignore(epoch, finished[place])
+                place += 1
                 continue
-            epoch.note_finished(entry)
-            for tally in (epoch.tally, total):
-                tally.finished_records += 1
-                tally.backlog_records -= 1
-                tally.backlog_bytes -= entry[SIZE]
+            while place < records and (entry := finished[place])[EPOCH] is epoch:
+                if order and order[0][MESSAGE] is entry[MESSAGE]:
+                    order.popleft()  # the commit position passes it at once
+                else:
+                    note(entry)
+                size += entry[SIZE]
+                place += 1
+            epoch.tally.finish(place - begin, size)
+            self.tally.finish(place - begin, size)
+
+    def _ignore(self, epoch: Epoch, entry: Entry) -> None:
+        self.ignore(epoch)
+        self.freed.discard(id(entry[MESSAGE]))
 
     def purge(self) -> None:
         """Forget keys that have no unfinished record: what is kept follows the backlog, not the keys seen."""

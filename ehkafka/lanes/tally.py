@@ -71,6 +71,12 @@ class Tally:
         self.backlog_records -= records
         self.backlog_bytes -= size
 
+    def finish(self, records: int, size: int) -> None:
+        """Count records out of the backlog that have finished."""
+        self.finished_records += records
+        self.backlog_records -= records
+        self.backlog_bytes -= size
+
     def park(self, records: int, size: int) -> None:
         """Move records from the backlog to what waits; negative numbers move them back."""
         self.backlog_records -= records

@@ -130,6 +130,7 @@ class Pools:
             limits=spec.limits(),
             emit=self.emit,
             loop=loop,
+            keys_fail=parts.keys.calls_user_code,
         )
 
     def _processes(self, spec: HandlerSpec, settings: Processes, parts: HandlerParts) -> ProcessWorkers:

@@ -69,7 +69,9 @@ class BatchWorkers(ThreadPool):
         limits: BatchLimits,
         emit: Callable[[Event], None],
         loop: BatchLoop | None = None,
+        keys_fail: bool = True,
     ) -> None:
+        """`keys_fail`: a key may be a `KeyFailure`, as the user's code makes them."""
         # When the batch of each worker that sleeps goes; never (`inf`) while none has begun.
         self._dues: dict[Inbox, float] = {}
         self._limits = limits
@@ -79,6 +81,7 @@ class BatchWorkers(ThreadPool):
         super().__init__(hub, options)
         self._call = call
         self._emit = emit
+        self._keys_fail = keys_fail
         self._with_keys = hub.inboxes.router.unread.with_keys
         self._on_failure = options.on_failure
         self._loop = loop
@@ -182,7 +185,7 @@ class BatchWorkers(ThreadPool):
     def _run(self, inbox: Inbox, entries: list[Entry]) -> None:
         """See one batch through, whatever its handler does."""
         # A record whose order function raised is given to no handler: its key is not known.
-        unknown = [entry for entry in entries if isinstance(entry[KEY], KeyFailure)]
+        unknown = [entry for entry in entries if type(entry[KEY]) is KeyFailure] if self._keys_fail else []
         known = [entry for entry in entries if not isinstance(entry[KEY], KeyFailure)] if unknown else entries
         results, narrowed_to = self._handle(known) if known else (None, None)
         failed = [] if results is None else results.failed
