@@ -1,8 +1,8 @@
 """ehkafka: consume Azure Event Hubs and Apache Kafka with strict order per key and high concurrency.
 
-How a record flows: the poll thread takes batches from the broker (`intake`), each record joins the lane
-of its key (`lanes`), a worker calls the handler for one lane at a time (`workers`), a raise goes to the
-`Failures` (`recovery`), and the committer sends the offset below which everything has an outcome
+How a record flows: the poll thread takes batches from the broker (`intake`) and puts each record into the
+inbox of a worker, behind the others of its key (`lanes`), the worker calls the handler (`workers`), a raise
+goes to the `Failures` (`recovery`), and the committer sends the offset below which everything has a result
 (`progress`). `App` joins these; `App.snapshot()`, `App.health()` and the event catalogue (`events`) show
 them. `Endpoint` says where the broker is. The names that an app writes stand in `facade`; what is only read
 has its room: `ehkafka.errors`, `.events`, `.telemetry`.
@@ -11,7 +11,7 @@ Threads: `ehkafka-poll` alone owns the `Consumer` and never calls a handler; wor
 `ehkafka-hooks` runs partition hooks, `ehkafka-telemetry` logs and calls event hooks.
 
 What always holds: a committed offset never passes a received record without an outcome; two records of
-one key never overlap or swap within an assignment; a slow or failing key delays only itself until the
+one key never overlap or swap within a process; a slow or failing key delays only itself until the
 backlog's limit; nothing is dropped silently. DESIGN.md has the reasons.
 """
 

@@ -108,7 +108,7 @@ class InTest:
         return None if self._runtime is None else self._runtime.next_due_s()
 
     def _has_received(self, ends: Mapping[TopicPartition, int]) -> bool:
-        """Tell whether all up to these next_offsets is in its lanes, or has gone through them."""
+        """Tell whether all up to these next_offsets is in inboxes, or has gone through them."""
         runtime = self._runtime
         return (
             runtime is None

@@ -42,7 +42,7 @@ class Keys:
     def pause(
         self, name: str, *, for_s: float | None = None, keep: bool = False, by: str | None = None
     ) -> ActionResult:
-        """Start nothing more of a key; what runs ends first. Its handler gets no chunks meanwhile.
+        """Start nothing more of a key; what runs ends first.
 
         It ends with `resume`, after `for_s` seconds, or when the partition goes; with `keep` the partition's
         next assignment in this process takes it over. It is never written down.
@@ -70,6 +70,9 @@ class Keys:
 
         With `offset` only if that record is the head still; with `all` every record of the key that is in
         line; with `preview` nothing is done and the result says what would be.
+
+        Where the key waits for a call that outlives its assignment, this ends that wait: its next records may
+        start though that call still runs. Of them the very record of that call is skipped, no other one.
         """
         return self._do("skip", name, offset=offset, all=all, preview=preview, by=by)
 

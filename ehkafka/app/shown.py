@@ -48,7 +48,7 @@ class Shown:
         return next_number()
 
     def snapshot(self) -> Snapshot:
-        """Return an immutable picture of the app as it is now. Takes microseconds per live lane.
+        """Return an immutable picture of the app as it is now. Takes microseconds per unfinished record.
 
         With members it is the sum over them, and has each; one that does not answer within a second is shown
         as it answered last.

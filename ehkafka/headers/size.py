@@ -1,7 +1,7 @@
 """How many bytes a record takes: its value, its key, and the names and values of its headers.
 
 What the engine holds is bounded by this. Reading keys and headers costs as much as everything else that is
-done with a record on its way into a chunk, so it is done for a batch at once, in C, and nothing is looked at
+done with a record on its way into an inbox, so it is done for a batch at once, in C, and nothing is looked at
 twice where no record has headers. Pure.
 """
 

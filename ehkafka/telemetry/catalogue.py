@@ -267,7 +267,7 @@ PARTITION: tuple[Metric[PartitionSnapshot], ...] = (
     ),
     _of_partition(
         "ehkafka_parked_records",
-        "Waiting in blocked lanes, beside the backlog.",
+        "Waiting in blocked lanes; not in the backlog.",
         lambda p: p.parked_records,
     ),
     _of_partition(
@@ -292,7 +292,7 @@ PARTITION: tuple[Metric[PartitionSnapshot], ...] = (
     ),
     _of_partition(
         "ehkafka_lanes",
-        "Keys with records that are not finished, those left aside that wait in chunks.",
+        "Keys with records that are not finished.",
         lambda p: p.lanes,
     ),
     _of_partition(

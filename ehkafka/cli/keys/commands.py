@@ -129,6 +129,8 @@ def retry(name: Name, *, yes: Yes = False, of: OfApps) -> None:
 
 @keys.command(
     help="Give a head that does not run the outcome skipped: the commit may pass it, its key goes on.\n\n"
+    "Where the key waits for a call of an earlier assignment, that wait ends: its next records may start\n"
+    "though that call still runs.\n\n"
     + ACT_HELP
     + "  ehkafka keys skip readings/3@1207           what would be done\n"
     "  ehkafka keys skip readings/3@1207 --yes\n  ehkafka keys skip home-7 --all --yes\n\n"

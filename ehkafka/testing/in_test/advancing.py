@@ -46,7 +46,7 @@ def advance(
 
 
 def _let_receive(app: App, ends: Mapping[TopicPartition, int]) -> None:
-    """Wait until all of it is in its lanes: what the history hears comes before that."""
+    """Wait until all of it is in inboxes: what the history hears comes before that."""
     give_up_s = time.monotonic() + RECEIVED_S
     while not app._has_received(ends) and time.monotonic() < give_up_s:  # noqa: SLF001 - made for this
         time.sleep(_CHECK_S)
