@@ -1,7 +1,7 @@
 """What the inboxes of one handler have at one moment: for pictures of partitions, and for commands on keys.
 
-Pure. A `Look` is taken with the lock, after all that finished was noted, and asked while the lock is held.
-What it returns holds values: keys are counted and put into words without the lock.
+Pure. An `Inspection` is made with the lock, after all that finished was noted, and asked with the lock.
+What it returns are values: keys are counted and put into words without the lock.
 """
 
 from __future__ import annotations
@@ -140,10 +140,10 @@ class KeysOfShared(Keys):
         return self._shared.all()
 
 
-class Look:
-    """A look at all inboxes of a handler. To take it and to ask it needs the lock, not all the time between.
+class Inspection:
+    """All inboxes of a handler at one moment. Made and asked with the lock, which may be free in between.
 
-    What runs is what consumers show, at the moment of the look.
+    What runs is what consumers show, at the moment of the inspection.
     """
 
     def __init__(self, inboxes: Inboxes) -> None:

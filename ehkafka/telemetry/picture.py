@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ehkafka.lanes.decision import RetryHead
 from ehkafka.lanes.inbox import EPOCH, KEY, MESSAGE
 from ehkafka.lanes.order import describe_key
-from ehkafka.lanes.seen import Look
+from ehkafka.lanes.seen import Inspection
 from ehkafka.telemetry.snapshot import OutlivingCall, PartitionSnapshot, Unfinished, Unreadable
 from ehkafka.telemetry.waiting_outputs import SENDING, WaitingOutputs
 from ehkafka.wording import seconds
@@ -48,9 +48,9 @@ def pictures(
     outliving: list[OutlivingCall] = []
     for route, epochs in by_route.values():
         with route.hub.locked() as inboxes:
-            look = Look(inboxes)
-        found += _pictures(context, route, epochs, look)
-        outliving += (_outliving(context, route, call) for call in look.calls())
+            inspection = Inspection(inboxes)
+        found += _pictures(context, route, epochs, inspection)
+        outliving += (_outliving(context, route, call) for call in inspection.calls())
     found += map(_waiting, context.waiting.copy())
     return tuple(sorted(found, key=_name)), tuple(outliving)
 
@@ -85,12 +85,14 @@ def _name(picture: PartitionSnapshot) -> TopicPartition:
 
 
 def _pictures(
-    context: IntakeContext, route: Route, epochs: list[Epoch], look: Look
+    context: IntakeContext, route: Route, epochs: list[Epoch], inspection: Inspection
 ) -> Iterator[PartitionSnapshot]:
     for begin in range(0, len(epochs), _HOLD):
         now_s = context.clock()
         with route.hub.locked(noted=False):
-            taken = [_numbers(context, route, epoch, look, now_s) for epoch in epochs[begin : begin + _HOLD]]
+            taken = [
+                _numbers(context, route, epoch, inspection, now_s) for epoch in epochs[begin : begin + _HOLD]
+            ]
         # Made without the lock, which is held for the numbers alone; and a key may be of a user's type.
         for seen, numbers, oldest, key in taken:
             unfinished = None
@@ -101,14 +103,14 @@ def _pictures(
 
 
 def _numbers(
-    context: IntakeContext, route: Route, epoch: Epoch, look: Look, now_s: float
+    context: IntakeContext, route: Route, epoch: Epoch, inspection: Inspection, now_s: float
 ) -> tuple[EpochSeen, dict[str, Any], dict[str, Any] | None, Hashable]:
     """Return what a partition's picture and its oldest record's are made of, and that one's key."""
-    seen = look.see(epoch)
+    seen = inspection.see(epoch)
     partition, tally = epoch.partition, epoch.tally
     committed = context.ledger.acknowledged(partition)
     # Last: what ends meanwhile has its outputs in the book by then.
-    outputs = WaitingOutputs(context.outputs, epoch, look.begun)
+    outputs = WaitingOutputs(context.outputs, epoch, inspection.begun)
     oldest, key = _oldest(route, seen, outputs, now_s)
     if oldest is not None:
         oldest["is_stuck"] = oldest["age_s"] > context.stuck_s + oldest.get("deadline_s", 0.0)

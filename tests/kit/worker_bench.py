@@ -136,7 +136,7 @@ class WorkerBench:
             if records <= 0 or not self._start(worker):
                 worker.entry = worker.inbox.head = None
         self._rest(worker)
-        self.look()
+        self.count()
 
     def fail(self, worker: Worker, decision: Decision) -> None:
         """Let the handler raise for what runs; the worker then runs nothing."""
@@ -146,9 +146,9 @@ class WorkerBench:
         self.inboxes.fail(worker.inbox, entry, decision, self.now_s)
         worker.inbox.frozen = False
         self._rest(worker)
-        self.look()
+        self.count()
 
-    def look(self) -> None:
+    def count(self) -> None:
         """Count what has finished, as a commit does."""
         self.router.note_all()
         self.inboxes.take_touched()
@@ -160,7 +160,7 @@ class WorkerBench:
 
     def is_empty(self) -> bool:
         """Tell whether nothing is left of any record."""
-        self.look()
+        self.count()
         tally = self.inboxes.tally
         counts = (tally.backlog_records, tally.backlog_bytes, tally.parked_records, tally.parked_bytes)
         return not any(counts) and not self.waiting.held and self.inboxes.is_idle()

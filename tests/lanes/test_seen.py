@@ -6,14 +6,14 @@ import pytest
 
 from ehkafka.lanes.decision import AwaitHead, HoldHead, RetryHead
 from ehkafka.lanes.inbox import MESSAGE
-from ehkafka.lanes.seen import EpochSeen, Look
+from ehkafka.lanes.seen import EpochSeen, Inspection
 from tests.kit.worker_bench import WorkerBench
 
 
-def looked(bench: WorkerBench) -> Look:
-    """Take a look, as its caller does."""
-    bench.look()
-    return Look(bench.inboxes)
+def looked(bench: WorkerBench) -> Inspection:
+    """Inspect the inboxes, as their caller does."""
+    bench.count()
+    return Inspection(bench.inboxes)
 
 
 def oldest(seen: EpochSeen) -> tuple[int, str, int, str]:
@@ -52,8 +52,8 @@ def test_each_way_to_wait_has_its_word() -> None:
     bench.waiting.divert = lambda _attempt, *_reason: AwaitHead("written", lambda _ticket: None)
     bench.fail(bench.begin_key("f"), HoldHead("kept"))
     bench.waiting.send_by_hand(bench.held("f", epoch), "by hand", 1)
-    look = looked(bench)
-    words = [look.record(entry) for entry in epoch.unfinished()]
+    inspection = looked(bench)
+    words = [inspection.record(entry) for entry in epoch.unfinished()]
     assert [one.status for one in words] == ["waiting", "held", "deferred", "paused", "running", "sending"]
     assert [one.decision and one.decision.reason for one in words] == [
         "broken",
@@ -64,7 +64,7 @@ def test_each_way_to_wait_has_its_word() -> None:
         "written",
     ]
     assert [one.attempts for one in words] == [1, 1, 0, 0, 0, 1]
-    assert look.see(epoch).in_flight_records == 2
+    assert inspection.see(epoch).in_flight_records == 2
 
 
 def test_records_of_a_stopped_handler_are_paused_except_what_runs() -> None:
@@ -74,9 +74,13 @@ def test_records_of_a_stopped_handler_are_paused_except_what_runs() -> None:
     bench.receive(epoch, "a0 a1 b2")
     bench.begin_key("a")
     bench.router.stop()
-    look = looked(bench)
-    assert [look.record(entry).status for entry in epoch.unfinished()] == ["running", "paused", "paused"]
-    assert [one[MESSAGE].offset() for one in look.records_of(b"a", epoch)] == [0, 1]
+    inspection = looked(bench)
+    assert [inspection.record(entry).status for entry in epoch.unfinished()] == [
+        "running",
+        "paused",
+        "paused",
+    ]
+    assert [one[MESSAGE].offset() for one in inspection.records_of(b"a", epoch)] == [0, 1]
 
 
 @pytest.mark.parametrize("deferred", [False, True])
@@ -91,13 +95,13 @@ def test_a_key_behind_a_call_of_an_ended_epoch_names_that_call(deferred: bool) -
     bench.inboxes.end([first])
     epoch = bench.assign()
     bench.receive(epoch, "a0 a1")
-    look = looked(bench)
-    record = look.see(epoch).oldest
+    inspection = looked(bench)
+    record = inspection.see(epoch).oldest
     assert record is not None
     assert record.call is not None
     assert (record.status, record.call[3]) == ("behind", first)
-    assert [one[MESSAGE].offset() for one in look.records_of(b"a", epoch)] == [0, 1]
-    assert look.see(epoch).in_flight_records == 0
+    assert [one[MESSAGE].offset() for one in inspection.records_of(b"a", epoch)] == [0, 1]
+    assert inspection.see(epoch).in_flight_records == 0
 
 
 def test_the_records_of_a_key_are_in_order_whatever_holds_them() -> None:
@@ -120,10 +124,10 @@ def test_keys_over_partitions_count_where_their_first_record_is() -> None:
     one, other = bench.assign(0), bench.assign(1)
     bench.receive(one, "a0 b1")
     bench.receive(other, "a0 c1 c2")
-    look = looked(bench)
-    assert [look.see(epoch).keys.count for epoch in (one, other)] == [2, 1]
-    assert look.see(other).keys.records(b"a") == 2
-    assert [entry[3] for entry in look.records_of(b"a", other)] == [one, other]
+    inspection = looked(bench)
+    assert [inspection.see(epoch).keys.count for epoch in (one, other)] == [2, 1]
+    assert inspection.see(other).keys.records(b"a") == 2
+    assert [entry[3] for entry in inspection.records_of(b"a", other)] == [one, other]
 
 
 def test_what_a_drain_leaves_is_not_shown() -> None:

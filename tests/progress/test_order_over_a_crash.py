@@ -141,7 +141,7 @@ def _end_one(run: Run, busy: list[Worker], chance: random.Random, waiting: set[i
     if chance.random() < 0.3 or not worker.start():
         run.bench.finish(worker, 1)
         busy.remove(worker)
-    run.bench.look()
+    run.bench.count()
 
 
 @pytest.mark.parametrize("seed", range(40))

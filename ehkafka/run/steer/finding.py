@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ehkafka.lanes.inbox import EPOCH, MESSAGE
 from ehkafka.lanes.order import describe_key
-from ehkafka.lanes.seen import Look
+from ehkafka.lanes.seen import Inspection
 from ehkafka.run.steer.action import refused
 from ehkafka.run.steer.names import (
     Found,
@@ -72,7 +72,7 @@ class Finder:
     def seen(self, found: Found) -> RecordSeen:
         """Return what the key's first record does now."""
         with found.route.hub.locked() as inboxes:
-            return Look(inboxes).record(found.head)
+            return Inspection(inboxes).record(found.head)
 
     def is_paused(self, found: Found) -> bool:
         """Tell whether nothing of the key may start: it is paused by hand, or its handler is stopped."""

@@ -143,7 +143,7 @@ class KeyActions:
         return _result(action, found.name, text, len(heads))
 
     def _end_wait(self, action: Action, found: Found, call: Entry) -> ActionResult:
-        """Let a key continue that waits for a call of an ended epoch; skip its record, if that came again."""
+        """Let a key continue that waits for a call of an ended epoch; skip its record, if it is the head."""
         is_its = (call[EPOCH].partition, call[MESSAGE].offset()) == (found.epoch.partition, found.offset)
         heads = self._finder.heads(found, all_of_it=action.all) if is_its or action.all else []
         left = head_name(call[EPOCH].partition, call[MESSAGE].offset())

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from ehkafka.lanes.inbox import EPOCH, KEY, MESSAGE
-from ehkafka.lanes.seen import Look
+from ehkafka.lanes.seen import Inspection
 from ehkafka.run.steer.names import head_name, key_at, key_text
 from ehkafka.run.steer.refusals import refusals
 from ehkafka.telemetry.picture import partition_snapshots, unfinished_of
@@ -115,12 +115,12 @@ def _numbers(
     now_s = context.clock()
     found = []
     with route.hub.locked() as inboxes:
-        look = Look(inboxes)
+        inspection = Inspection(inboxes)
         for key, epoch in keys:
-            records: list[Entry] = look.records_of(key, epoch)
+            records: list[Entry] = inspection.records_of(key, epoch)
             if not records:
                 continue
-            record = look.record(records[0])
+            record = inspection.record(records[0])
             if record.status not in ("running", "queued", "deferred"):
                 numbers = unfinished_of(route, record, now_s) | {"lane_records": len(records)}
                 found.append((records[0][EPOCH].partition, key, numbers))

@@ -16,7 +16,7 @@ import orjson
 
 from ehkafka.lanes.inbox import EPOCH, KEY, MESSAGE
 from ehkafka.lanes.order import describe_key
-from ehkafka.lanes.seen import Look
+from ehkafka.lanes.seen import Inspection
 from ehkafka.lanes.user_keys import users_key
 from ehkafka.records import TopicPartition
 from ehkafka.run.steer.action import refused
@@ -149,7 +149,7 @@ def _is_at(call: Entry, epoch: Epoch, offset: int) -> bool:
 
 
 def _found(owned: OwnedPartition, key: Hashable, inboxes: Inboxes) -> Found | None:
-    records = Look(inboxes).records_of(key, owned.epoch)
+    records = Inspection(inboxes).records_of(key, owned.epoch)
     return Found(owned.route, key, records) if records else None
 
 
