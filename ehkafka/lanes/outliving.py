@@ -31,7 +31,8 @@ class Outliving:
     def calls(self) -> list[Entry]:
         """Return all that keep their key: what runs, and what was deferred and has no answer."""
         router = self._router
-        found = [entry for entry in router.shown() if entry[EPOCH].ended and router.keeps_key(entry)]
+        shown = [entry for entry in router.shown() if entry[EPOCH].ended and router.keeps_key(entry)]
+        found = router.unread.with_keys(shown)
         found += [held.q[0] for held in self._waiting.held if _is_left(held)]
         return found
 

@@ -302,7 +302,7 @@ class Router:
     def shown(self) -> list[Entry]:
         """Return what all consumers show: it runs, or is about to."""
         shown: list[Entry] = []
-        for head in [inbox.head for inbox in (*self.inboxes, *self.leaving)]:
+        for head in [inbox.head for inbox in self.moving()]:
             if isinstance(head, tuple):
                 shown.append(head)
             elif head is not None:

@@ -15,6 +15,7 @@ from ehkafka.lanes.decision import HoldHead, RetryHead
 from ehkafka.lanes.held import Held
 from ehkafka.lanes.inbox import EPOCH, KEY, MESSAGE
 from ehkafka.lanes.routing import Pile, piles_of
+from ehkafka.lanes.unread import UNREAD
 from ehkafka.lanes.waiting import PAUSED
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from ehkafka.lanes.epoch import Epoch
     from ehkafka.lanes.inbox import Entry, Inbox
     from ehkafka.lanes.inboxes import Inboxes
+    from ehkafka.lanes.unread import Unread
 
 STOPPED: Final = HoldHead("its handler is stopped")
 
@@ -62,16 +64,12 @@ class EpochSeen(NamedTuple):
 class Keys:
     """The keys with unfinished records of one partition, counted when asked. Needs no lock."""
 
-    __slots__ = ("_counted", "_entries", "_finished", "_limit", "_stays", "_total")
+    __slots__ = ("_counted", "_entries", "_finished", "_limit", "_stays", "_total", "_unread")
 
-    def __init__(
-        self, entries: list[Entry], finished: set[int], total: int, limit: int | None, stays: set[int]
-    ) -> None:
-        """`entries` are those of which `finished` have a result, by the message's identity.
-
-        While the partition drains, those above `limit` are left for its next owner, unless one `stays`.
-        """
-        self._entries, self._finished, self._total = entries, finished, total
+    def __init__(self, epoch: Epoch, limit: int | None, stays: set[int], unread: Unread) -> None:
+        """While the partition drains, what is above `limit` is left for its next owner, unless it `stays`."""
+        self._entries, self._finished = epoch.copied()
+        self._total, self._unread = epoch.tally.unfinished_records, unread
         self._limit, self._stays = limit, stays
         self._counted: Counter[Hashable] | None = None
 
@@ -91,7 +89,7 @@ class Keys:
                 entries = [entry for entry in entries if id(entry[MESSAGE]) not in done]
             if limit is not None:
                 entries = [entry for entry in entries if _is_left(entry, limit, stays)]
-            self._counted = Counter(map(_key_of, entries))
+            self._counted = Counter(self._unread.keys_of(entries))
         return self._counted
 
 
@@ -196,6 +194,7 @@ class Inspection:
 
     def records_of(self, key: Hashable, epoch: Epoch) -> list[Entry]:
         """Return the unfinished records of a key, in order, those of other partitions included."""
+        self._router.unread.end()
         owner = self._router.owner_of(epoch, key)
         if owner is None:
             return []
@@ -214,6 +213,9 @@ class Inspection:
 
     def _status(self, entry: Entry) -> tuple[str, Decision | None, Entry | None]:
         epoch, key = entry[EPOCH], entry[KEY]
+        if key is UNREAD:
+            inbox = self._router.unread.inbox
+            return "running" if inbox is not None and _is_shown(inbox, entry) else "queued", None, None
         owner = self._router.owner_of(epoch, key)
         if owner is None:
             return "running", None, None  # it has finished just now
@@ -237,10 +239,7 @@ class Inspection:
             behind = None if known is None else known[1]
         else:
             behind = inbox, 0
-        if behind is None:
-            return False
-        head = behind[0].head
-        return any(one is entry for one in head) if isinstance(head, list) else head is entry
+        return behind is not None and _is_shown(behind[0], entry)
 
     def _oldest(self, epoch: Epoch) -> RecordSeen | None:
         if epoch.drain_limit is None:
@@ -261,7 +260,7 @@ class Inspection:
             return KeysOfShared(self._shared, epoch)
         limit = epoch.drain_limit
         stays = set() if limit is None else self._staying(epoch)
-        return Keys(*epoch.copied(), epoch.tally.unfinished_records, limit, stays)
+        return Keys(epoch, limit, stays, self._router.unread)
 
     def _was_called(self, held: Held) -> bool:
         return held.ticket is not None or id(held.q[0][MESSAGE]) in self._router.attempts
@@ -274,7 +273,6 @@ class Inspection:
         ]
 
 
-_key_of = itemgetter(KEY)
 _epoch_of = itemgetter(EPOCH)
 
 
@@ -289,6 +287,13 @@ def _waits(held: Held) -> str:
     if isinstance(held.decision, RetryHead):
         return "waiting"
     return "paused" if held.decision is PAUSED else "held"
+
+
+def _is_shown(inbox: Inbox, entry: Entry) -> bool:
+    """Tell whether a consumer shows a record; its key may have been read since."""
+    head, message = inbox.head, entry[MESSAGE]
+    shown = head if isinstance(head, list) else () if head is None else (head,)
+    return any(one[MESSAGE] is message for one in shown)
 
 
 def _is_left(entry: Entry, limit: int, stays: set[int]) -> bool:

@@ -110,6 +110,17 @@ class Unread:
             return list(entries)
         return [self.keyed(entry) for entry in entries]
 
+    def keys_of(self, entries: Sequence[Entry]) -> list[Hashable]:
+        """Return the entries' keys, all read at once. Needs no lock."""
+        keys = [entry[KEY] for entry in entries]
+        places = [place for place, key in enumerate(keys) if key is UNREAD]
+        if places:
+            assert self._read_keys is not None
+            read = self._read_keys([entries[place][MESSAGE] for place in places])
+            for place, key in zip(places, read, strict=True):
+                keys[place] = key
+        return keys
+
     def keyed(self, entry: Entry) -> Entry:
         """Return an entry with its key. Needs no lock."""
         if entry[KEY] is not UNREAD:

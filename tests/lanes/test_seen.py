@@ -6,8 +6,13 @@ import pytest
 
 from ehkafka.lanes.decision import AwaitHead, HoldHead, RetryHead
 from ehkafka.lanes.inbox import MESSAGE
+from ehkafka.lanes.inboxes import Inboxes
+from ehkafka.lanes.order import KeyReader
 from ehkafka.lanes.seen import EpochSeen, Inspection
-from tests.kit.worker_bench import WorkerBench
+from ehkafka.lanes.unread import UNREAD
+from ehkafka.records import TopicPartition
+from tests.kit.simulated.message import WatchedMessage
+from tests.kit.worker_bench import Worker, WorkerBench
 
 
 def looked(bench: WorkerBench) -> Inspection:
@@ -141,3 +146,35 @@ def test_what_a_drain_leaves_is_not_shown() -> None:
     seen = looked(bench).see(epoch)
     assert oldest(seen) == (2, "running", 0, "")
     assert (seen.keys.count, seen.watermark) == (1, 1)
+
+
+def test_records_whose_keys_are_unread_are_seen_as_others() -> None:
+    """Their keys are read for it, and where one is to be found from then on."""
+    reader = KeyReader()
+    inboxes = Inboxes(1, read_keys=reader.keys)
+    epoch = inboxes.assign(TopicPartition("t", 0), 1)
+    messages = [WatchedMessage("t", 0, offset, key.encode()) for offset, key in enumerate("abac")]
+    inboxes.receive(epoch, messages, None, 0.0)
+    worker = Worker(inboxes.inboxes[0])
+    assert worker.start()
+    assert worker.key is UNREAD
+    inspection = Inspection(inboxes)
+    seen = inspection.see(epoch)
+    assert oldest(seen) == (0, "running", 0, "")
+    assert (seen.in_flight_records, seen.keys.count, seen.keys.records(b"a")) == (1, 3, 2)
+    assert [inspection.record(entry).status for entry in epoch.unfinished()] == ["running", *["queued"] * 3]
+    records = inspection.records_of(b"a", epoch)
+    assert [entry[MESSAGE].offset() for entry in records] == [0, 2]
+    assert [Inspection(inboxes).record(entry).status for entry in records] == ["running", "queued"]
+
+
+def test_a_call_whose_key_was_unread_keeps_it_over_the_end() -> None:
+    """And is named with it."""
+    inboxes = Inboxes(1, read_keys=KeyReader().keys)
+    first = inboxes.assign(TopicPartition("t", 0), 1)
+    message = WatchedMessage("t", 0, 0, b"a")
+    inboxes.receive(first, [message], None, 0.0)
+    assert Worker(inboxes.inboxes[0]).start()
+    inboxes.end([first])
+    [call] = inboxes.outliving.calls()
+    assert (call[MESSAGE], call[1]) == (message, b"a")
