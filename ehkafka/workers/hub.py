@@ -11,11 +11,15 @@ event bus's; never two hubs' at once.
 
 from __future__ import annotations
 
+import heapq
 import threading
 import time
 from collections import deque
 from contextlib import contextmanager
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
+
+from ehkafka.lanes.inbox import EPOCH, MESSAGE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Hashable, Iterator, Sequence
@@ -64,8 +68,8 @@ class Hub:
         self._next_check_s = 0.0
         # What the poll thread itself has worked: while others have the interpreter, a check costs nothing.
         self._own_s = time.thread_time if clock is time.monotonic else clock
-        # Where the next look for consumers that wait for the rate limit begins. Poll thread only.
-        self._woken = 0
+        # Whose turn it is among consumers that wait for the rate limit alike. Poll thread only.
+        self._turn = 0
 
     @contextmanager
     def locked(self, *, noted: bool = True) -> Iterator[Inboxes]:
@@ -206,14 +210,17 @@ class Hub:
         self._next_check_s = now_s + max(CHECK_S, CHECK_SHARE * (self._own_s() - own_s))
 
     def _wake_waiting(self, tokens: int) -> None:
-        """Wake as many of the consumers that wait for the rate limit as may continue now, in turn."""
-        inboxes = self.inboxes.all_inboxes()
-        self._woken %= max(1, len(inboxes))
-        inboxes = inboxes[self._woken :] + inboxes[: self._woken]
-        waiting = [(place, inbox) for place, inbox in enumerate(inboxes, 1) if inbox.asleep and inbox.q]
-        if waiting := waiting[:tokens]:
-            self._woken += waiting[-1][0]
-            self.wake([inbox for _, inbox in waiting])
+        """Wake as many of the consumers that wait for the rate limit as may continue now.
+
+        Those first whose next records keep the commit positions back most, so that what runs leaves no holes;
+        in turn where that is equal.
+        """
+        waiting = [inbox for inbox in self.inboxes.router.moving_now() if inbox.asleep and inbox.q]
+        if waiting:
+            self._turn += 1
+            turns = len(self.inboxes.inboxes)
+            order = [(_distance(inbox), (inbox.number + self._turn) % turns, inbox) for inbox in waiting]
+            self.wake([inbox for _, _, inbox in heapq.nsmallest(tokens, order, key=itemgetter(0, 1))])
 
     def next_due_s(self) -> float | None:
         """Return when consumers may start records again; None when nothing waits for the rate limit."""
@@ -297,3 +304,12 @@ class Hub:
         """Return what runs now, those included whose epoch has ended."""
         with self.locked() as inboxes:
             return inboxes.running()
+
+
+def _distance(inbox: Inbox) -> int:
+    """Return how far the next record of a consumer that sleeps lies above its commit position, about."""
+    try:
+        entry = inbox.q[0]
+        return entry[MESSAGE].offset() - entry[EPOCH].order[0][MESSAGE].offset()
+    except IndexError:  # it was taken back, or the last one before it has just finished
+        return 0
