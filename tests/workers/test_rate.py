@@ -1,19 +1,22 @@
-"""The rate limit: how many calls start in any stretch of time, and that nobody spins or sleeps on a lane."""
+"""The rate limit: how many calls start in any stretch of time, and that nothing spins."""
 
 from __future__ import annotations
 
 import random
-import threading
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pytest
 
+from ehkafka.lanes.inbox import MESSAGE, Inbox
+from ehkafka.lanes.inboxes import Inboxes
 from ehkafka.records import TopicPartition
 from ehkafka.testing.clock import VirtualClock
-from ehkafka.workers.exchange import Exchange
-from ehkafka.workers.rate import Pace, PacedDispatcher, TokenBucket
+from ehkafka.workers.hub import Hub
+from ehkafka.workers.rate import Pace, TokenBucket
 from tests.kit.simulated.message import SimulatedMessage
-from tests.kit.waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 PARTITION = TopicPartition("t", 0)
 
@@ -59,69 +62,67 @@ def test_a_rest_fills_the_bucket_no_further_than_its_burst() -> None:
     assert [bucket.take(86_400.0) for _ in range(2)] == [True, False]
 
 
-def paced(rate_per_s: float, clock: VirtualClock, records: int) -> tuple[Any, Any]:
-    """Return a dispatcher with a rate limit and ready lanes, and its exchange."""
-    pace = Pace(rate_per_s, clock.now_s)
-    dispatcher = PacedDispatcher("partition", pace)
-    assignment = dispatcher.assign(PARTITION, 1)
-    batch = [SimulatedMessage("t", 0, n, b"k%d" % n) for n in range(records)]
-    dispatcher.receive(assignment, batch, [message.key() for message in batch], clock.now_s())
-    return dispatcher, Exchange(dispatcher, clock.now_s, pace)
+class Sleepers:
+    """A hub with a rate limit whose consumers all sleep, each with records that wait, and who was woken."""
+
+    def __init__(self, rate_per_s: float, keys: list[bytes], consumers: int = 3) -> None:
+        self.clock = VirtualClock()
+        self.pace = Pace(rate_per_s, self.clock.now_s)
+        self.hub = Hub(Inboxes(consumers), self.clock.now_s, self.pace)
+        self.woken: list[int] = []
+        with self.hub.locked() as inboxes:
+            epoch = inboxes.assign(PARTITION, 1)
+        batch = [SimulatedMessage("t", 0, n, key) for n, key in enumerate(keys)]
+        if batch:
+            self.hub.receive([(epoch, batch, keys, (), [1] * len(keys))])
+        for inbox in self.hub.inboxes.inboxes:
+            inbox.asleep = True
+        self.hub.wake = self.wake
+
+    def wake(self, inboxes: Sequence[Inbox]) -> None:
+        """Note the next offset of each that is woken."""
+        for inbox in inboxes:
+            if inbox.asleep:
+                inbox.asleep = False
+                self.woken.append(inbox.q[0][MESSAGE].offset())
+
+    def watch(self) -> list[int]:
+        """Look as the poll thread does; return the next offsets of those that it wakes."""
+        self.woken.clear()
+        self.hub.watch()
+        return self.woken
 
 
-def test_lanes_stay_ready_while_the_bucket_is_empty() -> None:
-    """No lane is lent, nobody is asked to look again at once, and the next due time is known."""
-    clock = VirtualClock()
-    dispatcher, exchange = paced(20.0, clock, 5)
-    lent = [dispatcher.begin() for _ in range(3)]
-    assert [lane is not None for lane in lent] == [True, True, False]
-    assert len(dispatcher.ready) == 3
-    gate = threading.Lock()
-    gate.acquire()
-    assert exchange.publish(gate)
-    assert exchange.watch() is False
-    assert gate.locked()
-    assert exchange.next_due_s() == pytest.approx(clock.now_s() + 0.05)
-    clock.advance(0.05)
-    assert exchange.next_due_s() is None
-    exchange.watch()
-    assert not gate.locked(), "nobody was woken"
-    assert dispatcher.begin() is not None
+def test_consumers_sleep_while_the_bucket_is_empty() -> None:
+    """None is woken, nothing is to be looked at again at once, and the next due time is known."""
+    bench = Sleepers(20.0, [b"a", b"b", b"c"])
+    assert [bench.pace.take() for _ in range(3)] == [True, True, False]
+    assert bench.watch() == []
+    assert bench.hub.watch() is False
+    assert bench.hub.next_due_s() == pytest.approx(bench.clock.now_s() + 0.05)
+    bench.clock.advance(0.05)
+    assert bench.hub.next_due_s() is None
+    assert len(bench.watch()) == 1
+
+
+def test_what_keeps_the_commit_back_most_comes_first() -> None:
+    """As many as there are tokens; what runs then leaves no holes above the commit position."""
+    bench = Sleepers(20.0, [b"a", b"b", b"c", b"d", b"e", b"f"], consumers=6)
+    assert sorted(bench.watch()) == [0, 1]
 
 
 def test_the_burst_is_a_tenth_of_a_second() -> None:
     """One at least: else a low rate would never let anything through."""
     for rate_per_s, burst in ((100.0, 10), (0.5, 1), (15.0, 2)):
-        dispatcher, _ = paced(rate_per_s, VirtualClock(), 50)
-        assert sum(dispatcher.begin() is not None for _ in range(50)) == burst
+        pace = Pace(rate_per_s, VirtualClock().now_s)
+        assert pace.tokens == burst
+        assert sum(pace.take() for _ in range(50)) == burst
+        assert pace.tokens == 0
 
 
-def test_without_ready_lanes_no_token_is_used() -> None:
-    """Workers that look in vain must not slow the next records down."""
-    clock = VirtualClock()
-    dispatcher, exchange = paced(1.0, clock, 1)
-    assert dispatcher.begin() is not None
-    clock.advance(1.0)
-    assert [dispatcher.begin() for _ in range(100)] == [None] * 100
-    assert exchange.next_due_s() is None
-    assignment = dispatcher.assignments[PARTITION]
-    dispatcher.receive(assignment, [SimulatedMessage("t", 0, 1, b"a")], [b"a"], clock.now_s())
-    assert dispatcher.begin() is not None
-
-
-def test_a_worker_without_a_token_sleeps_instead_of_spinning() -> None:
-    """Ready lanes alone are no reason to look again; with a token they are."""
-    clock = VirtualClock()
-    dispatcher, exchange = paced(1.0, clock, 3)
-    dispatcher.begin()
-    gate = threading.Lock()
-    gate.acquire()
-    idle_worker = threading.Thread(target=exchange.sleep, args=(gate,))
-    idle_worker.start()
-    wait_until(lambda: exchange._idle_gates)
-    exchange.wake_one()
-    assert exchange._idle_gates
-    clock.advance(1.0)
-    exchange.watch()
-    idle_worker.join(5.0)
-    assert not idle_worker.is_alive()
+def test_without_records_no_time_is_due() -> None:
+    """An empty bucket makes nothing wait then."""
+    bench = Sleepers(1.0, [])
+    assert bench.pace.take()
+    assert bench.hub.next_due_s() is None
+    assert bench.watch() == []
