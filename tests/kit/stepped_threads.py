@@ -16,15 +16,22 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from types import FrameType
 
-# How often each thread gets its turn is drawn anew after so many steps: some pause for very long.
-WEIGHTS_STEPS = 40
+# How often each thread gets its turn is drawn anew after some steps: some threads pause for very long.
+WEIGHTS_STEPS = (10, 40, 200)
 WEIGHTS = (0.0, 0.02, 1.0, 1.0, 10.0)
+# How many steps of others a thread may miss in a function where a pause is worth most.
+PAUSES_STEPS = (20, 60)
+PAUSES_SHARE = 0.1
 
 
 def _locked() -> threading.Lock:
     lock = threading.Lock()
     lock.acquire()
     return lock
+
+
+class _Over(BaseException):
+    """Ends the threads of a history that is over."""
 
 
 class _Thread:
@@ -34,6 +41,7 @@ class _Thread:
         self.name = name
         self.go = _locked()
         self.weight = 1.0
+        self.rests_until = 0
         self.waits_for: SteppedLock | None = None
         self.is_done = False
         self.error: BaseException | None = None
@@ -75,10 +83,14 @@ class SteppedLock:
 class Stepper:
     """Lets one thread at a time do one line."""
 
-    def __init__(self, seed: int, files: Iterable[str]) -> None:
+    def __init__(self, seed: int, files: Iterable[str], pausing: Iterable[str] = ()) -> None:
+        """`pausing`: functions in which threads often pause for long, such as where they fall asleep."""
         self.random = random.Random(seed)
         self.steps = 0
+        self._drawn_next = 0
+        self._is_over = False
         self._files = frozenset(files)
+        self._pausing = frozenset(pausing)
         self._threads: list[_Thread] = []
         self._here = threading.local()
         self._back = _locked()
@@ -110,32 +122,54 @@ class Stepper:
         try:
             sys.settrace(self._trace)
             target()
+        except _Over:
+            pass
         except BaseException as error:  # raised by `run`
             thread.error = error
         finally:
             sys.settrace(None)
             thread.is_done = True
-            self._back.release()
+            if not self._is_over:
+                self._back.release()
 
     def pause(self, waits_for: SteppedLock | None = None) -> None:
         """Let another thread have its turn. Called by a stepped thread."""
         thread = self._here.thread
-        thread.waits_for = waits_for
-        self._back.release()
-        thread.go.acquire()
-        thread.waits_for = None
+        if not self._is_over:
+            thread.waits_for = waits_for
+            self._back.release()
+            thread.go.acquire()
+            thread.waits_for = None
+        if self._is_over:
+            raise _Over
+
+    @property
+    def others_rest(self) -> bool:
+        """Whether every stepped thread but this one waits for a lock, or has ended."""
+        return not any(thread.is_ready for thread in self._threads if thread is not self._here.thread)
 
     def run(self, steps_max: int) -> str:
-        """Run until all threads have ended; return why not, or nothing."""
+        """Run until all threads have ended; return why not, or nothing. Raises what a thread raised."""
+        try:
+            return self._run(steps_max)
+        finally:
+            self._is_over = True
+            for thread in self._threads:
+                if not thread.is_done:
+                    thread.go.release()
+
+    def _run(self, steps_max: int) -> str:
         while self.steps < steps_max:
             ready = [thread for thread in self._threads if thread.is_ready]
             if not ready:
                 left = [thread.name for thread in self._threads if not thread.is_done]
                 return f"asleep for ever: {left}" if left else ""
-            if self.steps % WEIGHTS_STEPS == 0:
+            if self.steps >= self._drawn_next:
+                self._drawn_next = self.steps + self.random.choice(WEIGHTS_STEPS)
                 for thread in self._threads:
                     thread.weight = self.random.choice(WEIGHTS)
-            thread = self.random.choices(ready, [max(thread.weight, 1e-6) for thread in ready])[0]
+            weights = [thread.weight if thread.rests_until <= self.steps else 0.0 for thread in ready]
+            thread = self.random.choices(ready, [max(weight, 1e-6) for weight in weights])[0]
             self.steps += 1
             thread.go.release()
             self._back.acquire()
@@ -146,7 +180,9 @@ class Stepper:
     def _trace(self, frame: FrameType, _event: str, _argument: Any) -> Any:
         return self._step if frame.f_code.co_filename in self._files else None
 
-    def _step(self, _frame: FrameType, event: str, _argument: Any) -> Any:
+    def _step(self, frame: FrameType, event: str, _argument: Any) -> Any:
         if event == "line":
+            if frame.f_code.co_name in self._pausing and self.random.random() < PAUSES_SHARE:
+                self._here.thread.rests_until = self.steps + self.random.choice(PAUSES_STEPS)
             self.pause()
         return self._step

@@ -27,7 +27,9 @@ FILES = [
     module.__file__
     for module in (inbox_module, routing_module, hub_module, thread_pool_module, threads_module)
 ]
-STEPS_MAX = 60_000
+# Where a moment decides: a thread falls asleep, leaves, or finds the lock taken.
+PAUSING = ("_consume", "_sleep", "wait_until_taken", "settle")
+STEPS_MAX = 200_000
 # Looks in a row after which everything must have ended.
 CHECKS_MAX = 400
 PARTITIONS = 2
@@ -47,7 +49,7 @@ class History:
     """Draws what happens from a seed; `run` returns what was wrong, or nothing."""
 
     def __init__(self, seed: int, *, paced: bool = False, timed: bool = False) -> None:
-        self.stepper = Stepper(seed, FILES)  # type: ignore[arg-type]
+        self.stepper = Stepper(seed, FILES, PAUSING)  # type: ignore[arg-type]
         self.random = self.stepper.random
         self.now_s = 1_000.0
         self.keys = self.random.choice((1, 2, 5, 20))
@@ -70,18 +72,18 @@ class History:
         self.hub = self.pool.hub
         if timed:
             self.hub.call_times = _NoTimes()  # type: ignore[assignment]
-        self.hub._lock = self.stepper.lock()  # type: ignore[assignment] # noqa: SLF001
+        self.hub._lock = self.stepper.lock()  # type: ignore[assignment]
         self.pool.workers.start()
         self.stepper.wait_for(workers)
-        self.threads = workers
+        self.threads = workers + 1  # the poll thread is one of them
 
     def run(self) -> str:
         """Play it."""
         self.stepper.start("poll", self._poll)
         try:
             left = self.stepper.run(STEPS_MAX)
-        except AssertionError as error:
-            return str(error)
+        except Exception as error:  # an assertion of the poll thread's, or of the engine itself
+            return f"{type(error).__name__}: {error}"
         return str(self.pool.wrong[0]) if self.pool.wrong else left
 
     # What the handler and its policy do.
@@ -107,19 +109,32 @@ class History:
     def _poll(self) -> None:
         for _ in range(self.random.randint(5, 40)):
             self._act(self.random.random())
+            self._check_rest()
         self._finish()
         self.hub.close()
 
+    def _check_rest(self) -> None:
+        """Where every thread sleeps, nothing may wait that no time, answer or token is needed for."""
+        for _ in range(self.random.choice((0, 0, 400))):
+            if self.stepper.others_rest:
+                break
+            self.stepper.pause()
+        if self.stepper.others_rest:
+            assert not self.hub._posted, "what was posted is left lying"
+            for inbox in self.hub.inboxes.all_inboxes():
+                assert not inbox.frozen, "a frozen consumer sleeps for ever"
+                assert self.hub.pace is not None or not inbox.q, "a record lies with a sleeping consumer"
+
     def _act(self, chosen: float) -> None:
-        if chosen < 0.45:
+        if chosen < 0.5:
             self._receive()
-        elif chosen < 0.7:
+        elif chosen < 0.65:
             self._check()
-        elif chosen < 0.8:
+        elif chosen < 0.73:
             self._answer()
-        elif chosen < 0.88:
+        elif chosen < 0.8:
             self._check_commit()
-        elif chosen < 0.94:
+        elif chosen < 0.87:
             self._rebalance()
         elif chosen < 0.97 and self.hub.pace is None:
             self._resize(self.random.choice((1, 2, 3)))
@@ -147,6 +162,9 @@ class History:
     def _check(self) -> None:
         self.now_s += self.random.choice((1e-3, 6e-3, 0.03))
         self.hub.watch()
+        with self.hub.locked():
+            for _ in range(self.random.choice((0, 20))):  # others find the lock taken
+                self.stepper.pause()
         for _ in range(self.random.choice((0, 2, 20))):
             self.stepper.pause()
 
@@ -187,6 +205,8 @@ class History:
         self.threads += max(0, size - self.pool.workers.size)
         self.pool.workers.resize(size)
         self.stepper.wait_for(self.threads)
+        for _ in range(3):
+            self._receive()
 
     def _finish(self) -> None:
         for partition in range(PARTITIONS):

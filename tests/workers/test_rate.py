@@ -1,24 +1,18 @@
-"""The rate limit: how many calls start in any stretch of time, and that nothing spins."""
+"""The rate limit: how many calls start in any stretch of time, and that no worker spins."""
 
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ehkafka.lanes.inbox import MESSAGE, Inbox
-from ehkafka.lanes.inboxes import Inboxes
-from ehkafka.records import TopicPartition
 from ehkafka.testing.clock import VirtualClock
-from ehkafka.workers.hub import Hub
 from ehkafka.workers.rate import Pace, TokenBucket
-from tests.kit.simulated.message import SimulatedMessage
+from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-PARTITION = TopicPartition("t", 0)
+    from collections.abc import Callable
 
 
 @pytest.mark.parametrize(
@@ -62,67 +56,87 @@ def test_a_rest_fills_the_bucket_no_further_than_its_burst() -> None:
     assert [bucket.take(86_400.0) for _ in range(2)] == [True, False]
 
 
-class Sleepers:
-    """A hub with a rate limit whose consumers all sleep, each with records that wait, and who was woken."""
-
-    def __init__(self, rate_per_s: float, keys: list[bytes], consumers: int = 3) -> None:
-        self.clock = VirtualClock()
-        self.pace = Pace(rate_per_s, self.clock.now_s)
-        self.hub = Hub(Inboxes(consumers), self.clock.now_s, self.pace)
-        self.woken: list[int] = []
-        with self.hub.locked() as inboxes:
-            epoch = inboxes.assign(PARTITION, 1)
-        batch = [SimulatedMessage("t", 0, n, key) for n, key in enumerate(keys)]
-        if batch:
-            self.hub.receive([(epoch, batch, keys, (), [1] * len(keys))])
-        for inbox in self.hub.inboxes.inboxes:
-            inbox.asleep = True
-        self.hub.wake = self.wake
-
-    def wake(self, inboxes: Sequence[Inbox]) -> None:
-        """Note the next offset of each that is woken."""
-        for inbox in inboxes:
-            if inbox.asleep:
-                inbox.asleep = False
-                self.woken.append(inbox.q[0][MESSAGE].offset())
-
-    def watch(self) -> list[int]:
-        """Look as the poll thread does; return the next offsets of those that it wakes."""
-        self.woken.clear()
-        self.hub.watch()
-        return self.woken
+@pytest.mark.parametrize(("rate_per_s", "burst_records"), [(100.0, 1), (3.0, 7), (12_345.6, 1_000)])
+def test_as_many_tokens_are_counted_as_can_be_taken(rate_per_s: float, burst_records: int) -> None:
+    """So many workers are woken at once."""
+    rng = random.Random(7)
+    bucket = TokenBucket(rate_per_s, burst_records)
+    now_s = 1e6
+    for _ in range(300):
+        now_s += rng.random() * 2 * burst_records / rate_per_s
+        for _ in range(rng.randrange(burst_records + 1)):
+            bucket.take(now_s)
+        tokens = bucket.tokens(now_s)
+        taken = sum(bucket.take(now_s) for _ in range(burst_records + 1))
+        assert abs(taken - tokens) <= 1  # a sum of floats away
 
 
-def test_consumers_sleep_while_the_bucket_is_empty() -> None:
-    """None is woken, nothing is to be looked at again at once, and the next due time is known."""
-    bench = Sleepers(20.0, [b"a", b"b", b"c"])
-    assert [bench.pace.take() for _ in range(3)] == [True, True, False]
-    assert bench.watch() == []
-    assert bench.hub.watch() is False
-    assert bench.hub.next_due_s() == pytest.approx(bench.clock.now_s() + 0.05)
-    bench.clock.advance(0.05)
-    assert bench.hub.next_due_s() is None
-    assert len(bench.watch()) == 1
+@pytest.fixture
+def clock() -> VirtualClock:
+    """Begin at some time."""
+    return VirtualClock()
 
 
-def test_what_keeps_the_commit_back_most_comes_first() -> None:
-    """As many as there are tokens; what runs then leaves no holes above the commit position."""
-    bench = Sleepers(20.0, [b"a", b"b", b"c", b"d", b"e", b"f"], consumers=6)
-    assert sorted(bench.watch()) == [0, 1]
+def paced(pool: Callable[..., Any], clock: VirtualClock, rate_per_s: float, records: int) -> Any:
+    """Return two workers with a rate limit and so many records, each of its own key."""
+    made = pool(2, pace=Pace(rate_per_s, clock.now_s), clock=clock.now_s)
+    made.receive(made.assign(), 0, [b"k%d" % number for number in range(records)])
+    return made
 
 
-def test_the_burst_is_a_tenth_of_a_second() -> None:
+def rests(made: Any, handled: int) -> None:
+    """Wait until so many records are handled and all workers sleep; no more get through then."""
+    inboxes = made.hub.inboxes.inboxes
+    wait_until(lambda: made.handled == handled and all(inbox.asleep for inbox in inboxes))
+    assert all(inbox.head is None for inbox in inboxes)
+    assert made.handled == handled
+
+
+def test_records_wait_unseen_while_the_bucket_is_empty(pool: Callable[..., Any], clock: VirtualClock) -> None:
+    """None is shown, the poll thread need not check at once, and the next due time is known."""
+    made = paced(pool, clock, 20.0, 5)
+    rests(made, 2)
+    assert made.hub.watch() is False
+    assert made.hub.next_due_s() == pytest.approx(clock.now_s() + 0.05)
+    wait_until(lambda: made.hub.is_at_rest((), letters=True))
+    clock.advance(0.05)
+    assert made.hub.next_due_s() is None
+    made.hub.watch()
+    rests(made, 3)
+    for _ in range(2):
+        clock.advance(0.05)
+        made.hub.watch()
+    rests(made, 5)
+
+
+def test_the_burst_is_a_tenth_of_a_second(pool: Callable[..., Any], clock: VirtualClock) -> None:
     """One at least: else a low rate would never let anything through."""
     for rate_per_s, burst in ((100.0, 10), (0.5, 1), (15.0, 2)):
-        pace = Pace(rate_per_s, VirtualClock().now_s)
-        assert pace.tokens == burst
-        assert sum(pace.take() for _ in range(50)) == burst
-        assert pace.tokens == 0
+        made = paced(pool, clock, rate_per_s, 50)
+        rests(made, burst)
+        with made.hub.locked() as inboxes:
+            inboxes.end(list(inboxes.router.epochs.values()))
 
 
-def test_without_records_no_time_is_due() -> None:
-    """An empty bucket makes nothing wait then."""
-    bench = Sleepers(1.0, [])
-    assert bench.pace.take()
-    assert bench.hub.next_due_s() is None
-    assert bench.watch() == []
+def test_without_records_no_token_is_used(pool: Callable[..., Any], clock: VirtualClock) -> None:
+    """Workers that find nothing must not slow the next records down."""
+    made = paced(pool, clock, 1.0, 1)
+    rests(made, 1)
+    clock.advance(1.0)
+    for _ in range(100):
+        made.hub.wake(made.hub.inboxes.inboxes)
+    rests(made, 1)
+    assert made.hub.pace.tokens == 1
+    assert made.hub.next_due_s() is None
+
+
+def test_what_waits_for_a_token_may_be_taken_back(pool: Callable[..., Any], clock: VirtualClock) -> None:
+    """At the end of an epoch none of it starts, and the next owner gets it."""
+    made = paced(pool, clock, 1.0, 5)
+    rests(made, 1)
+    with made.hub.locked() as inboxes:
+        epochs = list(inboxes.router.epochs.values())
+        assert inboxes.end(epochs) == [4]
+    clock.advance(10.0)
+    made.hub.watch()
+    rests(made, 1)
