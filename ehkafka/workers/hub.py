@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 # Between two checks of what does not move; longer where a check takes more than a fiftieth of it.
 CHECK_S: Final = 5e-3
 CHECK_SHARE: Final = 50
+# But no longer than this, however many consumers there are: records wait behind those that do not move.
+CHECK_S_MAX: Final = 0.25
 
 
 class Hub:
@@ -155,7 +157,7 @@ class Hub:
             inbox.listed = True
             self.inboxes.router.idle.append(inbox)
         if self.inboxes.balance.queued and self.clock() > self._next_check_s + CHECK_S:
-            self.post(self._check)
+            self.post(self._check_if_due)
 
     def leave(self, inbox: Inbox) -> bool:
         """Let a consumer leave whose inbox is in `router.leaving`; False where it must go on. It has nothing.
@@ -203,11 +205,17 @@ class Hub:
         waits = self.inboxes.balance.queued > 0 or self.received_lately > 0
         return waits and self.next_due_s() is None
 
+    def _check_if_due(self) -> None:
+        """Check once, however many consumers ask for it while the lock is taken."""
+        if self.clock() >= self._next_check_s:
+            self._check()
+
     def _check(self) -> None:
         """Caller has the lock."""
         now_s, own_s = self.clock(), self._own_s()
         self.inboxes.check(now_s, self.cpu_s())
-        self._next_check_s = now_s + max(CHECK_S, CHECK_SHARE * (self._own_s() - own_s))
+        rest_s = CHECK_SHARE * (self._own_s() - own_s)
+        self._next_check_s = now_s + min(CHECK_S_MAX, max(CHECK_S, rest_s))
 
     def _wake_waiting(self, tokens: int) -> None:
         """Wake as many of the consumers that wait for the rate limit as may continue now.
