@@ -25,12 +25,11 @@ def engine_steady(
     *,
     work: str | float,
     workers: int | str,
-    express: bool | None = None,
     settle_s: float = 0.0,
 ) -> dict[str, Any]:
     """The engine for so many seconds, after `settle_s` in which it seeks its number of workers."""
     each = EachRecord()
-    app = make_app(bootstrap, topic, each.noted(handler(work)), workers=workers, express=express)
+    app = make_app(bootstrap, topic, each.noted(handler(work)), workers=workers)
     app.start()
     time.sleep(settle_s)
     figures = each.watch(seconds)

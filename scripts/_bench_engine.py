@@ -33,7 +33,6 @@ def engine(
     kind: Kind = "threads",
     workers: int = 16,
     raw: bool = False,
-    express: bool | None = None,
     event_hubs: bool = False,
     letters_to: str | None = None,
     observed: bool = False,
@@ -43,7 +42,7 @@ def engine(
 
     With `letters_to` it has a retry and a dead-letter topic, which nothing ever needs.
     """
-    options: dict[str, Any] = {"workers": workers, "raw": raw, "express": express}
+    options: dict[str, Any] = {"workers": workers, "raw": raw}
     if kind == "processes":
         options["workers"] = ehkafka.Processes(os.cpu_count())
     if letters_to is not None:
@@ -73,7 +72,6 @@ def engine_poisoned(
     poison_every: int,
     retry_s: float,
     parked_records_max: int,
-    express: bool | None = None,
 ) -> dict[str, Any]:
     """Healthy throughput while one record in `poison_every` (0: none) fails, waits `retry_s`, fails for good.
 
@@ -92,7 +90,6 @@ def engine_poisoned(
         topic,
         handle,
         workers=workers,
-        express=express,
         retry=Retry(attempts=2, first_s=retry_s, max_s=retry_s),
         on_failure=Skip(),
         parked_records_max=parked_records_max,

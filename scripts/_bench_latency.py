@@ -40,7 +40,6 @@ def engine_latency(
     work_s: float = 0.0,
     hot_s: float = 0.0,
     workers: int = 16,
-    express: bool | None = None,
     observed: bool = False,
 ) -> dict[str, Any]:
     """Latency of the engine: from the producer's clock in the value to the handler's start.
@@ -57,7 +56,7 @@ def engine_latency(
         if work_s:
             time.sleep(work_s)
 
-    options = {"workers": workers, "express": express, "observed": observed}
+    options = {"workers": workers, "observed": observed}
     app = make_app(bootstrap, topic, handle, start="latest", **options)
     _run_live(app, seconds)
     app.stop()
@@ -84,7 +83,6 @@ def engine_overload(
     hot_s: float,
     hot_per_s: int,
     backlog_records_max: int,
-    express: bool | None = None,
 ) -> dict[str, Any]:
     """A key far above what its lane can do: the others' latency, and when its partition was paused.
 
@@ -106,7 +104,7 @@ def engine_overload(
         time.sleep(0.001)
 
     pauses = Pauses()
-    options = {"workers": 100, "backlog_records_max": backlog_records_max, "express": express}
+    options = {"workers": 100, "backlog_records_max": backlog_records_max}
     app = make_app(bootstrap, topic, handle, start="latest", **options)
     app.add_hook(pauses)
     _run_live(app, seconds)

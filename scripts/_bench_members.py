@@ -47,7 +47,6 @@ def members(
     members: int,
     kind: Kind,
     work: str | float,
-    express: bool | None = None,
 ) -> dict[str, Any]:
     """So many members of a group read a topic, for so many seconds or until most of it is read."""
     with tempfile.TemporaryDirectory(prefix="ehkafka-bench-") as folder:
@@ -57,7 +56,6 @@ def members(
             "group": f"bench-{uuid.uuid4()}",
             "folder": folder,
             "work": work,
-            "express": express,
         }
         with _started(_commands(kind, members), options) as processes:
             group = _Group(Path(folder), processes)

@@ -64,7 +64,6 @@ def make_member() -> ehkafka.App:
         OPTIONS["topic"],
         gate.handle,
         group=OPTIONS["group"],
-        express=OPTIONS["express"],
     )
 
     @made.on_start

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -67,8 +66,6 @@ class Row:
     # How often each side is measured in a round, the sides in turn; the round's figure is the middle one's. A
     # percentile of a few seconds is decided by one stall of the machine.
     windows: int = 1
-    # Whether ours may go in chunks: then it is measured with `express=False` as well.
-    express: bool = False
     # Both sides at once: long runs of sleeping handlers, which leave most of the machine idle.
     together: bool = False
     # Whether rows with the very same measurement share one of each round, each with figures of its own.
@@ -86,12 +83,10 @@ class Row:
     @property
     def sides(self) -> list[tuple[str, Side]]:
         """What is to be measured, in this order."""
-        lanes = dataclasses.replace(self.ours, options={**self.ours.options, "express": False})
         found = [
             ("limit", self.limit),
             ("beside_limit", self.beside_limit),
             ("beside", self.beside),
             ("ours", self.ours),
-            ("lanes", lanes if self.express else None),
         ]
         return [(name, side) for name, side in found if side is not None]

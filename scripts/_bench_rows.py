@@ -59,8 +59,8 @@ def _w0(*, shared: bool) -> list[Row]:
     plain, bare = Side("engine", options=options), Side("bare_loop", options=options)
     raw = Side("engine", options={**options, "raw": True})
     rows = [
-        Row("W0 no-op, `Record`", plain, bare, goal="≥ 0.65 of L-raw", express=True),
-        Row("W0 no-op, raw `Message`", raw, bare, goal="≥ 0.80 of L-raw", express=True),
+        Row("W0 no-op, `Record`", plain, bare, goal="≥ 0.65 of L-raw"),
+        Row("W0 no-op, raw `Message`", raw, bare, goal="≥ 0.80 of L-raw"),
         Row(
             "W0 drop-in `consume()`",
             Side("bare_loop", options={**options, "drop_in": True}),
@@ -111,7 +111,6 @@ def _w2(work_s: float, records: int) -> Row:
         Side("engine", options=options),
         Side("bare_threads", options=options),
         goal="≥ 0.95 of L-work" if work_s >= 0.01 else UNTIL_FULL,
-        express=True,
     )
 
 
@@ -122,7 +121,6 @@ def _w2_by_hand(work_s: float) -> Row:
         Side("engine_steady", options={**options, "workers": 100}),
         Side("hand_queues", options={**options, "counts": [100]}),
         goal="≥ 0.85 of queues by hand, which track no commits",
-        express=True,
     )
 
 
@@ -137,7 +135,6 @@ def _w2_tasks(work: str | float, records: int) -> Row:
         Side("engine", options={**options, "kind": "asyncio", "raw": True}),
         Side("hand_tasks", options=options),
         goal="≥ 0.9 of tasks and queues by hand",
-        express=True,
     )
 
 
@@ -176,7 +173,6 @@ def _w4a() -> Row:
         figure="p99_ms",
         goal="≤ 1.2 × without it",
         windows=LATENCY_WINDOWS,
-        express=True,
     )
 
 
@@ -191,7 +187,6 @@ def _w4b() -> list[Row]:
             dataclasses.replace(hot, hot_per_s=0),
             figure="p99_ms",
             goal="≤ 1.2 × without it",
-            express=True,
         ),
         Row(
             "W4 (b) seconds until the hot key's partition is paused, against share ÷ excess rate",
@@ -211,7 +206,7 @@ W5_WORK_S, W5_WORKERS = 0.02, 100
 W5_PER_S = W5_WORKERS / W5_WORK_S
 # Of the topic's records: those that wait for the last retries do not count.
 W5_COUNTED = 0.8
-# Runs that long are for the retries; what express brings shows in short ones.
+# Runs that long are for the retries.
 LONG_MINUTES = 1.5
 
 
@@ -239,7 +234,6 @@ def _w5(share: float, minutes: float) -> Row:
         Side("engine_poisoned", "poison", {**options, "poison_every": 0}),
         goal="≥ 0.98 of the same without poison",
         warm_up=False,
-        express=minutes < LONG_MINUTES,
         together=minutes >= LONG_MINUTES,
     )
 
@@ -278,7 +272,6 @@ def _w8(keys: int) -> Row:
         Side("engine", f"keys{keys}", options),
         Side("bare_loop", f"keys{keys}", options),
         goal="within 20 % of each other; memory flat",
-        express=True,
     )
 
 
@@ -290,7 +283,6 @@ def _w9(*, windows: int) -> Row:
         figure="p99_ms",
         goal="≤ the bare loop's + 5 ms",
         windows=windows,
-        express=True,
     )
 
 

@@ -20,8 +20,6 @@ def _row(name: str, work: str, *, peers: bool) -> Row:
         Side("engine_batches", TOPIC, options),
         Side("bare_batches", TOPIC, options),
         goal="≥ 1.0 × FastStream's batch subscriber",
-        express=True,
         beside=Side("peer_faststream_batches", TOPIC, options, by_peers=True) if peers else None,
         beside_name="FastStream" if peers else "",
-        remarks=(("in_chunks", "{:.0%} in chunks"),),
     )

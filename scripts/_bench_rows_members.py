@@ -8,12 +8,12 @@ TOPIC, RECORDS, PARTITIONS = "members8", 3_000_000, 8
 # Enough for two members that parse JSON, while they come together and are watched: never less.
 MEMBERS_TOPICS = {TOPIC: Topic(10_000, RECORDS, partitions=PARTITIONS, json=True, may_be_smaller=False)}
 MEMBERS = 2
-# What it is called, the handler, whether in chunks.
+# What it is called, and the handler.
 WORK = [
-    ("JSON", "json", None),
-    ("20 µs of Python", "compute 20 µs", None),
-    ("1 ms of Python", "compute 1 ms", None),
-    ("no-op, plain lanes", 0.0, False),
+    ("JSON", "json"),
+    ("20 µs of Python", "compute 20 µs"),
+    ("1 ms of Python", "compute 1 ms"),
+    ("no-op", 0.0),
 ]
 
 
@@ -22,13 +22,12 @@ def members_rows() -> list[Row]:
     return [_row(*work) for work in WORK]
 
 
-def _row(name: str, work: str | float, express: bool | None) -> Row:
+def _row(name: str, work: str | float) -> Row:
     options = {
         "topic_records": RECORDS,
         "partitions": PARTITIONS,
         "seconds": 3.0,
         "work": work,
-        "express": express,
     }
     ours = {**options, "kind": "ehkafka"}
     bare = {**options, "kind": "bare"}

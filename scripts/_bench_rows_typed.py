@@ -27,7 +27,6 @@ def _decoded(decoder: str, name: str) -> Row:
         Side("engine_typed", "json10000", options),
         Side("bare_typed", "json10000", options),
         goal="≥ 0.9 of a bare loop with the same decoder",
-        express=True,
     )
 
 
@@ -38,7 +37,6 @@ def _sent(keys: int) -> Row:
         Side("engine_sending", f"json{keys}", options),
         Side("bare_sending", f"json{keys}", options),
         goal="≥ 0.5 of a bare consume-produce loop",
-        express=True,
     )
 
 

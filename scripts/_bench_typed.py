@@ -47,11 +47,9 @@ def to_struct(reading: Reading) -> None:
 _HANDLERS: dict[str, Callable[[Any], None]] = {"orjson": to_dict, "msgspec": to_struct}
 
 
-def engine_typed(
-    bootstrap: str, topic: str, records: int, *, decoder: str, express: bool | None = None
-) -> dict[str, Any]:
+def engine_typed(bootstrap: str, topic: str, records: int, *, decoder: str) -> dict[str, Any]:
     """The engine with a handler whose annotation chooses the decoder."""
-    app = make_app(bootstrap, topic, _HANDLERS[decoder], express=express)
+    app = make_app(bootstrap, topic, _HANDLERS[decoder])
     app.start()
     took_s = time_until(app, records)
     stop_now(app)
@@ -92,7 +90,6 @@ def engine_sending(
     records: int,
     *,
     to: str,
-    express: bool | None = None,
     exactly_once: bool = False,
 ) -> dict[str, Any]:
     """The engine with one output for each record: its key and its value."""
@@ -101,7 +98,7 @@ def engine_sending(
         return record.value()
 
     sending = {"to": to, "producer": SENDING, "exactly_once": exactly_once}
-    app = make_app(bootstrap, topic, send_on, express=express, **sending)
+    app = make_app(bootstrap, topic, send_on, **sending)
     app.start()
     took_s = time_until(app, records, done=lambda: _safe(app))
     stop_now(app)
