@@ -38,6 +38,9 @@ TOUCH_S: Final = 0.25
 # The answer to a commit comes within it too. Until it is there no other one is sent, and what ends meanwhile
 # is repeated after a kill.
 COMMIT_TOUCH_S: Final = 0.02
+# What a quick handler has at hand: a few milliseconds' work. More would make Python's collector look through
+# what is only waiting.
+QUICK_RECORDS: Final = 2_000
 # Between two looks at what is stuck.
 STUCK_CHECK_S: Final = 2e-3
 # Between two counts of what waits for an answer, each of which goes through all of it.
@@ -164,6 +167,8 @@ class Backpressure:
 
     def _missing(self, route: Route, demand: Demand) -> int:
         """Return how many records to take for a handler; 0 where it has enough at hand."""
+        if route.hub.is_quick:
+            return max(0, QUICK_RECORDS - route.hub.tally.backlog_records)
         demand.note(route.hub.tally.outcomes, self._context.clock())
         call_records = route.hub.inboxes.balance.call_records
         takers = _takers(route)

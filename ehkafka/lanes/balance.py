@@ -122,6 +122,10 @@ class Balance:
 
     def _free(self) -> list[Inbox]:
         return [inbox for inbox in self._router.open if inbox.is_empty() and not inbox.frozen]
+    @property
+    def is_quick(self) -> bool:
+        """Whether one consumer runs all, because calls are quick or to find out whether they are."""
+        return self.width is not None and self.width.is_quick
 
     @staticmethod
     def _see(inbox: Inbox, now_s: float, late_s: float) -> bool:

@@ -75,6 +75,7 @@ class Unread:
         """Put records of one partition, ascending, behind all others."""
         inbox = self.inbox
         assert inbox is not None
+        self._router.note(inbox)
         entries: list[Entry] = list(zip(messages, repeat(UNREAD), sizes, repeat(epoch)))
         self._router.count_in(epoch, entries, sum(sizes))
         inbox.log.extend(entries)

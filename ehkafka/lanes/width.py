@@ -51,7 +51,7 @@ class Width:
         that had something all the time; of this the CPU had the share `cpu_share`, where it is known.
         """
         if self.consumers is None:
-            if 0.0 < mean_s < TRIAL_MEAN_S and now_s >= self._next_trial_s:
+            if mean_s < TRIAL_MEAN_S and now_s >= self._next_trial_s:
                 self.consumers = 1
         elif call_s is None:
             pass  # it rested: that says nothing

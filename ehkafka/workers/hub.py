@@ -249,6 +249,11 @@ class Hub:
         return self.inboxes.balance.busy
 
     @property
+    def is_quick(self) -> bool:
+        """Whether one consumer runs all, because calls are quick or to find out whether they are."""
+        return self.inboxes.balance.is_quick
+
+    @property
     def fed(self) -> int:
         """For how many consumers records for a call wait, in addition to what runs."""
         least = self.inboxes.balance.call_records
