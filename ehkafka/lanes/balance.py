@@ -122,6 +122,7 @@ class Balance:
 
     def _free(self) -> list[Inbox]:
         return [inbox for inbox in self._router.open if inbox.is_empty() and not inbox.frozen]
+
     @property
     def is_quick(self) -> bool:
         """Whether one consumer runs all, because calls are quick or to find out whether they are."""
