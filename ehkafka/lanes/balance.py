@@ -91,6 +91,8 @@ class Balance:
             self._set_width(self._last, seen)
         self._last = seen
         self.has_free = has_free = self._list_idle(moving)
+        if router.deep and router.width < len(router.inboxes):
+            self._gather(moving)
         self._unload_stuck(moving, has_free=has_free, now_s=now_s)
         if has_free:
             self._even_out(moving)
@@ -201,6 +203,13 @@ class Balance:
             inbox = full.pop()
             if not inbox.frozen:
                 router.unload(inbox, [spare.pop()], half=len(inbox.q) > 2)
+
+    def _gather(self, moving: set[Inbox]) -> None:
+        """Let batches that fill elsewhere come to those that take new keys: they would fill for long."""
+        router = self._router
+        for inbox in sorted(moving, key=_by_age):
+            if inbox.q and not (inbox.stuck or inbox.frozen or inbox.leaves or inbox in router.open):
+                router.unload(inbox, router.open or router.inboxes[:1])
 
     def _needed(self, inbox: Inbox) -> int | None:
         """Return how many consumers are to have what waits in an inbox; None: as many as there are."""

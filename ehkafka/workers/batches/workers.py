@@ -20,6 +20,7 @@ from ehkafka.lanes.order import KeyFailure
 from ehkafka.records.signals import RetryLater
 from ehkafka.workers.batches.results import Results, first_of_each_key
 from ehkafka.workers.batches.taking import Taking
+from ehkafka.workers.batches.width import BatchWidth
 from ehkafka.workers.thread_pool import ThreadPool, open_gates
 
 if TYPE_CHECKING:
@@ -85,7 +86,9 @@ class BatchWorkers(ThreadPool):
         self._with_keys = hub.inboxes.router.unread.with_keys
         self._on_failure = options.on_failure
         self._loop = loop
-        hub.inboxes.router.deep = hub.inboxes.balance.call_records = limits.records_max
+        inboxes, self._width = hub.inboxes, BatchWidth()
+        inboxes.router.deep = inboxes.balance.call_records = limits.records_max
+        inboxes.balance.width, inboxes.router.width = self._width, 1
         hub.dues.append(self._next_due_s)
 
     def start(self) -> None:
@@ -197,21 +200,23 @@ class BatchWorkers(ThreadPool):
 
         The second one is how many a batch with them may have next, where they all wait again.
         """
-        began_s = time.perf_counter()
+        began_s, began_cpu_s = time.perf_counter(), time.thread_time()
         try:
             reported = self._call(entries)
         except BaseException as error:  # SystemExit and the like too: `Failures` stops the app for them
-            self._note_time(began_s)
+            self._note_time(entries, began_s, began_cpu_s)
             self._call.raised(entries)
             return self._blame(entries, error)
-        self._note_time(began_s)
+        self._note_time(entries, began_s, began_cpu_s)
         results = Results.of(self._with_keys(entries), reported) if reported else None
         self._call.ended(entries, results)
         return results, None
 
-    def _note_time(self, began_s: float) -> None:
+    def _note_time(self, entries: list[Entry], began_s: float, began_cpu_s: float) -> None:
+        spent_s = time.perf_counter() - began_s
+        self._width.note_call(len(entries), spent_s, time.thread_time() - began_cpu_s)
         if (times := self._hub.call_times) is not None:
-            times.add(time.perf_counter() - began_s)
+            times.add(spent_s)
 
     def _blame(self, entries: list[Entry], error: BaseException) -> tuple[Results | None, int | None]:
         """Find the record to blame for a handler that raised; while that is unknown, blame none."""

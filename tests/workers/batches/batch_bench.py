@@ -88,6 +88,11 @@ class BatchBench(InboxBench):
         self.failed.append((written(attempt.entry), attempt.number))
         return self.decide(written(attempt.entry))
 
+    def slow(self) -> None:
+        """Let calls have taken long, so that all workers get records."""
+        self.workers._width.note_call(1, 1.0, 0.0)
+        self.check(self.now_s + 0.001)
+
     def run(self, number: int = 0) -> list[str] | None:
         """Let a worker run the batch that goes now; return its records, None where none goes."""
         workers, inbox = self.workers, self.inboxes.inboxes[number]

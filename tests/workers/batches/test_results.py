@@ -297,6 +297,7 @@ def test_what_a_batch_did_for_an_ended_epoch_counts_for_nothing(scope: str) -> N
 def test_a_batch_of_an_ended_epoch_keeps_its_keys() -> None:
     """The partition comes back: the keys of the batch that still runs wait for it, others do not."""
     bench = BatchBench(consumers=2, records_max=2)
+    bench.slow()
     epoch = bench.assign()
     bench.receive(epoch, "a0 b1")
     busy = next(inbox.number for inbox in bench.inboxes.inboxes if inbox.q)

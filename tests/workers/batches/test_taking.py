@@ -81,6 +81,7 @@ def test_a_batch_that_is_not_full_is_not_started() -> None:
 def test_records_fill_one_inbox_before_the_next() -> None:
     """Few full batches rather than many small ones."""
     bench = BatchBench(consumers=4, records_max=3, wait_s=1.0)
+    bench.slow()
     epoch = bench.assign()
     bench.receive(epoch, "a0 b1 c2 d3 e4")
     waiting = [len(inbox.q) for inbox in bench.inboxes.inboxes]
@@ -92,6 +93,7 @@ def test_records_fill_one_inbox_before_the_next() -> None:
 def test_what_waits_behind_a_batch_that_takes_long_goes_to_another_worker() -> None:
     """But for its own keys; what comes then does not go there either."""
     bench = BatchBench(consumers=2, records_max=3)
+    bench.slow()
     epoch = bench.assign()
     bench.receive(epoch, "a0 b1 c2")
     busy = next(inbox for inbox in bench.inboxes.inboxes if inbox.q)
