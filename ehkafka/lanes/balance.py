@@ -9,6 +9,8 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from ehkafka.lanes.inbox import EPOCH, MESSAGE
+
 if TYPE_CHECKING:
     from ehkafka.lanes.inbox import Inbox
     from ehkafka.lanes.routing import Router
@@ -91,7 +93,7 @@ class Balance:
             self._set_width(self._last, seen)
         self._last = seen
         self.has_free = has_free = self._list_idle(moving)
-        if router.deep and router.width < len(router.inboxes):
+        if router.deep:
             self._gather(moving)
         self._unload_stuck(moving, has_free=has_free, now_s=now_s)
         if has_free:
@@ -205,11 +207,23 @@ class Balance:
                 router.unload(inbox, [spare.pop()], half=len(inbox.q) > 2)
 
     def _gather(self, moving: set[Inbox]) -> None:
-        """Let batches that fill elsewhere come to those that take new keys: they would fill for long."""
+        """Let batches that fill in several inboxes fill as one, in the inbox whose first record is oldest.
+
+        Their keys may be together there: none of them runs. Where few consumers take new keys, it is theirs.
+        """
         router = self._router
-        for inbox in sorted(moving, key=_by_age):
-            if inbox.q and not (inbox.stuck or inbox.frozen or inbox.leaves or inbox in router.open):
-                router.unload(inbox, router.open or router.inboxes[:1])
+        waiting = [inbox for inbox in moving if inbox.q and not (inbox.stuck or inbox.frozen or inbox.leaves)]
+        if router.width < len(router.inboxes):
+            fills = [inbox for inbox in waiting if inbox not in router.open]
+            targets = router.open[:1]
+        else:
+            fills = [inbox for inbox in waiting if inbox.head is None and len(inbox.q) < router.deep]
+            fills.sort(key=_since_s, reverse=True)
+            targets = [fills.pop()] if fills else []
+        for inbox in fills if targets else ():
+            router.unload(inbox, targets)
+            if len(targets[0].q) >= router.deep and router.width == len(router.inboxes):
+                return  # the others at the next look
 
     def _needed(self, inbox: Inbox) -> int | None:
         """Return how many consumers are to have what waits in an inbox; None: as many as there are."""
@@ -221,6 +235,13 @@ class Balance:
         waiting, deep = len(inbox.q), self._router.deep
         # A batch worker that runs nothing waits for more, or is about to take what it has.
         return waiting > 1 if not deep else waiting >= deep and inbox.head is not None
+
+
+def _since_s(inbox: Inbox) -> float:
+    """Return when the first record that waits was received."""
+    first = inbox.q[0]
+    mark = first[EPOCH].received.mark_at(first[MESSAGE].offset())
+    return 0.0 if mark is None else mark.received_at_s
 
 
 def _by_age(inbox: Inbox) -> tuple[float, int]:
