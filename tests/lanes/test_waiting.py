@@ -126,7 +126,7 @@ def test_a_policy_may_skip_a_record() -> None:
     """Its key continues at once."""
     bench, epoch = failed(SkipHead("not for us"))
     bench.work()
-    assert bench.started == ["a0", "b2", "a1"] or bench.started == ["a0", "a1", "b2"]
+    assert sorted(bench.started) == ["a0", "a1", "b2"]
     assert (epoch.tally.skipped_records, epoch.tally.finished_records) == (1, 2)
 
 

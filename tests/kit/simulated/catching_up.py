@@ -1,6 +1,6 @@
 """Handlers that catch up over a client which fetches ahead: the real back-pressure, in virtual time.
 
-The poll thread's turns and the workers are simulated; lanes, exchange, flow control and what decides by them
+The poll thread's turns and the workers are simulated; inboxes, hub, flow control and what decides by them
 are the real ones.
 """
 
@@ -16,15 +16,18 @@ from ehkafka.intake.backpressure import Backpressure
 from ehkafka.intake.flow import FlowControl, FlowLimits
 from ehkafka.intake.log_ends import AGAIN_S
 from ehkafka.intake.owned import OwnedPartition, OwnedPartitions
-from ehkafka.lanes.dispatcher import Dispatcher
+from ehkafka.lanes.inbox import EPOCH, MESSAGE
+from ehkafka.lanes.inboxes import Inboxes
 from ehkafka.positions.gap import LogBounds
 from ehkafka.records import TopicPartition
-from ehkafka.workers.exchange import Exchange
+from ehkafka.workers.hub import CHECK_S, Hub
 from tests.kit.simulated.fetching import Fetching, FetchingClient
 from tests.kit.simulated.message import SimulatedMessage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from ehkafka.lanes.inbox import Inbox
 
 # What a turn of the poll thread takes, and each record that it hands on; the longest wait between two turns.
 TURN_S, RECORD_S = 3e-4, 3e-6
@@ -44,7 +47,6 @@ class Handling:
     work_s: Callable[[int, int], float]
     key: Callable[[int, int], bytes] = lambda _partition, offset: b"%d" % (offset * 7919 % 10_007)
     finished: int = 0
-    idle_workers: int = 0
 
 
 class CatchingUp:
@@ -58,22 +60,20 @@ class CatchingUp:
         self.handlings = {each.topic: each for each in handlings}
         self.flow = FlowControl(limits or FlowLimits())
         self.owned = OwnedPartitions()
+        # Inboxes whose workers have something new.
+        self._woken: set[Inbox] = set()
         logs: dict[TopicPartition, int] = {}
         routes: list[Any] = []
         for handling in handlings:
-            exchange = Exchange(Dispatcher(), lambda: self.now_s)
-            route: Any = SimpleNamespace(
-                name=handling.topic,
-                dispatcher=exchange.dispatcher,
-                exchange=exchange,
-                workers=SimpleNamespace(size=handling.workers),
-            )
+            hub = Hub(Inboxes(handling.workers), lambda: self.now_s)
+            hub.wake = self._woken.update
+            workers = SimpleNamespace(size=handling.workers)
+            route: Any = SimpleNamespace(name=handling.topic, hub=hub, workers=workers)
             routes.append(route)
-            handling.idle_workers = handling.workers
             for number, records in enumerate(handling.records):
                 partition = TopicPartition(handling.topic, number)
                 logs[partition] = records
-                self.owned[partition] = OwnedPartition(route, exchange.dispatcher.assign(partition, 1))
+                self.owned[partition] = OwnedPartition(route, hub.inboxes.assign(partition, 1))
         self.routes = routes
         self.client: Any = FetchingClient(logs, self._record, fetching or Fetching())
         context: Any = SimpleNamespace(
@@ -86,13 +86,13 @@ class CatchingUp:
             emit=self.events.append,
         )
         self.pressure = Backpressure(context, routes, lambda _partition: False)
-        # When which worker of which route ends its lane.
-        self._ends: list[tuple[float, int, Any, Any]] = []
+        # When which worker ends its record.
+        self._ends: list[tuple[float, int, Inbox]] = []
         self._number = itertools.count()
         self.backlog_records_max = 0
         self.asks = True
         self._seen: dict[TopicPartition, int] = {}
-        self._ends_due_s = 0.0
+        self._ends_due_s = self._watched_s = 0.0
 
     def _record(self, partition: TopicPartition, offset: int) -> SimulatedMessage:
         key = self.handlings[partition.topic].key(partition.partition, offset)
@@ -121,7 +121,7 @@ class CatchingUp:
         self._note_ends(messages)
         self.flow.note_batch(1)
         self.pressure.resume(self.client)
-        held = sum(route.dispatcher.backlog_records for route in self.routes)
+        held = sum(route.hub.tally.backlog_records for route in self.routes)
         self.backlog_records_max = max(self.backlog_records_max, held)
         self._pass_time(TURN_S + RECORD_S * len(messages))
 
@@ -148,36 +148,55 @@ class CatchingUp:
     def _receive(self, messages: list[SimulatedMessage]) -> None:
         for name, group in itertools.groupby(messages, lambda one: (one.topic(), one.partition())):
             batch: list[Any] = list(group)
-            route, assignment = self.owned[TopicPartition(*name)]
-            route.dispatcher.receive(assignment, batch, [one.key() for one in batch], self.now_s)
+            route, epoch = self.owned[TopicPartition(*name)]
+            route.hub.receive([(epoch, batch, [one.key() for one in batch], (), None)])
 
     def _pass_time(self, seconds: float) -> None:
         until_s = self.now_s + seconds
-        self._start()
-        while self._ends and self._ends[0][0] <= until_s:
-            self.now_s, _, route, lane = heapq.heappop(self._ends)
-            handling = self.handlings[route.name]
-            handling.finished += 1
-            lane.advance()
-            route.dispatcher.settle([lane], self.now_s)
-            handling.idle_workers += 1
-            self._start()
+        self._watch()
+        while True:
+            next_s = min(self._ends[0][0] if self._ends else FOR_EVER, self._watched_s + CHECK_S)
+            if next_s > until_s:
+                break
+            self.now_s = max(self.now_s, next_s)
+            if self._ends and self._ends[0][0] <= self.now_s:
+                inbox = heapq.heappop(self._ends)[2]
+                self._start(inbox)
+            else:
+                self._watch()
         self.now_s = until_s
 
-    def _start(self) -> None:
+    def _watch(self) -> None:
+        """Do what the poll thread does every few milliseconds."""
+        self._watched_s = self.now_s
         for route in self.routes:
-            handling = self.handlings[route.name]
-            while handling.idle_workers and (lane := route.dispatcher.begin()) is not None:
-                handling.idle_workers -= 1
-                head = lane.head
-                assert head is not None
-                took_s = handling.work_s(head.partition(), head.offset())
-                if took_s != FOR_EVER:
-                    route.exchange.note_work(took_s, 1)
-                    heapq.heappush(self._ends, (self.now_s + took_s, next(self._number), route, lane))
+            route.hub.watch()
+        while self._woken:
+            inbox = self._woken.pop()
+            if inbox.head is None:
+                self._start(inbox)
+
+    def _start(self, inbox: Inbox) -> None:
+        """Let a worker begin with its next record; it has ended the one before."""
+        if inbox.head is not None:
+            self.handlings[_topic_of(inbox)].finished += 1
+        if not inbox.q:
+            inbox.head = None
+            return
+        inbox.head = entry = inbox.q[0]
+        inbox.q.popleft()
+        message = entry[MESSAGE]
+        took_s = self.handlings[message.topic()].work_s(message.partition(), message.offset())
+        if took_s != FOR_EVER:
+            heapq.heappush(self._ends, (self.now_s + took_s, next(self._number), inbox))
 
     def bytes_ratio(self) -> float:
         """Return bytes received, without what is held ahead, ÷ bytes handed out."""
         client: FetchingClient = self.client
-        records: int = sum(route.dispatcher.received_records for route in self.routes)
+        records: int = sum(route.hub.tally.received_records for route in self.routes)
         return (client.received_bytes - client.ahead_bytes) / (records * client.settings.record_bytes)
+
+
+def _topic_of(inbox: Inbox) -> str:
+    assert isinstance(inbox.head, tuple)
+    return inbox.head[EPOCH].partition.topic
