@@ -6,21 +6,24 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.lanes.balance import Balance
-from ehkafka.lanes.decision import RetryHead
 from ehkafka.lanes.ending import Ending
 from ehkafka.lanes.epoch import Epoch
 from ehkafka.lanes.held import Held
-from ehkafka.lanes.inbox import MESSAGE, Inbox
+from ehkafka.lanes.inbox import Inbox
 from ehkafka.lanes.inboxes import Inboxes
 from ehkafka.lanes.outliving import Outliving
 from ehkafka.lanes.put_back import PutBack
 from ehkafka.lanes.routing import Router
 from ehkafka.lanes.unread import Unread
 from ehkafka.lanes.waiting import Waiting
-from ehkafka.records import TopicPartition
 from tests.kit.mutant import Mutant
 from tests.lanes import test_outliving
-from tests.lanes.inbox_consumers import Message
+from tests.lanes.inbox_scenarios import (
+    a_batch_loses_records_of_another_partition,
+    a_key_overlaps_where_the_next_record_is_shown,
+    a_record_goes_where_the_consumer_has_left,
+    what_waits_stays_where_a_consumer_is_to_go,
+)
 from tests.lanes.inbox_world import run_seed
 
 if TYPE_CHECKING:
@@ -39,20 +42,6 @@ def a_history_is_red(**chosen: Any) -> bool:
     return False
 
 
-def a_batch_loses_records_of_another_partition() -> bool:
-    """Let a batch of two partitions fail at its first record, whose epoch has ended meanwhile."""
-    core = Inboxes(1, "handler")
-    epochs = [core.ending.begin(TopicPartition("t", p), p) for p in (0, 1)]
-    for p, epoch in enumerate(epochs):
-        core.receive(epoch, [Message(p, 0, 0)], ["key"], 0.0)
-    [inbox] = core.inboxes
-    first, second = core.take(inbox, 2)
-    core.ending.end(epochs[:1])
-    core.fail(inbox, first, RetryHead(0.0, "failed"), 0.0, [second])
-    inbox.head = None
-    return [entry[MESSAGE] for entry in inbox.q] != [second[MESSAGE]]
-
-
 def fails(test: Callable[[], None]) -> bool:
     """Tell whether a test fails."""
     try:
@@ -60,60 +49,6 @@ def fails(test: Callable[[], None]) -> bool:
     except AssertionError:
         return True
     return False
-
-
-def _two_inboxes() -> tuple[Inboxes, Epoch]:
-    core = Inboxes(2)
-    return core, core.assign(TopicPartition("t", 0), 1)
-
-
-def _route(core: Inboxes, epoch: Epoch, inbox: Inbox, offset: int, key: str) -> None:
-    """Receive a record while one inbox alone takes new keys."""
-    core.router.open = [inbox]
-    core.receive(epoch, [Message(0, offset, 0)], [key], 0.0)
-
-
-def _start(inbox: Inbox) -> None:
-    inbox.head = inbox.q[0]
-    inbox.q.popleft()
-
-
-def a_key_overlaps_where_the_next_record_is_shown() -> bool:
-    """A key's record has ended and its next one runs elsewhere; where the first was, another is shown."""
-    core, epoch = _two_inboxes()
-    one, other = core.inboxes
-    _route(core, epoch, other, 0, "key")
-    _start(other)
-    other.head = None
-    _route(core, epoch, one, 1, "key")
-    _start(one)
-    _route(core, epoch, other, 2, "another")
-    other.head = other.q[0]  # and is preempted before it removes it
-    core.end([epoch])
-    epoch = core.assign(TopicPartition("t", 0), 2)
-    _route(core, epoch, other, 1, "key")
-    return bool(other.q)
-
-
-def what_waits_stays_where_a_consumer_is_to_go() -> bool:
-    """A long call runs where the consumer is to go, and records of other keys wait behind it."""
-    core, epoch = _two_inboxes()
-    _, gone = core.inboxes
-    for offset, key in enumerate(("key", "another", "key")):
-        _route(core, epoch, gone, offset, key)
-    _start(gone)
-    core.router.shrink(1)
-    return [entry[MESSAGE].offset() for entry in gone.q] != [2]
-
-
-def a_record_goes_where_the_consumer_has_left() -> bool:
-    """A consumer lists itself as idle while its inbox is taken away, and leaves."""
-    core, epoch = _two_inboxes()
-    [gone] = core.router.shrink(1)
-    core.router.idle.append(gone)
-    assert core.leave(gone)
-    core.receive(epoch, [Message(0, 0, 0)], ["key"], 0.0)
-    return bool(gone.q)
 
 
 def _mutant(name: str, function: Any, guard: str, without: str, **chosen: Any) -> Mutant:
@@ -498,9 +433,7 @@ MUTANTS = [
     _unread(
         "unread: read keys are not known to the epoch", Unread.end, "self._put_into_order(entries)", "pass"
     ),
-    _unread(
-        "fail: keys stay unread", Waiting.fail, "router.unread.end(rest_records=KEYED_RECORDS)", "pass"
-    ),
+    _unread("fail: keys stay unread", Waiting.fail, "router.unread.end(rest_records=KEYED_RECORDS)", "pass"),
     _unread("pause: keys stay unread", Waiting.pause_key, "router.unread.end()", "pass"),
     _unread("stop: keys stay unread", Router.stop, "self.unread.end()", "pass"),
     _unread("hold back: keys stay unread", Router.hold_back, "self.unread.end()", "pass", failing=0),

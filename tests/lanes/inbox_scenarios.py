@@ -1,0 +1,83 @@
+"""Short scenarios that tell whether a guard of the inboxes is missing, where histories seldom get there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ehkafka.lanes.decision import RetryHead
+from ehkafka.lanes.inbox import MESSAGE
+from ehkafka.lanes.inboxes import Inboxes
+from ehkafka.records import TopicPartition
+from tests.lanes.inbox_consumers import Message
+
+if TYPE_CHECKING:
+    from ehkafka.lanes.epoch import Epoch
+    from ehkafka.lanes.inbox import Inbox
+
+
+def a_batch_loses_records_of_another_partition() -> bool:
+    """Let a batch of two partitions fail at its first record, whose epoch has ended meanwhile."""
+    core = Inboxes(1, "handler")
+    epochs = [core.ending.begin(TopicPartition("t", p), p) for p in (0, 1)]
+    for p, epoch in enumerate(epochs):
+        core.receive(epoch, [Message(p, 0, 0)], ["key"], 0.0)
+    [inbox] = core.inboxes
+    first, second = core.take(inbox, 2)
+    core.ending.end(epochs[:1])
+    core.fail(inbox, first, RetryHead(0.0, "failed"), 0.0, [second])
+    inbox.head = None
+    return [entry[MESSAGE] for entry in inbox.q] != [second[MESSAGE]]
+
+
+def _two_inboxes() -> tuple[Inboxes, Epoch]:
+    core = Inboxes(2)
+    return core, core.assign(TopicPartition("t", 0), 1)
+
+
+def _route(core: Inboxes, epoch: Epoch, inbox: Inbox, offset: int, key: str) -> None:
+    """Receive a record while one inbox alone takes new keys."""
+    core.router.open = [inbox]
+    core.receive(epoch, [Message(0, offset, 0)], [key], 0.0)
+
+
+def _start(inbox: Inbox) -> None:
+    inbox.head = inbox.q[0]
+    inbox.q.popleft()
+
+
+def a_key_overlaps_where_the_next_record_is_shown() -> bool:
+    """A key's record has ended and its next one runs elsewhere; where the first was, another is shown."""
+    core, epoch = _two_inboxes()
+    one, other = core.inboxes
+    _route(core, epoch, other, 0, "key")
+    _start(other)
+    other.head = None
+    _route(core, epoch, one, 1, "key")
+    _start(one)
+    _route(core, epoch, other, 2, "another")
+    other.head = other.q[0]  # and is preempted before it removes it
+    core.end([epoch])
+    epoch = core.assign(TopicPartition("t", 0), 2)
+    _route(core, epoch, other, 1, "key")
+    return bool(other.q)
+
+
+def what_waits_stays_where_a_consumer_is_to_go() -> bool:
+    """A long call runs where the consumer is to go, and records of other keys wait behind it."""
+    core, epoch = _two_inboxes()
+    _, gone = core.inboxes
+    for offset, key in enumerate(("key", "another", "key")):
+        _route(core, epoch, gone, offset, key)
+    _start(gone)
+    core.router.shrink(1)
+    return [entry[MESSAGE].offset() for entry in gone.q] != [2]
+
+
+def a_record_goes_where_the_consumer_has_left() -> bool:
+    """A consumer lists itself as idle while its inbox is taken away, and leaves."""
+    core, epoch = _two_inboxes()
+    [gone] = core.router.shrink(1)
+    core.router.idle.append(gone)
+    assert core.leave(gone)
+    core.receive(epoch, [Message(0, 0, 0)], ["key"], 0.0)
+    return bool(gone.q)
