@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 # A child with a batch is looked at so often: whether it lives, and what it has finished by then. That counts
 # at a stop or a revoke, which may begin at any time.
-LOOK_S = 0.1
+CHECK_S = 0.1
 # A batch that takes so many times as long as it should has met a slow record.
 OVERRUN = 2.0
 
@@ -67,7 +67,7 @@ class BatchRun:
         # When the batch has taken so long that it is taken back; when the child is looked at next.
         patience_s = OVERRUN * pool.settings.batch_s
         self._overrun_s = self._began_s + min(patience_s, pool.deadline_s or patience_s)
-        self._look_s = min(self._began_s + LOOK_S, self._overrun_s)
+        self._check_s = min(self._began_s + CHECK_S, self._overrun_s)
 
     def run(self) -> tuple[int, float]:
         """See the batch to its end, or the child's; return how many records ran, and for how long."""
@@ -85,8 +85,8 @@ class BatchRun:
             started = None
             has_ended = reader.ended or any(frame.kind == pipe.DONE for frame in frames)
             # Now and then also while words come: each record that sends gives one.
-            if not has_ended and (not frames or time.monotonic() >= self._look_s):
-                started = self._look()
+            if not has_ended and (not frames or time.monotonic() >= self._check_s):
+                started = self._check()
                 frames += reader.take()
             if (done := self._take(frames)) is not None:
                 return done
@@ -242,12 +242,12 @@ class BatchRun:
 
     def _wait_s(self) -> float:
         """Return how long to wait for the child's next word."""
-        wait_s = self._look_s - time.monotonic()
+        wait_s = self._check_s - time.monotonic()
         if self._pool.deadline_s is not None and not self._is_overdue:
             wait_s = min(wait_s, self._since_s + self._pool.deadline_s - self._pool.now_s())
         return max(wait_s, 0.001)
 
-    def _look(self) -> int:
+    def _check(self) -> int:
         """Return how many records the child has started; take the others back if it takes too long."""
         now_s = time.monotonic()
         with self._pool.hub.locked(noted=False):
@@ -256,7 +256,7 @@ class BatchRun:
             started = self._settled + self._inbox.started()
         if started != self._started:
             self._started, self._since_s = started, self._pool.now_s()
-        self._look_s = min(now_s + LOOK_S, self._overrun_s)
+        self._check_s = min(now_s + CHECK_S, self._overrun_s)
         return started
 
     def _watch(self, started: int) -> None:

@@ -10,7 +10,7 @@ from ehkafka.workers.processes import pipe
 from ehkafka.workers.processes.failure import unpack_error
 from ehkafka.workers.processes.inbox import ChildInbox
 from ehkafka.workers.processes.link import ProcessLink
-from ehkafka.workers.processes.run import LOOK_S, BatchRun
+from ehkafka.workers.processes.run import CHECK_S, BatchRun
 from ehkafka.workers.processes.size import BatchSize
 from ehkafka.workers.thread_pool import Worker
 
@@ -63,7 +63,7 @@ class ProcessWorker(Worker):
 
     def _await_ready(self, link: ProcessLink) -> None:
         while not self._pool.is_given_up:
-            for frame in link.reader.take_until(time.monotonic() + LOOK_S):
+            for frame in link.reader.take_until(time.monotonic() + CHECK_S):
                 if self._pool.takes_aside(frame):
                     continue
                 if frame.kind == pipe.REFUSED:
@@ -135,7 +135,7 @@ class ProcessWorker(Worker):
             return
         link.ask_to_end()
         while not self._pool.is_given_up and not link.reader.ended and not link.is_dead:
-            for frame in link.reader.take_until(time.monotonic() + LOOK_S):
+            for frame in link.reader.take_until(time.monotonic() + CHECK_S):
                 if not self._pool.takes_aside(frame) and frame.kind == pipe.TORN_DOWN:
                     self._pool.on_tear_down_error(unpack_error(frame.body, link.pid))
         if not self._pool.is_given_up:

@@ -74,7 +74,7 @@ class ChildConsumer:
         if not may_fail or r.random() < 0.7:
             self._run(may_fail=may_fail)
         else:
-            self._look()
+            self._use_lock()
 
     # -- the child -----------------------------------------------------------------------------------------
 
@@ -101,7 +101,7 @@ class ChildConsumer:
 
     # -- its thread ----------------------------------------------------------------------------------------
 
-    def _look(self) -> None:
+    def _use_lock(self) -> None:
         world, inbox, r = self.world, self.inbox, self.world.r
         if self.leaves:
             world.rests(self, has_lock=True)

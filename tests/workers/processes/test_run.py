@@ -150,7 +150,7 @@ def test_a_record_that_has_sent_is_not_charged_with_the_death_that_follows() -> 
 
 
 def test_what_a_dead_child_had_said_counts() -> None:
-    """Of what it was given some has ended, one killed it, one was not started: each is told apart."""
+    """Of what it was given some has ended, one killed it, one was not started: all are known apart."""
     one = Played("a0 b1 c2 d3")
     dead = PlayedChild([[], [], [sent(0)]], leaves=1)
     dead.is_dead = True
@@ -210,7 +210,7 @@ def test_a_batch_that_takes_too_long_is_taken_back_while_it_tells_of_its_records
 
 def test_mutant_a_batch_is_taken_back_only_while_nothing_comes(mutate: Callable[..., None]) -> None:
     """As long as its records tell of themselves, those behind them would wait for all of them."""
-    mutate(BatchRun, "run", "(not frames or time.monotonic() >= self._look_s)", "not frames")
+    mutate(BatchRun, "run", "(not frames or time.monotonic() >= self._check_s)", "not frames")
     assert steps_while_it_sends()[:2] == ["wait", "wait"]
 
 

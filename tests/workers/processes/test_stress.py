@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 SEEDS = int(os.environ.get("EHKAFKA_PROCESS_STRESS_SEEDS", "2"))
 RECORDS = 1_000
 PARTITIONS = 2
-# The kernel ends a process a moment after it was told to; a child says what it has finished now and then.
+# A process ends a moment after it was killed; a child reports what it has finished now and then.
 SOON_NS = 400_000_000
 
 
