@@ -7,6 +7,8 @@ answer to a deferred record, or a dead letter that was sent and is not acknowled
 from __future__ import annotations
 
 from collections import deque
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.lanes.inbox import EPOCH, SIZE, Inbox
@@ -99,6 +101,7 @@ class Held(Inbox):
 
 def move(entries: Iterable[Entry], total: Tally, sign: int) -> None:
     """Count records as waiting, with the sign -1 in the backlog again."""
-    for entry in entries:
-        for tally in (entry[EPOCH].tally, total):
-            tally.park(sign, sign * entry[SIZE])
+    for epoch, run in groupby(entries, itemgetter(EPOCH)):
+        sizes = [entry[SIZE] for entry in run]
+        for tally in (epoch.tally, total):
+            tally.park(sign * len(sizes), sign * sum(sizes))

@@ -14,6 +14,8 @@ finished is read, and no consumer reports it.
 from __future__ import annotations
 
 from collections import deque
+from contextlib import suppress
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -110,16 +112,20 @@ class Inbox:
         """
         q, self.q = self.q, self.make_queue()
         taken: list[Entry] = []
-        try:
-            while True:
-                taken.append(q.pop())
-        except IndexError:
-            pass  # empty, by us or by the consumer
+        with suppress(IndexError):  # empty, by us or by the consumer
+            taken.extend(iter(q.pop, None))  # there may be thousands
         taken.reverse()
-        for _ in taken:
-            self.log.pop()
+        self.log = deque(islice(self.log, len(self.log) - len(taken)))
         self.sent -= len(taken)
         return taken
+
+    def extend(self, entries: Sequence[Entry]) -> range:
+        """Put records behind the others; return their numbers."""
+        numbers = range(self.sent + 1, self.sent + 1 + len(entries))
+        self.sent += len(entries)
+        self.log.extend(entries)
+        self.q.extend(entries)
+        return numbers
 
     def has_waiting(self, number: int) -> bool:
         """Tell whether the record of that number waits here: its consumer has not removed it."""

@@ -13,6 +13,8 @@ or a handler may not start yet. The router puts a key's next record there like a
 from __future__ import annotations
 
 from collections import deque
+from itertools import groupby, repeat
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from ehkafka.lanes.attempt import Attempt
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
 FOREVER: Final = 1 << 60
 # Owners that may be left over beside four for each unfinished record.
 OWNERS_MIN: Final = 1_000
+_KEY_OF: Final = itemgetter(KEY)
+_EPOCH_OF: Final = itemgetter(EPOCH)
 
 
 class Pile(Inbox):
@@ -175,9 +179,29 @@ class Router:
                     self.put(pile, one)
             self.put(pile, entry)
 
+    def place_all(self, entries: Sequence[Entry]) -> None:
+        """Do the same for records of one key, in order."""
+        if not entries:
+            return
+        is_open = self.stopped is None and not self.unopened
+        if is_open and all(entry[EPOCH].may_start(entry) for entry in entries):
+            owner = self.owner_of(entries[0][EPOCH], entries[0][KEY])
+            self.put_all(self.choose() if owner is None else owner[0], entries)
+            return
+        for entry in entries:
+            self.place(entry)
+
     def put(self, inbox: Inbox, entry: Entry) -> None:
         """Append a record to an inbox, which then owns its key."""
         entry[EPOCH].owners[entry[KEY]] = (inbox, inbox.append(entry))
+        self.touched.add(inbox)
+
+    def put_all(self, inbox: Inbox, entries: Sequence[Entry]) -> None:
+        """Append records to an inbox, which then owns their keys."""
+        numbers = iter(inbox.extend(entries))
+        for epoch, run in groupby(entries, _EPOCH_OF):
+            # `zip` asks for a key first: it takes no number more than there are keys.
+            epoch.owners.update(zip(map(_KEY_OF, run), zip(repeat(inbox), numbers), strict=False))
         self.touched.add(inbox)
 
     def owner_of(self, epoch: Epoch, key: Hashable) -> Owner | None:
@@ -230,11 +254,11 @@ class Router:
         """Take what waits of one key out of an inbox that owns it, in order."""
         mine: list[Entry] = []
         if inbox.has_waiting(epoch.owners[key][1]):
+            others: list[Entry] = []
             for entry in inbox.take_back():
-                if entry[KEY] == key and entry[EPOCH].owners is epoch.owners:
-                    mine.append(entry)
-                else:
-                    self.put(inbox, entry)
+                is_mine = entry[KEY] == key and entry[EPOCH].owners is epoch.owners
+                (mine if is_mine else others).append(entry)
+            self.put_all(inbox, others)
         return mine
 
     def pull_several(self, inbox: Inbox, entries: Iterable[Entry]) -> dict[Name, list[Entry]]:
@@ -249,11 +273,11 @@ class Router:
                 if inbox.has_waiting(owner[1]):
                     pulled[id(owners), key] = []
                 del owners[key]
-        for entry in inbox.take_back() if pulled else ():
-            if (mine := pulled.get(self.name_of(entry))) is None:
-                self.put(inbox, entry)
-            else:
-                mine.append(entry)
+        if pulled:
+            others: list[Entry] = []
+            for entry in inbox.take_back():
+                pulled.get((id(entry[EPOCH].owners), entry[KEY]), others).append(entry)
+            self.put_all(inbox, others)
         return pulled
 
     @staticmethod

@@ -86,7 +86,8 @@ class Waiting:
             if entry[EPOCH].ended:
                 self._fail_too_late(entry, decision, behind)
             else:
-                self.decide(self._hold(entry, (entry, *behind)), decision, now_s)
+                parked = not isinstance(decision, AwaitHead)
+                self.decide(self._hold(entry, (entry, *behind), parked=parked), decision, now_s)
 
     def _fail_too_late(self, entry: Entry, decision: Decision, later: Sequence[Entry]) -> None:
         """Forget the failure of an ended epoch; a deferred record keeps its key until its answer."""
@@ -326,8 +327,7 @@ class Waiting:
         held.set_parked(router.tally, parked=False)
         entries = list(held.q)
         self._forget(held)
-        for entry in entries:
-            router.place(entry)
+        router.place_all(entries)
 
     def _forget(self, held: Held) -> None:
         del self.held[held]

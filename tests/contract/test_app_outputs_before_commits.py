@@ -1,6 +1,6 @@
 """No look for a commit finds a record finished whose outputs are not in the book, whatever runs it.
 
-A record leaves its worker's queue before its call, and that it is finished is read, not told: so all that it
+A record leaves its worker's queue before its call, and that it is finished is read from there: so all that it
 has sent must be in the book before its worker shows the next record.
 """
 

@@ -112,7 +112,14 @@ MUTANTS = [
     _mutant(
         "place: what runs of a piled key is forgotten", Router.place, "if running is not None:", "if False:"
     ),
-    _mutant("pull: records of the key stay", Router.pull, "mine.append(entry)", "self.put(inbox, entry)"),
+    _mutant("pull: records of the key stay", Router.pull, "(mine if is_mine else others)", "others"),
+    _mutant("put all: keys are not owned", Router.put_all, "zip(repeat(inbox), numbers)", "()"),
+    _mutant(
+        "place all: what still runs of the key is passed",
+        Router.place_all,
+        "self.choose() if owner is None else owner[0]",
+        "self.choose()",
+    ),
     _mutant(
         "unload: the running key's records move",
         Router.unload,

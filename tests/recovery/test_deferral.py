@@ -26,9 +26,9 @@ from ehkafka.workers.hub import Hub
 from ehkafka.workers.protocol import PoolOptions
 from ehkafka.workers.threads import ThreadWorkers
 from tests.kit.events import Events
-from tests.kit.worker_bench import Worker
 from tests.kit.simulated.message import SimulatedMessage
 from tests.kit.waiting import wait_until
+from tests.kit.worker_bench import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -279,6 +279,7 @@ def test_answers_that_race_with_the_taking_over_are_never_lost_nor_counted_twice
         workers.start()
         for _ in range(40):
             bench.receive(*(b"k%d" % rng.randrange(50) for _ in range(500)))
+            watch_until(bench, lambda: bool(wrong) or bench.hub.tally.unfinished_records < 2_000)
         watch_until(bench, lambda: bool(wrong) or bench.hub.tally.finished_records == 20_000)
     finally:
         sys.setswitchinterval(before_s)

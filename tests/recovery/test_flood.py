@@ -7,8 +7,8 @@ from ehkafka.records import TopicPartition
 from ehkafka.recovery.letters.flood import FloodGauge
 from ehkafka.recovery.policy import LIMIT_WINDOW_RECORDS, DeadLetter
 from ehkafka.workers.hub import Hub
-from tests.kit.worker_bench import Worker
 from tests.kit.simulated.message import SimulatedMessage
+from tests.kit.worker_bench import Worker
 
 
 def test_a_run_ends_with_a_success_and_breaks_its_limit_one_beyond() -> None:
