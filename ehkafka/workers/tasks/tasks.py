@@ -176,6 +176,7 @@ class InboxTasks:
         task = asyncio.current_task()
         assert task is not None
         q = inbox.q
+        decision: Decision | None
         is_let_in, has_token = True, False
         while True:
             if is_let_in:
