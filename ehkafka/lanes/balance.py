@@ -9,11 +9,13 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from ehkafka.lanes.inbox import EPOCH, MESSAGE
+from ehkafka.lanes.inbox import EPOCH, KEY, MESSAGE
 
 if TYPE_CHECKING:
-    from ehkafka.lanes.inbox import Inbox
-    from ehkafka.lanes.routing import Router
+    from collections import deque
+
+    from ehkafka.lanes.inbox import Entry, Inbox
+    from ehkafka.lanes.routing import Name, Router
     from ehkafka.lanes.width import Width
 
 # A head that has not moved for so long, or for so many mean times, keeps nothing waiting behind it.
@@ -54,6 +56,9 @@ class Balance:
             router.width = 1
             router.open = router.inboxes[:1]
         self._last: _Seen | None = None
+        # Inboxes in which only records of the running key waited at the last look: their queue, that key, and
+        # the number of the last record.
+        self._alone: dict[Inbox, tuple[deque[Entry], Name, int]] = {}
         # How many records all consumers had removed by the last check.
         self._removed = 0
         # The time of busy consumers since a record was removed last.
@@ -196,6 +201,8 @@ class Balance:
         full = [inbox for inbox in moving if not inbox.stuck and self._is_full(inbox)]
         if router.width < len(router.inboxes):
             full = [inbox for inbox in full if inbox in router.open]
+        if self._alone:
+            self._alone = {inbox: seen for inbox, seen in self._alone.items() if inbox in moving}
         if not full:
             return
         free = self._free()
@@ -203,8 +210,28 @@ class Balance:
         spare = [inbox for inbox in free if not inbox.q]
         while spare and full:
             inbox = full.pop()
-            if not inbox.frozen:
+            if not inbox.frozen and self._has_other_keys(inbox):
                 router.unload(inbox, [spare.pop()], half=len(inbox.q) > 2)
+
+    def _has_other_keys(self, inbox: Inbox) -> bool:
+        """Tell whether anything waits in an inbox that could run elsewhere.
+
+        To look costs little, to move records and put them back much: all of a hot key's, at every look.
+        """
+        running = {self._router.name_of(entry) for entry in inbox.running()}
+        if len(running) != 1:
+            return True
+        (name,) = running
+        q, sent = inbox.q, inbox.sent
+        # What was seen to be of this key alone, unless anything was taken back since.
+        seen_q, seen_name, seen_sent = self._alone.pop(inbox, (None, None, 0))
+        fresh = sent - seen_sent if seen_q is q and seen_name == name else len(q)
+        owners, key = name
+        for entry in islice(reversed(list(q)), fresh):
+            if entry[KEY] != key or id(entry[EPOCH].owners) != owners:
+                return True
+        self._alone[inbox] = q, name, sent
+        return False
 
     def _gather(self, moving: set[Inbox]) -> None:
         """Let batches that fill in several inboxes fill as one, in the inbox whose first record is oldest.

@@ -60,3 +60,39 @@ def test_what_waits_behind_its_own_key_is_looked_through_once(monkeypatch: pytes
         bench.check(hundredth / 100)
     assert len(looks) <= 2  # before it counts as hanging, and after
     assert len(hanging.inbox.q) == 49
+
+
+def test_what_waits_of_a_hot_key_is_not_moved_and_put_back_at_every_look() -> None:
+    """Its consumer moves, all others have nothing, and tens of thousands of its records wait."""
+    bench = InboxBench(consumers=3)
+    epoch = bench.assign()
+    bench.receive(epoch, " ".join(f"a{offset}" for offset in range(2_000)))
+    call = bench.call()
+    bench.check(0.0)
+    queue = call.inbox.q
+    for millisecond in range(1, 200):
+        bench.finish(call)
+        call = bench.call()
+        bench.check(millisecond / 1_000)
+    assert call.inbox.q is queue
+    bench.receive(epoch, "a2000 b2001 a2002")
+    for entry in call.inbox.take_back():
+        bench.inboxes.router.put(call.inbox, entry)
+    bench.check(0.2)
+    assert bench.call("b").inbox is not call.inbox
+
+
+def test_what_waits_behind_a_hot_key_goes_elsewhere_at_the_next_look() -> None:
+    """Also where only records of that key had been seen there before."""
+    bench = InboxBench(consumers=3)
+    epoch = bench.assign()
+    bench.receive(epoch, "a0 a1 a2")
+    call = bench.call()
+    bench.check(0.0)
+    bench.check(0.001)
+    bench.inboxes.router.idle.clear()
+    bench.inboxes.router.open = [call.inbox]
+    bench.receive(epoch, "b3")
+    assert len(call.inbox.q) == 3
+    bench.check(0.002)
+    assert bench.call("b").inbox is not call.inbox
