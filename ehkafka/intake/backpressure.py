@@ -174,8 +174,8 @@ class Backpressure:
         takers = _takers(route)
         wanted = max(demand.wanted_records(), 2 * takers * call_records)
         # Something for each worker that has nothing waiting, twice for the time until the next look.
-        missing = 2 * max(0, takers - route.hub.fed) * call_records
-        at_hand = route.hub.at_hand
+        fed, at_hand = route.hub.look()
+        missing = 2 * max(0, takers - fed) * call_records
         return max(missing, 2 * wanted - at_hand if at_hand < wanted else 0)
 
     def _wanted_when_half_full(self, consumer: Consumer, amounts: Amounts) -> int:

@@ -74,8 +74,8 @@ class Balance:
         moving = router.moving()
         late_s = min(LATE_S_MAX, max(LATE_S, LATE_MEANS * self.mean_s))
         busy = 0
+        router.note_all()
         for inbox in list(moving):
-            router.note(inbox)
             if inbox.leaves:
                 continue
             removed = inbox.sent - len(inbox.q)
@@ -110,8 +110,10 @@ class Balance:
 
         Those behind a record that does not move are left out: while a consumer is free, they are of its key.
         """
-        has_free = self.has_free
-        return [len(inbox.q) for inbox in self._router.moving_now() if not (has_free and inbox.stuck)]
+        inboxes = self._router.moving_now()
+        if not self.has_free:
+            return [len(inbox.q) for inbox in inboxes]
+        return [len(inbox.q) for inbox in inboxes if not inbox.stuck]
 
     def _list_idle(self, moving: set[Inbox]) -> bool:
         """List the consumers that have nothing, where the list is not right; tell whether there are any."""

@@ -256,13 +256,20 @@ class Hub:
     @property
     def fed(self) -> int:
         """For how many consumers records for a call wait, in addition to what runs."""
-        least = self.inboxes.balance.call_records
-        return sum(1 for records in self.inboxes.balance.waiting() if records >= least)
+        return self.look()[0]
 
     @property
     def at_hand(self) -> int:
         """How many records could start if a consumer were free, as far as is known."""
-        return sum(self.inboxes.balance.waiting())
+        return self.look()[1]
+
+    def look(self) -> tuple[int, int]:
+        """Return `fed` and `at_hand`."""
+        balance = self.inboxes.balance
+        waiting = balance.waiting()
+        least = balance.call_records
+        fed = len(waiting) - waiting.count(0) if least == 1 else sum(one >= least for one in waiting)
+        return fed, sum(waiting)
 
     @property
     def received_lately(self) -> int:

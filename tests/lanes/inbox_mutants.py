@@ -136,8 +136,8 @@ MUTANTS = [
     _mutant(
         "spread: a key does not go behind what runs of it", Router._spread, "owners[key] = running", "pass"
     ),
-    _mutant("note: a result of an ended epoch counts", Router.note, "if epoch.ended:", "if False:"),
-    _mutant("note: attempts are kept", Router.note, "self.attempts.pop(id(entry[MESSAGE]), None)", "pass"),
+    _mutant("note: a result of an ended epoch counts", Router._note, "if ended:", "if False:"),
+    _mutant("note: attempts are kept", Router._note, "self.attempts.pop(id(entry[MESSAGE]), None)", "pass"),
     _mutant(
         "give back: a returned record stays in the backlog",
         Router.give_back,
