@@ -148,22 +148,6 @@ def interrupts_arrive() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def express() -> Iterator[None]:
-    """Let EHKAFKA_EXPRESS say how handlers run that may run chunks: 0: lanes, 1: chunks while quick.
-
-    `always`: with chunks whatever they cost, so that tests of a few slow records meet them, too.
-    """
-    with pytest.MonkeyPatch.context() as patch:
-        wanted = os.environ.get("EHKAFKA_EXPRESS")
-        if wanted:
-            patch.setattr("ehkafka.handlers.chunk_call.ON_BY_DEFAULT", wanted != "0")
-        if wanted == "always":
-            patch.setattr("ehkafka.lanes.express_mode.QUICK_S", float("inf"))
-            patch.setattr("ehkafka.lanes.express_mode.SLOW_S", float("inf"))
-        yield
-
-
-@pytest.fixture(scope="session", autouse=True)
 def versions() -> Iterator[None]:
     """Let embedded brokers offer the requests of an Event Hubs namespace: EHKAFKA_VERSIONS=namespace."""
     with pytest.MonkeyPatch.context() as patch:
