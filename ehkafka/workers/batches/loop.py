@@ -1,7 +1,7 @@
 """The event loop on which the batches of an `async def` handler run: one of their own, or a shared one.
 
 Batches are few, so each keeps its worker thread while its coroutine runs, and all the rest (collecting,
-results, the order of a stop) is as for plain functions. `run` is called by workers alone.
+results, the order of a stop) is as for plain functions. `run` is called by workers.
 """
 
 from __future__ import annotations

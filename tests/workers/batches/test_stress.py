@@ -22,6 +22,7 @@ from ehkafka.workers.batches.workers import BatchWorkers
 from ehkafka.workers.hub import Hub
 from ehkafka.workers.protocol import PoolOptions
 from tests.kit.simulated.message import SimulatedMessage
+from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -133,11 +134,12 @@ class Stress:
     def run(self) -> None:
         """Let all of it be handled, whatever happens."""
         self.workers.start()
-        ends_s = time.monotonic() + 60
-        while self.committed != dict.fromkeys(range(PARTITIONS), RECORDS) and not self.wrong:
-            assert time.monotonic() < ends_s, (self.committed, self.hub.tally.backlog_records)
-            self.poll()
+        wait_until(self.is_over, "all is committed", 60.0, meanwhile=self.poll)
         assert self.workers.stop(10.0) == []
+
+    def is_over(self) -> bool:
+        """Tell whether all is committed, or something is wrong."""
+        return bool(self.wrong) or self.committed == dict.fromkeys(range(PARTITIONS), RECORDS)
 
     def poll(self) -> None:
         """Receive, look, commit; now and then begin or end epochs."""
