@@ -39,3 +39,15 @@ class Attempt:
     def epoch(self) -> Epoch:
         """The assignment that the record is of."""
         return self.entry[EPOCH]
+
+
+class Attempts:
+    """The failed calls of one record."""
+
+    __slots__ = ("asked", "failed", "last_error")
+
+    def __init__(self) -> None:
+        # Calls that failed; of these, how many only asked for time.
+        self.failed = 0
+        self.asked = 0
+        self.last_error = ""

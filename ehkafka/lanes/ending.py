@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ehkafka.lanes.epoch import Epoch
 from ehkafka.lanes.inbox import EPOCH, KEY, MESSAGE
-from ehkafka.lanes.routing import piles_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
@@ -124,7 +123,7 @@ class Ending:
     def _unfinished(self, epochs: Sequence[Epoch]) -> Iterator[Entry]:
         wanted = set(epochs)
         for inbox in self._all():
-            if inbox is self._router.stopped:
+            if inbox is self._router.piles.stopped:
                 continue  # nothing of a stopped handler starts
             self._router.note(inbox)
             yield from (entry for entry in list(inbox.log) if entry[EPOCH] in wanted)
@@ -134,7 +133,7 @@ class Ending:
 
     def _all(self) -> list[Inbox]:
         router = self._router
-        return [*router.inboxes, *router.leaving, *piles_of(router)]
+        return [*router.inboxes, *router.leaving, *router.piles.all()]
 
     def _take_back(self, inbox: Inbox) -> list[Entry]:
         entries = inbox.take_back()
@@ -160,7 +159,7 @@ class Ending:
         for held in list(self._waiting.held):
             self._clear(held, gone)
         for epoch in epochs:
-            router.let_in(epoch)  # what waits behind a partition that was never opened is another's
+            router.piles.let_in(epoch)  # what waits behind a partition that was never opened is another's
             self._count_running(epoch)
             if router.shared is None and epoch.owners:
                 self._carried[epoch.partition] = epoch.owners

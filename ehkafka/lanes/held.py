@@ -11,8 +11,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from ehkafka.lanes.inbox import EPOCH, SIZE, Inbox
-from ehkafka.lanes.routing import FOREVER
+from ehkafka.lanes.inbox import EPOCH, FOREVER, SIZE, Inbox
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Sequence

@@ -34,6 +34,8 @@ MESSAGE: Final = 0
 KEY: Final = 1
 SIZE: Final = 2
 EPOCH: Final = 3
+# A number that no inbox reaches: an inbox that waits owns its keys until it lets them go.
+FOREVER: Final = 1 << 60
 
 
 class Inbox:

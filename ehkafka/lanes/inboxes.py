@@ -14,10 +14,11 @@ from ehkafka.headers.size import sizes_of
 from ehkafka.lanes.balance import Balance
 from ehkafka.lanes.ending import Ending
 from ehkafka.lanes.held import Held
-from ehkafka.lanes.inbox import EPOCH, KEY, MESSAGE, Inbox
+from ehkafka.lanes.inbox import EPOCH, FOREVER, KEY, MESSAGE, Inbox
 from ehkafka.lanes.outliving import Outliving
+from ehkafka.lanes.piles import Pile
 from ehkafka.lanes.put_back import PutBack
-from ehkafka.lanes.routing import FOREVER, Pile, Router
+from ehkafka.lanes.routing import Router
 from ehkafka.lanes.unread import UNREAD
 from ehkafka.lanes.waiting import Waiting
 from ehkafka.lanes.width import Width
@@ -91,12 +92,12 @@ class Inboxes:
         """Begin an epoch. With `opened=False` its records wait for `open`."""
         epoch = self.ending.begin(partition, number, finished_before)
         if not opened:
-            self.router.hold_back(epoch)
+            self.router.piles.hold_back(epoch)
         return epoch
 
     def open(self, epoch: Epoch) -> None:
         """Let the records of an epoch start, now that the user's code is ready for them."""
-        self.router.let_in(epoch)
+        self.router.piles.let_in(epoch)
 
     def drain(self, epochs: Sequence[Epoch], fits: Callable[[Work], bool] | None) -> bool:
         """Cut epochs short before they end. See `Ending.drain`."""

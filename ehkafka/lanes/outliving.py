@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ehkafka.lanes.held import Held
 from ehkafka.lanes.inbox import EPOCH, KEY, MESSAGE
-from ehkafka.lanes.routing import Pile
+from ehkafka.lanes.piles import Pile
 
 if TYPE_CHECKING:
     from collections.abc import Hashable

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ehkafka.lanes.held import Held
 from ehkafka.lanes.inbox import EPOCH, KEY
-from ehkafka.lanes.routing import Pile
+from ehkafka.lanes.piles import Pile
 
 if TYPE_CHECKING:
     from ehkafka.lanes.ending import Ending
@@ -44,7 +44,7 @@ class PutBack:
 
     def _is_elsewhere(self, inbox: Inbox, entry: Entry) -> bool:
         """Tell whether the key was paused while the record ran, or its handler was stopped."""
-        return self._router.stopped is not None or entry[EPOCH].owners[entry[KEY]][0] is not inbox
+        return self._router.piles.stopped is not None or entry[EPOCH].owners[entry[KEY]][0] is not inbox
 
     def _put_first(self, entry: Entry) -> None:
         owners, key = entry[EPOCH].owners, entry[KEY]
@@ -53,7 +53,7 @@ class PutBack:
             place.behind = None
             place.put_first((entry,), self._router.tally)
             return
-        pile = place if isinstance(place, Pile) else self._router.stopped
+        pile = place if isinstance(place, Pile) else self._router.piles.stopped
         assert pile is not None
         pile.put_first(entry)
         owners[key] = (pile, pile.sent)

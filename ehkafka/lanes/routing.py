@@ -18,13 +18,15 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from ehkafka.lanes.attempt import Attempt
-from ehkafka.lanes.inbox import EPOCH, KEY, MESSAGE, SIZE, Inbox
+from ehkafka.lanes.inbox import EPOCH, FOREVER, KEY, MESSAGE, SIZE, Inbox
+from ehkafka.lanes.piles import Pile, Piles
 from ehkafka.lanes.tally import Tally
 from ehkafka.lanes.unread import Unread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Sequence
 
+    from ehkafka.lanes.attempt import Attempts
     from ehkafka.lanes.epoch import Epoch
     from ehkafka.lanes.held import Held
     from ehkafka.lanes.inbox import Entry, Owner
@@ -34,40 +36,10 @@ if TYPE_CHECKING:
     # A key, and the identity of its map of owners.
     Name = tuple[int, Hashable]
 
-# A number that no inbox reaches: an inbox that waits owns its keys until it lets them go.
-FOREVER: Final = 1 << 60
 # Owners that may be left over beside four for each unfinished record.
 OWNERS_MIN: Final = 1_000
 _KEY_OF: Final = itemgetter(KEY)
 _EPOCH_OF: Final = itemgetter(EPOCH)
-
-
-class Pile(Inbox):
-    """Records of many keys that nothing may start: a partition's before it is open, a stopped handler's.
-
-    `behind` has, by key, its map of owners and the owner that it had when its first record came here: what
-    still runs of that key.
-    """
-
-    __slots__ = ("behind",)
-
-    def __init__(self, number: int, make_queue: Callable[[], deque[Any]] = deque) -> None:
-        super().__init__(number, make_queue)
-        self.slack = FOREVER
-        self.head = []  # it never gets a consumer, so its records count as unfinished
-        self.behind: dict[Name, tuple[dict[Hashable, Owner], Owner]] = {}
-
-    def put_first(self, entry: Entry) -> None:
-        """Put a record that has started and is to wait in front of the others of its key."""
-        self.q.appendleft(entry)
-        self.log.appendleft(entry)
-        self.sent += 1
-        self.behind.pop((id(entry[EPOCH].owners), entry[KEY]), None)
-
-    def owner_behind(self, entry: Entry) -> Owner | None:
-        """Return what may still run of a record's key."""
-        known = self.behind.get((id(entry[EPOCH].owners), entry[KEY]))
-        return None if known is None else known[1]
 
 
 class Router:
@@ -106,9 +78,7 @@ class Router:
         self.tally = Tally()
         # Results of ended epochs that were ignored, failures apart: for events, by epoch.
         self.ignored: deque[Epoch] = deque()
-        # Where everything waits while the handler is stopped; and the partitions that are not open yet.
-        self.stopped: Pile | None = None
-        self.unopened: dict[Epoch, Pile] = {}
+        self.piles = Piles(self)
         # Failed attempts of records that are to be called again, by the message's identity.
         self.attempts: dict[int, Attempts] = {}
         # Messages, by identity, whose calls have outlived their epoch and keep no key any more: a command.
@@ -128,7 +98,8 @@ class Router:
     def route(self, epoch: Epoch, entries: Sequence[Entry]) -> None:
         """Put records of one partition, ascending, behind the others of their keys."""
         self.count_in(epoch, entries, sum(entry[SIZE] for entry in entries))
-        if self.stopped is not None or epoch in self.unopened or epoch.drain_limit is not None:
+        piles = self.piles
+        if piles.stopped is not None or epoch in piles.unopened or epoch.drain_limit is not None:
             for entry in entries:
                 self.place(entry)
             return
@@ -163,7 +134,7 @@ class Router:
             self.give_back(entry)
             return
         owner = self.owner_of(epoch, entry[KEY])
-        pile = self.unopened.get(epoch) or self.stopped
+        pile = self.piles.unopened.get(epoch) or self.piles.stopped
         if owner is not None and (pile is None or owner[0].slack == FOREVER):
             self.put(owner[0], entry)
         elif pile is None:
@@ -507,81 +478,3 @@ class Router:
         self._moving.discard(inbox)
         inbox.sent = FOREVER  # it owns no key any more, whatever its number
         return True
-
-    # -- piles -----------------------------------------------------------------------------------------
-
-    def hold_back(self, epoch: Epoch) -> None:
-        """Let the records of an epoch wait until `let_in`: the user's code is not ready for them."""
-        self.unread.end()
-        self.unopened[epoch] = Pile(-1, self.make_queue)
-
-    def let_in(self, epoch: Epoch) -> None:
-        """Let the records of an epoch start."""
-        pile = self.unopened.pop(epoch, None)
-        if pile is not None:
-            self._spread(pile)
-
-    def stop(self) -> bool:
-        """Start nothing more, whatever its key; what runs ends. False where the handler is stopped."""
-        if self.stopped is not None:
-            return False
-        self.unread.end()
-        pile = self.stopped = Pile(-2, self.make_queue)
-        for inbox in (*self.inboxes, *self.leaving):
-            taken = inbox.take_back()
-            self.note(inbox)
-            for place, entry in enumerate(inbox.running()):
-                if self.has_key(inbox, entry):
-                    running = inbox, inbox.noted + 1 + place
-                    pile.behind[self.name_of(entry)] = (entry[EPOCH].owners, running)
-            for entry in taken:
-                self.put(pile, entry)
-        return True
-
-    def resume(self) -> bool:
-        """End what `stop` began. False where the handler is not stopped."""
-        pile, self.stopped = self.stopped, None
-        if pile is None:
-            return False
-        self._spread(pile)
-        return True
-
-    def _spread(self, pile: Pile) -> None:
-        """Route all that waits in a pile, each key behind what still runs of it."""
-        entries = list(pile.q)
-        for (_, key), (owners, running) in pile.behind.items():
-            if (owner := owners.get(key)) is not None and owner[0] is pile:
-                owners[key] = running
-        self.empty(pile)  # it owns no key any more
-        for entry in entries:
-            self.place(entry)
-
-    @staticmethod
-    def empty(inbox: Inbox) -> None:
-        """Empty an inbox without a consumer: it owns no key any more."""
-        inbox.q = inbox.make_queue()
-        inbox.log.clear()
-        inbox.sent = FOREVER
-        inbox.slack, inbox.head = 1, None
-
-
-class Attempts:
-    """The failed calls of one record."""
-
-    __slots__ = ("asked", "failed", "last_error")
-
-    def __init__(self) -> None:
-        # Calls that failed; of these, how many only asked for time.
-        self.failed = 0
-        self.asked = 0
-        self.last_error = ""
-
-
-def piles_of(router: Router) -> Iterable[Pile]:
-    """Return the piles of a router."""
-    return [*router.unopened.values(), *(() if router.stopped is None else (router.stopped,))]
-
-
-def first_offset(entries: Sequence[Entry]) -> int:
-    """Return the lowest offset of records of one partition."""
-    return min(entry[MESSAGE].offset() for entry in entries)

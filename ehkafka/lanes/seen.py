@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from ehkafka.lanes.decision import HoldHead, RetryHead
 from ehkafka.lanes.held import Held
 from ehkafka.lanes.inbox import EPOCH, KEY, MESSAGE
-from ehkafka.lanes.routing import Pile, piles_of
+from ehkafka.lanes.piles import Pile
 from ehkafka.lanes.unread import UNREAD
 from ehkafka.lanes.waiting import PAUSED
 
@@ -225,7 +225,7 @@ class Inspection:
         call = self._left.get(_name(entry))
         if isinstance(inbox, Held) and inbox.q and inbox.q[0] is entry:
             return _waits(inbox), inbox.decision, call
-        if inbox is self._router.stopped:
+        if inbox is self._router.piles.stopped:
             return "paused", STOPPED, call
         return "queued" if call is None else "behind", None, call
 
@@ -266,7 +266,7 @@ class Inspection:
         return held.ticket is not None or id(held.q[0][MESSAGE]) in self._router.attempts
 
     def _queues(self, inboxes: Inboxes) -> list[list[Entry]]:
-        piles = piles_of(self._router)
+        piles = self._router.piles.all()
         return [
             *(list(inbox.log) for inbox in (*inboxes.all_inboxes(), *piles)),
             *(list(held.q) for held in inboxes.waiting.held),

@@ -11,11 +11,11 @@ import itertools
 from collections import Counter, deque
 from typing import TYPE_CHECKING, Final
 
+from ehkafka.lanes.attempt import Attempts
 from ehkafka.lanes.decision import AwaitHead, HoldHead, RetryHead, Ticket
 from ehkafka.lanes.held import Held
 from ehkafka.lanes.inbox import EPOCH, KEY, MESSAGE, SIZE
 from ehkafka.lanes.order import Apart, KeyFailure
-from ehkafka.lanes.routing import Attempts
 from ehkafka.records import Outcome
 
 if TYPE_CHECKING:

@@ -57,7 +57,7 @@ def _handler(route: Route) -> HandlerSnapshot:
     with route.hub.locked(noted=False) as inboxes:  # the look at its partitions has noted all
         # In one hold: apart they might show less than at the last look.
         finished = inboxes.tally.finished_records - inboxes.tally.restored_records
-        is_stopped = inboxes.router.stopped is not None
+        is_stopped = inboxes.router.piles.stopped is not None
         stale = inboxes.tally.stale_records + failed.get("stale", 0)
     times = route.hub.call_times
     return HandlerSnapshot(

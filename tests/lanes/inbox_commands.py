@@ -30,10 +30,10 @@ class Commands(Truth):
         """Give one random command."""
         core, r = self.core, self.r
         if x < 0.2:
-            self.do(core.router.stop)
+            self.do(core.router.piles.stop)
             return
         if x < 0.5:
-            self.do(core.router.resume)
+            self.do(core.router.piles.resume)
             return
         if not self.epochs:
             return

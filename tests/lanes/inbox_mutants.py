@@ -12,6 +12,7 @@ from ehkafka.lanes.held import Held
 from ehkafka.lanes.inbox import Inbox
 from ehkafka.lanes.inboxes import Inboxes
 from ehkafka.lanes.outliving import Outliving
+from ehkafka.lanes.piles import Piles
 from ehkafka.lanes.put_back import PutBack
 from ehkafka.lanes.routing import Router
 from ehkafka.lanes.unread import Unread
@@ -93,13 +94,13 @@ MUTANTS = [
     _mutant(
         "route: an unopened partition's records start",
         Router.route,
-        "self.stopped is not None or epoch in self.unopened or",
-        "self.stopped is not None or",
+        "piles.stopped is not None or epoch in piles.unopened or",
+        "piles.stopped is not None or",
     ),
     _mutant(
         "route: a stopped handler's records start",
         Router.route,
-        "self.stopped is not None or epoch in",
+        "piles.stopped is not None or epoch in",
         "epoch in",
     ),
     _mutant("place: a drained record starts", Router.place, "not epoch.may_start(entry)", "False"),
@@ -132,9 +133,9 @@ MUTANTS = [
         "target = to[name] = targets",
         "target = targets",
     ),
-    _mutant("stop: what runs is forgotten", Router.stop, "pile.behind[self.name_of(entry)] = ", "_ = "),
+    _mutant("stop: what runs is forgotten", Piles.stop, "pile.behind[router.name_of(entry)] = ", "_ = "),
     _mutant(
-        "spread: a key does not go behind what runs of it", Router._spread, "owners[key] = running", "pass"
+        "spread: a key does not go behind what runs of it", Piles._spread, "owners[key] = running", "pass"
     ),
     _mutant("note: a result of an ended epoch counts", Router._note, "if ended:", "if False:"),
     _mutant("note: attempts are kept", Router._note, "self.attempts.pop(id(entry[MESSAGE]), None)", "pass"),
@@ -185,7 +186,7 @@ MUTANTS = [
     _mutant(
         "put back: a stopped handler's records start again",
         PutBack._is_elsewhere,
-        "self._router.stopped is not None or",
+        "self._router.piles.stopped is not None or",
         "",
         is_batch=True,
     ),
@@ -303,7 +304,7 @@ MUTANTS = [
         failing=0.5,
         partitions=range(4),
     ),
-    _mutant("drain: what waits in piles is forgotten", Ending._all, ", *piles_of(router)", ""),
+    _mutant("drain: what waits in piles is forgotten", Ending._all, ", *router.piles.all()", ""),
     _mutant(
         "end: calls of ended epochs free their keys",
         Ending._clear_inboxes,
@@ -379,7 +380,7 @@ MUTANTS = [
         "if owner is not None and owner[0].slack == FOREVER:",
         "if False:",
     ),
-    _mutant("stop: what waits where a consumer is to go runs", Router.stop, ", *self.leaving)", ",)"),
+    _mutant("stop: what waits where a consumer is to go runs", Piles.stop, ", *router.leaving)", ",)"),
     Mutant(
         "shrink: what waits stays",
         Router.shrink,
@@ -424,8 +425,10 @@ MUTANTS = [
     ),
     _unread("unread: begins while another inbox has some", Unread._begin, "not inbox.is_empty()", "False"),
     _unread("unread: begins while a key waits", Unread.is_possible, " and not router.held", ""),
-    _unread("unread: begins before a partition is open", Unread._begin, "router.unopened or ", ""),
-    _unread("unread: begins in a stopped handler", Unread._begin, "router.stopped is not None", "False"),
+    _unread("unread: begins before a partition is open", Unread._begin, "router.piles.unopened or ", ""),
+    _unread(
+        "unread: begins in a stopped handler", Unread._begin, "router.piles.stopped is not None", "False"
+    ),
     _unread(
         "unread: begins while a partition drains", Unread._begin, "epoch.drain_limit is not None", "False"
     ),
@@ -442,8 +445,8 @@ MUTANTS = [
     ),
     _unread("fail: keys stay unread", Waiting.fail, "router.unread.end(rest_records=KEYED_RECORDS)", "pass"),
     _unread("pause: keys stay unread", Waiting.pause_key, "router.unread.end()", "pass"),
-    _unread("stop: keys stay unread", Router.stop, "self.unread.end()", "pass"),
-    _unread("hold back: keys stay unread", Router.hold_back, "self.unread.end()", "pass", failing=0),
+    _unread("stop: keys stay unread", Piles.stop, "router.unread.end()", "pass"),
+    _unread("hold back: keys stay unread", Piles.hold_back, "self._router.unread.end()", "pass", failing=0),
     _unread("drain: keys stay unread", Ending.drain, "self._router.unread.end()", "pass"),
     _unread("end: keys stay unread", Ending.end, "router.unread.end()", "pass"),
     _unread("width: keys stay unread", Balance._set_width, "router.unread.end()", "pass"),

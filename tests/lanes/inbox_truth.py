@@ -68,8 +68,8 @@ class Truth:
     def check_allowed(self, entry: Entry) -> None:
         """Check that nothing forbids that it starts."""
         epoch, router = entry[EPOCH], self.core.router
-        assert router.stopped is None, ("starts in a stopped handler", entry[MESSAGE])
-        assert epoch not in router.unopened, ("starts before its partition is open", entry[MESSAGE])
+        assert router.piles.stopped is None, ("starts in a stopped handler", entry[MESSAGE])
+        assert epoch not in router.piles.unopened, ("starts before its partition is open", entry[MESSAGE])
         limit = epoch.drain_limit
         may_start = not epoch.ended and (limit is None or entry[MESSAGE].offset() <= limit)
         assert may_start, ("starts though its epoch drains or has ended", entry[MESSAGE])

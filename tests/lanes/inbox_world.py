@@ -204,7 +204,7 @@ class World(Commands):
             self.finished[epoch].update(range(a, b))
         self.epochs[p], self.sent[p] = epoch, start
         if self.r.random() < 0.2:
-            self.core.router.hold_back(epoch)
+            self.core.router.piles.hold_back(epoch)
 
     def give_up(self, partitions: list[int], *, drains: bool) -> None:
         """Revoke or lose partitions."""
@@ -341,8 +341,8 @@ class World(Commands):
                     self.begin(p)
         elif x < 0.99:
             self.resize()
-        elif core.router.unopened:
-            self.do(core.router.let_in, r.choice(list(core.router.unopened)))
+        elif core.router.piles.unopened:
+            self.do(core.router.piles.let_in, r.choice(list(core.router.piles.unopened)))
 
     def finish(self) -> None:
         """Let everything end: what cannot has been lost, or waits for ever."""
@@ -353,9 +353,9 @@ class World(Commands):
                 self.begin(p)
         for _ in range(3000):
             self.handle()
-            self.do(core.router.resume)
-            for epoch in list(core.router.unopened):
-                self.do(core.router.let_in, epoch)
+            self.do(core.router.piles.resume)
+            for epoch in list(core.router.piles.unopened):
+                self.do(core.router.piles.let_in, epoch)
             self.release()
             while self.tickets:
                 self.answer()

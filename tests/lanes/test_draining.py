@@ -157,7 +157,7 @@ def test_a_drain_does_not_wait_for_what_cannot_run(waits: str) -> None:
     elif waits == "held":
         bench.fail(bench.call("a"), HoldHead("poison"))
     else:
-        bench.inboxes.router.stop()
+        bench.inboxes.router.piles.stop()
     bench.drain(epoch)
     assert bench.inboxes.is_drained([epoch])
 

@@ -119,11 +119,11 @@ def test_a_key_that_is_paused_stays_so() -> None:
 def test_a_handler_that_is_stopped_stays_so() -> None:
     """Likewise."""
     bench, _, epoch = left_over()
-    bench.router.stop()
+    bench.router.piles.stop()
     assert bench.inboxes.outliving.free_key(b"a", epoch) is not None
     bench.work()
     assert bench.started == ["a0"]
-    bench.router.resume()
+    bench.router.piles.resume()
     bench.work()
     assert sorted(bench.started[1:]) == ["a0", "a1", "b2"]
 

@@ -78,7 +78,7 @@ def test_records_of_a_stopped_handler_are_paused_except_what_runs() -> None:
     epoch = bench.assign()
     bench.receive(epoch, "a0 a1 b2")
     bench.begin_key("a")
-    bench.router.stop()
+    bench.router.piles.stop()
     inspection = looked(bench)
     assert [inspection.record(entry).status for entry in epoch.unfinished()] == [
         "running",

@@ -199,14 +199,14 @@ def test_a_stopped_handler_starts_nothing_and_continues_in_order() -> None:
     running, retried = bench.call("a"), bench.call("c")
     bench.fail(retried, RetryHead(1.0, "later"))
     router = bench.inboxes.router
-    assert router.stop()
-    assert not router.stop()
+    assert router.piles.stop()
+    assert not router.piles.stop()
     bench.finish(running)
     bench.receive(epoch, "a4 d5")
     bench.check(1.0)
     assert bench.begin() is None
-    assert router.resume()
-    assert not router.resume()
+    assert router.piles.resume()
+    assert not router.piles.resume()
     bench.work()
     assert [text for text in bench.started if text[0] == "a"] == ["a0", "a1", "a4"]
     assert sorted(bench.started) == ["a0", "a1", "a4", "b2", "c3", "c3", "d5"]

@@ -78,7 +78,7 @@ class Finder:
         """Tell whether nothing of the key may start: it is paused by hand, or its handler is stopped."""
         with found.route.hub.locked() as inboxes:
             held = inboxes.waiting.find(found.key, found.epoch)
-            return inboxes.router.stopped is not None or (held is not None and held.is_paused)
+            return inboxes.router.piles.stopped is not None or (held is not None and held.is_paused)
 
     @staticmethod
     def heads(found: Found, *, all_of_it: bool) -> list[tuple[TopicPartition, int, int]]:

@@ -62,7 +62,7 @@ class Pausing:
             return False
         self._stopped.add(route.name)
         with route.hub.locked() as inboxes:
-            inboxes.router.stop()
+            inboxes.router.piles.stop()
         self._by_hand.pause(self._partitions(route))
         return True
 
@@ -72,7 +72,7 @@ class Pausing:
             return False
         self._stopped.remove(route.name)
         with route.hub.locked() as inboxes:
-            inboxes.router.resume()
+            inboxes.router.piles.resume()
         paused = {one.partition for one in self._pauses.known() if not one.is_key}
         self._by_hand.resume(where for where in self._partitions(route) if where not in paused)
         return True

@@ -94,9 +94,9 @@ class Chaos:
             "resume": self._resume,
             "resume here": lambda member, key: self._each(member, key, "resume_key", is_one=True),
             "retry": lambda member, key: self._each(member, key, "retry_key"),
-            "stop": lambda member, _: member.inboxes.router.stop(),
-            "start": lambda member, _: member.inboxes.router.resume(),
-            "start soon": lambda member, _: member.inboxes.router.resume(),
+            "stop": lambda member, _: member.inboxes.router.piles.stop(),
+            "start": lambda member, _: member.inboxes.router.piles.resume(),
+            "start soon": lambda member, _: member.inboxes.router.piles.resume(),
             "skip": self._skip,
             "send": self._send,
         }
@@ -165,7 +165,7 @@ class Chaos:
 
     def _let_go(self, member: SimulatedMember) -> None:
         with member.hub.locked() as inboxes:
-            inboxes.router.resume()
+            inboxes.router.piles.resume()
             for key in sorted(inboxes.waiting.paused_keys, key=str):
                 self._resume(member, key)
             for held in list(inboxes.waiting.held):

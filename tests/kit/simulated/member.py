@@ -154,7 +154,7 @@ class SimulatedMember:
         number = self.attempt_of(entry)
         self.world.note(worker, "starts", message, number)
         self.world.starting = self
-        if epoch in self.inboxes.router.unopened:
+        if epoch in self.inboxes.router.piles.unopened:
             self.world.problem(f"{message} starts before its partition was opened")
         if name in self._running:
             self.world.problem(f"{message} starts while {self._running[name]} of its key runs")
