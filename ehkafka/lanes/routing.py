@@ -154,7 +154,7 @@ class Router:
         """Do the same for records of one key, in order."""
         if not entries:
             return
-        is_open = self.stopped is None and not self.unopened
+        is_open = self.piles.stopped is None and not self.piles.unopened
         if is_open and all(entry[EPOCH].may_start(entry) for entry in entries):
             owner = self.owner_of(entries[0][EPOCH], entries[0][KEY])
             self.put_all(self.choose() if owner is None else owner[0], entries)

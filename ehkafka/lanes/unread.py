@@ -59,12 +59,7 @@ class Unread:
 
     def _begin(self) -> bool:
         router = self._router
-        if (
-            not self.is_possible()
-            or router.piles.unopened
-            or router.piles.stopped is not None
-            or router.leaving
-        ):
+        if not self.is_possible() or router.piles.all() or router.leaving:
             return False
         if router.tally.received_records < self.not_before or not router.open:
             return False

@@ -425,10 +425,7 @@ MUTANTS = [
     ),
     _unread("unread: begins while another inbox has some", Unread._begin, "not inbox.is_empty()", "False"),
     _unread("unread: begins while a key waits", Unread.is_possible, " and not router.held", ""),
-    _unread("unread: begins before a partition is open", Unread._begin, "router.piles.unopened or ", ""),
-    _unread(
-        "unread: begins in a stopped handler", Unread._begin, "router.piles.stopped is not None", "False"
-    ),
+    _unread("unread: begins though something waits in a pile", Unread._begin, "router.piles.all() or ", ""),
     _unread(
         "unread: begins while a partition drains", Unread._begin, "epoch.drain_limit is not None", "False"
     ),
