@@ -168,7 +168,7 @@ class Backpressure:
     def _missing(self, route: Route, demand: Demand) -> int:
         """Return how many records to take for a handler; 0 where it has enough at hand."""
         if route.hub.is_quick:
-            return max(0, QUICK_RECORDS - route.hub.tally.backlog_records)
+            return max(0, QUICK_RECORDS - route.hub.at_hand)
         demand.note(route.hub.tally.outcomes, self._context.clock())
         call_records = route.hub.inboxes.balance.call_records
         takers = _takers(route)
