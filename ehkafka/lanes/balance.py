@@ -229,7 +229,7 @@ class Balance:
         seen_q, seen_name, seen_sent = self._alone.pop(inbox, (None, None, 0))
         fresh = sent - seen_sent if seen_q is q and seen_name == name else len(q)
         owners, key = name
-        for entry in islice(reversed(list(q)), fresh):
+        for entry in islice(reversed(q.copy()), fresh):
             if entry[KEY] != key or id(entry[EPOCH].owners) != owners:
                 return True
         self._alone[inbox] = q, name, sent
