@@ -1,4 +1,4 @@
-"""Back-pressure over a real dispatcher: when records are withheld, and what is paused."""
+"""Back-pressure over real inboxes: when records are withheld, and what is paused."""
 
 from __future__ import annotations
 
@@ -8,21 +8,23 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ehkafka.events import PartitionPaused, PartitionResumed
+from ehkafka.headers.size import sizes_of
 from ehkafka.intake.backpressure import COMMIT_TOUCH_S, TOUCH_S, Backpressure
 from ehkafka.intake.flow import FlowControl, FlowLimits
 from ehkafka.intake.owned import OwnedPartition
 from ehkafka.lanes.decision import AwaitHead
-from ehkafka.lanes.dispatcher import Dispatcher
-from ehkafka.lanes.order import KeyReader
+from ehkafka.lanes.inbox import MESSAGE
+from ehkafka.lanes.inboxes import Inboxes
 from ehkafka.positions.log_book import LogBook
 from ehkafka.records import TopicPartition
-from ehkafka.workers.exchange import Exchange
+from ehkafka.workers.hub import Hub
 from tests.kit.simulated.message import SimulatedMessage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ehkafka.lanes.assignment import Assignment
+    from ehkafka.lanes.epoch import Epoch
+    from ehkafka.lanes.inbox import Inbox
 
 
 class Client:
@@ -52,9 +54,9 @@ class Owned(dict[TopicPartition, OwnedPartition]):
         super().__init__()
         self.logs = LogBook()
 
-    def assignments(self) -> Iterator[Assignment]:
-        """Yield the assignments."""
-        return (owned.assignment for owned in self.values())
+    def epochs(self) -> Iterator[Epoch]:
+        """Yield the epochs."""
+        return (owned.epoch for owned in self.values())
 
 
 class Bench:
@@ -80,46 +82,56 @@ class Bench:
         )
         self.routes: dict[str, Any] = {}
         for name in names or ("a",):
-            exchange = Exchange(Dispatcher(), lambda: self.now_s)
-            route: Any = SimpleNamespace(
-                name=name,
-                dispatcher=exchange.dispatcher,
-                exchange=exchange,
-                workers=SimpleNamespace(size=workers),
-            )
+            hub = Hub(Inboxes(workers), lambda: self.now_s)
+            route: Any = SimpleNamespace(name=name, hub=hub, workers=SimpleNamespace(size=workers))
+            hub.watch()
             self.routes[name] = route
             for number in range(partitions):
                 partition = TopicPartition(name, number)
-                self.owned[partition] = OwnedPartition(route, exchange.dispatcher.assign(partition, 1))
+                self.owned[partition] = OwnedPartition(route, hub.inboxes.assign(partition, 1))
         self.pressure = Backpressure(self.context, list(self.routes.values()), lambda _partition: False)
 
     def receive(self, records: int, partition: int = 0, name: str = "a", keys: int = 1) -> None:
         """Give a partition records of so many keys."""
-        owned = self.owned[TopicPartition(name, partition)]
-        begin = owned.assignment.received_records
+        route, epoch = self.owned[TopicPartition(name, partition)]
+        begin = epoch.tally.received_records
         messages: list[Any] = [
             SimulatedMessage(name, partition, begin + number, b"%d" % ((begin + number) % keys))
             for number in range(records)
         ]
         keys_read = [message.key() for message in messages]
-        owned.route.dispatcher.receive(owned.assignment, messages, keys_read, self.now_s)
+        route.hub.receive([(epoch, messages, keys_read, (), sizes_of(messages))])
 
     def run(self, records: int, name: str = "a") -> None:
-        """Let workers end so many records of ready lanes."""
-        dispatcher = self.routes[name].dispatcher
+        """Let consumers that are free end so many records."""
         for _ in range(records):
-            lane = dispatcher.begin()
-            assert lane is not None
-            lane.advance()
-            dispatcher.settle([lane], self.now_s)
+            inbox = self.begin(name)
+            assert inbox is not None
+            inbox.head = None
+        with self.routes[name].hub.locked():
+            pass
 
-    def lend_all(self, name: str = "a") -> list[Any]:
-        """Let every ready lane be with a worker that does not end; return the lanes."""
-        return list(iter(self.routes[name].dispatcher.begin, None))
+    def begin(self, name: str = "a") -> Inbox | None:
+        """Let a free consumer begin a record, and return its inbox; None where none has any."""
+        hub = self.routes[name].hub
+        self.now_s += 0.005
+        hub.watch()
+        for inbox in hub.inboxes.inboxes:
+            if inbox.head is None and inbox.q:
+                inbox.head = inbox.q[0]
+                inbox.q.popleft()
+                return inbox
+        return None
+
+    def lend_all(self, name: str = "a") -> list[Inbox]:
+        """Let every consumer that has something begin a record that does not end; return their inboxes."""
+        return list(iter(lambda: self.begin(name), None))
 
     def wanted(self, after_s: float = 0.003) -> int:
         """Return what the next turn takes."""
         self.now_s += after_s
+        for route in self.routes.values():
+            route.hub.watch()
         return self.pressure.wanted(self.client)
 
 
@@ -138,26 +150,16 @@ def test_records_are_withheld_while_the_handler_has_enough(bench: Bench) -> None
     """Nothing is paused for that, and it goes on as soon as there is less."""
     bench.receive(130, keys=130)
     assert bench.wanted() == 0
-    bench.run(31)
+    bench.run(32)
     assert bench.wanted() > 0
     assert not bench.client.paused
 
 
-def test_lanes_for_all_workers_count_as_well_as_records(bench: Bench) -> None:
+def test_something_for_all_workers_counts_as_well_as_records(bench: Bench) -> None:
     """A thousand records of one key keep one worker busy: others want theirs."""
     bench.receive(300, keys=1)
-    assert bench.wanted() == 3  # of four lanes
-
-
-def test_records_that_wait_for_streams_are_at_hand(bench: Bench) -> None:
-    """Few stand ready for each worker: records for more would fill half of the backlog."""
-    streams = bench.routes["a"].dispatcher.use_express(KeyReader())
-    streams.on = False
-    streams.workers = 2
-    streams.note_mean(0.0002)
-    bench.receive(150, keys=150)
-    assert bench.routes["a"].exchange.has_chunks_waiting
-    assert bench.wanted() == 0
+    bench.wanted(after_s=0.005)
+    assert bench.wanted(after_s=0.005) == 2  # for the other worker
 
 
 def test_what_is_stuck_is_paused_at_half_and_the_others_get_the_rest(bench: Bench) -> None:
@@ -191,7 +193,7 @@ def test_what_waits_for_an_answer_is_stuck_however_fast_other_records_end(bench:
         bench.receive(100, partition=1, keys=1_000)
         run_with_letters(bench)
         bench.wanted(after_s=0.01)
-    assert bench.routes["a"].dispatcher.backlog_records >= 500
+    assert bench.routes["a"].hub.tally.backlog_records >= 500
     assert bench.wanted(after_s=0.11) > 0
     assert bench.client.paused == [1]
 
@@ -205,19 +207,19 @@ def test_one_partitions_letters_leave_room_for_those_that_had_no_turn(bench: Ben
             run_with_letters(bench)
             taken = bench.wanted()
     # The part of one of three in the half that was left is 83 records.
-    assert bench.owned[TopicPartition("a", 2)].assignment.backlog_records <= 2 * 83
+    assert bench.owned[TopicPartition("a", 2)].epoch.tally.backlog_records <= 2 * 83
 
 
 def run_with_letters(bench: Bench) -> None:
-    """Let every record that is ready end, but each fifth, whose letter nobody acknowledges."""
-    dispatcher = bench.routes["a"].dispatcher
-    while lanes := bench.lend_all():
-        for lane in lanes:
-            if lane.head.offset() % 5 == 0:
-                lane.decision = AwaitHead("its dead letter is on its way", lambda _ticket: None)
-            else:
-                lane.advance()
-            dispatcher.settle([lane], bench.now_s)
+    """Let every record end that may, but each fifth, whose letter is never acknowledged."""
+    hub = bench.routes["a"].hub
+    while (inbox := bench.begin()) is not None:
+        entry = inbox.head
+        assert isinstance(entry, tuple)
+        if entry[MESSAGE].offset() % 5 == 0:
+            hub.fail(inbox, entry, AwaitHead("its dead letter is on its way", lambda _ticket: None))
+        else:
+            inbox.head = None
 
 
 def test_nothing_is_paused_and_nothing_taken_where_all_are_stuck(bench: Bench) -> None:
@@ -232,12 +234,12 @@ def test_nothing_is_paused_and_nothing_taken_where_all_are_stuck(bench: Bench) -
 def test_a_resumed_partition_is_reported(bench: Bench) -> None:
     """Once it has worked off what it held."""
     bench.receive(500, partition=1)
-    (lane,) = bench.lend_all()
+    (inbox,) = bench.lend_all()
     bench.wanted()
     bench.wanted(after_s=0.02)
     assert bench.client.paused == [1]
-    bench.routes["a"].dispatcher.settle([lane], bench.now_s)
-    bench.run(468)
+    inbox.head = None
+    bench.run(467)
     bench.pressure.resume(bench.client)
     assert not bench.client.resumed
     bench.run(1)
@@ -279,7 +281,7 @@ def test_a_full_backlog_is_paused_before_the_client_is_called(bench: Bench) -> N
 
 def test_a_stuck_partition_of_a_slow_handler_is_paused_too(bench: Bench) -> None:
     """Its patience is longer than two samples of its pace; others must not starve for that."""
-    bench.routes["a"].exchange.mean_s = 0.3
+    bench.routes["a"].hub.inboxes.balance.mean_s = 0.3
     bench.receive(500, partition=1)
     bench.lend_all()
     for _ in range(300):

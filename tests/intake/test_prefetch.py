@@ -86,7 +86,7 @@ def fill(bench: Bench) -> None:
 def test_what_the_client_must_not_hold_is_received_and_then_all_is_paused(bench: Bench) -> None:
     """The backlog is full, the client fetches nothing, and goes on with all once half of it is done."""
     fill(bench)
-    assert bench.routes["a"].dispatcher.backlog_records == 400
+    assert bench.routes["a"].hub.tally.backlog_records == 400
     assert sorted(bench.client.paused) == [0, 1, 2, 3]
     bench.run(199)
     bench.pressure.resume(bench.client)

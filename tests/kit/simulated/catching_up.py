@@ -1,7 +1,7 @@
 """Handlers that catch up over a client which fetches ahead: the real back-pressure, in virtual time.
 
-The poll thread's turns and the workers are simulated; inboxes, hub, flow control and what decides by them
-are the real ones.
+The poll thread's turns and the workers are simulated; the hub, its inboxes, flow control and what decides by
+them are the real ones.
 """
 
 from __future__ import annotations
@@ -12,15 +12,16 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+from ehkafka.headers.size import sizes_of
 from ehkafka.intake.backpressure import Backpressure
 from ehkafka.intake.flow import FlowControl, FlowLimits
 from ehkafka.intake.log_ends import AGAIN_S
 from ehkafka.intake.owned import OwnedPartition, OwnedPartitions
-from ehkafka.lanes.inbox import EPOCH, MESSAGE
+from ehkafka.lanes.inbox import MESSAGE
 from ehkafka.lanes.inboxes import Inboxes
 from ehkafka.positions.gap import LogBounds
 from ehkafka.records import TopicPartition
-from ehkafka.workers.hub import CHECK_S, Hub
+from ehkafka.workers.hub import Hub
 from tests.kit.simulated.fetching import Fetching, FetchingClient
 from tests.kit.simulated.message import SimulatedMessage
 
@@ -60,13 +61,10 @@ class CatchingUp:
         self.handlings = {each.topic: each for each in handlings}
         self.flow = FlowControl(limits or FlowLimits())
         self.owned = OwnedPartitions()
-        # Inboxes whose workers have something new.
-        self._woken: set[Inbox] = set()
         logs: dict[TopicPartition, int] = {}
         routes: list[Any] = []
         for handling in handlings:
             hub = Hub(Inboxes(handling.workers), lambda: self.now_s)
-            hub.wake = self._woken.update
             workers = SimpleNamespace(size=handling.workers)
             route: Any = SimpleNamespace(name=handling.topic, hub=hub, workers=workers)
             routes.append(route)
@@ -86,13 +84,13 @@ class CatchingUp:
             emit=self.events.append,
         )
         self.pressure = Backpressure(context, routes, lambda _partition: False)
-        # When which worker ends its record.
-        self._ends: list[tuple[float, int, Inbox]] = []
+        # When which consumer of which route ends its record.
+        self._ends: list[tuple[float, int, Any, Inbox]] = []
         self._number = itertools.count()
         self.backlog_records_max = 0
         self.asks = True
         self._seen: dict[TopicPartition, int] = {}
-        self._ends_due_s = self._watched_s = 0.0
+        self._ends_due_s = 0.0
 
     def _record(self, partition: TopicPartition, offset: int) -> SimulatedMessage:
         key = self.handlings[partition.topic].key(partition.partition, offset)
@@ -119,6 +117,8 @@ class CatchingUp:
                 self._pass_time(2e-3)
         self._receive(messages)
         self._note_ends(messages)
+        for route in self.routes:
+            route.hub.watch()
         self.flow.note_batch(1)
         self.pressure.resume(self.client)
         held = sum(route.hub.tally.backlog_records for route in self.routes)
@@ -149,54 +149,35 @@ class CatchingUp:
         for name, group in itertools.groupby(messages, lambda one: (one.topic(), one.partition())):
             batch: list[Any] = list(group)
             route, epoch = self.owned[TopicPartition(*name)]
-            route.hub.receive([(epoch, batch, [one.key() for one in batch], (), None)])
+            route.hub.receive([(epoch, batch, [one.key() for one in batch], (), sizes_of(batch))])
 
     def _pass_time(self, seconds: float) -> None:
         until_s = self.now_s + seconds
-        self._watch()
-        while True:
-            next_s = min(self._ends[0][0] if self._ends else FOR_EVER, self._watched_s + CHECK_S)
-            if next_s > until_s:
-                break
-            self.now_s = max(self.now_s, next_s)
-            if self._ends and self._ends[0][0] <= self.now_s:
-                inbox = heapq.heappop(self._ends)[2]
-                self._start(inbox)
-            else:
-                self._watch()
+        for route in self.routes:
+            for inbox in route.hub.inboxes.inboxes:
+                self._start(route, inbox)
+        while self._ends and self._ends[0][0] <= until_s:
+            self.now_s, _, route, inbox = heapq.heappop(self._ends)
+            self.handlings[route.name].finished += 1
+            inbox.head = None
+            self._start(route, inbox)
         self.now_s = until_s
 
-    def _watch(self) -> None:
-        """Do what the poll thread does every few milliseconds."""
-        self._watched_s = self.now_s
-        for route in self.routes:
-            route.hub.watch()
-        while self._woken:
-            inbox = self._woken.pop()
-            if inbox.head is None:
-                self._start(inbox)
-
-    def _start(self, inbox: Inbox) -> None:
-        """Let a worker begin with its next record; it has ended the one before."""
+    def _start(self, route: Any, inbox: Inbox) -> None:
         if inbox.head is not None:
-            self.handlings[_topic_of(inbox)].finished += 1
-        if not inbox.q:
-            inbox.head = None
             return
+        if not inbox.q:
+            route.hub.note_idle(inbox)
+            if not inbox.q:
+                return
         inbox.head = entry = inbox.q[0]
         inbox.q.popleft()
-        message = entry[MESSAGE]
-        took_s = self.handlings[message.topic()].work_s(message.partition(), message.offset())
+        took_s = self.handlings[route.name].work_s(entry[MESSAGE].partition(), entry[MESSAGE].offset())
         if took_s != FOR_EVER:
-            heapq.heappush(self._ends, (self.now_s + took_s, next(self._number), inbox))
+            heapq.heappush(self._ends, (self.now_s + took_s, next(self._number), route, inbox))
 
     def bytes_ratio(self) -> float:
         """Return bytes received, without what is held ahead, ÷ bytes handed out."""
         client: FetchingClient = self.client
         records: int = sum(route.hub.tally.received_records for route in self.routes)
         return (client.received_bytes - client.ahead_bytes) / (records * client.settings.record_bytes)
-
-
-def _topic_of(inbox: Inbox) -> str:
-    assert isinstance(inbox.head, tuple)
-    return inbox.head[EPOCH].partition.topic
