@@ -23,6 +23,8 @@ LATE_S: Final = 5e-3
 LATE_MEANS: Final = 4
 # But never longer: one call of minutes must not let all later ones wait.
 LATE_S_MAX: Final = 50e-3
+# A single record that waits is worth moving to a free consumer where calls take so long.
+LONG_S: Final = 2e-3
 # While no consumer is free, busy ones that move take over what waits behind such a head after so long, or so
 # many mean times: records of a handler whose calls are all long would else move at each check.
 PATIENCE_S: Final = 0.25
@@ -263,7 +265,9 @@ class Balance:
         """Tell whether an inbox has more than its consumer takes next."""
         waiting, deep = len(inbox.q), self._router.deep
         # A batch worker that runs nothing waits for more, or is about to take what it has.
-        return waiting > 1 if not deep else waiting >= deep and inbox.head is not None
+        if deep:
+            return waiting >= deep and inbox.head is not None
+        return waiting > (0 if self.mean_s >= LONG_S else 1)
 
 
 def _since_s(inbox: Inbox) -> float:

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 # Between two checks of what does not move; longer where a check takes more than a fiftieth of it.
 CHECK_S: Final = 5e-3
+# The same where a consumer has nothing, and others have more than they run.
+IDLE_CHECK_S: Final = 1e-3
 CHECK_SHARE: Final = 50
 # But no longer than this, however many consumers there are: records wait behind those that do not move.
 CHECK_S_MAX: Final = 0.25
@@ -67,7 +69,7 @@ class Hub:
         self.cpu_s: Callable[[], float | None] = lambda: None
         # Set once; consumers leave when they see it and find nothing.
         self.closed = False
-        self._next_check_s = 0.0
+        self._next_check_s = self._idle_check_s = 0.0
         # What the poll thread itself has worked: while others have the interpreter, a check costs nothing.
         self._own_s = time.thread_time if clock is time.monotonic else clock
         # Whose turn it is among consumers that wait for the rate limit alike. Poll thread only.
@@ -156,7 +158,7 @@ class Hub:
         if not inbox.listed:
             inbox.listed = True
             self.inboxes.router.idle.append(inbox)
-        if self.inboxes.balance.queued and self.clock() > self._next_check_s + CHECK_S:
+        if self.inboxes.balance.queued and self.clock() > self._idle_check_s:
             self.post(self._check_if_due)
 
     def leave(self, inbox: Inbox) -> bool:
@@ -207,7 +209,7 @@ class Hub:
 
     def _check_if_due(self) -> None:
         """Check once, however many consumers ask for it while the lock is taken."""
-        if self.clock() >= self._next_check_s:
+        if self.clock() > self._idle_check_s:
             self._check()
 
     def _check(self) -> None:
@@ -216,6 +218,7 @@ class Hub:
         self.inboxes.check(now_s, self.cpu_s())
         rest_s = CHECK_SHARE * (self._own_s() - own_s)
         self._next_check_s = now_s + min(CHECK_S_MAX, max(CHECK_S, rest_s))
+        self._idle_check_s = now_s + min(CHECK_S_MAX, max(IDLE_CHECK_S, rest_s))
 
     def _wake_waiting(self, tokens: int) -> None:
         """Wake as many of the consumers that wait for the rate limit as may continue now.

@@ -6,6 +6,7 @@ them are the real ones.
 
 from __future__ import annotations
 
+import functools
 import heapq
 import itertools
 from dataclasses import dataclass
@@ -26,7 +27,7 @@ from tests.kit.simulated.fetching import Fetching, FetchingClient
 from tests.kit.simulated.message import SimulatedMessage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from ehkafka.lanes.inbox import Inbox
 
@@ -67,6 +68,7 @@ class CatchingUp:
             hub = Hub(Inboxes(handling.workers), lambda: self.now_s)
             workers = SimpleNamespace(size=handling.workers)
             route: Any = SimpleNamespace(name=handling.topic, hub=hub, workers=workers)
+            hub.wake = functools.partial(self._wake, route)
             routes.append(route)
             for number, records in enumerate(handling.records):
                 partition = TopicPartition(handling.topic, number)
@@ -153,9 +155,6 @@ class CatchingUp:
 
     def _pass_time(self, seconds: float) -> None:
         until_s = self.now_s + seconds
-        for route in self.routes:
-            for inbox in route.hub.inboxes.inboxes:
-                self._start(route, inbox)
         while self._ends and self._ends[0][0] <= until_s:
             self.now_s, _, route, inbox = heapq.heappop(self._ends)
             self.handlings[route.name].finished += 1
@@ -163,9 +162,12 @@ class CatchingUp:
             self._start(route, inbox)
         self.now_s = until_s
 
+    def _wake(self, route: Any, inboxes: Sequence[Inbox]) -> None:
+        for inbox in inboxes:
+            if inbox.head is None:
+                self._start(route, inbox)
+
     def _start(self, route: Any, inbox: Inbox) -> None:
-        if inbox.head is not None:
-            return
         if not inbox.q:
             route.hub.note_idle(inbox)
             if not inbox.q:
