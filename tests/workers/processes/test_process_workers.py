@@ -20,6 +20,7 @@ from ehkafka.workers.hub import Hub
 from ehkafka.workers.processes.option import Processes
 from ehkafka.workers.processes.workers import ProcessWorkers
 from ehkafka.workers.protocol import PoolOptions
+from ehkafka.workers.rate import Pace
 from tests.kit.simulated.message import SimulatedMessage
 from tests.kit.unstolen import unstolen_s
 
@@ -172,6 +173,16 @@ def test_a_pool_grows_and_shrinks_while_it_runs(crew: Any) -> None:
     one.finish_all()
 
     assert {int(pid) for _, _, pid in one.lines("end")} == left
+
+
+def test_a_rate_limit_holds_over_all_children(crew: Any) -> None:
+    """Batches get no more records than there are tokens; a child without any sleeps until there is one."""
+    one = crew(2, pace=Pace(50.0, time.monotonic))
+    began_s = time.monotonic()
+    one.receive(*["x"] * 20)
+    one.finish_all()
+    assert time.monotonic() - began_s >= (20 - 5) / 50.0
+    assert one.workers.stop(10.0) == []
 
 
 def test_a_record_cannot_be_deferred(crew: Any) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from ehkafka.workers.processes import child
 from ehkafka.workers.processes.run import BatchRun
+from ehkafka.workers.rate import Pace
 from tests.workers.processes.played import Played, PlayedChild, done, failed, sent
 
 if TYPE_CHECKING:
@@ -384,3 +385,15 @@ def limited(inbox: ChildInbox, records_max: int, bytes_max: int, *, one_of_a_key
         inbox.append(entry)
     inbox.rest()
     return number
+
+
+def test_a_rate_limits_tokens_come_back_with_the_records() -> None:
+    """A record has a token before it is with the child; what the child has not started gives it back."""
+    one = Played("a0 b1 c2 d3 e4")
+    one.inbox.pace = Pace(32.0, lambda: 0.0)  # four at once
+    with one.hub.locked():
+        entries = one.inbox.take(9, 1 << 20, one_of_a_key=False)
+        one.inbox.claims = PlayedChild([], leaves=2)  # type: ignore[assignment]
+        assert (len(entries), one.inbox.pace.tokens) == (4, 0)
+        one.inbox.take_back()
+    assert one.inbox.pace.tokens == 2
