@@ -93,6 +93,8 @@ class FrameReader:
                 part = os.read(self._fd, CHUNK_BYTES)
                 self._buffer += part
                 self.ended = not part
+                if len(part) < CHUNK_BYTES:
+                    break  # there is no more
         frames = []
         while (frame := self._next()) is not None:
             frames.append(frame)

@@ -69,8 +69,8 @@ class BatchRun:
         self._overrun_s = self._began_s + min(patience_s, pool.deadline_s or patience_s)
         self._check_s = min(self._began_s + CHECK_S, self._overrun_s)
 
-    def run(self) -> tuple[int, float]:
-        """See the batch to its end, or the child's; return how many records ran, and for how long."""
+    def run(self) -> tuple[int, float] | None:
+        """See the batch to its end; return how many records ran, and for how long. None: the child died."""
         link, reader = self._link, self._link.reader
         if isinstance(key := self._entries[0][KEY], KeyFailure):
             self._fail(key.error)
@@ -79,7 +79,8 @@ class BatchRun:
         try:
             link.send_batch(copied(self._entries, self._router))
         except OSError:  # it died, perhaps while idle
-            return self._died()
+            self._died()
+            return None
         while True:
             frames = reader.take_until(time.monotonic() + self._wait_s())
             started = None
@@ -90,8 +91,9 @@ class BatchRun:
                 frames += reader.take()
             if (done := self._take(frames)) is not None:
                 return done
-            if reader.ended or link.is_dead:
-                return self._died()
+            if reader.ended or (not frames and link.is_dead):
+                self._died()
+                return None
             if started is not None:
                 self._finish(started - 1)
                 self._watch(started)
@@ -126,6 +128,8 @@ class BatchRun:
 
     def _finish(self, place: int) -> None:
         """End the records before this place that have not ended yet: they sent nothing, and did not fail."""
+        if self._pool.posting is None and self._pool.history is None:
+            self._ended = max(self._ended, place)  # nothing is to be done for each
         while self._ended < place:
             self._end(())
 
@@ -205,12 +209,11 @@ class BatchRun:
         for entry in self._inbox.take_back():
             self._router.put(self._inbox, entry)
 
-    def _died(self) -> tuple[int, float]:
+    def _died(self) -> None:
         how = self._link.bury()
-        if (done := self._take(self._link.reader.take())) is not None:
-            return done
-        if self._pool.is_given_up:
-            return 0, 0.0  # killed by us, at the end of all waiting: the records stay as they are
+        # Killed at the end of all waiting, the records stay as they are.
+        if self._take(self._link.reader.take()) is not None or self._pool.is_given_up:
+            return
         with self._pool.hub.locked(noted=False):
             self._withdraw()
             started = self._settled + self._inbox.started()
@@ -223,7 +226,6 @@ class BatchRun:
             self._fail(self._cause(how))
         self._hand_in(has_ended=True)
         self._note_times(started, time.monotonic() - self._began_s)
-        return 0, 0.0
 
     def _cause(self, how: str) -> Exception:
         pid = self._link.pid

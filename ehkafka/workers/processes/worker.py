@@ -114,9 +114,11 @@ class ProcessWorker(Worker):
             limits = self._size.records, settings.batch_bytes_max
             entries = inbox.take(*limits, one_of_a_key=self._pool.one_of_a_key)
         if entries:
-            self._size.note(*BatchRun(self._pool, link, inbox, entries).run())
-        if link.reader.ended or link.is_dead:
-            self.drop()
+            done = BatchRun(self._pool, link, inbox, entries).run()
+            if done is None:
+                self.drop()
+            else:
+                self._size.note(*done)
         return bool(entries)
 
     def drop(self) -> None:

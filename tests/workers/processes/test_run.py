@@ -137,7 +137,7 @@ def test_a_failure_is_taken_over_while_the_batch_goes_on() -> None:
 def test_a_record_that_has_sent_is_not_charged_with_the_death_that_follows() -> None:
     """Its call had ended; a record that had not is charged, as ever."""
     one = Played("a0 a1")
-    dead = PlayedChild([[sent(0)], [], []], leaves=1)
+    dead = PlayedChild([[sent(0)], [], [], [], []], leaves=1)
     dead.is_dead = True
     one.run(dead)
     assert (one.failures, one.deaths, one.waiting(), one.unfinished()) == ([], [False], [1], [1])
