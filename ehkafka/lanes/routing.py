@@ -465,13 +465,24 @@ class Router:
             self.touched.add(inbox)
         return gone
 
+    def stay(self, inboxes: int) -> list[Inbox]:
+        """Let up to so many inboxes stay that are to go and whose consumers have not left; return them."""
+        self.unread.end()
+        staying, self.leaving = self.leaving[:inboxes], self.leaving[inboxes:]
+        for inbox in staying:
+            inbox.leaves = inbox.stuck = False
+        self.inboxes += staying
+        self.open += staying
+        self.width += len(staying)
+        return staying
+
     def leave(self, inbox: Inbox) -> bool:
         """Let the consumer of an inbox that is to go leave, if nothing is left for it; else it must go on.
 
         Without the lock it cannot know: the dispatcher puts a key's next record behind its call.
         """
         self.note(inbox)
-        if inbox.log:
+        if inbox.log or not inbox.leaves:
             return False
         self.leaving.remove(inbox)
         self.touched.discard(inbox)

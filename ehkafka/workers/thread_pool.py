@@ -121,10 +121,12 @@ class ThreadPool(ABC):
     def resize(self, size: int) -> None:
         """Change the number of threads. Returns once new ones have run their set-up; raises what it raises.
 
-        Surplus threads leave at once when idle, else after their call and what waits of its key. One caller
-        at a time.
+        Surplus threads leave at once when idle, else after their call and what waits of its key; until then
+        they may stay after all. One caller at a time.
         """
         missing = size - self.size
+        if missing > 0:
+            missing -= self._keep(missing)
         added = self._new_workers(missing)
         self._workers = [one for one in self._workers if one.is_alive() or not one.leaves] + added
         if added:
@@ -134,6 +136,15 @@ class ThreadPool(ABC):
                 gone = inboxes.router.shrink(-missing)
                 for worker in self._workers:
                     worker.leaves |= worker.inbox in gone
+
+    def _keep(self, threads: int) -> int:
+        """Let up to so many threads stay that were to leave; return how many there were."""
+        with self._hub.locked() as inboxes:
+            staying = inboxes.router.stay(threads)
+            for worker in self._workers:
+                if worker.inbox in staying:
+                    worker.leaves = False
+        return len(staying)
 
     def _grow(self, workers: Sequence[Worker]) -> None:
         with self._hub.locked() as inboxes:
