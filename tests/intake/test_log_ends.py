@@ -17,6 +17,7 @@ from ehkafka.positions.log_asker import LogsQuestion
 from ehkafka.positions.log_book import KnownLog, LogBook
 from ehkafka.records import TopicPartition
 from ehkafka.testing import VirtualClock
+from tests.kit.simulated.message import SimulatedMessage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -178,9 +179,12 @@ def test_a_position_from_before_the_assignment_proves_nothing() -> None:
 def test_the_highest_started_record_is_no_control_record() -> None:
     """Else a drain would finish all that waits below the end of a transaction."""
     stand = Stand(12, 12)
-    stand.epoch.received.last_offset = 9
+    message: Any = SimulatedMessage("t", 0, 9, b"k", b"")
+    waiting = (message, b"k", 1, stand.epoch)
+    stand.epoch.add([waiting])
     stand.check()
-    assert stand.epoch.highest_started() == 9
+    assert stand.epoch.received.next_offset == 12
+    assert stand.epoch.highest_started([waiting]) == 8
 
 
 def test_an_end_that_was_passed_is_looked_up_again() -> None:

@@ -108,7 +108,7 @@ class Stage:
         self.begun.append(begin.offset)
         self.bench.inboxes.end([self[begin.partition]])
         fresh = self.bench.assign(begin.partition.partition)
-        fresh.received_next = begin.offset
+        fresh.received.next_offset = begin.offset
         self._own(fresh)
 
     def __getitem__(self, partition: TopicPartition) -> Epoch:
@@ -132,8 +132,8 @@ class Stage:
 def test_a_gap_is_jumped_over_and_the_others_go_on_where_they_were() -> None:
     """The eager protocol knows whole epochs only; nothing of the other partition is lost."""
     stage = Stage("earliest")
-    stage[P0].received_next = 3
-    stage[P1].received_next = 7
+    stage[P0].received.next_offset = 3
+    stage[P1].received.next_offset = 7
     stage.report()
     assert stage.consumer.assigned == [{0: 10, 1: 7}]
     assert stage[P0].watermark() == 10
@@ -145,7 +145,7 @@ def test_a_gap_is_jumped_over_and_the_others_go_on_where_they_were() -> None:
 def test_the_cooperative_protocol_touches_the_stuck_partition_alone() -> None:
     """The other one keeps what it has fetched."""
     stage = Stage("latest", cooperative=True)
-    stage[P0].received_next = 3
+    stage[P0].received.next_offset = 3
     stage.report()
     assert (stage.consumer.unassigned, stage.consumer.assigned) == ([0], [{0: 50}])
     assert stage.lost == 47
@@ -154,7 +154,7 @@ def test_the_cooperative_protocol_touches_the_stuck_partition_alone() -> None:
 def test_what_was_thrown_away_by_a_pause_counts_as_lost() -> None:
     """Librdkafka had asked for 9 when it failed, but handed out nothing from 3 on."""
     stage = Stage("earliest")
-    stage[P0].received_next = 3
+    stage[P0].received.next_offset = 3
     stage.report(offset=9)
     assert [(gap.wanted_offset, gap.lost_records) for gap in stage.reported.of(OffsetGap)] == [(3, 7)]
 
@@ -162,9 +162,9 @@ def test_what_was_thrown_away_by_a_pause_counts_as_lost() -> None:
 def test_what_an_earlier_epoch_has_finished_is_no_loss() -> None:
     """It was finished above the commit, before retention deleted it."""
     stage = Stage("earliest")
-    stage[P0].received_next = 3
-    stage[P0].finished_before = FinishedBefore([(4, 8), (9, 20)])
-    assert stage[P0].unread_below(10) == 2
+    stage[P0].received.next_offset = 3
+    stage[P0].received.finished_before = FinishedBefore([(4, 8), (9, 20)])
+    assert stage[P0].received.unread_below(10) == 2
     stage.report()
     assert [(gap.wanted_offset, gap.lost_records) for gap in stage.reported.of(OffsetGap)] == [(3, 2)]
 
@@ -172,7 +172,7 @@ def test_what_an_earlier_epoch_has_finished_is_no_loss() -> None:
 def test_marks_behind_the_last_record_are_no_loss() -> None:
     """Librdkafka had read on to 5 over what is no record."""
     stage = Stage("earliest")
-    stage[P0].received_next = 3
+    stage[P0].received.next_offset = 3
     stage.consumer.consumed = 5
     stage.report(offset=5)
     assert stage.lost == 5
@@ -181,7 +181,7 @@ def test_marks_behind_the_last_record_are_no_loss() -> None:
 def test_a_broker_that_does_not_answer_is_asked_again_later() -> None:
     """An outage is no reason to end, nor to ask with every turn; the size stays exact."""
     stage = Stage("stop")
-    stage[P0].received_next = 3
+    stage[P0].received.next_offset = 3
     stage.consumer.broken = "read_logs"
     stage.report()
     stage.turn()
@@ -198,7 +198,7 @@ def test_a_broker_that_does_not_answer_is_asked_again_later() -> None:
 def test_an_assignment_that_is_refused_is_tried_again() -> None:
     """A partition that is not assigned anew would stand still for ever, without a word."""
     stage = Stage("earliest")
-    stage[P0].received_next = 3
+    stage[P0].received.next_offset = 3
     stage.consumer.broken = "assign"
     stage.report()
     stage.consumer.broken = None
@@ -212,7 +212,7 @@ def test_an_assignment_that_is_refused_is_tried_again() -> None:
 def test_a_position_that_is_in_the_log_after_all_is_read_from_there(action: str) -> None:
     """A leader that lagged, or a report from before another repair: nothing is lost or repeated."""
     stage = Stage(action)
-    stage[P0].received_next = 20
+    stage[P0].received.next_offset = 20
     stage.report(offset=20)
     assert stage.consumer.assigned[0][0] == 20
     assert (stage.fatal, stage.reported.of(OffsetGap), stage.lost) == ([], [], 0)
@@ -221,7 +221,7 @@ def test_a_position_that_is_in_the_log_after_all_is_read_from_there(action: str)
 def test_behind_a_batch_that_cannot_be_read_the_clients_position_counts_for_nothing() -> None:
     """It may have passed the batch, or lie where a wrong checksum has sent it."""
     stage = Stage("stop")
-    stage[P0].received_next, stage.consumer.consumed = 20, 45
+    stage[P0].received.next_offset, stage.consumer.consumed = 20, 45
     stage.unreadable[P0] = Halted(stage[P0], 20, "it is damaged", is_batch=True, since_s=0.0, due_s=0.0)
     stage.report(offset=8459202870869259873)
     assert stage.consumer.assigned[0][0] == 20
@@ -234,7 +234,7 @@ def test_behind_a_batch_that_cannot_be_read_the_clients_position_counts_for_noth
 def test_a_log_that_was_cut_and_written_again_is_a_gap_though_it_has_the_offset(report: Any) -> None:
     """Other records are there now; reading on would miss them without a word."""
     stage = Stage("stop")
-    stage[P0].received_next = 20
+    stage[P0].received.next_offset = 20
     stage.report(**report)
     assert "other records there than before" in str(stage.fatal[0])
 
@@ -247,7 +247,7 @@ def test_a_way_back_waits_for_what_is_left_of_the_old_log() -> None:
     """
     stage = Stage("earliest")
     stage.bench.receive(stage[P0], "a60")
-    stage[P1].received_next = 3
+    stage[P1].received.next_offset = 3
     stage.consumer.logs[P1] = (5, 50)
     stage.report(P0, offset=61)
     assert stage.consumer.assigned == []
@@ -265,7 +265,7 @@ def test_a_way_back_waits_for_what_is_left_of_the_old_log() -> None:
 def test_a_partition_that_left_meanwhile_is_forgotten() -> None:
     """It is another member's gap now, or another epoch's."""
     stage = Stage("stop")
-    stage[P0].received_next = 3
+    stage[P0].received.next_offset = 3
     stage.consumer.broken = "read_logs"
     stage.report()
     del stage.owned[P0]
