@@ -7,12 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ehkafka.lanes.inbox import MESSAGE
+from ehkafka.lanes.inboxes import Inboxes
+from ehkafka.records import TopicPartition
 from ehkafka.testing.clock import VirtualClock
+from ehkafka.workers.hub import Hub
 from ehkafka.workers.rate import Pace, TokenBucket
+from tests.kit.simulated.message import SimulatedMessage
 from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+
+    from ehkafka.lanes.inbox import Inbox
+
+PARTITION = TopicPartition("t", 0)
 
 
 @pytest.mark.parametrize(
@@ -140,3 +149,40 @@ def test_what_waits_for_a_token_may_be_taken_back(pool: Callable[..., Any], cloc
     clock.advance(10.0)
     made.hub.watch()
     rests(made, 1)
+
+
+class Sleepers:
+    """A hub with a rate limit whose consumers all sleep, each with records that wait, and who was woken."""
+
+    def __init__(self, rate_per_s: float, keys: list[bytes], consumers: int = 3) -> None:
+        self.clock = VirtualClock()
+        self.pace = Pace(rate_per_s, self.clock.now_s)
+        self.hub = Hub(Inboxes(consumers), self.clock.now_s, self.pace)
+        self.woken: list[int] = []
+        with self.hub.locked() as inboxes:
+            epoch = inboxes.assign(PARTITION, 1)
+        batch = [SimulatedMessage("t", 0, n, key) for n, key in enumerate(keys)]
+        if batch:
+            self.hub.receive([(epoch, batch, keys, (), [1] * len(keys))])
+        for inbox in self.hub.inboxes.inboxes:
+            inbox.asleep = True
+        self.hub.wake = self.wake
+
+    def wake(self, inboxes: Sequence[Inbox]) -> None:
+        """Note the next offset of each that is woken."""
+        for inbox in inboxes:
+            if inbox.asleep:
+                inbox.asleep = False
+                self.woken.append(inbox.q[0][MESSAGE].offset())
+
+    def watch(self) -> list[int]:
+        """Look as the poll thread does; return the next offsets of those that it wakes."""
+        self.woken.clear()
+        self.hub.watch()
+        return self.woken
+
+
+def test_what_keeps_the_commit_back_most_comes_first() -> None:
+    """As many as there are tokens; what runs then leaves no holes above the commit position."""
+    bench = Sleepers(20.0, [b"a", b"b", b"c", b"d", b"e", b"f"], consumers=6)
+    assert sorted(bench.watch()) == [0, 1]
