@@ -21,10 +21,7 @@ if TYPE_CHECKING:
     from tests.kit.simulated.plan import SimulationPlan
 
 HELP = {
-    "chunks": "every seed with chunks, one after another for each partition",
-    "streams": "every seed with streams: chunks side by side, whose keys are known",
-    "late-lanes": "every seed with chunks whose records get their lanes late",
-    "batches": "every seed with batches of chunks",
+    "batches": "every seed with batches",
     "transactions": "every seed with outputs, sent exactly once",
     "short-texts": "the same where commits cannot say all that is finished above them",
     "all": "every seed as it is drawn, and in each of these ways",

@@ -229,9 +229,9 @@ class Balance:
         q, sent = inbox.q, inbox.sent
         # What was seen to be of this key alone, unless anything was taken back since.
         seen_q, seen_name, seen_sent = self._alone.pop(inbox, (None, None, 0))
-        fresh = sent - seen_sent if seen_q is q and seen_name == name else len(q)
+        fresh = sent - seen_sent if seen_q is q and seen_name == name else len(inbox.log)
         owners, key = name
-        for entry in islice(reversed(q.copy()), fresh):
+        for entry in islice(reversed(inbox.log), fresh):
             if entry[KEY] != key or id(entry[EPOCH].owners) != owners:
                 return True
         self._alone[inbox] = q, name, sent
