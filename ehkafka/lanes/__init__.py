@@ -6,8 +6,9 @@ for who may call what) and `inbox` one consumer's queue, with the protocol on wh
 what replaces keys of users' own types. `balance` moves what waits behind slow records, `width` decides how
 many consumers take new keys, `unread` lets quick records wait with their keys unread. `held` is a key that
 waits, `waiting` what becomes of it by a `decision`, `attempt` a call of the handler, `put_back` what has
-started and waits again. `epoch` is one assignment with its commit position, `tally` its counts, `ending` its
-drain and end, `outliving` the calls that outlive it; `finished` and `marks` are what it knows of its records.
+started and waits again, `piles` what nothing may start, `resizing` consumers that come and go. `epoch` is one
+assignment with its commit position, `tally` its counts, `ending` its drain and end, `outliving` the calls
+that outlive it; `finished` and `marks` are what it knows of its records.
 `received` is what a handler may change in a message, `seen` what the inboxes have at one moment.
 
 The simulator drives it single-threaded, the app from the poll thread and the workers with one lock.

@@ -11,6 +11,7 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.headers.size import sizes_of
+from ehkafka.lanes import resizing
 from ehkafka.lanes.balance import Balance
 from ehkafka.lanes.ending import Ending
 from ehkafka.lanes.held import Held
@@ -243,7 +244,19 @@ class Inboxes:
 
     def leave(self, inbox: Inbox) -> bool:
         """Let the consumer of an inbox that is to go leave, unless there is something left for it."""
-        return self.router.leave(inbox)
+        return resizing.leave(self.router, inbox)
+
+    def grow(self, number: int) -> list[Inbox]:
+        """Add inboxes; return them, for their consumers."""
+        return resizing.grow(self.router, number)
+
+    def stay(self, number: int) -> list[Inbox]:
+        """Let up to so many inboxes stay whose consumers are to go; return them."""
+        return resizing.stay(self.router, number)
+
+    def shrink(self, number: int) -> list[Inbox]:
+        """Take inboxes away whose consumers are to go; return them. See `resizing`."""
+        return resizing.shrink(self.router, number)
 
     def put_back(self, inbox: Inbox) -> None:
         """Let all that a batch worker has wait again: its call has ended none of it."""

@@ -59,7 +59,7 @@ class Router:
         `read_keys`: see `unread`.
         """
         self.make_queue = make_queue
-        self._make_inbox = make_inbox
+        self.make_inbox = make_inbox
         self.inboxes = [make_inbox(number, make_queue) for number in range(inboxes)]
         # Inboxes of workers that are to go: they get nothing more, and leave once their call has ended.
         self.leaving: list[Inbox] = []
@@ -355,6 +355,13 @@ class Router:
             self._moving.update(inbox for inbox in self.touched if inbox.number >= 0)
         return self._moving
 
+    def forget(self, inbox: Inbox) -> None:
+        """Forget an inbox whose consumer leaves: it owns no key any more, whatever its number."""
+        self.leaving.remove(inbox)
+        self.touched.discard(inbox)
+        self._moving.discard(inbox)
+        inbox.sent = FOREVER
+
     def moving_now(self) -> list[Inbox]:
         """Return the same, as it was when the lock was free last. Needs no lock."""
         return list(self._moving)
@@ -432,60 +439,3 @@ class Router:
         entry = self.unread.keyed(entry)
         known = self.attempts.get(id(entry[MESSAGE]))
         return Attempt(entry) if known is None else Attempt(entry, known.failed + 1, known.asked)
-
-    # -- the number of consumers ------------------------------------------------------------------------
-
-    def grow(self, inboxes: int) -> list[Inbox]:
-        """Add inboxes; return them, for their consumers."""
-        self.unread.end()
-        first = 1 + max((inbox.number for inbox in (*self.inboxes, *self.leaving)), default=-1)
-        added = [self._make_inbox(number, self.make_queue) for number in range(first, first + inboxes)]
-        self.inboxes += added
-        self.open += added
-        self.width += inboxes
-        return added
-
-    def shrink(self, inboxes: int) -> list[Inbox]:
-        """Take inboxes away, and what waits there to the others; return them.
-
-        Each stays known until its consumer has ended its call, and what waits of that call's key, and leaves.
-        """
-        self.unread.end()
-        gone, self.inboxes = self.inboxes[-inboxes:], self.inboxes[:-inboxes]
-        self.width = len(self.inboxes)
-        self.open = [inbox for inbox in self.open if inbox not in gone] or list(self.inboxes)
-        self.idle.clear()
-        for inbox in self.inboxes:
-            inbox.listed = False
-        self.leaving += gone
-        for inbox in gone:
-            inbox.leaves = True
-            inbox.stuck = True  # so that it takes no new key, though its consumer may just list it as idle
-            self.unload(inbox, self.open)
-            self.touched.add(inbox)
-        return gone
-
-    def stay(self, inboxes: int) -> list[Inbox]:
-        """Let up to so many inboxes stay that are to go and whose consumers have not left; return them."""
-        self.unread.end()
-        staying, self.leaving = self.leaving[:inboxes], self.leaving[inboxes:]
-        for inbox in staying:
-            inbox.leaves = inbox.stuck = False
-        self.inboxes += staying
-        self.open += staying
-        self.width += len(staying)
-        return staying
-
-    def leave(self, inbox: Inbox) -> bool:
-        """Let the consumer of an inbox that is to go leave, if nothing is left for it; else it must go on.
-
-        Without the lock it cannot know: the dispatcher puts a key's next record behind its call.
-        """
-        self.note(inbox)
-        if inbox.log or not inbox.leaves:
-            return False
-        self.leaving.remove(inbox)
-        self.touched.discard(inbox)
-        self._moving.discard(inbox)
-        inbox.sent = FOREVER  # it owns no key any more, whatever its number
-        return True

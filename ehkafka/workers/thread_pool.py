@@ -133,14 +133,14 @@ class ThreadPool(ABC):
             self._start(added, self._grow)
         elif missing < 0:
             with self._hub.locked() as inboxes:
-                gone = inboxes.router.shrink(-missing)
+                gone = inboxes.shrink(-missing)
                 for worker in self._workers:
                     worker.leaves |= worker.inbox in gone
 
     def _keep(self, threads: int) -> int:
         """Let up to so many threads stay that were to leave; return how many there were."""
         with self._hub.locked() as inboxes:
-            staying = inboxes.router.stay(threads)
+            staying = inboxes.stay(threads)
             for worker in self._workers:
                 if worker.inbox in staying:
                     worker.leaves = False
@@ -148,7 +148,7 @@ class ThreadPool(ABC):
 
     def _grow(self, workers: Sequence[Worker]) -> None:
         with self._hub.locked() as inboxes:
-            for worker, inbox in zip(workers, inboxes.router.grow(len(workers)), strict=True):
+            for worker, inbox in zip(workers, inboxes.grow(len(workers)), strict=True):
                 worker.take(inbox)
 
     def stop(self, timeout_s: float) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ehkafka.lanes import resizing
 from ehkafka.lanes.balance import Balance
 from ehkafka.lanes.ending import Ending
 from ehkafka.lanes.epoch import Epoch
@@ -383,21 +384,23 @@ MUTANTS = [
     _mutant("stop: what waits where a consumer is to go runs", Piles.stop, ", *router.leaving)", ",)"),
     Mutant(
         "shrink: what waits stays",
-        Router.shrink,
-        "self.unload(inbox, self.open)",
+        resizing.shrink,
+        "router.unload(inbox, router.open)",
         "pass",
         what_waits_stays_where_a_consumer_is_to_go,
     ),
     Mutant(
         "shrink: an inbox without a consumer takes new keys",
-        Router.shrink,
+        resizing.shrink,
         "inbox.stuck = True",
         "pass",
         a_record_goes_where_the_consumer_has_left,
     ),
-    _mutant("shrink: an inbox is forgotten while it is busy", Router.shrink, "self.leaving += gone", "pass"),
-    _mutant("leave: with records left", Router.leave, "if inbox.log:", "if False:"),
-    _mutant("leave: owners stay", Router.leave, "inbox.sent = FOREVER", "pass"),
+    _mutant(
+        "shrink: an inbox is forgotten while it is busy", resizing.shrink, "router.leaving += gone", "pass"
+    ),
+    _mutant("leave: with records left", resizing.leave, "if inbox.log:", "if False:"),
+    _mutant("leave: owners stay", Router.forget, "inbox.sent = FOREVER", "pass"),
     _mutant(
         "idle: what runs is not looked at",
         Inboxes.is_idle,

@@ -69,14 +69,14 @@ def what_waits_stays_where_a_consumer_is_to_go() -> bool:
     for offset, key in enumerate(("key", "another", "key")):
         _route(core, epoch, gone, offset, key)
     _start(gone)
-    core.router.shrink(1)
+    core.shrink(1)
     return [entry[MESSAGE].offset() for entry in gone.q] != [2]
 
 
 def a_record_goes_where_the_consumer_has_left() -> bool:
     """A consumer lists itself as idle while its inbox is taken away, and leaves."""
     core, epoch = _two_inboxes()
-    [gone] = core.router.shrink(1)
+    [gone] = core.shrink(1)
     core.router.idle.append(gone)
     assert core.leave(gone)
     core.receive(epoch, [Message(0, 0, 0)], ["key"], 0.0)

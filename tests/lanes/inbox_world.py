@@ -93,9 +93,9 @@ class World(Commands):
         """Let consumers come or go."""
         router, number = self.core.router, self.r.randint(1, 3)
         if self.r.random() < 0.5 and len(router.inboxes) > number:
-            self.do(router.shrink, number)
+            self.do(self.core.shrink, number)
         elif len(router.inboxes) < 12:
-            self.consume(router.grow(number))
+            self.consume(self.core.grow(number))
 
     # What fails.
 

@@ -154,7 +154,7 @@ class InboxTasks:
 
     def _leave(self, inbox: Inbox) -> None:
         if inbox in self._router.leaving:
-            self._router.leave(inbox)
+            self._hub.inboxes.leave(inbox)
 
     def check_left(self) -> None:
         """Notice that nothing is left to do."""

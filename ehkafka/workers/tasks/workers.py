@@ -100,10 +100,10 @@ class AsyncioWorkers:
         with self._hub.locked() as inboxes:
             more = size - self._size
             if more > 0:
-                for inbox in inboxes.router.grow(more):
+                for inbox in inboxes.grow(more):
                     inbox.asleep = True
             elif more < 0:
-                inboxes.router.shrink(-more)
+                inboxes.shrink(-more)
             self._size = size
 
     def cancel_ended(self) -> None:

@@ -114,9 +114,9 @@ class SimulatedMember:
         missing = size - len(self.inboxes.inboxes)
         with self.hub.locked() as inboxes:
             if missing > 0:
-                self._add_workers(inboxes.router.grow(missing))
+                self._add_workers(inboxes.grow(missing))
             elif missing < 0:
-                inboxes.router.shrink(-missing)
+                inboxes.shrink(-missing)
         self.intake.workers.size = size
 
     # Awaited records.
