@@ -223,7 +223,7 @@ class Inspection:
         if self._runs_in(inbox, entry):
             return "running", None, None
         call = self._left.get(_name(entry))
-        if isinstance(inbox, Held) and inbox.q and inbox.q[0] is entry:
+        if isinstance(inbox, Held) and inbox.q and inbox.q[0][MESSAGE] is entry[MESSAGE]:
             return _waits(inbox), inbox.decision, call
         if inbox is self._router.piles.stopped:
             return "paused", STOPPED, call

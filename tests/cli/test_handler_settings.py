@@ -83,15 +83,15 @@ def test_flag_before_variable_before_file_before_code_before_default(
     Path("ehkafka.toml").write_text("[handlers.readings]\nworkers = 2\ndeadline_s = 2\nrate_limit = 2\n")
     monkeypatch.setenv("EHKAFKA_HANDLER_READINGS_WORKERS", "3")
     monkeypatch.setenv("EHKAFKA_HANDLER_READINGS_DEADLINE_S", "3")
-    monkeypatch.setenv("EHKAFKA_HANDLER_READINGS_EXPRESS", "")  # as a setting of the app: not set
+    monkeypatch.setenv("EHKAFKA_HANDLER_READINGS_MAX_AGE", "")  # as a setting of the app: not set
     app = configured("readings.workers=4")
     spec = spec_of(app, "readings")
-    assert (spec.workers, spec.deadline_s, spec.rate_limit, spec.express) == (4, 3, 2, None)
+    assert (spec.workers, spec.deadline_s, spec.rate_limit) == (4, 3, 2)
     found = origins(app)
     assert found["readings.workers"] == "--set readings.workers"
     assert found["readings.deadline_s"] == "EHKAFKA_HANDLER_READINGS_DEADLINE_S"
     assert found["readings.rate_limit"] == "ehkafka.toml: handlers.readings.rate_limit"
-    assert (found["readings.express"], found["store.workers"]) == ("default", "code")
+    assert found["store.workers"] == "code"
     assert spec_of(app, "readings_late").workers == 16
 
 
@@ -103,7 +103,6 @@ def test_each_option_is_taken_as_text_and_typed_in_a_file(monkeypatch: pytest.Mo
         "max_age": ("7d", "'7d'", timedelta(days=7)),
         "deadline_s": ("0.5", "0.5", 0.5),
         "rate_limit": ("100", "100", 100),
-        "express": ("off", "false", False),
     }
     of_batches = {
         "batch_records_max": ("50", "50", 50),

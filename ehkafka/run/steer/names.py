@@ -142,7 +142,8 @@ def key_at(owned: OwnedPartition, offset: int) -> Found | None:
             entry = next((one for one in calls if _is_at(one, owned.epoch, offset)), None)
             return None if entry is None else _found(owned, entry[KEY], inboxes)
         found = _found(owned, entry[KEY], inboxes)
-    return found if found is not None and found.head is entry else None
+    # By the message: an entry is made anew when its key is read.
+    return found if found is not None and found.head[MESSAGE] is entry[MESSAGE] else None
 
 
 def _is_at(call: Entry, epoch: Epoch, offset: int) -> bool:
@@ -166,7 +167,7 @@ def keys_named(owned: Mapping[TopicPartition, OwnedPartition], text: str) -> lis
                 keys = {entry[KEY] for entry in one.epoch.unfinished()}
             its = _those_of(one, [key for key in keys if key_text(key) == text])
         for key in its:
-            found.setdefault(id(key.head), key)
+            found.setdefault(id(key.head[MESSAGE]), key)
     return list(found.values())
 
 
