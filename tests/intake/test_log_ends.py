@@ -181,7 +181,7 @@ def test_the_highest_started_record_is_no_control_record() -> None:
     stand = Stand(12, 12)
     message: Any = SimulatedMessage("t", 0, 9, b"k", b"")
     waiting = (message, b"k", 1, stand.epoch)
-    stand.epoch.add([waiting])
+    stand.epoch.add([waiting], 1)
     stand.check()
     assert stand.epoch.received.next_offset == 12
     assert stand.epoch.highest_started([waiting]) == 8
