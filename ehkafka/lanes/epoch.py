@@ -29,7 +29,7 @@ ENDED_LATELY_MAX = 512
 class Epoch:
     """One assignment of a partition.
 
-    `order` has the records that were routed, oldest first, and `_done` the identities of those messages in
+    `order` has the records that were routed, oldest first, and `done` the identities of those messages in
     it that are finished. What the commit position has passed leaves both, so they are as long as the backlog.
     Restored and skipped records never enter them: the commit position passes these like offsets without a
     record.
@@ -54,9 +54,9 @@ class Epoch:
         self.tally = Tally()
         self.received = Received(finished_before)
         self.order: deque[Entry] = deque()
-        self._done: set[int] = set()
+        self.done: set[int] = set()
         # The latest records that finished, for commits that look at no more; whether others finished, too.
-        self._ended_lately: deque[Message] = deque(maxlen=ENDED_LATELY_MAX)
+        self.ended_lately: deque[Message] = deque(maxlen=ENDED_LATELY_MAX)
         self.is_extent_due = True
         # The highest offset that may still start while the partition drains; None while it does not.
         self.drain_limit: int | None = None
@@ -79,15 +79,20 @@ class Epoch:
         if order and order[0][MESSAGE] is message:
             order.popleft()  # the commit position passes it at once
         else:
-            self._done.add(id(message))
-            self._ended_lately.append(message)
+            self.done.add(id(message))
+            self.ended_lately.append(message)
 
     def pass_finished(self) -> None:
         """Forget what lies below the commit position."""
-        order, done = self.order, self._done
-        while order and (place := id(order[0][MESSAGE])) in done:
+        order, done = self.order, self.done
+        passed: list[int] = []
+        for entry in order:
+            if (place := id(entry[MESSAGE])) not in done:
+                break
+            passed.append(place)
+        for _ in passed:
             order.popleft()
-            done.remove(place)
+        done.difference_update(passed)
 
     def watermark(self) -> int | None:
         """Next_offset up to which every received record has a result; None before the first record."""
@@ -101,13 +106,13 @@ class Epoch:
 
     def unfinished(self) -> Iterator[Entry]:
         """Yield the records without a result, oldest first, those included that were returned."""
-        done = self._done
+        done = self.done
         return (entry for entry in self.order if id(entry[MESSAGE]) not in done)
 
     def copied(self) -> tuple[list[Entry], set[int]]:
         """Return what was routed above the commit position, and by identity which messages are finished."""
         self.pass_finished()
-        return list(self.order), self._done.copy()
+        return list(self.order), self.done.copy()
 
     @property
     def ends_unnoted(self) -> bool:
@@ -119,7 +124,7 @@ class Epoch:
 
     def take_ended(self) -> list[int]:
         """Return the offsets that finished since the last call, in no order, as far as kept."""
-        ended, self._ended_lately = self._ended_lately, deque(maxlen=ENDED_LATELY_MAX)
+        ended, self.ended_lately = self.ended_lately, deque(maxlen=ENDED_LATELY_MAX)
         self.is_extent_due |= len(ended) >= ENDED_LATELY_MAX
         return [message.offset() for message in ended]
 

@@ -395,15 +395,19 @@ class Router:
                 # Records of one partition often follow each other.
                 if last is not None:
                     counts[last] = records, total
-                last, order, note, ended = epoch, epoch.order, epoch.note_finished, epoch.ended
+                last, order, ended = epoch, epoch.order, epoch.ended
+                add, end = epoch.done.add, epoch.ended_lately.append
                 records, total = counts.get(epoch, (0, 0))
             if ended:
                 self._ignore(epoch, entry)
                 continue
-            if order and order[0][MESSAGE] is entry[MESSAGE]:
+            message = entry[MESSAGE]
+            # `Epoch.note_finished`, written out: this runs for each record.
+            if order and order[0][MESSAGE] is message:
                 order.popleft()  # the commit position passes it at once
             else:
-                note(entry)
+                add(id(message))
+                end(message)
             records += 1
             total += entry[SIZE]
         if last is not None:

@@ -149,8 +149,8 @@ MUTANTS = [
     _mutant(
         "watermark: passes what is unfinished",
         Epoch.pass_finished,
-        "while order and (place := id(order[0][MESSAGE])) in done:",
-        "while order and done:\n        done.add(place := id(order[0][MESSAGE]))",
+        "if (place := id(entry[MESSAGE])) not in done:",
+        "if not done or (place := id(entry[MESSAGE])) in passed:",
     ),
     _mutant(
         "extent: what waits is left out",

@@ -106,7 +106,7 @@ def test_no_crash_at_any_moment_leaves_a_gap_within_a_key(seed: int) -> None:
     chance = random.Random(seed)
     run = Run(bytes_max=chance.choice([30, 40, 4000]))
     bench = run.bench
-    run.epoch._ended_lately = type(run.epoch._ended_lately)(maxlen=ENDED_LATELY_MAX)
+    run.epoch.ended_lately = type(run.epoch.ended_lately)(maxlen=ENDED_LATELY_MAX)
     waiting: set[int] = set()
     run.saver.lowest_waiting = lambda _epoch: min(waiting, default=None)
     busy: list[Worker] = []
