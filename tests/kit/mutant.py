@@ -47,3 +47,12 @@ class Mutant:
         exec(compile(code, f"<{self.name}>", "exec"), vars(module), made)
         class_ = getattr(module, owner)
         patch.setattr(class_, name, made["make"](class_))
+
+
+def fails(test: Callable[[], None]) -> bool:
+    """Tell whether a test fails."""
+    try:
+        test()
+    except AssertionError:
+        return True
+    return False

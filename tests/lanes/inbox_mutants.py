@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ehkafka.lanes import resizing
 from ehkafka.lanes.balance import Balance
@@ -18,39 +18,15 @@ from ehkafka.lanes.put_back import PutBack
 from ehkafka.lanes.routing import Router
 from ehkafka.lanes.unread import Unread
 from ehkafka.lanes.waiting import Waiting
-from tests.kit.mutant import Mutant
+from tests.kit.mutant import Mutant, fails
 from tests.lanes import test_outliving
 from tests.lanes.inbox_scenarios import (
     a_batch_loses_records_of_another_partition,
+    a_history_is_red,
     a_key_overlaps_where_the_next_record_is_shown,
     a_record_goes_where_the_consumer_has_left,
     what_waits_stays_where_a_consumer_is_to_go,
 )
-from tests.lanes.inbox_world import run_seed
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-SEEDS_MAX = 1_500
-
-
-def a_history_is_red(**chosen: Any) -> bool:
-    """Run histories until one notices something."""
-    for seed in range(SEEDS_MAX):
-        try:
-            run_seed(seed, **chosen)
-        except Exception:
-            return True
-    return False
-
-
-def fails(test: Callable[[], None]) -> bool:
-    """Tell whether a test fails."""
-    try:
-        test()
-    except AssertionError:
-        return True
-    return False
 
 
 def _mutant(name: str, function: Any, guard: str, without: str, **chosen: Any) -> Mutant:

@@ -6,6 +6,7 @@ import pytest
 
 from ehkafka.lanes.decision import AwaitHead, HoldHead, RetryHead
 from ehkafka.lanes.ending import Work
+from ehkafka.lanes.routing import Router
 from ehkafka.records import Outcome
 from tests.kit.inbox_bench import InboxBench, at_once, left_of
 
@@ -38,7 +39,7 @@ def test_a_drain_with_nothing_started_leaves_everything() -> None:
 
 @pytest.mark.parametrize("fits", [False, None])
 def test_a_drain_without_time_ends_only_what_runs(fits: bool | None) -> None:
-    """What is finished above is told as ranges; what was left is passed by no commit."""
+    """What is finished above is known as ranges; what was left is passed by no commit."""
     bench = InboxBench()
     epoch = bench.assign()
     bench.receive(epoch, "a0 b1 c2")
@@ -128,6 +129,28 @@ def test_a_failed_record_is_not_overtaken_while_its_partition_drains() -> None:
     bench.work()
     assert bench.started == ["a1", "a0"]
     assert two.watermark() == 1
+
+
+def test_a_failed_record_keeps_its_key_where_partitions_leave_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The end of one frees nothing that the end of the other would take away: no later record starts."""
+    bench = InboxBench("handler")
+    both = [bench.assign(0), bench.assign(1)]
+    bench.receive(both[0], "a0")
+    bench.receive(both[1], "a0 b1")
+    bench.fail(bench.call("a"), RetryHead(1.0, "later"))
+    running = bench.call("b")
+    bench.drain(*both)
+    bench.check(1.0)
+    appended: list[object] = []
+    for way in ("put", "put_all"):
+        monkeypatch.setattr(Router, way, lambda _router, _inbox, what: appended.append(what))
+    bench.inboxes.end(both)
+    assert not appended
+    bench.finish(running)
+    assert bench.begin() is None
+    assert bench.is_empty()
 
 
 def test_a_letter_on_its_way_is_started_work() -> None:
