@@ -43,27 +43,30 @@ class ChildInbox(Inbox):
 
         A record whose key could not be computed comes alone: it is not to be run.
         """
-        q, places = self.q, self.places
-        assert not places, "the child has a batch"
+        assert not self.places, "the child has a batch"
+        q = self.q
+        taken: list[Entry] = []
         names: set[Name] = set()
         size = 0
-        while q and len(places) < records_max:
-            name = Router.name_of(q[0])
+        while q and len(taken) < records_max:
+            name, is_keyless = Router.name_of(q[0]), isinstance(q[0][KEY], KeyFailure)
             size += q[0][SIZE]
-            is_keyless = isinstance(q[0][KEY], KeyFailure)
-            if places and (size > bytes_max or is_keyless or (one_of_a_key and name in names)):
+            if taken and (size > bytes_max or is_keyless or (one_of_a_key and name in names)):
                 break
             if self.pace is not None and not self.pace.take():
                 break
             names.add(name)
-            places.append(q.popleft())
+            taken.append(q.popleft())
             if is_keyless:
                 break
-        self.slack = max(1, len(places))
-        self._left = 0
-        if places:
+        self.slack = max(1, len(taken))
+        if taken:
+            self.places.extend(taken)
             self._show()
-        return [entry for entry in places if entry is not None]
+            if self.claims is not None and not isinstance(taken[0][KEY], KeyFailure):
+                self.claims.offer(len(taken))  # before the child has them: they can be taken back at once
+        self._left = 0 if self.claims is None else self.claims.left()
+        return taken
 
     def started(self) -> int:
         """Return how many of the places the child has begun with."""

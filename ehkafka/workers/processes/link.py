@@ -106,8 +106,7 @@ class ProcessLink:
         return self._process.poll() is not None
 
     def send_batch(self, records: tuple[Any, ...]) -> None:
-        """Hand a batch over. Raises `OSError` when the child is gone."""
-        self.claims.offer(len(records))
+        """Hand a batch over whose claims are offered. Raises `OSError` when the child is gone."""
         pipe.send(self._request_w, pipe.BATCH, marshal.dumps(records))
 
     def ask_to_end(self) -> None:

@@ -78,6 +78,9 @@ class PlayedChild:
         self.steps.append("read")
         return self.says.pop(0)
 
+    def offer(self, _records: int) -> None:
+        """Take the claims on a batch: what the child leaves of them is given."""
+
     def left(self) -> int:
         """Return how many claims are left."""
         return self._leaves
@@ -125,10 +128,10 @@ class Played:
         assert isinstance(inbox, ChildInbox)
         return inbox
 
-    def receive(self, records: str) -> None:
-        """Take records in."""
+    def receive(self, records: str, keys: Any = None) -> None:
+        """Take records in; their keys are their own unless given."""
         batch = [SimulatedMessage("t", 0, int(one[1:]), one[0].encode(), b"") for one in records.split()]
-        self.hub.receive([(self.epoch, batch, [one.key() for one in batch], (), sizes_of(batch))])
+        self.hub.receive([(self.epoch, batch, keys or [one.key() for one in batch], (), sizes_of(batch))])
 
     def run(self, child: PlayedChild, records_max: int = 100) -> tuple[int, float]:
         """Give the child what waits; a batch that is looked at has always taken too long."""

@@ -40,7 +40,7 @@ MUTANTS = [
     of_an_inbox("what comes back is in the wrong order", ChildInbox.take_back, "withdrawn.reverse()", "pass"),
     of_an_inbox("what comes back counts as removed", ChildInbox.take_back, "self.log.pop()", "pass"),
     of_an_inbox(
-        "a batch's keys are dead but for the last", ChildInbox.take, "self.slack = max(1, len(places))", ""
+        "a batch's keys are dead but for the last", ChildInbox.take, "self.slack = max(1, len(taken))", ""
     ),
     of_an_inbox("what was taken over ends with its place", ChildInbox.give_up, "if id(one) in gone", "if 0"),
     of_an_inbox(

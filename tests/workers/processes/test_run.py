@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ehkafka.lanes.order import KeyFailure
 from ehkafka.workers.processes import child
 from ehkafka.workers.processes.run import BatchRun
 from ehkafka.workers.rate import Pace
@@ -397,3 +398,14 @@ def test_a_rate_limits_tokens_come_back_with_the_records() -> None:
         assert (len(entries), one.inbox.pace.tokens) == (4, 0)
         one.inbox.take_back()
     assert one.inbox.pace.tokens == 2
+
+
+def test_a_record_without_a_key_comes_alone_and_is_not_run() -> None:
+    """The order function has raised for it: that is its failure, and its child is not asked."""
+    one = Played("a0 b1")
+    one.receive("c2", keys=[KeyFailure(ValueError("no key"))])
+    played = PlayedChild([[done(2)]])
+    assert one.run(played) == (2, 0.0)
+    assert one.run(played) == (0, 0.0)
+    assert [(offset, str(error)) for offset, error in one.failures] == [(2, "no key")]
+    assert (one.held(), one.inbox.head) == ([[2]], None)
