@@ -178,3 +178,19 @@ def test_a_call_whose_key_was_unread_keeps_it_over_the_end() -> None:
     inboxes.end([first])
     [call] = inboxes.outliving.calls()
     assert (call[MESSAGE], call[1]) == (message, b"a")
+
+
+def test_a_record_that_failed_before_its_key_was_read_is_seen_to_wait() -> None:
+    """Its entry was made anew."""
+    inboxes = Inboxes(1, read_keys=KeyReader().keys)
+    epoch = inboxes.assign(TopicPartition("t", 0), 1)
+    messages = [WatchedMessage("t", 0, offset, b"a") for offset in range(2)]
+    inboxes.receive(epoch, messages, None, 0.0)
+    worker = Worker(inboxes.inboxes[0])
+    assert worker.start()
+    assert worker.entry is not None
+    worker.inbox.frozen = True
+    inboxes.fail(worker.inbox, worker.entry, HoldHead("kept"), 0.0)
+    seen = Inspection(inboxes).see(epoch)
+    assert oldest(seen) == (0, "held", 1, "kept")
+    assert (seen.blocked_keys, seen.keys.count, seen.keys.records(b"a")) == (1, 1, 2)
