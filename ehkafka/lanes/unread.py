@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from itertools import repeat
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
 from ehkafka.lanes.inbox import EPOCH, KEY, MESSAGE, SIZE
@@ -33,6 +34,7 @@ class _Unread:
 
 
 UNREAD: Final = _Unread()
+_key_of: Final = itemgetter(KEY)
 
 
 class Unread:
@@ -113,10 +115,9 @@ class Unread:
 
     def keys_of(self, entries: Sequence[Entry]) -> list[Hashable]:
         """Return the entries' keys, all read at once. Needs no lock."""
-        keys = [entry[KEY] for entry in entries]
-        places = [place for place, key in enumerate(keys) if key is UNREAD]
-        if places:
-            assert self._read_keys is not None
+        keys = list(map(_key_of, entries))
+        if self._read_keys is not None and UNREAD in keys:
+            places = [place for place, key in enumerate(keys) if key is UNREAD]
             read = self._read_keys([entries[place][MESSAGE] for place in places])
             for place, key in zip(places, read, strict=True):
                 keys[place] = key
