@@ -124,7 +124,7 @@ def test_records_of_a_stopped_handler_can_be_skipped_and_sent_away() -> None:
     bench = world.bench
     bench.waiting.divert = lambda _attempt, *_reason: AwaitHead("written", lambda _ticket: None)
     bench.receive(world.epoch, "a0 a1 b2 b3")
-    bench.router.stop()
+    bench.router.piles.stop()
     world.act("skip", "a")
     world.act("dead_letter", "b")
     with pytest.raises(ActionRefusedError, match="is paused; resume it"):
@@ -132,7 +132,7 @@ def test_records_of_a_stopped_handler_can_be_skipped_and_sent_away() -> None:
     bench.work()
     assert (bench.started, world.skipped()) == ([], [0])
     assert bench.held("b", world.epoch).ticket is not None
-    bench.router.resume()
+    bench.router.piles.resume()
     bench.work()
     assert bench.started == ["a1"]
 

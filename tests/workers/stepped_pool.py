@@ -140,11 +140,11 @@ class History:
             self._resize(self.random.choice((1, 2, 3)))
         else:
             with self.hub.locked() as inboxes:
-                inboxes.router.stop()
+                inboxes.router.piles.stop()
             for _ in range(self.random.randint(0, 20)):
                 self.stepper.pause()
             with self.hub.locked() as inboxes:
-                inboxes.router.resume()
+                inboxes.router.piles.resume()
 
     def _receive(self) -> None:
         partition = self.random.randrange(PARTITIONS)

@@ -8,7 +8,7 @@ from ehkafka.intake.flow import Amounts, FlowControl, FlowLimits, Load
 from ehkafka.lanes.decision import AwaitHead, HoldHead, RetryHead, SkipHead
 from ehkafka.lanes.ending import Ending
 from ehkafka.lanes.inboxes import Inboxes
-from ehkafka.lanes.routing import Router
+from ehkafka.lanes.piles import Piles
 from ehkafka.lanes.waiting import Waiting
 from ehkafka.records import Outcome, TopicPartition
 from tests.kit.inbox_bench import InboxBench
@@ -101,7 +101,7 @@ def _a_stopped_handler_runs() -> bool:
     bench = InboxBench()
     epoch = bench.assign()
     bench.receive(epoch, "a0")
-    bench.inboxes.router.stop()
+    bench.inboxes.router.piles.stop()
     bench.receive(epoch, "b1")
     return bench.begin() is not None
 
@@ -224,7 +224,7 @@ MUTANTS = [
     ),
     Mutant(
         "a stop leaves what waits in its inboxes",
-        Router.stop,
+        Piles.stop,
         "taken = inbox.take_back()",
         "taken: list[Entry] = []",
         _a_stopped_handler_runs,
