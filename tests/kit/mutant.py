@@ -39,14 +39,14 @@ class Mutant:
         source = textwrap.dedent(inspect.getsource(self.function))
         assert source.count(self.guard) == 1, f"the guard is not there any more: {self.guard}"
         module = sys.modules[self.function.__module__]
-        owner, name = self.function.__qualname__.split(".")
+        owner, _, name = self.function.__qualname__.rpartition(".")
         # In a function with the name by which `super()` finds the class.
         inner = textwrap.indent(source.replace(self.guard, self.without), "    ")
         code = f"from __future__ import annotations\ndef make(__class__):\n{inner}\n    return {name}"
         made: dict[str, Any] = {}
         exec(compile(code, f"<{self.name}>", "exec"), vars(module), made)
-        class_ = getattr(module, owner)
-        patch.setattr(class_, name, made["make"](class_))
+        holder = getattr(module, owner) if owner else module
+        patch.setattr(holder, name, made["make"](holder))
 
 
 def fails(test: Callable[[], None]) -> bool:
