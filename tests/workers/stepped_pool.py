@@ -202,8 +202,9 @@ class History:
             inboxes.end(epochs)
 
     def _resize(self, size: int) -> None:
-        self.threads += max(0, size - self.pool.workers.size)
+        before = set(self.pool.workers._workers)
         self.pool.workers.resize(size)
+        self.threads += len(set(self.pool.workers._workers) - before)
         self.stepper.wait_for(self.threads)
         for _ in range(3):
             self._receive()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from ehkafka.lanes.decision import AwaitHead, RetryHead, SkipHead
 from ehkafka.records import Outcome
+from ehkafka.workers.thread_pool import wait_until_taken
 from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -109,3 +111,29 @@ def test_order_holds_over_rebalances_failures_and_resizing(pool: Callable[..., A
         meanwhile=lambda: (made.hub.watch(), answer(), time.sleep(1e-3)),
     )
     assert not made.wrong
+
+
+class TakenLate:
+    """A frozen inbox that is taken over in the moment before its thread publishes that it sleeps."""
+
+    def __init__(self) -> None:
+        self.frozen = True
+        self.gate = threading.Lock()
+        self.gate.acquire()
+
+    @property
+    def asleep(self) -> bool:
+        """Whether its thread sleeps."""
+        return False
+
+    @asleep.setter
+    def asleep(self, _asleep: bool) -> None:
+        self.frozen = False
+
+
+def test_a_thread_whose_record_was_taken_over_just_now_does_not_fall_asleep() -> None:
+    """Who took it over saw no sleeper to wake: the thread must see it itself."""
+    thread = threading.Thread(target=wait_until_taken, args=(TakenLate(),), daemon=True)
+    thread.start()
+    thread.join(LIMIT_S)
+    assert not thread.is_alive()

@@ -58,11 +58,6 @@ MUTANTS = {
             "    inbox.asleep = True\n    if is_empty:\n"
         ),
     ),
-    "a frozen thread sleeps without a second look": (
-        *(threads, "wait_until_taken"),
-        "if inbox.frozen:\n            inbox.gate",
-        "if True:\n            inbox.gate",
-    ),
     "who has the lock does not look again": (Hub, "settle", "while self._posted", "if self._posted"),
     "the poll thread does not look again": (Hub, "locked", "self.settle()", "pass"),
     "the poll thread wakes no consumer": (Hub, "locked", "self._after(touched)", "pass"),
