@@ -174,7 +174,7 @@ class Backpressure:
         takers = _takers(route)
         wanted = max(demand.wanted_records(), 2 * takers * call_records)
         # Something for each worker that has nothing waiting, twice for the time until the next look.
-        fed, at_hand = route.hub.look()
+        fed, at_hand = route.hub.waiting()
         unfed = max(0, takers - fed)
         missing = 2 * unfed * call_records if unfed > takers // 16 else 0
         return max(missing, 2 * wanted - at_hand if at_hand < wanted else 0)

@@ -259,14 +259,14 @@ class Hub:
     @property
     def fed(self) -> int:
         """For how many consumers records for a call wait, in addition to what runs."""
-        return self.look()[0]
+        return self.waiting()[0]
 
     @property
     def at_hand(self) -> int:
         """How many records could start if a consumer were free, as far as is known."""
-        return self.look()[1]
+        return self.waiting()[1]
 
-    def look(self) -> tuple[int, int]:
+    def waiting(self) -> tuple[int, int]:
         """Return `fed` and `at_hand`."""
         balance = self.inboxes.balance
         waiting = balance.waiting()

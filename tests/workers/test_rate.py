@@ -151,7 +151,7 @@ def test_what_waits_for_a_token_may_be_taken_back(pool: Callable[..., Any], cloc
     rests(made, 1)
 
 
-class Sleepers:
+class Sleeping:
     """A hub with a rate limit whose consumers all sleep, each with records that wait, and who was woken."""
 
     def __init__(self, rate_per_s: float, keys: list[bytes], consumers: int = 3) -> None:
@@ -184,5 +184,5 @@ class Sleepers:
 
 def test_what_keeps_the_commit_back_most_comes_first() -> None:
     """As many as there are tokens; what runs then leaves no holes above the commit position."""
-    bench = Sleepers(20.0, [b"a", b"b", b"c", b"d", b"e", b"f"], consumers=6)
+    bench = Sleeping(20.0, [b"a", b"b", b"c", b"d", b"e", b"f"], consumers=6)
     assert sorted(bench.watch()) == [0, 1]

@@ -142,7 +142,7 @@ def key_at(owned: OwnedPartition, offset: int) -> Found | None:
             entry = next((one for one in calls if _is_at(one, owned.epoch, offset)), None)
             return None if entry is None else _found(owned, entry[KEY], inboxes)
         found = _found(owned, entry[KEY], inboxes)
-    # By the message: an entry is made anew when its key is read.
+    # By the message: an entry is recreated when its key is read.
     return found if found is not None and found.head[MESSAGE] is entry[MESSAGE] else None
 
 

@@ -207,7 +207,7 @@ class InboxTasks:
                 hub.note_idle(inbox)
                 inbox.gate = gate = create_future()
                 inbox.asleep = True
-                # Only now: who brings a record, or closes, looks for sleepers afterwards.
+                # Only now: who brings a record, or closes, looks for those that sleep afterwards.
                 if inbox.q or hub.closed or inbox.leaves:
                     inbox.asleep = False
                     q = inbox.q
