@@ -81,6 +81,7 @@ class World(Commands):
     def rests(self, consumer: Any, *, has_lock: bool) -> None:
         """A consumer has nothing: it leaves, if it is to go and gets the lock, or waits."""
         if consumer.inbox not in self.core.router.leaving:
+            consumer.leaves = False  # it may stay
             consumer.note_idle()
         elif not consumer.leaves:
             consumer.leaves = True  # in its next step, if it gets the lock
@@ -90,12 +91,14 @@ class World(Commands):
                 self.consumers.remove(consumer)
 
     def resize(self) -> None:
-        """Let consumers come or go."""
-        router, number = self.core.router, self.r.randint(1, 3)
-        if self.r.random() < 0.5 and len(router.inboxes) > number:
-            self.do(self.core.shrink, number)
-        elif len(router.inboxes) < 12:
-            self.consume(self.core.grow(number))
+        """Let consumers come or go, or stay that were to go."""
+        core, number = self.core, self.r.randint(1, 3)
+        if self.r.random() < 0.5 and len(core.inboxes) > number:
+            self.do(core.shrink, number)
+        elif self.r.random() < 0.5:
+            self.do(core.stay, number)
+        elif len(core.inboxes) < 12:
+            self.consume(core.grow(number))
 
     # What fails.
 
