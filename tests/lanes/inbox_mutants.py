@@ -375,16 +375,7 @@ MUTANTS = [
     _mutant(
         "shrink: an inbox is forgotten while it is busy", resizing.shrink, "router.leaving += gone", "pass"
     ),
-<<<<<<< HEAD
     _mutant("leave: with records left", resizing.leave, "inbox.log or ", ""),
-=======
-    _mutant(
-        "leave: with records left",
-        resizing.leave,
-        "if inbox.log or not inbox.leaves:",
-        "if not inbox.leaves:",
-    ),
->>>>>>> 3be5efca (Histories: consumers that were to go may stay; a mutant may be of a function of a module)
     _mutant("leave: owners stay", Router.forget, "inbox.sent = FOREVER", "pass"),
     _mutant(
         "idle: what runs is not looked at",
