@@ -296,17 +296,19 @@ class Hub:
             return epoch is not None and (epoch.received.next_offset or 0) >= next_offset
 
     def is_at_rest(self, deferred: Container[Held], *, letters: bool) -> bool:
-        """Tell whether no record runs or could run now, except `deferred` ones.
+        """Tell whether no record of ours runs or could run now, except `deferred` ones.
 
-        With `letters`, a record whose dead letter is not acknowledged counts as running.
+        A call that outlives its epoch counts for nothing. With `letters`, a record whose dead letter is not acknowledged counts as running.
         """
         with self.locked() as inboxes:
             # A consumer that sleeps although records wait has found no token, or waits for more of them.
             dues, now_s = self._own_dues(), self.clock()
             sleeps = self.next_due_s() is not None or (bool(dues) and min(dues) > now_s)
             for inbox in inboxes.all_inboxes():
-                if inbox.head is not None or inbox.frozen or (inbox.q and not (sleeps and inbox.asleep)):
+                if inbox.frozen or (inbox.q and not (sleeps and inbox.asleep)):
                     return False
+            if any(not entry[EPOCH].ended for entry in inboxes.router.shown()):
+                return False
             return not letters or all(
                 held.ticket is None or held in deferred for held in inboxes.waiting.held
             )
