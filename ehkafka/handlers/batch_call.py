@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.events import RecordSkipped
@@ -104,7 +105,7 @@ class BatchCall:
     def _records(self, entries: Sequence[Entry]) -> list[Record]:
         make_record = self._make_record
         if not self._router.attempts:
-            return [make_record(entry[MESSAGE]) for entry in entries]
+            return list(map(make_record, map(itemgetter(MESSAGE), entries)))
         return [make_record(entry[MESSAGE], self._number(entry)) for entry in entries]
 
     def ended(self, entries: Sequence[Entry], results: Results | None) -> None:
