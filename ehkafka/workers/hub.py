@@ -196,9 +196,13 @@ class Hub:
         self.settle()
         now_s = self.clock()
         due_s = self.inboxes.waiting.earliest_s
-        if now_s >= self._next_check_s or (due_s is not None and due_s <= now_s):
+        if now_s >= self._next_check_s:
             with self.locked(noted=False):
                 self._check()
+        elif due_s is not None and due_s <= now_s:
+            # Without the check, which looks at all inboxes: retries may be due every millisecond.
+            with self.locked(noted=False) as inboxes:
+                inboxes.waiting.retry_due(now_s)
         if self.pace is not None and (tokens := self.pace.tokens):
             self._wake_waiting(tokens)
         if self.dues and any(due_s <= now_s for due_s in self._own_dues()):
