@@ -110,11 +110,17 @@ class Ending:
 
     def is_drained(self, epochs: Sequence[Epoch]) -> bool:
         """Tell whether nothing of these epochs runs or may still start."""
-        return next(self._unfinished(epochs), None) is None
+        return not self.undrained(epochs)
 
     def undrained(self, epochs: Sequence[Epoch]) -> set[Epoch]:
         """Return those of which something runs or may still start."""
-        return {entry[EPOCH] for entry in self._unfinished(epochs)}
+        if self._router.piles.stopped is not None:
+            return {entry[EPOCH] for entry in self._unfinished(epochs)}
+        # Looked at each millisecond while a partition drains, and the backlog of others may be long.
+        self._router.note_all()
+        open_ones = {epoch for epoch in epochs if epoch.tally.backlog_records}
+        tickets = (held for held in self._waiting.held if held.ticket is not None and held.q)
+        return open_ones.union(epoch for held in tickets if (epoch := held.q[0][EPOCH]) in epochs)
 
     def _work(self, epochs: Sequence[Epoch]) -> Work:
         keys = Counter((id(entry[EPOCH].owners), entry[KEY]) for entry in self._unfinished(epochs))

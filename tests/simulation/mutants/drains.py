@@ -88,19 +88,14 @@ def _what_waits_alone_starts() -> bool:
     return bench.started != []
 
 
-def _deferred() -> tuple[InboxBench, Epoch]:
+def _what_runs_is_not_waited_for() -> bool:
     bench = InboxBench()
     epoch = bench.assign()
     bench.receive(epoch, "a0")
-    bench.fail(bench.call(), AwaitHead("elsewhere", lambda _: None))
+    call = bench.call()
     bench.drain(epoch)
-    return bench, epoch
-
-
-def _what_is_deferred_is_not_waited_for() -> bool:
-    bench, epoch = _deferred()
     was_drained = bench.inboxes.is_drained([epoch])
-    bench.answer(Outcome.FINISHED)
+    bench.finish(call)
     return was_drained or not bench.inboxes.is_drained([epoch])
 
 
@@ -121,6 +116,13 @@ def _a_letter_is_begun_above_the_limit() -> bool:
     bench, _, _ = _diverting()
     bench.answer(Outcome.DEAD_LETTERED)
     return bool(bench.waiting.outbox)
+
+
+def _a_letter_is_not_waited_for() -> bool:
+    bench, epoch, _ = _diverting()
+    was_drained = bench.inboxes.is_drained([epoch])
+    bench.answer(Outcome.DEAD_LETTERED)
+    return was_drained or not bench.inboxes.is_drained([epoch])
 
 
 MUTANTS = [
@@ -153,16 +155,23 @@ MUTANTS = [
         _a_letter_is_begun_above_the_limit,
     ),
     Mutant(
-        "a drain does not wait for what is deferred",
-        Ending._unfinished,
-        "held.ticket is not None and held.q and held.q[0][EPOCH] in wanted",
+        "a drain does not wait for what runs",
+        Ending.undrained,
+        "if epoch.tally.backlog_records",
+        "if False",
+        _what_runs_is_not_waited_for,
+    ),
+    Mutant(
+        "a drain does not wait for a waiting key's letter",
+        Ending.undrained,
+        "held.ticket is not None and held.q",
         "False",
-        _what_is_deferred_is_not_waited_for,
+        _a_letter_is_not_waited_for,
     ),
     Mutant(
         "a drain is over at once",
         Ending.is_drained,
-        "next(self._unfinished(epochs), None) is None",
+        "not self.undrained(epochs)",
         "True",
         a_graceful_seed_is_red,
     ),
