@@ -302,7 +302,8 @@ class Hub:
     def is_at_rest(self, deferred: Container[Held], *, letters: bool) -> bool:
         """Tell whether no record of ours runs or could run now, except `deferred` ones.
 
-        A call that outlives its epoch counts for nothing. With `letters`, a record whose dead letter is not acknowledged counts as running.
+        A call that outlives its epoch counts for nothing. With `letters`, a record whose dead letter is not
+        acknowledged counts as running.
         """
         with self.locked() as inboxes:
             # A consumer that sleeps although records wait has found no token, or waits for more of them.
