@@ -66,6 +66,7 @@ def open_gates(inboxes: Iterable[Inbox]) -> None:
 def wait_until_taken(inbox: Inbox) -> None:
     """Sleep until the dispatcher has taken over what this inbox's consumer handed to `Hub.fail`."""
     while inbox.frozen:
+        # Published first, looked at second: who takes it over thaws the inbox and then looks who sleeps.
         inbox.asleep = True
         if inbox.frozen:
             inbox.gate.acquire()
@@ -130,6 +131,7 @@ class ThreadPool(ABC):
         added = self._new_workers(missing)
         self._workers = [one for one in self._workers if one.is_alive() or not one.leaves] + added
         if added:
+            # Their inboxes come last: records that got there before could wait for a set-up that fails.
             self._start(added, self._grow)
         elif missing < 0:
             with self._hub.locked() as inboxes:
@@ -233,6 +235,7 @@ class ThreadPool(ABC):
 
     def _sleep(self, worker: Worker, inbox: Inbox) -> None:
         """Sleep until something has come into a worker's inbox, or it is to leave."""
+        # In this order, as in `wait_until_taken`: who puts a record there looks afterwards who sleeps.
         inbox.asleep = True
         if not (inbox.q or worker.leaves or self._hub.closed):
             inbox.gate.acquire()

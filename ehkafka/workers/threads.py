@@ -45,7 +45,10 @@ class ThreadWorkers(ThreadPool):
                 self._run_timed(inbox)
             else:
                 self._run(inbox)
+            # Shown until here: only now does the dispatcher count the last record as finished.
             inbox.head = None
+            # It may have come meanwhile, or calls are to be timed from now on. What has no token when the app
+            # has stopped is left.
             if inbox.q and not (hub.closed and hub.pace is not None):
                 continue
             if self._is_to_leave(worker, inbox):
@@ -61,6 +64,7 @@ class ThreadWorkers(ThreadPool):
                 inbox.head = q[0]  # shown before it leaves the queue
                 entry = q.popleft()
             except IndexError:
+                # Taking back replaces the queue: what was put there again is in the new one.
                 if inbox.q is q:
                     return
                 q = inbox.q
@@ -84,6 +88,7 @@ class ThreadWorkers(ThreadPool):
             if pace.take():
                 if not self._run_next(inbox):
                     pace.give_back()
+                # The next token may be long in coming: until then this record must not seem to run.
                 inbox.head = None
                 continue
             # Sleep until `Hub.watch` finds a token.
@@ -127,6 +132,7 @@ class ThreadWorkers(ThreadPool):
         return 1 if known is None else known.failed + 1
 
     def _failed(self, inbox: Inbox, entry: Entry, error: BaseException) -> None:
+        # Here, without the lock: what decides may be the user's code.
         attempt = self._router.attempt_of(entry)
         # An answer to a call that failed counts for nothing, whichever of the two comes first.
         if DEFERRED and self._deferrals is not None:
@@ -147,4 +153,5 @@ class ThreadWorkers(ThreadPool):
 
     def _hand_over(self, inbox: Inbox, entry: Entry, decision: Decision) -> None:
         self._hub.fail(inbox, entry, decision)
+        # To show the next record would count this one as finished; and the next may be of the same key.
         wait_until_taken(inbox)

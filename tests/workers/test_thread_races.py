@@ -132,7 +132,7 @@ class TakenLate:
 
 
 def test_a_thread_whose_record_was_taken_over_just_now_does_not_fall_asleep() -> None:
-    """Who took it over saw no sleeper to wake: the thread must see it itself."""
+    """Who took it over found no thread asleep: this one must see it itself."""
     thread = threading.Thread(target=wait_until_taken, args=(TakenLate(),), daemon=True)
     thread.start()
     thread.join(LIMIT_S)
