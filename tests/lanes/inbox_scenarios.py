@@ -34,7 +34,8 @@ def a_batch_loses_records_of_another_partition() -> bool:
     core = Inboxes(1, "handler")
     epochs = [core.ending.begin(TopicPartition("t", p), p) for p in (0, 1)]
     for p, epoch in enumerate(epochs):
-        core.receive(epoch, [Message(p, 0, 0)], ["key"], 0.0)
+        records: Any = [Message(p, 0, 0)]
+        core.receive(epoch, records, ["key"], 0.0)
     [inbox] = core.inboxes
     first, second = core.take(inbox, 2)
     core.ending.end(epochs[:1])
@@ -51,7 +52,8 @@ def _two_inboxes() -> tuple[Inboxes, Epoch]:
 def _route(core: Inboxes, epoch: Epoch, inbox: Inbox, offset: int, key: str) -> None:
     """Receive a record while one inbox alone takes new keys."""
     core.router.open = [inbox]
-    core.receive(epoch, [Message(0, offset, 0)], [key], 0.0)
+    records: Any = [Message(0, offset, 0)]
+    core.receive(epoch, records, [key], 0.0)
 
 
 def _start(inbox: Inbox) -> None:
@@ -93,5 +95,6 @@ def a_record_goes_where_the_consumer_has_left() -> bool:
     [gone] = core.shrink(1)
     core.router.idle.append(gone)
     assert core.leave(gone)
-    core.receive(epoch, [Message(0, 0, 0)], ["key"], 0.0)
+    records: Any = [Message(0, 0, 0)]
+    core.receive(epoch, records, ["key"], 0.0)
     return bool(gone.q)

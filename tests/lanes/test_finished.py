@@ -18,7 +18,8 @@ def finished(epoch: Any) -> tuple[tuple[int, int], ...]:
     """Return the ranges above the watermark."""
     extent = epoch.extent()
     assert extent is not None
-    return extent.finished()
+    found: tuple[tuple[int, int], ...] = extent.finished()
+    return found
 
 
 @pytest.fixture(params=["partition", "handler"])

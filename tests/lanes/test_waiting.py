@@ -13,6 +13,8 @@ from ehkafka.records import Outcome
 from tests.kit.inbox_bench import InboxBench, at_once
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ehkafka.lanes.decision import Decision
     from ehkafka.lanes.epoch import Epoch
 
@@ -184,7 +186,10 @@ def test_what_is_paused_and_not_open_waits_for_both(opens_first: bool) -> None:
     epoch = bench.assign(opened=False)
     bench.receive(epoch, "a0")
     bench.waiting.pause_key(b"a", epoch)
-    steps = [lambda: bench.inboxes.open(epoch), lambda: bench.waiting.resume_key(b"a", epoch)]
+    steps: list[Callable[[], object]] = [
+        lambda: bench.inboxes.open(epoch),
+        lambda: bench.waiting.resume_key(b"a", epoch),
+    ]
     steps[not opens_first]()
     assert bench.begin() is None
     steps[opens_first]()

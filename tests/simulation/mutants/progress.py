@@ -33,7 +33,7 @@ def _what_was_restored_is_not_saved() -> bool:
     bench.receive(epoch, "a0 b1")
     saver = ProgressSaver(1_000)
     saver.begin(epoch, None)
-    return _saved_without_a_check(bench, epoch, saver) != ((2, 3),)
+    return bool(_saved_without_a_check(bench, epoch, saver) != ((2, 3),))
 
 
 def _what_is_gone_is_saved() -> bool:
@@ -55,7 +55,7 @@ def _what_lies_below_the_position_is_saved() -> bool:
     saver = ProgressSaver(1_000)
     saver.begin(epoch, Position(1, 0, None, "text", ((1, 2), (3, 4))))
     saver._known[epoch.partition, epoch.number] = Known(((1, 2), (3, 4)))
-    return _saved_without_a_check(bench, epoch, saver) != ((3, 4),)
+    return bool(_saved_without_a_check(bench, epoch, saver) != ((3, 4),))
 
 
 def _restored_ranges_are_forgotten() -> bool:
