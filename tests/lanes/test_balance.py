@@ -96,3 +96,50 @@ def test_what_waits_behind_a_hot_key_goes_elsewhere_at_the_next_look() -> None:
     assert len(call.inbox.q) == 3
     bench.check(0.002)
     assert bench.call("b").inbox is not call.inbox
+
+
+def test_a_single_record_goes_to_a_free_consumer_where_calls_are_long() -> None:
+    """It would else wait for the end of a call of another key; short ones are not worth the move."""
+    for mean_s, moves in ((0.02, True), (0.0001, False)):
+        bench = InboxBench(consumers=2)
+        epoch = bench.assign()
+        bench.receive(epoch, "a0")
+        busy = bench.call()
+        (other,) = (inbox for inbox in bench.inboxes.inboxes if inbox is not busy.inbox)
+        other.frozen = True  # so that the next record goes to the busy one
+        bench.receive(epoch, "b1")
+        bench.inboxes.router.put(busy.inbox, *busy.inbox.take_back() or other.take_back())
+        other.frozen = False
+        bench.inboxes.balance.mean_s = mean_s
+        bench.check(0.001)
+        assert bool(other.q) == moves
+
+
+def test_the_mean_time_is_right_though_nothing_ends_between_most_looks() -> None:
+    """Drains go by it: five consumers that take 20 ms each, looked at each 5 ms."""
+    bench = InboxBench(consumers=5)
+    epoch = bench.assign()
+    bench.receive(epoch, " ".join(f"k{offset}" for offset in range(5)))
+    offset = 5
+    for look in range(1, 41):
+        if look % 4 == 1:
+            bench.receive(epoch, " ".join(f"{'abcde'[n]}{offset + n}" for n in range(5)))
+            offset += 5
+            calls = [call for _ in range(5) if (call := bench.begin()) is not None]
+        bench.check(look * 0.005)
+        if look % 4 == 0:
+            for call in calls:
+                bench.finish(call)
+    assert 0.015 < bench.inboxes.balance.mean_s < 0.025
+
+
+def test_a_call_of_minutes_does_not_let_later_ones_count_as_quick() -> None:
+    """What waits behind a record that takes long goes elsewhere within 50 ms, whatever the mean."""
+    bench = InboxBench(consumers=2)
+    epoch = bench.assign()
+    bench.inboxes.balance.mean_s = 60.0
+    bench.receive(epoch, "a0")
+    call = bench.call()
+    bench.check(0.0)
+    bench.check(0.06)
+    assert call.inbox.stuck
