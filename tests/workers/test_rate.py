@@ -182,6 +182,18 @@ class Sleeping:
         return self.woken
 
 
+def test_consumers_sleep_while_the_bucket_is_empty() -> None:
+    """None is woken, nothing is to be looked at again at once, and the next due time is known."""
+    bench = Sleeping(20.0, [b"a", b"b", b"c"])
+    assert [bench.pace.take() for _ in range(3)] == [True, True, False]
+    assert bench.watch() == []
+    assert bench.hub.watch() is False
+    assert bench.hub.next_due_s() == pytest.approx(bench.clock.now_s() + 0.05)
+    bench.clock.advance(0.05)
+    assert bench.hub.next_due_s() is None
+    assert len(bench.watch()) == 1
+
+
 def test_what_keeps_the_commit_back_most_comes_first() -> None:
     """As many as there are tokens; what runs then leaves no holes above the commit position."""
     bench = Sleeping(20.0, [b"a", b"b", b"c", b"d", b"e", b"f"], consumers=6)
