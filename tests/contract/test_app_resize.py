@@ -173,12 +173,14 @@ def test_a_failing_set_up_leaves_the_number_as_it_was(lab: Any, recorder: Any, w
 def test_asyncio_workers_change_in_number_too(lab: Any, wait_for: Any, stays: Any) -> None:
     """More calls at once after a growth, fewer after a shrink."""
     running: list[int] = [0]
+    started: list[int] = []
     gates = {"first": threading.Event(), "second": threading.Event()}
 
     async def handle(record: Any) -> None:
+        started.append(record.offset())
         running[0] += 1
         try:
-            gate = gates["first" if record.offset() < 5 else "second"]
+            gate = gates["first" if len(started) <= 5 else "second"]
             assert await asyncio.to_thread(gate.wait, 30.0)
         finally:
             running[0] -= 1
