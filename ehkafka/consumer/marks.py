@@ -216,7 +216,7 @@ class Marks:
         amounts = self._amounts()
         if self._flow.is_half_full(amounts):
             held = {load.partition: load for load in self._loads()}
-            # Those of which nothing was delivered yet gain most: one that comes first would take all there is.
+            # Those of which nothing was delivered yet gain most: the first one would take all there is.
             for one in self._consumer.assignment():
                 place = TopicPartition(one.topic, one.partition)
                 held.setdefault(place, Load(place, 0, 0, 0, 0))

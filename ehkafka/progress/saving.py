@@ -189,7 +189,7 @@ class ProgressSaver:
             extent = extent and extent.below(lowest)
             self._bound_by(epoch, lowest)
         if lowest is not None or (extent is None and self._has_unnoted(epoch)):
-            # Never write that a record is finished where an earlier one of its key is not written to be: after
+            # Never write that a record is finished where an earlier one of its key is not written so: after
             # a crash that one alone would be handled again, behind the later one. It may be among what waits,
             # or what was left out before, so all of these wait for a look.
             ended, epoch.is_extent_due = [], True

@@ -109,7 +109,8 @@ def test_l1d_what_does_not_fit_is_left_and_what_is_finished_above_is_saved(
     app.add_hook(events)
     app.start()
     wait_for(lambda: recorder.count == 10)
-    app._runtime._routes[0].hub.inboxes.balance.mean_s = 1.0  # so that 10 s of work lie below: the longest lane alone
+    # So that 10 s of work lie below: the longest key's alone.
+    app._runtime._routes[0].hub.inboxes.balance.mean_s = 1.0
     thread = stopping(app, timeout_s=5.0)
     wait_for(lambda: app.snapshot().backlog_records == 1)
     gate.set()

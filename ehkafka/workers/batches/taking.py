@@ -3,8 +3,8 @@
 Pure; time comes in as an argument; the caller has the hub's lock: no batch worker takes anything without it.
 
 Which record is to blame when a handler raises is unknown, so a raise spends no attempt while the batch has
-more than one record: they wait again, *narrowed* to batches half as large, until the culprit has a batch of its
-own. Its attempts are its own then, and no other record is retried, skipped or dead-lettered for it.
+more than one record: they wait again, *narrowed* to batches half as large, until the culprit has a batch of
+its own. Its attempts are its own then, and no other record is retried, skipped or dead-lettered for it.
 """
 
 from __future__ import annotations
