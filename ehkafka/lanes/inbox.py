@@ -180,10 +180,7 @@ class Inbox:
         return None
 
     def put_back(self) -> None:
-        """Let all records that a batch worker has wait again, in front of the others.
-
-        They keep their numbers, so they own their keys as before.
-        """
+        """Let all records that a batch worker has wait again, in front of the others, with their numbers."""
         assert isinstance(self.head, list)
         self.q.extendleft(reversed(self.head))
         self.head = None

@@ -35,12 +35,21 @@ class PutBack:
         entries = inbox.head = router.unread.with_keys(inbox.head)
         elsewhere = [entry for entry in entries if entry[EPOCH].ended or self._is_elsewhere(inbox, entry)]
         inbox.give_up(elsewhere)
+        self._own_again(inbox)
         inbox.put_back()
         router.touched.add(inbox)
         for entry in reversed(router.without_ended(elsewhere)):
             self._put_first(entry)
         if any(epoch.drain_limit is not None for epoch in router.epochs.values()):
             self._ending.sort_out(inbox)
+
+    @staticmethod
+    def _own_again(inbox: Inbox) -> None:
+        """Let owners know the numbers of what stays: those behind a record that goes elsewhere have moved up."""
+        assert isinstance(inbox.head, list)
+        for number, entry in enumerate(inbox.head, inbox.noted + 1):
+            owners, key = entry[EPOCH].owners, entry[KEY]
+            owners[key] = inbox, max(number, owners[key][1])
 
     def _is_elsewhere(self, inbox: Inbox, entry: Entry) -> bool:
         """Tell whether the key was paused while the record ran, or its handler was stopped."""

@@ -23,6 +23,7 @@ from tests.lanes import test_outliving
 from tests.lanes.inbox_scenarios import (
     a_batch_loses_records_of_another_partition,
     a_history_is_red,
+    a_key_overlaps_where_its_batch_was_put_back,
     a_key_overlaps_where_the_next_record_is_shown,
     a_record_goes_where_the_consumer_has_left,
     what_waits_stays_where_a_consumer_is_to_go,
@@ -152,6 +153,13 @@ MUTANTS = [
         Waiting.fail,
         "behind += pulled.get(router.name_of(entry), ())",
         "pass",
+    ),
+    Mutant(
+        "put back: owners keep numbers that have changed",
+        PutBack.put_back,
+        "self._own_again(inbox)",
+        "pass",
+        a_key_overlaps_where_its_batch_was_put_back,
     ),
     _mutant(
         "put back: a paused key's records pass those that wait",

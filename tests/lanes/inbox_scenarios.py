@@ -98,3 +98,16 @@ def a_record_goes_where_the_consumer_has_left() -> bool:
     records: Any = [Message(0, 0, 0)]
     core.receive(epoch, records, ["key"], 0.0)
     return bool(gone.q)
+
+
+def a_key_overlaps_where_its_batch_was_put_back() -> bool:
+    """One of two records goes to its paused key as they are put back; the other one's key comes again."""
+    core, epoch = _two_inboxes()
+    inbox, other = core.inboxes
+    _route(core, epoch, inbox, 0, "key")
+    _route(core, epoch, inbox, 1, "paused")
+    core.take(inbox, 2)
+    core.waiting.pause_key("paused", epoch)
+    core.put_back(inbox)
+    _route(core, epoch, other, 2, "key")
+    return bool(other.q)
