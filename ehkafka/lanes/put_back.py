@@ -45,7 +45,7 @@ class PutBack:
 
     @staticmethod
     def _own_again(inbox: Inbox) -> None:
-        """Let owners know the numbers of what stays: those behind a record that goes elsewhere have moved up."""
+        """Let owners know the numbers of what stays: they grow behind a record that goes elsewhere."""
         assert isinstance(inbox.head, list)
         for number, entry in enumerate(inbox.head, inbox.noted + 1):
             owners, key = entry[EPOCH].owners, entry[KEY]

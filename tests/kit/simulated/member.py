@@ -25,7 +25,7 @@ from tests.kit.simulated.group import CommitRefusal
 from tests.kit.simulated.handover import Handover
 from tests.kit.simulated.intake import SimulatedIntake
 from tests.kit.simulated.ranges import FinishedOffsets
-from tests.kit.simulated.worker import SimulatedWorker, watched_queue
+from tests.kit.simulated.worker import InOrder, SimulatedWorker, watched_queue
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -54,6 +54,8 @@ class SimulatedMember:
         self.name = name
         self.history = world.checker.process(name, pid)
         self.inboxes = Inboxes(plan.workers, plan.scope, watched_queue(self._seam))
+        self.inboxes.router.touched = InOrder()  # type: ignore[assignment]
+        self.inboxes.router._moving = InOrder()  # type: ignore[assignment]
         self.hub = Hub(self.inboxes, world.clock.now_s)
         self.hub.wake = self._wake
         self.ledger = CommitLedger(CommitPacing(plan.commit_interval_s))

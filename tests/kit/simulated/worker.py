@@ -200,3 +200,28 @@ def watched_queue(seam: Callable[[], object]) -> type[deque[Any]]:
             return super().__len__()
 
     return Queue
+
+
+class InOrder(dict[Any, None]):
+    """A set in the order in which its members came: a seed must give the same run at any addresses."""
+
+    def add(self, one: Any) -> None:
+        """Add a member."""
+        self[one] = None
+
+    def update(self, ones: Any) -> None:  # type: ignore[override]
+        """Add members."""
+        for one in ones:
+            self[one] = None
+
+    def discard(self, one: Any) -> None:
+        """Take a member out, if it is one."""
+        super().pop(one, None)
+
+    def remove(self, one: Any) -> None:
+        """Take a member out."""
+        del self[one]
+
+    def pop(self) -> Any:  # type: ignore[override]
+        """Take the last member out."""
+        return self.popitem()[0]
