@@ -1,7 +1,7 @@
 """What is done by hand while the app runs: calls that the poll thread makes for another thread.
 
-Lanes and the client are the poll thread's to command. Whoever wants something done leaves a function here
-and waits until a turn of the loop has run it: between two looks at the client, before what it brought is
+Inboxes and the client are the poll thread's to command. A caller that wants something done leaves a function
+here and waits until a turn of the loop has run it: between two looks at the client, before what it brought is
 handed on and before a commit, so that nothing is seen half done.
 """
 

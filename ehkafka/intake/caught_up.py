@@ -29,7 +29,7 @@ NO_KEY: Final = object()
 
 
 class Waiting(NamedTuple):
-    """A record at the head of its lane that no worker will take before something happens, and why.
+    """The first record of a waiting key, which no worker will take before something happens, and why.
 
     Or the lowest one whose outputs are not acknowledged: then `key` is `NO_KEY`.
     """

@@ -164,13 +164,6 @@ class FlowControl:
         limits = self.limits
         return records <= limits.backlog_records_max // 2 or size <= limits.backlog_bytes_max // 2
 
-    def lacks(self, ready_records: int, amounts: Amounts) -> bool:
-        """Tell whether a handler with so much at hand lacks work when the backlog is half full.
-
-        Less is enough then: what is left of the backlog must not be filled with what is ready.
-        """
-        return ready_records < max(1, self._free(amounts)[0] // _BATCH_PARTS)
-
     def _free(self, amounts: Amounts) -> tuple[int, int]:
         """Return how many records and bytes the backlog, and backlog and parked together, leave."""
         limits = self.limits

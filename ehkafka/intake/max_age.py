@@ -1,7 +1,7 @@
 """`max_age`: which records are too old to be handled, and one word on each burst of them.
 
 On the poll thread. Compares a record's timestamp (on Event Hubs the enqueued time) with this machine's
-wall clock; a record without a timestamp is never too old. It decides nothing else: the dispatcher gives
+wall clock; a record without a timestamp is never too old. It decides nothing else: the inboxes give
 the outcome.
 """
 

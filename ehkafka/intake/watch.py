@@ -61,7 +61,7 @@ class ProgressWatch:
         # While records are withheld, those of a partition may stand in the client's queue behind others'.
         withheld, context.flow.has_withheld = context.flow.has_withheld, False
         if context.contact.is_cut_off or context.throttle.is_recent or withheld:
-            context.standstill.forget_all()  # nobody knows what came meanwhile
+            context.standstill.forget_all()  # what came meanwhile is not known
             return
         logs, paused = context.owned.logs, context.flow.paused
         context.standstill.check(

@@ -131,14 +131,6 @@ def test_the_backlog_is_half_full_by_records_or_by_bytes() -> None:
     assert flow.is_half_full(Amounts(100, 0, parked_records=500))
 
 
-def test_a_handler_lacks_work_that_has_less_than_a_part_of_what_is_free() -> None:
-    """So what is left of the backlog never fills with what is ready."""
-    flow = _flow()
-    assert flow.lacks(124, Amounts(500, 0))
-    assert not flow.lacks(125, Amounts(500, 0))
-    assert flow.lacks(0, Amounts(1_000, 0))
-
-
 def test_what_is_stuck_with_more_than_its_part_of_the_free_half_is_paused() -> None:
     """Half of the part, that is: before it is known to be stuck it may take as much again."""
     flow = _flow()
