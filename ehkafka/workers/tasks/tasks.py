@@ -30,6 +30,7 @@ from ehkafka.workers.tasks.rounds import Rounds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from contextvars import Context
 
     from ehkafka.lanes.decision import Decision
     from ehkafka.lanes.inbox import Entry, Inbox
@@ -66,9 +67,7 @@ class InboxTasks:
         self._is_loop_ending = is_loop_ending
         self._explain = explain
         self._context = copy_context()
-        # True when the last call left context variables behind. While the fresh context is empty, a copy of
-        # the present one tells it by itself: it is true unless it is empty, too.
-        self._traces: Callable[[], object] = self._find_traces if self._context else copy_context
+        self._traces = _traces_in(self._context)
         self._rounds = Rounds(self._loop, self._let_in)
         # The loop itself keeps tasks by weak references only.
         self._tasks: dict[Inbox, asyncio.Task[None]] = {}
@@ -284,11 +283,6 @@ class InboxTasks:
     def _is_over(self) -> bool:
         return self.is_dead or self._is_loop_ending()
 
-    def _find_traces(self) -> bool:
-        """Tell whether the last call left context variables behind, which are not the next record's."""
-        now, fresh = copy_context(), self._context
-        return len(now) != len(fresh) or any(now.get(one) is not value for one, value in fresh.items())
-
     # -- what runs -------------------------------------------------------------------------------------
 
     def running(self) -> list[tuple[Entry, asyncio.Task[None]]]:
@@ -319,3 +313,21 @@ class InboxTasks:
             head: Any = inbox.head
             if head is not None and not inbox.frozen:
                 self._hub.fail(inbox, head, HoldHead("its event loop was closed"))
+
+
+def _traces_in(fresh: Context) -> Callable[[], object]:
+    """Return what tells whether a call left context variables behind, which are not the next record's."""
+    if not fresh:
+        return copy_context  # it is true by itself, unless it is empty as well
+    variables, missing = tuple(fresh.items()), object()
+
+    def traces() -> bool:
+        now = copy_context()
+        if len(now) != len(variables):
+            return True
+        for variable, value in variables:  # noqa: SIM110 - this runs for each record
+            if now.get(variable, missing) is not value:
+                return True
+        return False
+
+    return traces
