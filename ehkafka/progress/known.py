@@ -11,9 +11,13 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from ehkafka.progress.ranges import Ranges
 
 _end = itemgetter(1)
+# More offsets than this are joined in one pass over all ranges, which costs less than a place for each.
+FEW = 8
 
 
 class Known(NamedTuple):
@@ -51,10 +55,23 @@ class Known(NamedTuple):
         """Return it with offsets in any order that have ended since, and the newest epoch among all."""
         if not offsets:
             return self
+        if len(offsets) > FEW:
+            return self.joined(tuple(_runs(sorted(set(offsets)))), leader_epoch)
         ranges = list(self.finished)
         for offset in sorted(offsets):
             _put(ranges, offset)
         return Known(tuple(ranges), leader_epoch)
+
+
+def _runs(offsets: list[int]) -> Iterator[tuple[int, int]]:
+    """Yield the ranges of ascending offsets."""
+    start = end = offsets[0]
+    for offset in offsets:
+        if offset != end:
+            yield start, end
+            start = offset
+        end = offset + 1
+    yield start, end
 
 
 def _put(ranges: list[tuple[int, int]], offset: int) -> None:

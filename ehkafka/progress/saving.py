@@ -38,8 +38,8 @@ METADATA_BYTES_MIN = 64
 CHEAP_RECORDS = 5_000
 # What working it out may take of the time from one look to the next; and what commits without a look, which
 # follow the results, may take of theirs.
-SAMPLE_SHARE = 0.05
-COMMIT_SHARE = 0.2
+SAMPLE_SHARE = 0.02
+COMMIT_SHARE = 0.05
 
 
 class Detail(enum.Enum):

@@ -90,7 +90,7 @@ def test_a_large_backlog_is_looked_through_only_where_records_stay() -> None:
     assert position(saver, epoch, CHEAP_RECORDS).finished
 
 
-def test_looking_takes_a_twentieth_of_the_time() -> None:
+def test_looking_takes_a_fiftieth_of_the_time() -> None:
     """Between two looks it is said what has ended since; where nothing has, no commit is made of it."""
     now_s = 0.0
 
@@ -103,7 +103,7 @@ def test_looking_takes_a_twentieth_of_the_time() -> None:
     bench, epoch = half_finished(20)
     many = CHEAP_RECORDS + 1
     position(saver, epoch, many)
-    now_s += 20.0
+    now_s += 50.0
     detailed = position(saver, epoch, many)
     assert detailed.finished
     bench.receive(epoch, "c20 d21")
@@ -112,7 +112,7 @@ def test_looking_takes_a_twentieth_of_the_time() -> None:
     kept = position(saver, epoch, many)
     assert kept.finished == (*detailed.finished, (21, 22))
     assert position(saver, epoch, many) is kept
-    assert now_s < saver.detail_at_s <= now_s + 10.0
+    assert now_s < saver.detail_at_s <= now_s + 25.0
     assert saver.early_at_s > now_s
     now_s = saver.detail_at_s
     assert position(saver, epoch, many).finished[-1] == (21, 22)
