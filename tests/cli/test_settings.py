@@ -230,7 +230,7 @@ def test_variables_of_others_are_no_mistake(
 ) -> None:
     """An orchestrator's, those of commands and of our tests pass without a word, an unknown one is named."""
     tests = _variables_of_tests()
-    assert {"REQUIRE_BROKER", "EXPRESS"} < tests
+    assert {"REQUIRE_BROKER", "LONG"} < tests
     ours = ("LOG_LEVEL", "HTTP_HOSTS", "HTTP_TOKEN", "HTTP_TOKEN_FILE")
     for name in ("SERVICE_HOST", "SERVICE_PORT_HTTP", "PORT", "PORT_80_TCP_ADDR", "STOP_S", *ours, *tests):
         monkeypatch.setenv(f"EHKAFKA_{name}", "")
