@@ -33,6 +33,8 @@ PATIENCE_MEANS: Final = 8
 ROOM_CALLS: Final = 2
 # The weight of the last look in the mean time of a record.
 MEAN_SHARE: Final = 0.2
+# A look at fewer records has less.
+MEAN_RECORDS: Final = 200
 
 
 class Balance:
@@ -63,7 +65,8 @@ class Balance:
         self._alone: dict[Inbox, tuple[deque[Entry], Name, int]] = {}
         # How many records all consumers had removed by the last check.
         self._removed = 0
-        # The time of busy consumers since a record was removed last.
+        # The time of consumers whose head has moved, since a record was removed last. A call that hangs does
+        # not count before it ends.
         self._busy_s = 0.0
 
     def check(self, now_s: float, cpu_s: float | None = None) -> int:
@@ -141,10 +144,11 @@ class Balance:
         """Whether one consumer runs all, because calls are quick or to find out whether they are."""
         return self.width is not None and self.width.is_quick
 
-    @staticmethod
-    def _see(inbox: Inbox, now_s: float, late_s: float) -> bool:
+    def _see(self, inbox: Inbox, now_s: float, late_s: float) -> bool:
         """Note whether an inbox's head has moved; tell whether its consumer is busy."""
         head = inbox.head
+        if inbox.seen is not None and head is not inbox.seen:
+            self._busy_s += now_s - inbox.seen_s
         if head is None:
             inbox.stuck, inbox.seen = False, None
             return False
@@ -155,9 +159,8 @@ class Balance:
         return True
 
     def _take_mean(self, last: _Seen, seen: _Seen) -> None:
-        self._busy_s += self.busy * (seen.at_s - last.at_s)
         if (done := seen.removed - last.removed) > 0:
-            share = MEAN_SHARE if self.mean_s else 1.0
+            share = min(MEAN_SHARE, done / MEAN_RECORDS) if self.mean_s else 1.0
             self.mean_s += share * (self._busy_s / done - self.mean_s)
             self._busy_s = 0.0
 

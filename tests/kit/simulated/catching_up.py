@@ -170,8 +170,8 @@ class CatchingUp:
     def _start(self, route: Any, inbox: Inbox) -> None:
         if not inbox.q:
             route.hub.note_idle(inbox)
-            if not inbox.q:
-                return
+            if inbox.head is not None or not inbox.q:
+                return  # woken within that, or nothing came
         inbox.head = entry = inbox.q[0]
         inbox.q.popleft()
         took_s = self.handlings[route.name].work_s(entry[MESSAGE].partition(), entry[MESSAGE].offset())
