@@ -1,9 +1,9 @@
 """A member of a group as a program whose handler keeps a log of its own, see `tests.kit.call_log`.
 
 What the handler does is said by each record's value, see `COSTS_S`. SIGTERM stops it; it leaves as well when
-its standard input ends. At the end of a graceful stop it prints how many records ended in chunks.
+its standard input ends.
 
-    python express_member.py --log FILE --bootstrap 127.0.0.1:9092 --group g --topic t --kind threads
+    python calls_member.py --log FILE --bootstrap 127.0.0.1:9092 --group g --topic t --kind threads
 """
 
 from __future__ import annotations
@@ -18,15 +18,14 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import ehkafka
-from ehkafka.lanes import express_mode
 from ehkafka.testing import JsonLinesHistory
 from tests.kit.call_log import BEGUN, ENDED, FAILED, CallLog
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# What a record's value asks for: nothing, below 8 µs, between, above 20 µs, a millisecond.
-COSTS_S = {b"f": 0.0, b"q": 4e-6, b"m": 12e-6, b"s": 30e-6, b"w": 1e-3}
+# What a record's value asks for: nothing, less than a quick call, about as long as one, more, a millisecond.
+COSTS_S = {b"f": 0.0, b"q": 10e-6, b"m": 30e-6, b"s": 90e-6, b"w": 1e-3}
 # Behind it: the first attempt fails.
 FAILS = b"!"
 
@@ -46,7 +45,6 @@ def main() -> int:
     finally:
         if history is not None:
             history.close()
-    sys.stdout.write(f"CHUNKS {app.snapshot().chunk_records}\n")
     return 0
 
 
@@ -60,16 +58,9 @@ def make_app(options: argparse.Namespace, log: CallLog, history: JsonLinesHistor
         commit_interval_s=0.1,
         consumer=dict(pair.split("=", 1) for pair in options.consumer),
     )
-    # In proportion, so that a busy machine crosses the bounds where it should, too.
-    scale = float("inf") if options.express == "always" else options.scale
-    express_mode.QUICK_S *= scale
-    express_mode.SLOW_S *= scale
-    for cost in b"q", b"m", b"s":
-        COSTS_S[cost] *= options.scale
     app.handler(
         options.topic,
         workers=options.workers,
-        express=options.express != "off",
         order_by=by_own_key if options.order_by == "own" else ehkafka.by_key,
         retry=ehkafka.Retry(attempts=3, first_s=0.005, max_s=0.05),
     )(handler_with(log) if options.kind == "threads" else async_handler_with(log))
@@ -139,8 +130,6 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--history", help="a file for the engine's own history")
     parser.add_argument("--notes", type=int, default=1_000_000, help="how many the log can hold")
     parser.add_argument("--kind", choices=["threads", "asyncio"], default="threads")
-    parser.add_argument("--express", choices=["on", "off", "always"], default="on")
-    parser.add_argument("--scale", type=float, default=5.0, help="by how much costs and bounds are larger")
     parser.add_argument("--order-by", choices=["key", "own"], default="key")
     parser.add_argument("--workers", type=int, default=16)
     parser.add_argument("--consumer", action="append", default=[], metavar="PROPERTY=VALUE")

@@ -1,7 +1,7 @@
-"""On a real broker: with chunks and without, handlers see the same records in the same order per key.
+"""On a real broker: of each key, handlers of any speed are called with what was produced, in order.
 
 The handlers keep a log of their own (`tests.kit.call_log`), so nothing here rests on what the engine
-says of itself; the test compares it with what was produced. `EHKAFKA_EXPRESS_RECORDS` makes the runs longer.
+says of itself; the test compares it with what was produced. `EHKAFKA_CALLS_RECORDS` makes the runs longer.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 import os
 import random
-import re
 import signal
 import subprocess
 import sys
@@ -36,17 +35,15 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.broker
 
 ROOT = Path(__file__).parents[2]
-MEMBER = Path(__file__).with_name("express_member.py")
-RECORDS = int(os.environ.get("EHKAFKA_EXPRESS_RECORDS", "40000"))
+MEMBER = Path(__file__).with_name("calls_member.py")
+RECORDS = int(os.environ.get("EHKAFKA_CALLS_RECORDS", "40000"))
 KEYS = 1_000
 PARTITIONS = 4
-# Which share of the records costs what (see `express_member.COSTS_S`), twice over: below 8 µs, above 20 µs,
+# Which share of the records costs what (see `calls_member.COSTS_S`), twice over: quick calls, slower ones,
 # between, a millisecond, and back.
 PHASES = [(b"f", 0.3), (b"q", 0.05), (b"s", 0.02), (b"m", 0.04), (b"f", 0.05), (b"w", 0.005), (b"f", 0.035)]
 FAILING = 100
 FAILS = b"!"
-# How many end in chunks depends on the machine, for the first ones are in lanes; none would prove nothing.
-CHUNK_RECORDS_MIN = 100
 # A lost session would rightly repeat records, and the comparison would be of something else.
 STEADY = {"session.timeout.ms": 60_000, "heartbeat.interval.ms": 500}
 # For a successor that must not wait for long.
@@ -68,7 +65,7 @@ class Orders(NamedTuple):
 
 def produced(broker: KafkaBroker, records: int) -> Orders:
     """Produce so many records that cost what `PHASES` says, one in a hundred of which fails once."""
-    topic = f"express-{uuid.uuid4().hex[:8]}"
+    topic = f"calls-{uuid.uuid4().hex[:8]}"
     broker.create_topic(topic, PARTITIONS, {})
     expected: Sequences = defaultdict(list)
     ends: dict[int, int] = {}
@@ -128,13 +125,10 @@ class Member:
         """What it has printed."""
         return self._log.read_text()
 
-    def stop(self) -> int:
-        """Stop it gracefully; return how many records ended in chunks."""
+    def stop(self) -> None:
+        """Stop it gracefully."""
         self.process.send_signal(signal.SIGTERM)
         assert self.process.wait(30.0) == 0, self.log
-        found = re.search(r"CHUNKS (\d+)", self.log)
-        assert found is not None, self.log
-        return int(found[1])
 
     def close(self) -> None:
         """Leave nothing behind."""
@@ -191,39 +185,27 @@ def sequences(calls: Iterable[Call]) -> Sequences:
 
 
 @pytest.mark.parametrize(
-    ("kind", "express", "order_by"),
-    [
-        ("threads", "on", "key"),
-        ("threads", "off", "key"),
-        ("threads", "always", "own"),
-        ("asyncio", "on", "key"),
-        ("asyncio", "off", "key"),
-    ],
+    ("kind", "order_by"), [("threads", "key"), ("threads", "own"), ("asyncio", "key"), ("asyncio", "own")]
 )
-def test_each_key_sees_the_same_calls_with_chunks_and_without(
-    orders: Orders, start: Callable[..., Member], kind: str, express: str, order_by: str
+def test_each_key_sees_the_calls_that_were_produced(
+    orders: Orders, start: Callable[..., Member], kind: str, order_by: str
 ) -> None:
     """Over costs that cross every bound, one in a hundred failing once: what was produced, in order."""
-    group = f"{kind}-{express}-{order_by}"
-    member = start(group, "--kind", kind, "--express", express, "--order-by", order_by)
+    group = f"{kind}-{order_by}"
+    member = start(group, "--kind", kind, "--order-by", order_by)
     wait_until_committed(orders, group, member)
-    chunk_records = member.stop()
+    member.stop()
     assert sequences(read_calls(member.calls)) == orders.expected
-    if kind == "asyncio" or express == "off":
-        assert chunk_records == 0
-    else:
-        assert chunk_records > CHUNK_RECORDS_MIN
 
 
-def test_the_history_of_chunks_tells_what_happened(kafka: KafkaBroker, tmp_path: Path) -> None:
-    """The engine's own history of a run in chunks brackets each call that the handler noted."""
+def test_the_history_brackets_each_call(kafka: KafkaBroker, tmp_path: Path) -> None:
+    """The engine's own history of a run brackets each call that the handler noted."""
     orders = produced(kafka, RECORDS // 4)
     history = tmp_path / "history.jsonl"
-    arguments = ("--express", "always", "--history", str(history))
-    member = Member(orders, "reported", tmp_path / "reported", *arguments)
+    member = Member(orders, "reported", tmp_path / "reported", "--history", str(history))
     try:
         wait_until_committed(orders, "reported", member)
-        assert member.stop() > CHUNK_RECORDS_MIN
+        member.stop()
     finally:
         member.close()
     calls = list(read_calls(member.calls))
@@ -246,14 +228,14 @@ def test_the_history_of_chunks_tells_what_happened(kafka: KafkaBroker, tmp_path:
     assert seen == len(calls)
 
 
-def test_what_is_committed_when_a_process_dies_in_a_chunk_was_handled(
+def test_what_is_committed_when_a_process_dies_was_handled(
     orders: Orders, start: Callable[..., Member]
 ) -> None:
     """After `kill -9` the group's commit passes no record whose handler had not returned."""
     group = "killed"
     handled: set[tuple[int, int]] = set()
     for kill_at in (RECORDS // 5, RECORDS // 2):
-        member = start(group, "--express", "always", consumer=QUICK)
+        member = start(group, consumer=QUICK)
         wait_until(
             lambda least=kill_at: sum(done or 0 for done in committed(orders, group).values()) >= least,
             lambda of=member: of.log,
@@ -265,9 +247,9 @@ def test_what_is_committed_when_a_process_dies_in_a_chunk_was_handled(
         for partition, next_offset in committed(orders, group).items():
             missing = [offset for offset in range(next_offset or 0) if (partition, offset) not in handled]
             assert not missing, f"{partition} is committed up to {next_offset} without {missing[:5]}"
-    member = start(group, "--express", "always", consumer=QUICK)
+    member = start(group, consumer=QUICK)
     wait_until_committed(orders, group, member)
-    assert member.stop() > CHUNK_RECORDS_MIN
+    member.stop()
     handled |= {(call.partition, call.offset) for call in read_calls(member.calls) if call.kind == ENDED}
     assert len(handled) == sum(orders.ends.values())
 
