@@ -34,9 +34,9 @@ _OTHERS = {
     f"{PREFIX}{name}"
     for name in (
         "CACHE_DIR",
+        "CALLS_RECORDS",
         "FAULTS_FILE",
         "FAULTS_SCALE",
-        "CALLS_RECORDS",
         "FUZZ_SEEDS",
         "INBOX_SEEDS",
         "LONG",
