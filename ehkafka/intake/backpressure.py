@@ -81,6 +81,11 @@ class Backpressure:
         missing = max(self._missing(route, demand) for route, demand in self._gaining())
         return min(flow.batch_size(amounts), missing, records_uncollected(flow.limits.consume_records_max))
 
+    @property
+    def has_quick(self) -> bool:
+        """Whether a handler has something at hand that is done in a millisecond or two."""
+        return any(route.hub.is_quick and route.hub.at_hand for route, _ in self._demands)
+
     def touch_due_s(self) -> float:
         """Return when the client must be called next though nothing is wanted of it."""
         is_committing = self._context.ledger.in_flight is not None
@@ -168,7 +173,8 @@ class Backpressure:
     def _missing(self, route: Route, demand: Demand) -> int:
         """Return how many records to take for a handler; 0 where it has enough at hand."""
         if route.hub.is_quick:
-            return max(0, QUICK_RECORDS - route.hub.at_hand)
+            at_hand = route.hub.at_hand
+            return QUICK_RECORDS - at_hand if at_hand < QUICK_RECORDS // 2 else 0
         demand.note(route.hub.tally.outcomes, self._context.clock())
         call_records = route.hub.inboxes.balance.call_records
         takers = _takers(route)

@@ -50,6 +50,8 @@ if TYPE_CHECKING:
 SLOW_CHECK_S = 0.5
 # Between two looks while records are withheld and nothing must be watched closely.
 WITHHELD_S = 5e-3
+# The same while a quick handler has what it is done with in a millisecond or two.
+QUICK_WITHHELD_S = 5e-4
 REFUTED = "the log was truncated and written again there"
 
 
@@ -142,7 +144,7 @@ class PollLoop:
             if left_s > 0:
                 # Not in `consume()`: with a full queue that returns at once, with a record that nobody wants.
                 # The handlers have work for longer than this, or wait for each other.
-                time.sleep(min(left_s, self._wait_s() if self._busy else max(WITHHELD_S, self._wait_s())))
+                time.sleep(min(left_s, self._withheld_s()))
                 return ()
             # librdkafka serves rebalances, errors and acknowledgements only beside records.
             self._pressure.make_room(consumer)
@@ -155,6 +157,12 @@ class PollLoop:
         self._log_ends.has_drained |= len(messages) < wanted
         self._pressure.touched()
         return messages  # type: ignore[return-value]
+
+    def _withheld_s(self) -> float:
+        """Return for how long nothing is to be taken."""
+        if self._pressure.has_quick:
+            return QUICK_WITHHELD_S
+        return self._wait_s() if self._busy else max(WITHHELD_S, self._wait_s())
 
     def _on_assigned(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
         self._log_ends.begin(consumer, partitions)
