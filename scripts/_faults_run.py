@@ -32,8 +32,7 @@ SUMS = ("lost", "premature_commits", "order_violations", "stale_commits")
 # Beyond it the embedded broker's 5 MiB of a partition, and the backlog, end.
 SCALE_MAX = 20
 SOAK_ROW = 27
-WAYS_ROW = 35
-# In less, nobody is both killed and stopped in good order.
+# In less, no member is both killed and stopped in good order.
 SOAK_MINUTES_MIN = 2.0
 # The slowest test of the quick run takes less, however busy the machine.
 TIMEOUT_S = 120
@@ -48,10 +47,7 @@ def main(description: str) -> None:
     parser.add_argument("--scale", type=int, default=1, help=f"how many times longer, up to {SCALE_MAX} (1)")
     parser.add_argument("--row", type=int, help="this row alone")
     parser.add_argument("--minutes", type=float, help=f"how long row {SOAK_ROW}, the soak, runs")
-    parser.add_argument("--records", type=int, help=f"how many row {WAYS_ROW} runs each way")
     options = parser.parse_args()
-    if options.records is not None and (options.row != WAYS_ROW or options.records < 1):
-        parser.error(f"--records goes with --row {WAYS_ROW}")
     if options.minutes is not None and (options.row != SOAK_ROW or options.minutes < SOAK_MINUTES_MIN):
         parser.error(f"--minutes goes with --row {SOAK_ROW}, from {SOAK_MINUTES_MIN} on")
     if not 1 <= options.scale <= SCALE_MAX:
@@ -96,9 +92,6 @@ def _run(number: int, options: argparse.Namespace, tests: list[str], lines: Path
         environment["EHKAFKA_SOAK_MINUTES"] = str(options.minutes)
         environment["EHKAFKA_SOAK_FILE"] = str(lines.with_name("soak.json"))
         shown.append("--capture=no")  # it shows how it goes
-    if options.records is not None:
-        environment["EHKAFKA_WAYS_RECORDS"] = str(options.records)
-        shown.append("--capture=no")
     return run("pytest", *shown, f"--timeout={TIMEOUT_S * options.scale}", *tests, **environment)
 
 

@@ -41,6 +41,11 @@ class Marks:
         found = self._bytes.find(b"\0", base + begin, base + end)
         return None if found < 0 else found - base
 
+    def finished(self, partition: int, end: int) -> int:
+        """Return how many offsets below `end` were finished."""
+        base = partition * self.records
+        return end - self._bytes[base : base + end].count(0)
+
     def repeated(self, partition: int, end: int) -> int:
         """Return how many offsets below `end` were finished more than once."""
         base = partition * self.records
