@@ -238,7 +238,7 @@ def main() -> int:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(threadName)s %(levelname)s %(message)s")
     threading.Thread(target=leave_with_parent, name="parent-watch", daemon=True).start()
     # What is computed takes longer; what is not takes less, where others use the CPU, too.
-    width.QUICK_S = 7e-5  # type: ignore[misc]
+    width.QUICK_S = 7e-5
     app: Any = ehkafka.App(
         group=options().group,
         endpoint=ehkafka.Endpoint.kafka(options().bootstrap),
