@@ -65,7 +65,7 @@ class Judge:
         with Path(f"{options.history}.running").open("a+b") as file:
             file.truncate(options.partitions * KEYS)
             self._running = mmap.mmap(file.fileno(), options.partitions * KEYS)
-        # What this process has finished, by partition, since that was assigned. A worker process is not told.
+        # What this process has finished, by partition, since that was assigned; nothing in a worker process.
         self._mine: dict[int, set[int]] = {}
         # The engine's, which knows whether keys are read; None in a worker process.
         self.router: Any = None

@@ -44,8 +44,9 @@ HOT_SHARE = 0.03
 LAG_RECORDS = 20_000
 # So many fit into each partition's marks.
 RECORDS_MAX = 500_000
-PERIOD_S = 1.0
-SESSION_MS = 3_000
+# Between commits of all partitions and the next kill.
+PERIOD_S = 0.5
+SESSION_MS = 2_000
 SAMPLE_S = 0.1
 STOP_S = 60.0
 
@@ -128,30 +129,36 @@ class Watch:
 class Crew:
     """Members that come, stop in good order and are killed, one of the three all the time."""
 
-    def __init__(self, members: list[MemberProcess], kills: int) -> None:
+    def __init__(self, members: list[MemberProcess], kills: int, committed: list[int]) -> None:
+        """`committed`: how far each partition is, as others find out."""
         self._members = members
+        self._committed = committed
+        self._before = list(committed)
         self._dice = random.Random(35)
         # What is still to be done, in any order.
         self._left = ["kill"] * kills + ["stop"] * (kills // 2)
         self._dice.shuffle(self._left)
-        self._next_s = time.monotonic() + PERIOD_S
+        self._next_s = 0.0
         for member in members:
             member.start()
 
     def act(self) -> bool:
-        """Let one of them go as it is time, and come again; tell whether there is more to do."""
-        # A member that is still starting neither dies nor stops in earnest.
-        if time.monotonic() >= self._next_s and (up := self.up()):
+        """Let one of them go once all partitions move, and come again; tell whether there is more to do."""
+        now_s = time.monotonic()
+        if any(end <= before for end, before in zip(self._committed, self._before, strict=True)):
+            self._next_s = now_s + PERIOD_S
+        elif now_s >= self._next_s:
             if not self._left:
                 return False
-            member = self._dice.choice(up)
+            # A member that is still starting neither dies nor stops in earnest.
+            member = self._dice.choice(self.up())
             if self._left.pop() == "kill":
                 member.kill()
             else:
                 member.terminate()
                 assert member.wait(STOP_S) == 0, member.log_tail()
             member.start()
-            self._next_s = time.monotonic() + PERIOD_S
+            self._before = list(self._committed)
         return True
 
     def up(self) -> list[MemberProcess]:
@@ -178,8 +185,8 @@ def test_row_35_no_kind_of_worker_loses_overtakes_or_commits_early(
         )
         for number in range(MEMBERS)
     ]
-    crew = Crew(stage.members, KILLS * scale)
     watch = Watch(kafka.bootstrap, stage.group, stage.topic, marks)
+    crew = Crew(stage.members, KILLS * scale, watch.committed)
     load = Load(kafka.bootstrap, stage.topic, records_max, watch.committed)
     try:
         while crew.act():
