@@ -131,9 +131,11 @@ class Inboxes:
         return all(inbox.is_empty() for inbox in self.all_inboxes())
 
     def running(self) -> list[Entry]:
-        """Return what runs now, those records included whose epoch has ended."""
+        """Return what runs now, with its keys; those records included whose epoch has ended."""
         self.router.note_all()
-        return [entry for inbox in self.all_inboxes() for entry in inbox.running()]
+        return self.router.unread.with_keys(
+            [entry for inbox in self.all_inboxes() for entry in inbox.running()]
+        )
 
     def is_running(self, message: Message, key: Hashable) -> bool | None:
         """Tell whether a record is with its handler, by the very message; `key` says where to look first.
@@ -193,8 +195,8 @@ class Inboxes:
         sizes: Sequence[int],
     ) -> None:
         unread = self.router.unread
-        if keys is None and unread.takes():
-            unread.receive(epoch, messages, sizes)
+        if unread.takes() if keys is None else unread.is_on:
+            unread.receive(epoch, messages, keys, sizes)
         else:
             entries = list(zip(messages, repeat(UNREAD) if keys is None else keys, sizes, repeat(epoch)))
             self.router.route(epoch, entries if keys is not None else unread.with_keys(entries))
@@ -207,6 +209,10 @@ class Inboxes:
     def key_of(self, entry: Entry) -> Hashable:
         """Return a record's key, which may not have been read yet. Needs no lock."""
         return self.router.unread.keyed(entry)[KEY]
+
+    def with_keys(self, entries: Sequence[Entry]) -> list[Entry]:
+        """Return records with their keys, all read at once. Needs no lock."""
+        return self.router.unread.with_keys(entries)
 
     def read_keys(self) -> None:
         """Read the keys of all records: something is to be done with those of a key."""

@@ -73,12 +73,24 @@ class Unread:
         self.inbox = home
         return True
 
-    def receive(self, epoch: Epoch, messages: Sequence[Message], sizes: Sequence[int]) -> None:
-        """Put records of one partition, ascending, behind all others."""
+    @property
+    def is_on(self) -> bool:
+        """Whether all records go into one inbox, those included whose keys were read."""
+        return self.inbox is not None
+
+    def receive(
+        self,
+        epoch: Epoch,
+        messages: Sequence[Message],
+        keys: Sequence[Hashable] | None,
+        sizes: Sequence[int],
+    ) -> None:
+        """Put records of one partition, ascending, behind all others. `keys` may have been read before."""
         inbox = self.inbox
         assert inbox is not None
         self._router.note(inbox)
-        entries: list[Entry] = list(zip(messages, repeat(UNREAD), sizes, repeat(epoch)))
+        known = repeat(UNREAD) if keys is None else keys
+        entries: list[Entry] = list(zip(messages, known, sizes, repeat(epoch)))
         self._router.count_in(epoch, entries, sum(sizes))
         inbox.log.extend(entries)
         inbox.q.extend(entries)
@@ -109,9 +121,11 @@ class Unread:
 
     def with_keys(self, entries: Sequence[Entry]) -> list[Entry]:
         """Return the entries, each with its key. Needs no lock."""
-        if all(entry[KEY] is not UNREAD for entry in entries):
-            return list(entries)
-        return [self.keyed(entry) for entry in entries]
+        keys = self.keys_of(entries)
+        return [
+            entry if entry[KEY] is key else (entry[MESSAGE], key, entry[SIZE], entry[EPOCH])
+            for entry, key in zip(entries, keys, strict=True)
+        ]
 
     def keys_of(self, entries: Sequence[Entry]) -> list[Hashable]:
         """Return the entries' keys, all read at once. Needs no lock."""

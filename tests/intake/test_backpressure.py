@@ -21,7 +21,7 @@ from ehkafka.workers.hub import Hub
 from tests.kit.simulated.message import SimulatedMessage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Hashable, Iterator, Sequence
 
     from ehkafka.lanes.epoch import Epoch
     from ehkafka.lanes.inbox import Inbox
@@ -59,6 +59,10 @@ class Owned(dict[TopicPartition, OwnedPartition]):
         return (owned.epoch for owned in self.values())
 
 
+def _keys(messages: Sequence[Any]) -> list[Hashable]:
+    return [message.key() for message in messages]
+
+
 class Bench:
     """Handlers over one client, with a clock that is moved by hand. Topics are named after their handler."""
 
@@ -82,7 +86,7 @@ class Bench:
         )
         self.routes: dict[str, Any] = {}
         for name in names or ("a",):
-            hub = Hub(Inboxes(workers), lambda: self.now_s)
+            hub = Hub(Inboxes(workers, read_keys=_keys), lambda: self.now_s)
             route: Any = SimpleNamespace(name=name, hub=hub, workers=SimpleNamespace(size=workers))
             hub.watch()
             self.routes[name] = route
@@ -91,15 +95,17 @@ class Bench:
                 self.owned[partition] = OwnedPartition(route, hub.inboxes.assign(partition, 1))
         self.pressure = Backpressure(self.context, list(self.routes.values()), lambda _partition: False)
 
-    def receive(self, records: int, partition: int = 0, name: str = "a", keys: int = 1) -> None:
-        """Give a partition records of so many keys."""
+    def receive(
+        self, records: int, partition: int = 0, name: str = "a", keys: int = 1, *, unread: bool = False
+    ) -> None:
+        """Give a partition records of so many keys, which are read only when they are needed if `unread`."""
         route, epoch = self.owned[TopicPartition(name, partition)]
         begin = epoch.tally.received_records
         messages: list[Any] = [
             SimulatedMessage(name, partition, begin + number, b"%d" % ((begin + number) % keys))
             for number in range(records)
         ]
-        keys_read = [message.key() for message in messages]
+        keys_read = None if unread else _keys(messages)
         route.hub.receive([(epoch, messages, keys_read, (), sizes_of(messages))])
 
     def run(self, records: int, name: str = "a") -> None:
@@ -174,6 +180,18 @@ def test_what_is_stuck_is_paused_at_half_and_the_others_get_the_rest(bench: Benc
     (paused,) = bench.events
     assert isinstance(paused, PartitionPaused)
     assert paused.backlog_records == 500
+    assert paused.largest_key == "0"
+
+
+def test_the_largest_key_is_named_though_keys_are_unread() -> None:
+    """One worker runs all, so nothing else has asked for them."""
+    bench = Bench(workers=1)
+    bench.receive(400, partition=1, keys=1, unread=True)
+    bench.receive(100, partition=1, keys=100, unread=True)
+    bench.lend_all()
+    bench.wanted()
+    bench.wanted(after_s=0.02)
+    (paused,) = bench.events
     assert paused.largest_key == "0"
 
 

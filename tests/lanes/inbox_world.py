@@ -42,7 +42,8 @@ class World(Commands):
         self.partitions, self.keys = range(r.randint(1, 4)), r.choice((1, 3, 20, 200))
         self.failing = r.choice((0, 0.02, 0.2, 0.2))
         self.preempted = r.choice((0, 0.01, 0.1))
-        self.is_unread, self.is_narrow = r.random() < 0.6, not self.is_batch and r.random() < 0.4
+        self.is_unread = r.random() < 0.6
+        self.is_narrow = seed % 3 == 0 if self.is_batch else r.random() < 0.4
         vars(self).update(chosen)
         super().__init__(self.partitions, is_shared=self.is_shared)
         self.depth = self.steps = 0

@@ -13,7 +13,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING
 
-from ehkafka.lanes.inbox import EPOCH, KEY, MESSAGE
+from ehkafka.lanes.inbox import EPOCH, MESSAGE
 from ehkafka.lanes.order import describe_key
 from ehkafka.settings.clock import REAL_CLOCK
 from ehkafka.wording.live_stack import task_stack, thread_stack
@@ -123,7 +123,8 @@ class AsyncioWorkers:
         found = {self._thread.name: thread_stack(frame)}
         running = self._tasks.running()
         for entry, task in running[:STACKS_MAX]:
-            where = f"{entry[EPOCH].partition}@{entry[MESSAGE].offset()} key {describe_key(entry[KEY])}"
+            key = describe_key(self._hub.inboxes.key_of(entry))
+            where = f"{entry[EPOCH].partition}@{entry[MESSAGE].offset()} key {key}"
             # A call that blocks instead of awaiting is where the loop is.
             is_running = getattr(task.get_coro(), "cr_running", False)
             found[f"{self._thread.name} {where}"] = (
