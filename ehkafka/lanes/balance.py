@@ -69,11 +69,11 @@ class Balance:
         # not count before it ends.
         self._busy_s = 0.0
 
-    def check(self, now_s: float, cpu_s: float | None = None) -> int:
+    def check(self, now_s: float, waits: int | None = None) -> int:
         """Take in what has finished, and move what waits behind slow records; return how many are busy.
 
-        Looks at inboxes that have something: of a thousand consumers most may rest. `cpu_s`: the CPU time
-        that the first consumer's thread has used, where it is known.
+        Looks at inboxes that have something: of a thousand consumers most may rest. `waits`: how often the
+        first consumer's thread has waited, where `counts_waits` asks for it and it is known.
         """
         router = self._router
         moving = router.moving()
@@ -97,7 +97,7 @@ class Balance:
         self.queued = len(waiting) - fills
         self.received_records = router.tally.received_records
         first = router.inboxes[0]
-        seen = _Seen(now_s, self._removed, first.removed, bool(first.q), cpu_s)
+        seen = _Seen(now_s, self._removed, first.removed, bool(first.q), waits)
         if self._last is not None and now_s > self._last.at_s:
             self._take_mean(self._last, seen)
             self._set_width(self._last, seen)
@@ -140,6 +140,11 @@ class Balance:
         return [inbox for inbox in self._router.open if inbox.is_empty() and not inbox.frozen]
 
     @property
+    def counts_waits(self) -> bool:
+        """Whether the next check wants to know how often the first consumer's thread has waited."""
+        return self.width is not None and self.width.counts_waits
+
+    @property
     def is_quick(self) -> bool:
         """Whether one consumer runs all, because calls are quick or to find out whether they are."""
         return self.width is not None and self.width.is_quick
@@ -170,13 +175,14 @@ class Balance:
         if width is None:
             return
         passed_s, done = seen.at_s - last.at_s, seen.first_removed - last.first_removed
-        if width.consumers is not None and any(inbox.stuck for inbox in router.moving()):
+        # Of several that compute, the next one takes the place of one that is stuck.
+        if width.is_quick and any(inbox.stuck for inbox in router.moving()):
             width.widen(seen.at_s)
         else:
             was_fed = last.is_first_fed and seen.is_first_fed and done > 0
-            known = last.cpu_s is not None and seen.cpu_s is not None
-            share = (seen.cpu_s - last.cpu_s) / passed_s if known else None  # type: ignore[operator]
-            width.note(seen.at_s, self.mean_s, passed_s / done if was_fed else None, share)
+            known = last.waits is not None and seen.waits is not None
+            waits = (seen.waits - last.waits) / max(1, done) if known else None  # type: ignore[operator]
+            width.note(seen.at_s, self.mean_s, passed_s / done if was_fed else None, waits)
         router.width = len(router.inboxes) if width.consumers is None else width.consumers
         if router.width > 1:
             router.unread.end()
@@ -296,4 +302,4 @@ class _Seen(NamedTuple):
     removed: int
     first_removed: int
     is_first_fed: bool
-    cpu_s: float | None
+    waits: int | None

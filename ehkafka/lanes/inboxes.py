@@ -292,10 +292,10 @@ class Inboxes:
                 consumers.add(inbox)
         return list(consumers)
 
-    def check(self, now_s: float, cpu_s: float | None = None) -> int:
+    def check(self, now_s: float, waits: int | None = None) -> int:
         """Let retries go whose time has come, and balance. Return how many consumers are busy."""
         self.waiting.retry_due(now_s)
-        return self.balance.check(now_s, cpu_s)
+        return self.balance.check(now_s, waits)
 
 
 def _take(values: Sequence[Any], places: Sequence[int]) -> list[Any]:

@@ -2,7 +2,7 @@
 
 Pure. Under the interpreter's lock a second thread only costs where calls are quick or compute: each asks for
 the lock while the other has it. What a handler does shows where one consumer has the records to itself: then
-the time of a call is the handler's own, and the CPU time that its thread used tells computing from waiting.
+the time of a call is the handler's own, and how often its thread waits tells computing from waiting.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ TRIAL_MEAN_S: Final = 5e-4
 # Between two trials: soon after a handler was quick, then ever more rarely.
 TRIAL_S: Final = 0.1
 TRIAL_MAX_S: Final = 3.2
-# The CPU's share of a call's time, above which a handler computes; and below which it has ceased to.
-COMPUTES_SHARE: Final = 0.7
-WAITS_SHARE: Final = 0.15
+# Waits of a call, below which a handler computes; and above which it has ceased to.
+COMPUTES_WAITS: Final = 0.3
+CEASES_WAITS: Final = 0.6
 
 
 class Width:
@@ -29,6 +29,8 @@ class Width:
         self.cores = cores
         # How many take new keys; None: all. It begins with a trial.
         self.consumers: int | None = 1
+        # Whether checks are to count how often the first consumer's thread waits: not while calls are quick.
+        self.counts_waits = True
         self._trial_s = TRIAL_S
         self._next_trial_s = 0.0
 
@@ -40,27 +42,26 @@ class Width:
     def widen(self, now_s: float) -> None:
         """Let all consumers take new keys: some call takes long."""
         if self.consumers is not None:
-            self.consumers = None
+            self.consumers, self.counts_waits = None, False
             self._next_trial_s = now_s + self._trial_s
             self._trial_s = min(TRIAL_MAX_S, 2 * self._trial_s)
 
-    def note(self, now_s: float, mean_s: float, call_s: float | None, cpu_share: float | None) -> None:
+    def note(self, now_s: float, mean_s: float, call_s: float | None, waits: float | None) -> None:
         """Take in what a check saw.
 
         `mean_s`: the time of a record over all consumers. `call_s`: what one took the first consumer, where
-        that had something all the time; of this the CPU had the share `cpu_share`, where it is known.
+        that had something all the time; `waits`: how often it waited for a record, where that is known.
         """
         if self.consumers is None:
             if mean_s < TRIAL_MEAN_S and now_s >= self._next_trial_s:
-                self.consumers = 1
+                self.consumers, self.counts_waits = 1, True
         elif call_s is None:
             pass  # it rested: that says nothing
         elif call_s < QUICK_S:
-            self.consumers, self._trial_s = 1, TRIAL_S
-        elif self.consumers == 1:
-            if cpu_share is not None and cpu_share > COMPUTES_SHARE:
-                self.consumers = self.cores
-            else:
-                self.widen(now_s)
-        elif cpu_share is not None and cpu_share < WAITS_SHARE:
+            self.consumers, self.counts_waits, self._trial_s = 1, False, TRIAL_S
+        elif not self.counts_waits:
+            self.counts_waits = True  # it was quick until now: the next check tells
+        elif waits is not None and waits < (COMPUTES_WAITS if self.consumers == 1 else CEASES_WAITS):
+            self.consumers = self.cores
+        else:
             self.widen(now_s)

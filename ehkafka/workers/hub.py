@@ -64,9 +64,9 @@ class Hub:
         # Where the driver waits for a time itself, as for a batch to fill: each returns when that is over.
         # Set before it starts, called without the lock.
         self.dues: list[Callable[[], float | None]] = []
-        # The CPU time that the thread of the first consumer has used, in seconds; None where it is not known.
-        # The driver's, once it has started.
-        self.cpu_s: Callable[[], float | None] = lambda: None
+        # How often the thread of the first consumer has waited; None where it is not known. The driver's,
+        # once it has started.
+        self.count_waits: Callable[[], int | None] = lambda: None
         # Set once; consumers leave when they see it and find nothing.
         self.closed = False
         self._next_check_s = self._idle_check_s = 0.0
@@ -219,7 +219,7 @@ class Hub:
     def _check(self) -> None:
         """Caller has the lock."""
         now_s, own_s = self.clock(), self._own_s()
-        self.inboxes.check(now_s, self.cpu_s())
+        self.inboxes.check(now_s, self.count_waits() if self.inboxes.balance.counts_waits else None)
         rest_s = CHECK_SHARE * (self._own_s() - own_s)
         self._next_check_s = now_s + min(CHECK_S_MAX, max(CHECK_S, rest_s))
         self._idle_check_s = now_s + min(CHECK_S_MAX, max(IDLE_CHECK_S, rest_s))

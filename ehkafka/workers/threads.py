@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from ehkafka.lanes.inbox import MESSAGE
 from ehkafka.records.deferral import DEFERRED
-from ehkafka.workers.thread_clock import clock_of_this_thread
 from ehkafka.workers.thread_pool import ThreadPool, wait_until_taken
+from ehkafka.workers.thread_waits import waits_of_this_thread
 
 if TYPE_CHECKING:
     from ehkafka.lanes.decision import Decision
@@ -37,7 +37,7 @@ class ThreadWorkers(ThreadPool):
     def _consume(self, worker: Worker, inbox: Inbox) -> None:
         hub = self._hub
         if inbox is hub.inboxes.inboxes[0]:
-            hub.cpu_s = clock_of_this_thread()
+            hub.count_waits = waits_of_this_thread()
         while True:
             if hub.pace is not None:
                 self._run_paced(inbox, hub.pace)

@@ -69,7 +69,7 @@ def test_it_does_not_ask_again_at_once() -> None:
     bench = Bench()
     checks: list[float] = []
     check = bench.hub.inboxes.check
-    bench.hub.inboxes.check = lambda now_s, cpu_s: (checks.append(now_s), check(now_s, cpu_s))[1]  # type: ignore[method-assign,assignment]
+    bench.hub.inboxes.check = lambda now_s, waits: (checks.append(now_s), check(now_s, waits))[1]  # type: ignore[method-assign,assignment]
     bench.end_other()
     assert not checks  # the poll thread has just looked
     bench.now_s += 2 * IDLE_CHECK_S
