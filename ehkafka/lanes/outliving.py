@@ -94,7 +94,9 @@ class Outliving:
 
     def _running(self, owner: Owner, key: Hashable, epoch: Epoch) -> Entry | None:
         """Return what runs of a key with a consumer, if all of that is of ended epochs."""
-        router, inbox = self._router, owner[0]
+        router, (inbox, number) = self._router, owner
+        if not inbox.is_live(number):
+            return None  # it has ended, and its consumer may have left
         router.note(inbox)
         its = [
             entry

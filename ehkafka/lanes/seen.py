@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from ehkafka.lanes.decision import Decision
     from ehkafka.lanes.epoch import Epoch
-    from ehkafka.lanes.inbox import Entry, Inbox
+    from ehkafka.lanes.inbox import Entry, Inbox, Owner
     from ehkafka.lanes.inboxes import Inboxes
     from ehkafka.lanes.unread import Unread
 
@@ -201,15 +201,22 @@ class Inspection:
         inbox = owner[0]
         found: Iterable[Entry] = inbox.log
         if isinstance(inbox, Held):
-            found = [*(() if inbox.behind is None else inbox.behind[0].running()), *inbox.q]
+            found = [*self._still_running(inbox.behind), *inbox.q]
         elif isinstance(inbox, Pile):
             behind = inbox.behind.get((id(epoch.owners), key))
-            found = [*(() if behind is None else behind[1][0].running()), *inbox.log]
+            found = [*self._still_running(None if behind is None else behind[1]), *inbox.log]
         return [
             entry
             for entry in found
             if entry[KEY] == key and entry[EPOCH].owners is epoch.owners and not entry[EPOCH].ended
         ]
+
+    def _still_running(self, behind: Owner | None) -> list[Entry]:
+        """Return what still runs of a key that waits elsewhere, with others; its consumer may have left."""
+        if behind is None or not behind[0].is_live(behind[1]):
+            return []
+        self._router.note(behind[0])
+        return behind[0].running()
 
     def _status(self, entry: Entry) -> tuple[str, Decision | None, Entry | None]:
         epoch, key = entry[EPOCH], entry[KEY]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ehkafka.lanes.decision import AwaitHead, HoldHead, RetryHead
-from ehkafka.lanes.inbox import MESSAGE
+from ehkafka.lanes.inbox import KEY, MESSAGE
 from ehkafka.lanes.inboxes import Inboxes
 from ehkafka.lanes.order import KeyReader
 from ehkafka.lanes.seen import EpochSeen, Inspection
@@ -194,3 +194,27 @@ def test_a_record_that_failed_before_its_key_was_read_is_seen_to_wait() -> None:
     seen = Inspection(inboxes).see(epoch)
     assert oldest(seen) == (0, "held", 1, "kept")
     assert (seen.blocked_keys, seen.keys.count, seen.keys.records(b"a")) == (1, 1, 2)
+
+
+@pytest.mark.parametrize("waits", ["paused", "stopped"])
+def test_a_key_is_found_though_the_worker_that_ran_its_record_has_left(waits: str) -> None:
+    """It was paused, or its handler stopped, while that record ran; then there are fewer workers."""
+    bench = WorkerBench(workers=2)
+    inboxes = bench.inboxes
+    epoch = bench.assign()
+    bench.receive(epoch, "b0 a1 a2")
+    workers = [bench.begin_key(key) for key in "ab"]
+    call = next(worker for worker in workers if worker.inbox is inboxes.inboxes[1])
+    key = call.key
+    assert isinstance(key, bytes)
+    if waits == "paused":
+        bench.waiting.pause_key(key, epoch)
+    else:
+        inboxes.router.piles.stop()
+        bench.receive(epoch, f"{key.decode()}3")
+    [gone] = inboxes.shrink(1)
+    bench.finish(call)
+    assert inboxes.leave(gone)
+    offsets = [entry[MESSAGE].offset() for entry in looked(bench).records_of(key, epoch)]
+    assert offsets == [one[MESSAGE].offset() for one in epoch.unfinished() if one[KEY] == key]
+    assert inboxes.outliving.free_key(key, epoch) is None
