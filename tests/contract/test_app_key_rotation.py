@@ -67,7 +67,7 @@ def test_a_key_that_changes_during_a_drain_is_taken_up(
     app = lab.app(recorder, endpoint=rotating(lab, path))
     app.add_hook(events)
     app.start()
-    wait_for(lambda: recorder.started)
+    wait_for(lambda: len(recorder.started) == 3)
     stopping = threading.Thread(target=app.stop)
     stopping.start()
     wait_for(lambda: events.of(AppStopping))
