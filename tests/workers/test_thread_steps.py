@@ -58,7 +58,6 @@ MUTANTS = {
             "    inbox.asleep = True\n    if is_empty:\n"
         ),
     ),
-    "who has the lock does not look again": (Hub, "settle", "while self._posted", "if self._posted"),
     "the poll thread does not look again": (Hub, "locked", "self.settle()", "pass"),
     "the poll thread wakes no consumer": (Hub, "locked", "self._after(touched)", "pass"),
     "who settles wakes no consumer": (Hub, "settle", "self._after(touched)", "pass"),
