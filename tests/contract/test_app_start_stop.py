@@ -192,8 +192,13 @@ def test_a_last_commit_that_is_refused_for_a_moment_is_tried_again(
     lab.produce("a b")
     app = lab.app(recorder, commit_interval_s=60.0)
     app.add_hook(events)
+    # The first commit is due at once: it must not have what the last one is to have.
+    gate = recorder.block()
     app.start()
-    wait_for(lambda: recorder.count == 2)
+    ledger = app._runtime.context.ledger
+    wait_for(lambda: ledger.next_due_s() > 0)
+    gate.set()
+    wait_for(lambda: recorder.count == 2 and ledger.in_flight is None)
     lab.broker.fail_next(ApiKey.OFFSET_COMMIT, code)
     app.stop(timeout_s=10.0)
     assert len(events.of(CommitFailed)) == 1
@@ -215,8 +220,13 @@ def test_a_last_commit_that_never_succeeds_is_reported_by_error_and_exit_code(
     lab.produce("a b")
     app = lab.app(recorder, commit_interval_s=60.0)
     app.add_hook(events)
+    # The first commit is due at once: it must not have what the last one is to have.
+    gate = recorder.block()
     app.start()
-    wait_for(lambda: recorder.count == 2)
+    ledger = app._runtime.context.ledger
+    wait_for(lambda: ledger.next_due_s() > 0)
+    gate.set()
+    wait_for(lambda: recorder.count == 2 and ledger.in_flight is None)
     lab.broker.fail_next(ApiKey.OFFSET_COMMIT, *codes)
     with pytest.raises(
         ehkafka.errors.UnfinishedError, match=rf"last commit of t\[0\] failed \({words}"
