@@ -12,6 +12,7 @@ import pytest
 from ehkafka.outputs.book import OutputBook
 from ehkafka.workers.processes.posting import Posting
 from tests.kit.unstolen import unstolen_s
+from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -287,10 +288,19 @@ def test_before_next_a_batch_has_one_record_of_a_key(senders: Any) -> None:
     assert started_of_one_key(senders(before_next=True)) == 1
 
 
-def test_mutant_before_next_a_batch_has_several_of_a_key(senders: Any) -> None:
-    """It runs them all at once."""
+def test_mutant_before_next_a_batch_has_several_of_a_key(
+    senders: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It runs them all where its parent, which would take them back, is slow."""
     one = senders(before_next=True)
     one.workers.one_of_a_key = False
+    ended = Posting.ended
+
+    def end_late(*arguments: Any) -> bool:
+        wait_until(lambda: len(one.lines("start")) == 8)
+        return ended(*arguments)
+
+    monkeypatch.setattr(Posting, "ended", end_late)
     assert started_of_one_key(one) == 8
 
 
