@@ -35,11 +35,6 @@ class Payload:
     # Which of them is the payload.
     place: int = 0
 
-    @property
-    def is_alone(self) -> bool:
-        """True when nothing but the bytes is needed for a call: no record has to be made for it."""
-        return len(self.arguments) == 1 and not hasattr(self.codec, "decode_message")
-
     def around(self, function: Callable[..., object]) -> Callable[[Any], object]:
         """Return a handler's function as one of a record."""
         decode = self.decoder()

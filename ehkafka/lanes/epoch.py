@@ -62,8 +62,6 @@ class Epoch:
         self.drain_limit: int | None = None
         # Results count for nothing any more. Consumers read it without the lock.
         self.ended = False
-        # The highest offset that ran without being in `order`.
-        self.ran_to = -1
         # What the handler keeps for this assignment (a class handler: its instance). Set before any record
         # starts.
         self.context: object = None
@@ -148,10 +146,10 @@ class Epoch:
         unstarted = {id(entry[MESSAGE]) for entry in waiting}
         for entry in reversed(self.order):
             if id(entry[MESSAGE]) not in unstarted:
-                return max(self.ran_to, entry[MESSAGE].offset())
+                return entry[MESSAGE].offset()
         # Nothing is left of what lies below the first record that waits, so all of that has started.
         below = self.order[0][MESSAGE].offset() if self.order else self.received.next_offset
-        return max(self.ran_to, -1 if below is None else below - 1)
+        return -1 if below is None else below - 1
 
     def may_start(self, entry: Entry) -> bool:
         """Tell whether a record that waits may still start."""

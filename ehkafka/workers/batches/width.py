@@ -38,9 +38,9 @@ class BatchWidth(Width):
             self._record_s += CALL_SHARE * (record_s - self._record_s)
             self._wait_s += CALL_SHARE * (wait_s - self._wait_s)
 
-    def note(self, now_s: float, mean_s: float, call_s: float | None, cpu_share: float | None) -> None:
+    def note(self, now_s: float, mean_s: float, call_s: float | None, waits: float | None) -> None:
         """Choose by the calls that were noted."""
-        del mean_s, call_s, cpu_share  # what a look at the inboxes finds of them
+        del mean_s, call_s, waits  # what a check of the inboxes finds of them
         if self._record_s is None:
             return
         if self._record_s >= QUICK_RECORD_S or self._wait_s >= QUICK_WAIT_S:
