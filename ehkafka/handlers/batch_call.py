@@ -70,7 +70,7 @@ class BatchCall:
             fitting = Fitting.of(entries, self._records(entries), self._decode, self._with_keys)
             batch = Batch(fitting.records, fitting.values)
         if self._history is not None:
-            for first, *_ in _by_key(entries):
+            for first, *_ in _by_key(self._with_keys(entries)):
                 self._history.started(*self._what(first))
         claim = self._begin(batch, entries)
         try:
@@ -119,22 +119,22 @@ class BatchCall:
     def raised(self, entries: Sequence[Entry]) -> None:
         """Hear that the handler has raised, for whichever record."""
         if self._history is not None:
-            for first, *_ in _by_key(entries):
+            for first, *_ in _by_key(self._with_keys(entries)):
                 self._history.finished(*self._what(first), "failed")
 
     def _report_ends(self, entries: Sequence[Entry], results: Results | None, history: History) -> None:
         # The history knows one record of a key at a time: the first of each key starts with the batch, each
         # further one when the one before it has ended.
-        failed = {id(entry) for entry, _, _ in results.failed} if results else set()
-        skipped = {id(entry) for entry, _ in results.skipped} if results else set()
-        for of_key in _by_key(entries):
+        failed = {id(entry[MESSAGE]) for entry, _, _ in results.failed} if results else set()
+        skipped = {id(entry[MESSAGE]) for entry, _ in results.skipped} if results else set()
+        for of_key in _by_key(self._with_keys(entries)):
             for place, entry in enumerate(of_key):
                 if place:
                     history.started(*self._what(entry))
-                if id(entry) in failed:
+                if id(entry[MESSAGE]) in failed:
                     history.finished(*self._what(entry), "failed")
                     break
-                end = Outcome.SKIPPED if id(entry) in skipped else Outcome.FINISHED
+                end = Outcome.SKIPPED if id(entry[MESSAGE]) in skipped else Outcome.FINISHED
                 history.finished(*self._what(entry), end.value)
 
     def _what(self, entry: Entry) -> tuple[Any, int, int, Any, int]:

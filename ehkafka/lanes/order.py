@@ -120,7 +120,7 @@ class KeyReader:
         return self._order_by not in (by_key, by_partition, by_topic_partition, unordered)
 
     def keys(self, messages: Sequence[Message]) -> list[Hashable]:
-        """Return one lane key for each message of one partition; a `KeyFailure` where there is none.
+        """Return one lane key for each message, of whatever partitions; a `KeyFailure` where there is none.
 
         All code of the user's that makes, hashes and compares keys runs here and nowhere else.
         """
@@ -132,10 +132,8 @@ class KeyReader:
                     for key, message in zip(keys, messages, strict=True)
                 ]
             return keys
-        if self._order_by in (by_partition, by_topic_partition):
-            return [self._order_by(messages[0])] * len(messages)
-        if self._order_by is unordered:
-            return [unordered(message) for message in messages]
+        if not self.calls_user_code:
+            return [self._order_by(message) for message in messages]
         stand_in = self._users.stand_in
         return [self._users_key(message, stand_in) for message in messages]
 

@@ -195,10 +195,9 @@ class Assembly:
 
     def _inboxes(self, spec: HandlerSpec, keys: KeyReader) -> Inboxes:
         """Return a handler's inboxes. Keys may stay unread where no code of the user's reads or sets them."""
-        is_shown = spec.deadline_s is not None or self.app.history is not None  # with each call
         # Child processes run at the same time whatever the calls: one alone would leave the cores to nothing.
         is_apart = isinstance(spec.workers, Processes)
-        read_keys = None if keys.calls_user_code or spec.raw or is_shown or is_apart else keys.keys
+        read_keys = None if keys.calls_user_code or spec.raw or is_apart else keys.keys
         number, kind, cores = size_of(spec), inbox_of(spec), cores_for(spec)
         return Inboxes(number, spec.scope, make_inbox=kind, read_keys=read_keys, cores=cores)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from ehkafka.events import UserCodeFailed
 from ehkafka.handlers.call import make_call, make_invoke, make_invoke_async, must_run_in_threads
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ehkafka.events import Event
     from ehkafka.handlers.batch import BatchSpec
     from ehkafka.handlers.spec import HandlerSpec
+    from ehkafka.lanes.inbox import Entry
     from ehkafka.lanes.order import KeyReader
     from ehkafka.outputs.outlet import Outlet
     from ehkafka.records import Record
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     from ehkafka.workers.hub import Hub
     from ehkafka.workers.processes.workers import ProcessWorkers
     from ehkafka.workers.protocol import Workers
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +89,18 @@ class Pools:
         if spec.deadline_s is not None:
             attempts = AttemptClock(spec.name, spec.deadline_s, self.app.clock.now_s)
             invoke = attempts.timed(invoke)
+        invoke = self._shown(spec, invoke, parts)
         options = self._options(spec, parts, size_of(spec), self._guarded_tear_down())
         return Pool(ThreadWorkers(parts.hub, options, invoke=invoke), attempts)
+
+    def _shown(
+        self, spec: HandlerSpec, invoke: Callable[[Entry, int], T], parts: HandlerParts
+    ) -> Callable[[Entry, int], T]:
+        """Give each call its record with its key, where a deadline or a history notes it."""
+        if spec.deadline_s is None and self.app.history is None:
+            return invoke
+        keyed = parts.hub.inboxes.router.unread.keyed
+        return lambda entry, number: invoke(keyed(entry), number)
 
     def _tasks(self, spec: HandlerSpec, parts: HandlerParts) -> Pool:
         from ehkafka.workers.tasks.workers import AsyncioWorkers  # noqa: PLC0415
@@ -98,6 +111,7 @@ class Pools:
         if spec.deadline_s is not None:
             attempts = AttemptClock(spec.name, spec.deadline_s, self.app.clock.now_s)
             invoke = attempts.timed_async(invoke)
+        invoke = self._shown(spec, invoke, parts)
         options = self._options(spec, parts, size_of(spec), self._guarded_loop_tear_down())
         if (shared := self.app.shared_loop) is None:
             return Pool(AsyncioWorkers(parts.hub, options, invoke=invoke, clock=self.app.clock), attempts)

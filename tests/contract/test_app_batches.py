@@ -66,13 +66,20 @@ def test_max_bytes_bounds_a_batch(lab: Any, store_app: Any, wait_for: Any) -> No
 def test_by_partition_gives_a_partition_whole_and_in_order(lab: Any, store_app: Any, wait_for: Any) -> None:
     """No two batches have records of one partition, and each goes on where the last one ended."""
     store = Store(lambda _batch: time.sleep(0.005))
-    for partition in range(2):
-        lab.produce("a b c d " * 20, topic="t4", partition=partition)
+    store.gate.clear()
     app = store_app(store, "t4", order_by=ehkafka.by_partition, batch_records_max=16, workers=4)
     app.start()
-    wait_for(lambda: store.finished == 160)
+    # The second half comes when it is known that calls take long: until then one worker has all.
+    for records in (80, 160):
+        for partition in range(4):
+            lab.produce("a b c d " * 10, topic="t4", partition=partition)
+        wait_for(lambda records=records: app.snapshot().received_records == 2 * records)
+        wait_for(lambda: store.running >= 1)
+        time.sleep(0.1)
+    store.gate.set()
+    wait_for(lambda: store.finished == 320)
     app.stop()
-    for partition in range(2):
+    for partition in range(4):
         handled = [offset for offsets in store.offsets(partition) for offset in offsets]
         assert handled == list(range(80))
 

@@ -52,6 +52,14 @@ def test_records_without_a_key_follow_their_policy(
     assert bench.is_empty()
 
 
+@pytest.mark.parametrize("order_by", [by_key, by_partition, by_topic_partition, unordered])
+def test_keys_read_together_are_those_read_one_by_one(order_by: Any) -> None:
+    """Records of several partitions and topics have their keys read at once, too."""
+    messages = [SimulatedMessage(topic, part, 7, b"k") for topic in "tu" for part in range(3)]
+    reader = KeyReader(order_by)
+    assert reader.keys(messages) == [reader.keys([message])[0] for message in messages]
+
+
 def test_a_record_without_a_key_is_ordered_by_the_partition_key_of_its_amqp_producer() -> None:
     """`x-opt-partition-key` stands in for the key, so its records share a lane."""
     header = [("other", b"1"), (PARTITION_KEY_HEADER, b"\xa1\x02ab")]
