@@ -1,7 +1,4 @@
-"""Handlers whose keys are not read while calls are quick: whatever is shown of their records has its key.
-
-The apps have no history: it is shown each call's key, so with one all keys are read.
-"""
+"""Handlers whose keys are not read while calls are quick: order holds, and what is shown has its key."""
 
 from __future__ import annotations
 
@@ -12,47 +9,159 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import ehkafka
-from ehkafka.events import StuckReport
-from tests.contract.conftest import FAST_GROUP
+from ehkafka.events import PartitionAssigned, PartitionLost, StuckReport
+from ehkafka.lanes.unread import Unread
+from ehkafka.testing import ApiKey
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+RECORDS = 6_000
+KEYS = 40
+
+
+class Quick:
+    """Quick handlers; each waits at the value `bad` until the gate is open, and fails once at `fails`."""
+
+    def __init__(self) -> None:
+        self.gate = threading.Event()
+        self.handled: list[int] = []
+
+    def _end(self, record: ehkafka.Record) -> None:
+        if record.value() == b"fails" and record.attempt == 1:
+            raise ValueError("once")
+        self.handled.append(record.offset())
+
+    def handle(self, record: ehkafka.Record) -> None:
+        """Run on a thread."""
+        if record.value() == b"bad":
+            assert self.gate.wait(60.0)
+        self._end(record)
+
+    async def handle_async(self, record: ehkafka.Record) -> None:
+        """Run in a task."""
+        while record.value() == b"bad" and not self.gate.is_set():  # noqa: ASYNC110 - a test's gate
+            await asyncio.sleep(0.005)
+        self._end(record)
+
 
 @pytest.fixture
-def app_of(lab: Any, events: Any) -> Iterator[Any]:
-    """Return what makes an app without a history, whose handler waits for `gate` at `bad`."""
-    gate = threading.Event()
-
-    def make(*, is_async: bool = False, workers: int = 1, **options: Any) -> Any:
-        settings = {"group": "g", "start": "earliest", "endpoint": lab.endpoint, **options}
-        app = ehkafka.App(consumer=FAST_GROUP, **settings)
-        app.add_hook(events)
-
-        def handle(record: ehkafka.Record) -> None:
-            if record.value() == b"bad":
-                assert gate.wait(60.0)
-
-        async def handle_async(record: ehkafka.Record) -> None:
-            while record.value() == b"bad" and not gate.is_set():  # noqa: ASYNC110 - a test's gate
-                await asyncio.sleep(0.005)
-
-        app.handler("t", workers=workers)(handle_async if is_async else handle)
-        lab.apps.append(app)
-        return app
-
-    yield make
-    gate.set()
+def quick() -> Iterator[Quick]:
+    """Return the handlers; their gate is open at the end."""
+    quick = Quick()
+    yield quick
+    quick.gate.set()
 
 
-@pytest.mark.parametrize("is_async", [False, True], ids=["threads", "tasks"])
+@pytest.fixture
+def unread(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return how many records were received each time without their keys."""
+    received: list[int] = []
+    receive = Unread.receive
+
+    def noted(self: Unread, epoch: Any, messages: Any, keys: Any, sizes: Any) -> None:
+        if keys is None:
+            received.append(len(messages))
+        receive(self, epoch, messages, keys, sizes)
+
+    monkeypatch.setattr(Unread, "receive", noted)
+    return received
+
+
+IN_BOTH = pytest.mark.parametrize("handler", ["handle", "handle_async"])
+
+
+def _produce(lab: Any, value: Any = lambda _number: b"x", records: int = RECORDS) -> None:
+    lab.broker.produce("t", [(b"k%d" % (n * 7919 % KEYS), value(n)) for n in range(records)], partition=0)
+
+
+@IN_BOTH
 def test_a_stuck_call_is_named_with_its_key(
-    lab: Any, app_of: Any, events: Any, wait_for: Any, *, is_async: bool
+    lab: Any, quick: Quick, events: Any, wait_for: Any, handler: str
 ) -> None:
     """Also where one worker runs all, so that nothing else has asked for the keys."""
     lab.broker.produce("t", [(b"a", b""), (b"b", b"bad"), (b"c", b"")], partition=0)
-    app_of(is_async=is_async, stuck_s=0.3).start()
+    app = lab.app(getattr(quick, handler), workers=1, stuck_s=0.3)
+    app.add_hook(events)
+    app.start()
     wait_for(lambda: events.of(StuckReport))
     report = events.of(StuckReport)[0]
     assert report.running == ("t[0]@1 key b",)
     assert "UNREAD" not in repr(report)
+
+
+@IN_BOTH
+@pytest.mark.parametrize("workers", [1, 8])
+def test_failures_are_retried_and_only_their_keys_wait(
+    lab: Any, quick: Quick, unread: list[int], wait_for: Any, handler: str, workers: int
+) -> None:
+    """One record in five hundred fails once; each key's records are handled in order, each once."""
+    _produce(lab, lambda number: b"fails" if number % 500 == 250 else b"x")
+    app = lab.app(
+        getattr(quick, handler), workers=workers, retry=ehkafka.Retry(attempts=2, first_s=0.01, jitter=0)
+    )
+    app.start()
+    wait_for(lambda: lab.committed() == RECORDS)
+    app.stop()
+    assert sum(unread) > 0
+    assert sorted(quick.handled) == list(range(RECORDS))
+
+
+@IN_BOTH
+def test_a_slow_call_among_quick_ones_delays_its_key_alone(
+    lab: Any, quick: Quick, unread: list[int], wait_for: Any, handler: str
+) -> None:
+    """What waits behind it in the one inbox is given to other workers, by its keys."""
+    _produce(lab, lambda number: b"bad" if number == RECORDS // 2 else b"x")
+    app = lab.app(getattr(quick, handler), workers=8)
+    app.start()
+    slow = RECORDS // 2 * 7919 % KEYS
+    behind = [n for n in range(RECORDS // 2, RECORDS) if n * 7919 % KEYS == slow]
+    wait_for(lambda: len(quick.handled) == RECORDS - len(behind))
+    assert not set(behind) & set(quick.handled)
+    quick.gate.set()
+    wait_for(lambda: lab.committed() == RECORDS)
+    app.stop()
+    assert sum(unread) > 0
+
+
+@IN_BOTH
+def test_a_stop_in_the_middle_repeats_nothing(
+    lab: Any, quick: Quick, unread: list[int], wait_for: Any, handler: str
+) -> None:
+    """What is finished is committed; the rest is left to the next run."""
+    _produce(lab)
+    app = lab.app(getattr(quick, handler), workers=4)
+    app.start()
+    wait_for(lambda: len(quick.handled) > 100)
+    app.stop()
+    assert sum(unread) > 0
+    app = lab.app(getattr(quick, handler), workers=4)
+    app.start()
+    wait_for(lambda: lab.committed() == RECORDS)
+    app.stop()
+    assert sorted(quick.handled) == list(range(RECORDS))
+
+
+@IN_BOTH
+def test_a_call_outlives_its_epoch_and_keeps_its_key(
+    lab: Any, quick: Quick, unread: list[int], events: Any, wait_for: Any, stays: Any, handler: str
+) -> None:
+    """Its key was unread when its partition was lost; other keys go on in the next epoch."""
+    # A task is cancelled then, and so it does not outlive its epoch: its record is the next one of its key.
+    is_async = handler == "handle_async"
+    lab.broker.produce("t", [(b"a", b"bad"), (b"a", b"x")], partition=0)
+    app = lab.app(getattr(quick, handler), workers=2)
+    app.add_hook(events)
+    app.start()
+    wait_for(lambda: app.snapshot().received_records == 2)
+    lab.broker.fail_next(ApiKey.HEARTBEAT, 25)
+    wait_for(lambda: events.of(PartitionLost) and len(events.of(PartitionAssigned)) > 1)
+    lab.broker.produce("t", [(b"b", b"x")], partition=0)
+    wait_for(lambda: 2 in quick.handled)
+    stays(lambda: quick.handled == [2])
+    quick.gate.set()
+    wait_for(lambda: lab.committed() == 3)
+    app.stop()
+    assert sum(unread) > 0
+    assert quick.handled == ([2, 0, 1] if is_async else [2, 0, 0, 1])

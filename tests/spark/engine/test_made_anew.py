@@ -5,9 +5,10 @@ The group's commits and the checkpoint lie inside of the new log, so only the to
 
 from __future__ import annotations
 
+import threading
 import uuid
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 from confluent_kafka import Consumer
@@ -18,6 +19,7 @@ from ehkafka.embedded.topics import produce
 from ehkafka.errors import OffsetGapError
 from ehkafka.progress.metadata import LogFacts, facts_of
 from ehkafka.records import TopicPartition
+from ehkafka.spark.engine.batches import Batches
 from ehkafka.spark.engine.group.group import Group
 from ehkafka.spark.engine.group.hand_over import Standing
 from ehkafka.spark.engine.group.marks import Mark
@@ -26,7 +28,7 @@ from ehkafka.spark.source.offsets import StreamOffset
 from ehkafka.telemetry.bus import EventBus
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from pyspark.sql import SparkSession
 
@@ -105,6 +107,14 @@ def stage(kafka: KafkaBroker, lab: Any) -> Iterator[Stage]:
         yield Stage(kafka, undo, lab)
 
 
+class LastBatch(NamedTuple):
+    """Holds a query's batches."""
+
+    hold: threading.Event
+    is_held: threading.Event
+    go: threading.Event
+
+
 def old_commit(checkpoint: str = "") -> str:
     """Return the metadata of a run's commit in the old log."""
     return Mark("run-1", checkpoint, has_ended=True).beside(OLD, LogFacts(topic_id=OLD_ID), 4096)
@@ -154,10 +164,29 @@ def test_commits_of_a_run_carry_the_id_that_its_source_tells(stage: Stage) -> No
         assert (stage.commit().offset, stage.facts().topic_id) == (end, known)
 
 
+@pytest.fixture
+def last_batch(monkeypatch: pytest.MonkeyPatch) -> LastBatch:
+    """Hold the batches of a query from where `hold` is set until `go` is.
+
+    Meanwhile the query does not ask for its topic: where there is none, it ends.
+    """
+    last = LastBatch(threading.Event(), threading.Event(), threading.Event())
+    run = Batches.__call__
+
+    def held(batches: Batches, frame: Any, batch: int) -> None:
+        run(batches, frame, batch)
+        if last.hold.is_set():
+            last.is_held.set()
+            assert last.go.wait(300.0)
+
+    monkeypatch.setattr(Batches, "__call__", held)
+    return last
+
+
 def test_a_running_query_begins_the_new_log_at_its_beginning(
-    stage: Stage, spark: SparkSession, journal: Any, lab: Any, tmp_path: Any
+    stage: Stage, spark: SparkSession, journal: Any, lab: Any, tmp_path: Any, last_batch: LastBatch
 ) -> None:
-    """Made anew between two batches: all of it is handled; then over the checkpoint, the default ends it."""
+    """Made anew before a batch ends: all of it is handled; then over the checkpoint, the default ends it."""
     pytest.importorskip("pyspark")
     note = journal.note
 
@@ -170,20 +199,31 @@ def test_a_running_query_begins_the_new_log_at_its_beginning(
 
         return app
 
+    def wait_until(true: Callable[[], object]) -> None:
+        """Wait as long as the run goes on: what has ended it is the error."""
+        lab.wait_until(lambda: true() or not run.is_running)
+        if not run.is_running:
+            run.stop()
+        assert true()
+
     def handled() -> set[str]:
         return {words[0] for words in journal.lines()}
 
     stage.fill("old", OLD)
     where = str(tmp_path / "checkpoint")
     run = app_for(on_out_of_range="earliest").run_on_spark(spark, checkpoint=where)
-    lab.wait_until(lambda: len(handled()) == OLD)
-    lab.wait_until(lambda: stage.facts().topic_id)
+    wait_until(lambda: len(handled()) == OLD)
+    wait_until(lambda: stage.facts().topic_id)
     before = stage.facts().topic_id
+    last_batch.hold.set()
+    stage.fill("last", 1)
+    wait_until(last_batch.is_held.is_set)
     stage.make_anew()
+    last_batch.go.set()
     new = {f"new-{number}" for number in range(NEW)}
     # All of them: the last one may be handled before others, which have another key.
-    lab.wait_until(lambda: new <= handled())
-    lab.wait_until(lambda: stage.commit().offset == NEW)
+    wait_until(lambda: new <= handled())
+    wait_until(lambda: stage.commit().offset == NEW)
     run.stop()
     assert stage.facts().topic_id not in (None, before)
     stage.make_anew()
