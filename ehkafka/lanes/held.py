@@ -36,6 +36,7 @@ class Held(Inbox):
         "key",
         "owners",
         "ticket",
+        "together",
     )
 
     def __init__(
@@ -51,6 +52,8 @@ class Held(Inbox):
         # When a retry is due; None where no time ends the wait.
         self.due_s: float | None = None
         self.ticket: Ticket | None = None
+        # How many of its first records a call had that failed.
+        self.together = 1
         self.is_paused = False
         # What the key's next records do because one was dead-lettered; it outlives the records here.
         self.after: AfterDeadLetter = "continue"

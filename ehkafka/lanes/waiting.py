@@ -86,8 +86,9 @@ class Waiting:
             if entry[EPOCH].ended:
                 self._fail_too_late(entry, decision, behind)
             else:
-                parked = not isinstance(decision, AwaitHead)
-                self.decide(self._hold(entry, (entry, *behind), parked=parked), decision, now_s)
+                held = self._hold(entry, (entry, *behind), parked=not isinstance(decision, AwaitHead))
+                held.together = 1 + len(later)
+                self.decide(held, decision, now_s)
 
     def _fail_too_late(self, entry: Entry, decision: Decision, later: Sequence[Entry]) -> None:
         """Forget the failure of an ended epoch; a deferred record keeps its key until its answer."""
@@ -174,12 +175,18 @@ class Waiting:
         return timers[0][0] if timers else None
 
     def retry_due(self, now_s: float) -> int:
-        """Let the keys go whose time has come; return how many."""
+        """Let the keys go whose time has come; return how many.
+
+        First the records that a batch had of them, so that these are together again.
+        """
+        behind: list[list[Entry]] = []
         released = 0
         while (due_s := self.next_due_s()) is not None and due_s <= now_s:
             held = heapq.heappop(self._timers)[2]
-            self._continue(held)
+            self._continue(held, behind)
             released += 1
+        for entries in behind:
+            self.router.place_all(entries)
         return released
 
     # -- answers ---------------------------------------------------------------------------------------
@@ -299,8 +306,11 @@ class Waiting:
             else:
                 tally.dead_lettered_records += 1
 
-    def _continue(self, held: Held) -> None:
-        """Continue with a waiting key whose first record has ended, or whose time has come."""
+    def _continue(self, held: Held, behind: list[list[Entry]] | None = None) -> None:
+        """Continue with a waiting key whose first record has ended, or whose time has come.
+
+        What is to be routed behind other keys is added to `behind`; None: nothing is.
+        """
         total = self.router.tally
         held.due_s = None
         if held.after != "continue":
@@ -314,9 +324,9 @@ class Waiting:
             self._wait(held, PAUSED)
             held.set_parked(total, parked=True)
         else:
-            self._let_go(held)
+            self._let_go(held, behind)
 
-    def _let_go(self, held: Held) -> None:
+    def _let_go(self, held: Held, behind: list[list[Entry]] | None = None) -> None:
         """Route what waits of a key, behind what still runs of it."""
         router = self.router
         first = held.q[0] if held.q else None
@@ -327,7 +337,10 @@ class Waiting:
         held.set_parked(router.tally, parked=False)
         entries = list(held.q)
         self._forget(held)
-        router.place_all(entries)
+        first = len(entries) if behind is None else held.together
+        router.place_all(entries[:first])
+        if behind is not None and len(entries) > first:
+            behind.append(entries[first:])
 
     def _forget(self, held: Held) -> None:
         del self.held[held]

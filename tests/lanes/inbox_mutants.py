@@ -203,7 +203,7 @@ MUTANTS = [
         "isinstance(decision, AwaitHead)",
         "False",
     ),
-    _mutant("wait: no retry comes due", Waiting.retry_due, "self._continue(held)", "pass"),
+    _mutant("wait: no retry comes due", Waiting.retry_due, "self._continue(held, behind)", "pass"),
     _mutant(
         "answer: an older ticket counts",
         Waiting.answer,

@@ -198,7 +198,7 @@ class BatchWorkers(ThreadPool):
     def _handle(self, entries: list[Entry]) -> tuple[Results | None, int | None]:
         """Call the handler; return what became of the records, if not all ended well.
 
-        The second one is how many a batch with them may have next, where they all wait again.
+        The second one is how many a batch with them may have next, where the handler raised.
         """
         began_s, began_cpu_s = time.perf_counter(), time.thread_time()
         try:
@@ -222,7 +222,7 @@ class BatchWorkers(ThreadPool):
         """Find the record to blame for a handler that raised; while that is unknown, blame none."""
         records = len(entries)
         if records == 1 or isinstance(error, RetryLater) or _stops_the_app(error):
-            return first_of_each_key(self._with_keys(entries), error), None
+            return first_of_each_key(self._with_keys(entries), error), records
         event = BatchRaised(self._name, records, describe(error), records // 2, **raised(error))
         self._emit(event)
         return None, records // 2
@@ -240,18 +240,21 @@ class BatchWorkers(ThreadPool):
             inbox.head = None
             return
         failures = self._decide(failed)
-        retried = [entry for entry, decision, _ in failures if isinstance(decision, RetryHead)]
+        retried = [failure for failure in failures if isinstance(failure[1], RetryHead)]
         with self._hub.locked(noted=False) as inboxes:
             if failures:
                 inboxes.fail_several(inbox, failures, self._hub.clock())
-            if narrowed_to is None:
-                # A record that is retried stays alone: its batch raised because of it.
-                self._taking.widen(entries, but=retried)
-                inboxes.end_batch(inbox, [entry for entry, _ in results.skipped] if results else ())
-            else:
+            if results is None and narrowed_to is not None:
                 assert isinstance(inbox.head, list)
                 self._taking.narrow(inbox.head, narrowed_to)
                 inboxes.put_back(inbox)
+                return
+            # A record that is retried stays alone: its batch raised because of it.
+            self._taking.widen(entries, but=[entry for entry, _, _ in retried])
+            if narrowed_to is not None:
+                again = [one for entry, _, later in retried for one in (entry, *later)]
+                self._taking.narrow(again, narrowed_to)
+            inboxes.end_batch(inbox, [entry for entry, _ in results.skipped] if results else ())
 
     def _decide(self, failed: list[tuple[Entry, BaseException, list[Entry]]]) -> list[Failure]:
         router = self._hub.inboxes.router

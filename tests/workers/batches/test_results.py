@@ -185,22 +185,29 @@ def test_fresh_records_do_not_join_suspects() -> None:
     assert bench.run_all() == [["a0"], ["b1"], ["e2"], ["c3", "d4"]]
 
 
-def test_retry_later_lets_the_first_record_of_each_key_wait() -> None:
-    """No halves: the handler knows that no record is to blame."""
-    bench = BatchBench()
+def test_retry_later_lets_the_same_records_come_again_together() -> None:
+    """No halves, and no other record joins them: neither fresh ones nor later ones of their keys."""
+    bench = BatchBench(records_max=4)
     epoch = bench.assign()
-    bench.receive(epoch, "a0 b1 a2")
+    bench.receive(epoch, "a0 b1 a2 c3 b4 a5")
 
     def away(_batch: list[str]) -> Mapping[int, Result]:
         raise RetryLater(3.0, "the store is away")
 
     bench.handle, bench.decide = away, lambda _record: RetryHead(3.0, "later", is_asked=True)
     bench.run()
-    assert bench.failed == [("a0", 1), ("b1", 1)]
+    assert bench.failed == [("a0", 1), ("b1", 1), ("c3", 1)]
     assert not bench.events
-    bench.handle = failing()
+    assert bench.run() is None
     bench.check(3.0)
-    assert sorted(bench.run_all()[0]) == ["a0", "a2", "b1"]
+    assert bench.run() == ["a0", "a2", "b1", "c3"]
+    bench.handle = failing()
+    bench.receive(epoch, "d6")
+    bench.check(6.0)
+    assert bench.run_all() == [["d6"], ["a0", "a2", "b1", "c3"], ["a5", "b4"]]
+    assert not bench.workers._taking.has_narrowed
+    bench.inboxes.router.note_all()
+    assert bench.is_empty()
 
 
 def test_an_exit_is_decided_once_and_holds_all_keys() -> None:
