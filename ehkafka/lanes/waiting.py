@@ -175,10 +175,7 @@ class Waiting:
         return timers[0][0] if timers else None
 
     def retry_due(self, now_s: float) -> int:
-        """Let the keys go whose time has come; return how many.
-
-        First the records that a batch had of them, so that these are together again.
-        """
+        """Let the keys go whose time has come, first what a batch had of them; return how many."""
         behind: list[list[Entry]] = []
         released = 0
         while (due_s := self.next_due_s()) is not None and due_s <= now_s:
@@ -307,10 +304,7 @@ class Waiting:
                 tally.dead_lettered_records += 1
 
     def _continue(self, held: Held, behind: list[list[Entry]] | None = None) -> None:
-        """Continue with a waiting key whose first record has ended, or whose time has come.
-
-        What is to be routed behind other keys is added to `behind`; None: nothing is.
-        """
+        """Continue with a waiting key whose first record has ended or whose time has come, see `retry_due`."""
         total = self.router.tally
         held.due_s = None
         if held.after != "continue":
@@ -337,10 +331,10 @@ class Waiting:
         held.set_parked(router.tally, parked=False)
         entries = list(held.q)
         self._forget(held)
-        first = len(entries) if behind is None else held.together
-        router.place_all(entries[:first])
-        if behind is not None and len(entries) > first:
-            behind.append(entries[first:])
+        together = len(entries) if behind is None else held.together
+        router.place_all(entries[:together])
+        if behind is not None:
+            behind.append(entries[together:])
 
     def _forget(self, held: Held) -> None:
         del self.held[held]
