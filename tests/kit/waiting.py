@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 # Much longer than anything takes: a machine that many share may stand still for seconds.
 LIMIT_S = 30.0
-# Between two looks, or three times as long as a look takes: one that asks a broker opens a client each time,
+# Between two looks, or nine times as long as a look takes: one that asks a broker opens a client each time,
 # which is work for both, and leaves others the time.
-PAUSE_S = 0.002
-PAUSE_IN_CHECKS = 3
+PAUSE_S = 0.005
+PAUSE_IN_CHECKS = 9
 PAUSE_S_MAX = 0.1
 SHOWN_MAX = 300
 

@@ -7,6 +7,7 @@ test too: then the mutant is to be written anew, not dropped. Guards of the inbo
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -38,5 +39,5 @@ def test_no_mutant_is_dropped() -> None:
 def test_without_a_mutant_nothing_is_red() -> None:
     """What kills a mutant is green on the core as it is."""
     of_seeds = {made for name, made in vars(seeds).items() if name.startswith("a_")}
-    scenarios = {mutant.is_red for mutant in MUTANTS} - of_seeds
+    scenarios = {mutant.is_red for mutant in MUTANTS if not isinstance(mutant.is_red, partial)} - of_seeds
     assert not [scenario.__name__ for scenario in scenarios if scenario()]

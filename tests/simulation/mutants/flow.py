@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from ehkafka.intake.backpressure import Backpressure
 from ehkafka.intake.flow import Amounts, FlowControl, FlowLimits, Load, Stuck
 from ehkafka.intake.pace import Counts, PartitionPaces
@@ -145,7 +147,7 @@ MUTANTS = [
         FlowControl._free,
         "- beyond_records",
         "",
-        a_seed_is_red,
+        partial(a_seed_is_red, 11),
     ),
     Mutant(
         "a full parked budget pauses nobody",
@@ -257,7 +259,7 @@ MUTANTS = [
         Backpressure.make_room,
         "self._context.flow.room(self.amounts()) == 0",
         "False",
-        a_seed_is_red,
+        partial(a_seed_is_red, 11),
     ),
     Mutant(
         "a revoked partition stays paused",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.intake.epochs import Epochs
@@ -155,7 +156,7 @@ MUTANTS = [
         CommitLedger.plan,
         "self.in_flight = dirty",
         "self.in_flight = dirty; self.confirm(dirty, now_s)",
-        a_seed_is_red,
+        partial(a_seed_is_red, 23),
     ),
     Mutant(
         "the ledger takes answers of other epochs",

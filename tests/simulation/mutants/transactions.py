@@ -6,6 +6,7 @@ What the poll thread does of it stands in the simulated member; a mutant there s
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -40,8 +41,9 @@ class Together(Mutant):
             other.apply(patch)
 
 
-def _mutant(name: str, function: object, guard: str, without: str) -> Mutant:
-    return Mutant(name, function, guard, without, a_transaction_seed_is_red)  # type: ignore[arg-type]
+def _mutant(name: str, function: object, guard: str, without: str, first: int = 0) -> Mutant:
+    is_red = partial(a_transaction_seed_is_red, first)
+    return Mutant(name, function, guard, without, is_red)  # type: ignore[arg-type]
 
 
 P0 = TopicPartition("t", 0)
@@ -121,6 +123,7 @@ MUTANTS = [
         TransactionBook.take,
         "elif one.is_dropped or is_void(one):",
         "elif is_void(one):",
+        11,
     ),
     _mutant(
         "outputs are taken as they were before positions were fixed",
@@ -227,6 +230,7 @@ MUTANTS = [
         Refusals.lowest,
         "if one.due_s is None or one.due_s > now_s",
         "if one.due_s is not None and one.due_s > now_s",
+        13,
     ),
     Together(
         "a commit says less than the one before",
@@ -255,19 +259,20 @@ MUTANTS = [
         TransactionSaver._bound_by,
         "self._last.pop(place, None)",
         "pass",
-        a_transaction_seed_with_short_texts_is_red,
+        partial(a_transaction_seed_with_short_texts_is_red, 24),
     ),
     Mutant(
         "a text that was refused is offered again",
         TransactionSaver.refused,
         "self._last.clear()",
         "pass",
-        a_transaction_seed_with_short_texts_is_red,
+        partial(a_transaction_seed_with_short_texts_is_red, 13),
     ),
     _mutant(
         "where batches end is forgotten before that is committed",
         TransactionSaver._trims_to,
         "min(next_offset, committed.next_offset if committed else 0)",
         "next_offset",
+        39,
     ),
 ]
