@@ -304,7 +304,7 @@ class Waiting:
                 tally.dead_lettered_records += 1
 
     def _continue(self, held: Held, behind: list[list[Entry]] | None = None) -> None:
-        """Continue with a waiting key whose first record has ended, or whose time is over. See `retry_due`."""
+        """Continue with a waiting key whose first record has ended or whose time is over. See `retry_due`."""
         total = self.router.tally
         held.due_s = None
         if held.after != "continue":
