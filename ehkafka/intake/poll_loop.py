@@ -235,6 +235,8 @@ class PollLoop:
         if any(map(KafkaMessage.error, messages)):  # type: ignore[arg-type]
             messages = self._without_errors(consumer, messages)
         context = self._context
+        if messages:
+            self._pressure.prefetch.note(messages[-1])  # before a handler sets anything in it
         received: list[Epoch] = []
         parts: dict[str, tuple[Route, list[Part]]] = {}
         for partition, batch in self._by_partition(messages):
@@ -251,8 +253,6 @@ class PollLoop:
             largest_bytes = max(largest_bytes, *(max(sizes) for *_, sizes in of_route))
             route.hub.receive(of_route)
         context.flow.note_batch(largest_bytes)
-        if messages:
-            self._pressure.prefetch.note(messages[-1])
         return received
 
     def _part(self, route: Route, epoch: Epoch, batch: list[Message]) -> Part:

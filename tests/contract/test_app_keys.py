@@ -165,6 +165,7 @@ def test_a_key_of_a_quick_handler_is_found_and_paused(lab: Any, wait_for: Any) -
     lab.produce(" ".join(f"k{number % 50}" for number in range(3_000)))
     app.start()
     wait_for(lambda: len(seen) >= 2_000)
+    wait_for(lambda: app.snapshot().received_records == 3_000)
     assert app.keys.pause("k7").changed
     # Of 60; what runs ends.
     left = 60 - seen.count(b"k7")
