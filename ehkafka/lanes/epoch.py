@@ -83,6 +83,8 @@ class Epoch:
     def pass_finished(self) -> None:
         """Forget what lies below the commit position."""
         order, done = self.order, self.done
+        if not done:
+            return  # what is finished and first has left `order` at once
         passed: list[int] = []
         for entry in order:
             if (place := id(entry[MESSAGE])) not in done:

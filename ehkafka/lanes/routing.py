@@ -296,12 +296,12 @@ class Router:
 
     def shown(self) -> list[Entry]:
         """Return what all consumers show: it runs, or is about to."""
-        shown: list[Entry] = []
-        for head in [inbox.head for inbox in self.moving()]:
-            if isinstance(head, tuple):
-                shown.append(head)
-            elif head is not None:
-                shown += head
+        heads = [inbox.head for inbox in self.moving()]
+        shown: list[Entry] = [head for head in heads if type(head) is tuple]
+        if len(shown) < len(heads):
+            for head in heads:
+                if isinstance(head, list):
+                    shown += head
         return shown
 
     def keeps_key(self, entry: Entry) -> bool:
@@ -373,7 +373,7 @@ class Router:
             # Most have one record that runs, or none: of thousands of inboxes each is asked in 0.1 µs.
             waiting = len(inbox.q)  # first what waits, second what runs
             removed = inbox.sent - inbox.noted - waiting
-            if removed > 1 or (removed == 1 and not isinstance(inbox.head, tuple)):
+            if removed > 1 or (removed == 1 and type(inbox.head) is not tuple):
                 finished += inbox.take_finished()
         if finished:
             self._note(finished)
