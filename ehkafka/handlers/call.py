@@ -18,7 +18,6 @@ from ehkafka.lanes.order import KeyFailure, by_key
 from ehkafka.lanes.received import Received
 from ehkafka.lanes.user_keys import users_key
 from ehkafka.records import Record, sending_type
-from ehkafka.records.deferral import DEFERRED
 from ehkafka.recovery.unrun import must_return_nothing
 
 if TYPE_CHECKING:
@@ -144,22 +143,16 @@ def _restoring(invoke: Invoke) -> Invoke:
 
     def restored(entry: Entry, number: int) -> object:
         message = entry[MESSAGE]
-        received = Received.of(message)
+        received = Received(message)
         try:
             result = invoke(entry, number)
         except BaseException:
             received.restore()
             raise
-        _keep_for_answer(message, received)
+        received.keep_for_answer()
         return result
 
     return restored
-
-
-def _keep_for_answer(message: Message, received: Received) -> None:
-    # Should a deferred record fail later, it is needed as it was received.
-    if DEFERRED and (token := DEFERRED.get(id(message))) is not None:
-        token.received = received
 
 
 def _really_run(handler: Callable[[Any], object]) -> Callable[[Any], object]:
@@ -257,8 +250,8 @@ def make_invoke_async(
 ) -> InvokeAsync:
     """Return the coroutine function that asyncio workers await for a record.
 
-    A call that takes longer than `deadline_s` is cancelled and fails with a `TimeoutError`. Raises
-    `ConfigurationError`.
+    A call that takes longer than `deadline_s` is cancelled and fails with a `TimeoutError`. What a handler of
+    messages has set in one, who awaits puts back. Raises `ConfigurationError`.
     """
     middleware = _of_its_kind(spec, middleware)
     build = _for_class_async if spec.is_class else _for_function_async
@@ -269,8 +262,6 @@ def make_invoke_async(
         invoke = Deadlines(deadline_s).within(invoke)
     if outlet is not None:
         invoke = sending_async(invoke, outlet)
-    if spec.raw:
-        invoke = _restoring_async(invoke)
     if spec.order_by is not by_key:
         invoke = _failing_without_key_async(invoke)
     return invoke if history is None else _recorded_async(invoke, history)
@@ -313,21 +304,6 @@ def _for_class_async(
 
 async def _nothing() -> None:
     """Do what is to be done for a record whose class instance is gone: its next owner handles it."""
-
-
-def _restoring_async(invoke: InvokeAsync) -> InvokeAsync:
-    async def restored(entry: Entry, number: int) -> object:
-        message = entry[MESSAGE]
-        received = Received.of(message)
-        try:
-            result = await invoke(entry, number)
-        except BaseException:
-            received.restore()
-            raise
-        _keep_for_answer(message, received)
-        return result
-
-    return restored
 
 
 def _really_run_async(handler: Callable[[Any], Awaitable[object]]) -> Callable[[Any], object]:

@@ -155,7 +155,7 @@ class KeyReader:
 
     def _asked(self, message: Message) -> Hashable:
         """Return what a function of messages says; one that sets something in them changes nothing."""
-        received = Received.of(message)
+        received = Received(message)
         try:
             return self._order_by(message)
         finally:

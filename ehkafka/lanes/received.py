@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from ehkafka.records.deferral import DEFERRED
 
+if TYPE_CHECKING:
     from ehkafka.records import Headers
 
     _Kept = tuple[tuple[str, bytes | None], ...]
@@ -23,22 +23,15 @@ class Received:
 
     __slots__ = ("_headers", "_key", "_message", "_topic", "_value")
 
-    def __init__(
-        self, message: Any, topic: str, key: bytes | None, value: bytes | None, headers: _Kept | None
-    ) -> None:
-        self._message = message
-        self._topic = topic
-        self._key = key
-        self._value = value
-        self._headers = headers
-
-    @classmethod
-    def of(cls, message: Any) -> Received:
+    def __init__(self, message: Any) -> None:
         """Note a message. Its headers were taken safely when it was received: its size was asked for."""
+        self._message = message
+        self._topic: str = message.topic()
+        self._key: bytes | None = message.key()
+        self._value: bytes | None = message.value()
         headers = message.headers()
-        return cls(
-            message, message.topic(), message.key(), message.value(), tuple(headers) if headers else None
-        )
+        # The list is the message's own: a handler may change it in place.
+        self._headers: _Kept | None = tuple(headers) if headers else None
 
     def topic(self) -> str:
         """Return the topic's name."""
@@ -71,7 +64,7 @@ class Received:
             or message.key() is not self._key
             or message.topic() is not self._topic
             or message.error() is not None
-            or _kept(message.headers() or None) != (self._headers or None)
+            or tuple(message.headers() or ()) != (self._headers or ())
         )
 
     def restore(self) -> None:
@@ -83,35 +76,7 @@ class Received:
         message.set_headers(self.headers())
         message.set_error(None)
 
-
-class ReceivedChunk:
-    """The same of a whole chunk, in lists: an object for each record would cost three times as much."""
-
-    __slots__ = ("_headers", "_keys", "_later", "_topic", "_values")
-
-    def __init__(self, messages: Sequence[Any]) -> None:
-        # Their headers were taken safely, too.
-        kind: Any = type(messages[0])
-        self._topic: str = messages[0].topic()
-        self._keys = list(map(kind.key, messages))
-        self._values = list(map(kind.value, messages))
-        headers = list(map(kind.headers, messages))
-        self._headers = list(map(_kept, headers)) if any(headers) else None
-        # Those that came to the chunk after its worker had begun it, by their places.
-        self._later: dict[int, Received] = {}
-
-    def note(self, index: int, message: Any) -> None:
-        """Note a message that comes later, before anything handles it."""
-        self._later[index] = Received.of(message)
-
-    def of(self, index: int, message: Any) -> Received:
-        """Return what the message at a place of the chunk was."""
-        if (later := self._later.get(index)) is not None:
-            return later
-        headers = None if self._headers is None else self._headers[index]
-        return Received(message, self._topic, self._keys[index], self._values[index], headers)
-
-
-def _kept(headers: Headers | None) -> _Kept | None:
-    # The list is the message's own: a handler may change it in place.
-    return None if headers is None else tuple(headers)
+    def keep_for_answer(self) -> None:
+        """Keep what was received for a deferred record, which may fail later."""
+        if DEFERRED and (token := DEFERRED.get(id(self._message))) is not None:
+            token.received = self

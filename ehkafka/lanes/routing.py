@@ -103,6 +103,9 @@ class Router:
             for entry in entries:
                 self.place(entry)
             return
+        if (home := self._only_home()) is not None:
+            self.put_all(home, entries)
+            return
         choose = self._fill if self.deep else self.choose
         owners, get, touch = epoch.owners, epoch.owners.get, self.touched.add
         for entry in entries:
@@ -121,6 +124,16 @@ class Router:
             inbox.log.append(entry)
             inbox.q.append(entry)
             touch(inbox)
+
+    def _only_home(self) -> Inbox | None:
+        """Return the one inbox that takes new keys, if nothing is anywhere else: all keys are its own."""
+        if self.width > 1 or self.held or not self.open or self.piles.all():
+            return None
+        home = self.open[0]
+        if not self.moving() <= {home}:
+            return None
+        home.only_behind = None
+        return home
 
     def count_in(self, epoch: Epoch, entries: Sequence[Entry], size: int) -> None:
         """Count records of one partition, so many bytes in all, into the backlog."""

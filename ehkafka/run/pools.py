@@ -114,10 +114,12 @@ class Pools:
         invoke = self._shown(spec, invoke, parts)
         options = self._options(spec, parts, size_of(spec), self._guarded_loop_tear_down())
         if (shared := self.app.shared_loop) is None:
-            return Pool(AsyncioWorkers(parts.hub, options, invoke=invoke, clock=self.app.clock), attempts)
+            own = AsyncioWorkers(parts.hub, options, invoke=invoke, restores=spec.raw, clock=self.app.clock)
+            return Pool(own, attempts)
         from ehkafka.workers.tasks.guests import GuestWorkers  # noqa: PLC0415
 
-        return Pool(GuestWorkers(parts.hub, options, invoke=invoke, shared=shared), attempts)
+        guests = GuestWorkers(parts.hub, options, invoke=invoke, restores=spec.raw, shared=shared)
+        return Pool(guests, attempts)
 
     def _batches(self, spec: BatchSpec, parts: HandlerParts) -> BatchWorkers:
         from ehkafka.handlers.batch_call import BatchCall  # noqa: PLC0415

@@ -92,6 +92,7 @@ def what_waits_stays_where_a_consumer_is_to_go() -> bool:
 def a_record_goes_where_the_consumer_has_left() -> bool:
     """A consumer lists itself as idle while its inbox is taken away, and leaves."""
     core, epoch = _two_inboxes()
+    core.grow(1)  # two are left: one alone would get all
     [gone] = core.shrink(1)
     core.router.idle.append(gone)
     assert core.leave(gone)

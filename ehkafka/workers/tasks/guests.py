@@ -31,9 +31,10 @@ class GuestWorkers(AsyncioWorkers):
         options: PoolOptions,
         *,
         invoke: InvokeAsync,
+        restores: bool = False,
         shared: SharedLoop,
     ) -> None:
-        super().__init__(hub, options, invoke=invoke)
+        super().__init__(hub, options, invoke=invoke, restores=restores)
         self._shared = shared
         self._loop, self._thread = shared.loop, shared.thread
         self._is_loop_ending = lambda: shared.is_ending

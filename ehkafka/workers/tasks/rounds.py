@@ -2,8 +2,8 @@
 
 A *round* is what the loop does between two calls of `_end`, which is once an iteration while any task serves
 records. Calls that never suspend may take a millisecond of it, all tasks together: then those that have more
-to do wait for a later round, so that quick coroutines starve neither the loop nor each other. Calls that
-suspend give way by that alone. Everything here runs on the loop's thread.
+to do, or have not begun, wait for a later round, so that quick coroutines starve neither the loop nor each
+other. Calls that suspend give way by that alone. Everything here runs on the loop's thread.
 """
 
 from __future__ import annotations
@@ -33,8 +33,9 @@ class Rounds:
         self._let_in = let_in
         # A call that returns in a later round than it began in has suspended.
         self.number = 0
-        # When its time is over; 0 before its first call.
+        # When its time is over; 0 before its first call. Whether a call that did not suspend has ended later.
         self.ends_s = 0.0
+        self.is_over = False
         self._waiting: deque[Inbox] = deque()
         # Those that were let in and had no time left, in order: the next round begins with them.
         self._late: list[Inbox] = []
@@ -72,7 +73,7 @@ class Rounds:
     def _end(self) -> None:
         self.number += 1
         self.ends_s = 0.0
-        self._end_is_due = False
+        self.is_over = self._end_is_due = False
         if self._late:
             self._places = max(1, self._places // 2)
             self._waiting.extendleft(reversed(self._late))

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from ehkafka.lanes.decision import HoldHead
 from ehkafka.lanes.inbox import EPOCH, MESSAGE
+from ehkafka.lanes.received import Received
 from ehkafka.records.deferral import DEFERRED
 from ehkafka.recovery.unrun import must_return_nothing
 from ehkafka.workers.tasks.rounds import Rounds
@@ -49,11 +50,13 @@ class InboxTasks:
         *,
         name: str,
         invoke: InvokeAsync,
+        restores: bool,
         is_loop_ending: Callable[[], bool],
         explain: Callable[[BaseException], None],
     ) -> None:
         """Call it on the loop's thread: the present context is what each task starts with.
 
+        `restores`: what a handler sets in a message is put back where the record is needed again.
         `is_loop_ending` tells whether others end the loop now, and `explain` adds to what a call raised.
         """
         self._loop = asyncio.get_running_loop()
@@ -62,6 +65,7 @@ class InboxTasks:
         self._router = hub.inboxes.router
         self._name = name
         self._invoke = invoke
+        self._restores = restores
         self._on_failure = options.on_failure
         self._deferrals = options.deferrals
         self._is_loop_ending = is_loop_ending
@@ -171,6 +175,7 @@ class InboxTasks:
         """Serve an inbox. The hot path: each look here is paid by every record."""
         hub, rounds, invoke, traces = self._hub, self._rounds, self._invoke, self._traces
         attempts, deferrals, pace = self._router.attempts, self._deferrals, self._hub.pace
+        restores, received = self._restores, None
         create_future, clock = self._loop.create_future, time.perf_counter
         task = asyncio.current_task()
         assert task is not None
@@ -179,7 +184,7 @@ class InboxTasks:
         is_let_in, has_token = True, False
         while True:
             if is_let_in:
-                if rounds.ends_s and clock() > rounds.ends_s:
+                if rounds.is_over:
                     inbox.gate = gate = create_future()
                     rounds.come_late(inbox)
                     await gate
@@ -221,15 +226,21 @@ class InboxTasks:
                 number = 1
                 if attempts and (known := attempts.get(id(entry[MESSAGE]))) is not None:
                     number += known.failed
+                if restores:
+                    received = Received(entry[MESSAGE])
                 times = hub.call_times
                 call = invoke(entry, number) if times is None else self._timed(entry, number, times)
                 if (result := await call) is not None:
                     must_return_nothing(result)
                 if DEFERRED and deferrals is not None:
+                    if received is not None:
+                        received.keep_for_answer()
                     decision = deferrals.claims(self._router.attempt_of(entry))
             except BaseException as error:  # SystemExit and the like too: `Failures` stops the app for them
                 if isinstance(error, GeneratorExit) and not self._loop.is_running():
                     raise  # this coroutine is thrown away with its loop: nothing was raised
+                if received is not None:
+                    received.restore()
                 decision = self._decide(entry, error)
             if decision is not None and not await self._hand_over(inbox, entry, decision):
                 return
@@ -237,8 +248,11 @@ class InboxTasks:
             if traces() or task.cancelling():
                 inbox.head = None
                 return
-            if rounds.number == round_number and clock() > rounds.ends_s and inbox.q:
+            if rounds.number == round_number and clock() > rounds.ends_s:
                 # It has not suspended: all others have their turn.
+                rounds.is_over = True
+                if not inbox.q:
+                    continue
                 inbox.head, inbox.gate = None, (gate := create_future())
                 rounds.enter((inbox,))
                 await gate

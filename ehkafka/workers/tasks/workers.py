@@ -48,12 +48,14 @@ class AsyncioWorkers:
         options: PoolOptions,
         *,
         invoke: InvokeAsync,
+        restores: bool = False,
         clock: Clock = REAL_CLOCK,
     ) -> None:
         self._hub = hub
         self._clock = clock
         self._size = options.size
         self._invoke = invoke
+        self._restores = restores
         self._options = options
         self._on_death = options.on_death
         self._ready = threading.Event()
@@ -165,6 +167,7 @@ class AsyncioWorkers:
             self._options,
             name=self._thread.name,
             invoke=self._invoke,
+            restores=self._restores,
             is_loop_ending=self._is_loop_ending,
             explain=self._explain,
         )
