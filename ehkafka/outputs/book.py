@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from functools import partial
 from itertools import chain, groupby, repeat, starmap
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -384,9 +385,10 @@ class OutputBook:
         with self._room:
             self._sort_in()
             dropped: list[Output] = [output for output in self._outputs if output.has_ended]
-            for output in dropped:
-                if output.claim.is_gone:
-                    output.claim.on_settled = None  # nobody waits: its record has no outcome here any more
+            for claim in {output.claim for output in dropped}:
+                if claim.is_gone and claim.on_settled is not None and claim.on_refused is not None:
+                    # Its key waits for them, also in the partition's next epoch here. They are given up now.
+                    claim.on_settled = partial(claim.on_refused, self._not_sent(claim.where))
             for epoch in epochs:
                 self._ledger.end(epoch)
             for epoch in [one for one in self._singles if one.ended]:

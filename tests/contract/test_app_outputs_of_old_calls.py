@@ -7,6 +7,7 @@ import threading
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError
 
 from ehkafka.events import PartitionAssigned, PartitionLost
 from ehkafka.testing import ApiKey
@@ -84,6 +85,31 @@ def test_what_an_old_call_sends_goes_nowhere(
     finally:
         calls.gate.set()
     wait_for(lambda: lab.committed() == 2, timeout_s=30.0)
+    app.stop()
+    assert calls.lines == [(word, offset) for offset in (0, 0, 1) for word in ("start", "end")]
+    assert [message.value() for message in read_topic("out", 2)] == [b"0", b"1"]
+
+
+def test_a_key_waits_no_more_for_outputs_that_are_given_up_with_their_epoch(
+    lab: Any, events: Any, wait_for: Any, read_topic: Any
+) -> None:
+    """Its record had ended but for them when its partition was lost: it is handled again, and goes on."""
+    lab.broker.create_topic("out", 1)
+    calls = Calls()
+    calls.gate.set()
+    app = lab.app(None, consumer={**FAST_GROUP, "session.timeout.ms": 2_000})
+    app.add_hook(events)
+    app.handler("t", to="out", workers=4, acknowledged="before_next")(calls.plain)
+    lab.produce("a a")
+    lab.broker.fail_next(ApiKey.PRODUCE, *[KafkaError.NOT_ENOUGH_REPLICAS] * 5_000)
+    app.start()
+    wait_for(lambda: ("end", 0) in calls.lines)
+    lab.broker.fail_next(ApiKey.HEARTBEAT, 25)
+    wait_for(lambda: events.of(PartitionLost), timeout_s=20.0)
+    wait_for(lambda: calls.lines.count(("end", 0)) == 2)
+    assert ("start", 1) not in calls.lines
+    lab.broker.clear_failures(ApiKey.PRODUCE)
+    wait_for(lambda: lab.committed() == 2)
     app.stop()
     assert calls.lines == [(word, offset) for offset in (0, 0, 1) for word in ("start", "end")]
     assert [message.value() for message in read_topic("out", 2)] == [b"0", b"1"]
