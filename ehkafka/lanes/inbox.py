@@ -19,9 +19,10 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Sequence
+    from collections.abc import Callable, Container, Hashable, Sequence
 
     from ehkafka.lanes.epoch import Epoch
+    from ehkafka.lanes.routing import Name
     from ehkafka.records import Message
 
     # What waits and runs: a message, its key, its size in bytes and its epoch. The key was asked for once,
@@ -120,6 +121,14 @@ class Inbox:
         self.log = deque(islice(self.log, len(self.log) - len(taken)))
         self.sent -= len(taken)
         return taken
+
+    def pull(self, names: Container[Name]) -> tuple[list[Entry], list[Entry]]:
+        """Empty the queue; return what waits of these keys, and what is to be put back, each in order."""
+        mine: list[Entry] = []
+        others: list[Entry] = []
+        for entry in self.take_back():
+            (mine if (id(entry[EPOCH].owners), entry[KEY]) in names else others).append(entry)
+        return mine, others
 
     def extend(self, entries: Sequence[Entry]) -> range:
         """Put records behind the others; return their numbers."""

@@ -258,9 +258,9 @@ class Router:
                     pulled[id(owners), key] = []
                 del owners[key]
         if pulled:
-            others: list[Entry] = []
-            for entry in inbox.take_back():
-                pulled.get((id(entry[EPOCH].owners), entry[KEY]), others).append(entry)
+            mine, others = inbox.pull(pulled)
+            for entry in mine:
+                pulled[self.name_of(entry)].append(entry)
             self.put_all(inbox, others)
         return pulled
 

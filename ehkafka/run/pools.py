@@ -152,11 +152,6 @@ class Pools:
     def _processes(self, spec: HandlerSpec, settings: Processes, parts: HandlerParts) -> ProcessWorkers:
         from ehkafka.workers.processes.workers import ProcessWorkers  # noqa: PLC0415
 
-        posting = maker = None
-        if parts.outlet is not None:
-            from ehkafka.workers.processes.posting import Posting  # noqa: PLC0415
-
-            posting, maker = Posting(parts.outlet, parts.deferrals), parts.outlet.maker
         # In the child a record sends by what stands there for the outlet.
         make_record = record_type(spec.headers, event_hubs=self.app.endpoint.is_event_hubs)
         middleware = {f"middleware {number}": one for number, one in enumerate(self.app.middleware, 1)}
@@ -164,7 +159,9 @@ class Pools:
             parts.hub,
             settings,
             options=self._options(spec, parts, settings.size, self.app.worker_tear_down),
-            call=make_call(spec, self.app.middleware, make_record, maker),
+            call=make_call(
+                spec, self.app.middleware, make_record, None if parts.outlet is None else parts.outlet.maker
+            ),
             parts={
                 f"handler {spec.name!r}": spec.function,
                 f"what handler {spec.name!r} decodes to": spec.payload,
@@ -174,7 +171,7 @@ class Pools:
             on_stop=self.stop_from_child,
             emit=self.emit,
             history=self.app.history,
-            posting=posting,
+            outlet=parts.outlet,
             deadline_s=spec.deadline_s,
             now_s=self.app.clock.now_s,
         )

@@ -39,9 +39,9 @@ def boot_bytes(
     for what, thing in {**parts, "on_worker_start": set_up, "on_worker_stop": tear_down}.items():
         if thing is not None:
             must_travel(thing, what)
-    pickled = {"call": call, "set_up": set_up, "tear_down": tear_down}
-    here = {"main": main_module(), "logs": is_set_up()}
-    return pickle.dumps({**here, **{name: pickle.dumps(it) for name, it in pickled.items()}})
+    # By itself: it can be read once the main module is there.
+    code = pickle.dumps((call, set_up, tear_down))
+    return pickle.dumps({"main": main_module(), "logs": is_set_up(), "code": code})
 
 
 def must_travel(thing: Any, what: str) -> None:

@@ -2,8 +2,7 @@
 
 Started afresh by `link`, never forked: no client, thread or lock of the parent's is here. The main
 thread runs the user's code; one more does nothing but wait for the parent's death, which ends this process at
-once, whatever the handler does. SIGINT and SIGTERM are left to the parent, who drains. Its end of a pipe
-closed is how it asks this process to leave.
+once, whatever the handler does. SIGINT and SIGTERM are left to the parent, who drains.
 
 Before each record a claim is taken, so that the parent knows at any moment which record runs. What a record
 has sent, or failed with, is reported before the next claim is taken: so of records that have ended without a
@@ -15,21 +14,21 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
-import marshal
 import os
 import pickle
+import select
 import signal
+import socket
 import sys
 import threading
 import time
 from multiprocessing import spawn
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from ehkafka.errors import ConfigurationError, describe
 from ehkafka.records.deferral import refuse_to_defer
 from ehkafka.wording import ended
-from ehkafka.workers.processes import pipe
-from ehkafka.workers.processes.answers import Answers
+from ehkafka.workers.processes import wire
 from ehkafka.workers.processes.failure import pack_error
 from ehkafka.workers.processes.logs import is_set_up
 from ehkafka.workers.processes.message import CopiedMessage
@@ -46,41 +45,34 @@ importing_main = False
 stop_parent: Callable[[Any, float | None], None] | None = None
 
 
-def main(requests: int, answers_fd: int, claims: int, lifeline: int, dumps: int) -> None:
-    """Serve the parent until it closes `requests`. The arguments are file descriptors."""
-    for fd in (requests, answers_fd, claims, lifeline, dumps):
+def main(connected: int, claims: int, dumps: int) -> None:
+    """Serve the parent until it asks this process to leave. The arguments are file descriptors."""
+    global stop_parent  # noqa: PLW0603 - what this process is
+    for fd in (connected, claims, dumps):
         os.set_inheritable(fd, False)
     _leave_signals_to_the_parent()
     refuse_to_defer(
         "a record cannot be deferred in a worker process: its token could not leave it; use threads or an "
         "async handler for that"
     )
-    threading.Thread(target=_die_with, args=(lifeline,), name="ehkafka-lifeline", daemon=True).start()
-    frame = pipe.read_frame(requests)
-    if frame is None:
-        return
-    answers = Answers(answers_fd)
-    _let_the_app_be_stopped(answers)
+    threading.Thread(target=_die_with, args=(connected,), name="ehkafka-lifeline", daemon=True).start()
+    parent = wire.Connection(socket.socket(fileno=connected))
+    stop_parent = lambda drain, timeout_s: parent.ask(wire.STOP, drain, timeout_s)  # noqa: E731 - one of many
+    (_, booted), *_ = parent.receive()
     try:
-        boot = pickle.loads(frame.body)  # noqa: S301 - the parent wrote it
-        calls, tear_down = _boot(boot, answers)
+        boot = pickle.loads(booted)  # noqa: S301 - the parent wrote it
+        caller, tear_down = _boot(boot, parent)
     except BaseException as error:
-        answers.send(pipe.REFUSED, pack_error(error))
+        parent.send(wire.REFUSED, pack_error(error))
         raise SystemExit(1) from error
     faulthandler.register(signal.SIGUSR1, file=dumps, all_threads=True)
-    answers.send(pipe.READY, pipe.SILENT if boot["logs"] and not is_set_up() else b"")
-    batch = _Batch(calls, pipe.Claims(claims), answers)
-    while (frame := pipe.read_frame(requests)) is not None:
-        batch.run(marshal.loads(frame.body))  # noqa: S302 - the parent wrote it
+    parent.send(wire.READY, boot["logs"] and not is_set_up())
+    caller.serve(wire.Claims(claims))
     if tear_down is not None:
-        _tear_down(tear_down, answers)
-
-
-def _let_the_app_be_stopped(answers: Answers) -> None:
-    global stop_parent  # noqa: PLW0603 - what this process is
-    stop_parent = lambda drain, timeout_s: answers.ask(  # noqa: E731 - a function of the answers alone
-        pipe.STOP, marshal.dumps((drain, timeout_s))
-    )
+        try:
+            tear_down()
+        except BaseException as error:  # reported, like any hook's: the process is leaving anyway
+            parent.send(wire.TORN_DOWN, pack_error(error))
 
 
 def _leave_signals_to_the_parent() -> None:
@@ -91,33 +83,23 @@ def _leave_signals_to_the_parent() -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGTERM})
 
 
-def _die_with(lifeline: int) -> NoReturn:
-    """Wait for the end of a pipe that the parent alone holds open."""
-    while os.read(lifeline, 1):
-        pass
+def _die_with(connected: int) -> None:
+    """Wait for the end of what the parent alone holds open."""
+    hung_up = select.poll()
+    hung_up.register(connected, 0)
+    hung_up.poll()
     os._exit(0)
 
 
-def _boot(boot: dict[str, Any], answers: Answers) -> tuple[_Calls, Callable[[], Any] | None]:
+def _boot(boot: dict[str, Any], parent: wire.Connection) -> tuple[Caller, Callable[[], Any] | None]:
     global importing_main  # noqa: PLW0603 - the import is a state of the process
     importing_main = True
     try:
         spawn.prepare(boot["main"])
     finally:
         importing_main = False
-    call, set_up, tear_down = _imported(boot)
-    outbox = None
-    if call.maker is not None:
-        outbox = Outbox(call.maker, lambda *kind: answers.ask(pipe.KIND, marshal.dumps(kind)))
-    calls = _Calls(call.bind(outbox), outbox)
-    if set_up is not None:
-        set_up()
-    return calls, tear_down
-
-
-def _imported(boot: dict[str, Any]) -> list[Any]:
     try:
-        return [pickle.loads(boot[part]) for part in ("call", "set_up", "tear_down")]  # noqa: S301 - the parent's
+        call, set_up, tear_down = pickle.loads(boot["code"])  # noqa: S301 - the parent's
     except Exception as error:
         raise ConfigurationError(
             "A worker process cannot import the handler, a middleware or a worker hook: "
@@ -125,63 +107,68 @@ def _imported(boot: dict[str, Any]) -> list[Any]:
             "imports afresh, so each must stand at the top level of a module that it can import, not be "
             'defined within `if __name__ == "__main__":`, nor in a package\'s __main__.py.'
         ) from error
+    outbox = None if call.maker is None else Outbox(call.maker, lambda *kind: parent.ask(wire.KIND, *kind))
+    caller = Caller(parent, call.bind(outbox), outbox)
+    if set_up is not None:
+        set_up()
+    return caller, tear_down
 
 
-def _tear_down(function: Callable[[], Any], answers: Answers) -> None:
-    try:
-        function()
-    except BaseException as error:  # reported, like any hook's: the process is leaving anyway
-        answers.send(pipe.TORN_DOWN, pack_error(error))
+class Caller:
+    """Calls the handler for each record of a batch, in order, until a claim is gone."""
 
+    def __init__(
+        self,
+        parent: wire.Connection,
+        invoke: Callable[[CopiedMessage, int], object],
+        outbox: Outbox | None = None,
+    ) -> None:
+        """`outbox`: where `invoke` puts what it sends."""
+        self._parent = parent
+        self._invoke = invoke
+        self._outbox = outbox
 
-class _Calls(NamedTuple):
-    """What is called for each record, and where that puts what it sends."""
+    def serve(self, claims: wire.Claims) -> None:
+        """Run batches until the parent asks this process to leave."""
+        while True:
+            for kind, *said in self._parent.receive():
+                if kind == wire.LEAVE:
+                    return
+                self.run(said[0], claims)
 
-    invoke: Callable[[CopiedMessage, int], object]
-    outbox: Outbox | None
-
-
-class _Batch:
-    """One batch: its records in order, until a claim is gone."""
-
-    def __init__(self, calls: _Calls, claims: pipe.Claims, answers: Answers) -> None:
-        self._invoke, self._outbox = calls
-        self._claims = claims
-        self._answers = answers
-
-    def run(self, records: tuple[Copied, ...]) -> None:
+    def run(self, records: tuple[Copied, ...], claims: wire.Claims) -> None:
+        """Run one batch."""
         began_s = time.perf_counter()
         # Keys of which a record has failed: the parent has taken over the later ones, too.
         failed: set[int] = set()
         started = 0
-        for fields, attempt, key in records:
-            if not self._claims.take_one():
+        for record in records:
+            if not claims.take_one():
                 break  # the parent has taken back the rest
-            if key not in failed and not self._call(started, CopiedMessage(fields), attempt):
-                failed.add(key)
+            if record is not None and record[2] not in failed and not self._call(started, *record):
+                failed.add(record[2])
             started += 1
         elapsed_s = time.perf_counter() - began_s
         _flush()  # what was printed is not to wait until the buffer is full, or be lost with this process
-        self._answers.send(pipe.DONE, marshal.dumps((started, elapsed_s)))
+        self._parent.send(wire.DONE, started, elapsed_s)
 
-    def _call(self, place: int, message: CopiedMessage, attempt: int) -> bool:
+    def _call(self, place: int, fields: Any, attempt: int, _key: int) -> bool:
         """Call the handler for the record of a place; False where it fails."""
-        outbox = self._outbox
+        message, outbox, raised = CopiedMessage(fields), self._outbox, None
         if outbox is not None:
             outbox.begin(message)
         try:
             self._invoke(message, attempt)
         except BaseException as error:  # SystemExit and the like too: the parent stops the app
-            made = [] if outbox is None else outbox.end()
-            self._answers.send(pipe.FAILED, marshal.dumps((place, pack_error(error), made)))
-            return False
-        if outbox is not None and (made := outbox.end()):
-            self._answers.send(pipe.SENT, marshal.dumps((place, made)))
-        return True
+            raised = pack_error(error)
+        made = None if outbox is None else outbox.end()
+        if made or raised is not None:
+            self._parent.send(wire.ENDED, place, made, raised)
+        return raised is None
 
 
 def _flush() -> None:
     for stream in (sys.stdout, sys.stderr):
-        # None, closed or replaced by the user, or at the end of a pipe that nobody reads any more.
+        # None, closed or replaced by the user, or at the end of a pipe that nothing reads any more.
         with contextlib.suppress(AttributeError, ValueError, OSError):
             stream.flush()

@@ -8,15 +8,19 @@ parent unpickles only what its own children wrote.
 from __future__ import annotations
 
 import functools
-import marshal
 import pickle
 import traceback
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ehkafka.errors import describe
 from ehkafka.wording.error_stack import RemoteTraceback, place_of, stack_of
 
-# A pickled exception or a traceback longer than this says no more than its type and text.
+if TYPE_CHECKING:
+    # Module and name of its class, and whether that is an `Exception`; its text and its traceback; where the
+    # user's code raised it, in short and with its stack, see `error_stack`; itself, pickled, or nothing.
+    PackedError = tuple[str, str, bool, str, str, str, str, bytes]
+
+# A pickled exception or a traceback longer than this tells no more than its type and text.
 PICKLED_BYTES_MAX = 1 << 20
 TRACEBACK_CHARACTERS_MAX = 20_000
 
@@ -29,54 +33,36 @@ class _BaseRemoteError(BaseException):
     """The same for what is no `Exception`: it must not be taken for the record's failure here either."""
 
 
-class PackedError(NamedTuple):
-    """The plain parts of an exception."""
-
-    module: str
-    name: str
-    text: str
-    is_exception: bool
-    trace: str
-    pickled: bytes
-    # Of the user's code, as `error_stack` says it.
-    place: str
-    stack: str
-
-
-def pack_error(error: BaseException) -> bytes:
-    """Return the bytes of an exception. Never raises."""
+def pack_error(error: BaseException) -> PackedError:
+    """Return an exception as plain values. Never raises."""
     kind = type(error)
     shown = describe(error)
     text = "" if shown == kind.__name__ else shown.removeprefix(f"{kind.__name__}: ")
-    parts = PackedError(
-        str(kind.__module__),
-        kind.__qualname__,
-        text,
-        isinstance(error, Exception) and not isinstance(error, MemoryError),
-        _trace(error),
-        _pickled(error),
-        place_of(error).encode(errors="replace").decode(),
-        stack_of(error),
-    )
-    return marshal.dumps(tuple(parts))
+    is_exception = isinstance(error, Exception) and not isinstance(error, MemoryError)
+    traced = _utf8(_trace(error)[-TRACEBACK_CHARACTERS_MAX:])
+    where = _utf8(place_of(error)), stack_of(error)
+    return str(kind.__module__), kind.__qualname__, is_exception, text, traced, *where, _pickled(error)
 
 
-def unpack_error(body: bytes, pid: int) -> BaseException:
-    """Return the exception that a child packed, or what stands for it; its cause says where it was raised."""
-    parts = PackedError(*marshal.loads(body))  # noqa: S302 - our own child wrote it
-    error = _rebuilt(parts.pickled)
+def unpack_error(packed: PackedError, pid: int) -> BaseException:
+    """Return the exception that a child packed, or what stands for it; its cause tells where that was."""
+    module, name, is_exception, text, traced, place, stack, pickled = packed
+    error = _rebuilt(pickled)
     if error is None:
-        error = _stand_in(parts.module, parts.name, parts.is_exception)(parts.text)
-    error.__cause__ = RemoteTraceback(f"In worker process {pid}:\n{parts.trace}", parts.place, parts.stack)
+        error = _stand_in(module, name, is_exception)(text)
+    error.__cause__ = RemoteTraceback(f"In worker process {pid}:\n{traced}", place, stack)
     return error
+
+
+def _utf8(text: str) -> str:
+    return text.encode(errors="replace").decode()
 
 
 def _trace(error: BaseException) -> str:
     try:
-        text = "".join(traceback.format_exception(error))
+        return "".join(traceback.format_exception(error))
     except Exception as broken:  # an error's own __str__ may raise
-        text = f"{describe(error)} (its traceback could not be made: {type(broken).__name__})"
-    return text[-TRACEBACK_CHARACTERS_MAX:].encode(errors="replace").decode()
+        return f"{describe(error)} (its traceback could not be made: {type(broken).__name__})"
 
 
 def _pickled(error: BaseException) -> bytes:
@@ -90,11 +76,9 @@ def _pickled(error: BaseException) -> bytes:
 
 
 def _rebuilt(pickled: bytes) -> BaseException | None:
-    if not pickled:
-        return None
     try:
         error: Any = pickle.loads(pickled)  # noqa: S301 - our own child wrote it
-    except BaseException:  # its module may not be here, or do anything when it is imported
+    except BaseException:  # there is none, or its module is not here, or does anything when it is imported
         return None
     return error if isinstance(error, BaseException) else None
 

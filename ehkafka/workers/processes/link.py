@@ -1,26 +1,29 @@
 """A worker process as its parent sees it: started, spoken to, killed, buried.
 
 One thread of the parent's owns a link; `kill` and `stack` may be called by any. The child inherits its ends
-of the pipes and the standard streams, nothing else: no client, no socket, no other child's pipe.
+and the standard streams, nothing else: no client, no other socket, no other child's.
 """
 
 from __future__ import annotations
 
-import marshal
+import fcntl
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ehkafka.errors import ConfigurationError
 from ehkafka.wording.live_stack import dumped_stack
-from ehkafka.workers.processes import pipe
+from ehkafka.workers.processes import wire
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 # The child's first line, before it knows the parent's import path.
 _MAIN = (
@@ -31,64 +34,50 @@ _OURS = {signal.SIGINT, signal.SIGTERM}
 # A dump of all threads' stacks takes a millisecond; it is over when nothing more came for a while.
 STACK_CHECK_S = 3e-3
 STACK_BYTES_MAX = 20_000
-# The child writes one dump behind the other: above this the file begins anew.
-DUMPS_BYTES_MAX = 1024 * 1024
-# Between the end of a child's pipes and its own.
+# Between the end of a child's connection and its own.
 DYING_S = 2.0
 
 
 class ProcessLink:
     """One running child. `close` at the end, whatever has happened."""
 
-    def __init__(self, boot: bytes) -> None:
-        """Start the child. Raises `OSError` when the system cannot."""
-        executable = sys.executable
-        if not executable:
+    def __init__(self, boot: bytes, take_aside: Callable[..., bool]) -> None:
+        """Start the child. Raises `OSError` when the system cannot.
+
+        `take_aside` is called with each word, and tells whether that was no word of the child's own.
+        """
+        if not sys.executable:
             raise ConfigurationError(
                 "sys.executable is empty, so no worker process can be started; use threads (workers=16)."
             )
-        # Only the parent's ends; what is the child's is closed at once.
-        self._open: list[int] = []
-        self._guard = threading.Lock()
-        self._dumps = tempfile.TemporaryFile(prefix="ehkafka-")  # noqa: SIM115 - closed by `close`
-        theirs: list[int] = []
-        try:
-            request_r, self._request_w = self._pipe(theirs)
-            answer_r, answer_w = self._pipe(theirs, mine=0)
-            claim_r, claim_w = self._pipe(theirs)
-            life_r, _ = self._pipe(theirs)
-            os.set_blocking(claim_r, False)
-            passed = (request_r, answer_w, claim_r, life_r, self._dumps.fileno())
-            self._process = self._spawn(executable, passed)
-        except BaseException:
-            for fd in theirs:
-                os.close(fd)
-            self._close_files()
-            raise
-        for fd in theirs:
-            if fd != claim_r:
-                os.close(fd)
-        self._open.append(claim_r)  # to take claims back
-        self.reader = pipe.FrameReader(answer_r)
-        self.claims = pipe.Claims(claim_r, claim_w)
+        self._take_aside = take_aside
         self.is_ready = False
-        with suppress(OSError):  # it died already: the reader tells
-            pipe.send(self._request_w, pipe.BOOT, boot)
-
-    def _pipe(self, theirs: list[int], mine: int = 1) -> tuple[int, int]:
-        ends = os.pipe()
-        self._open.append(ends[mine])
-        theirs.append(ends[1 - mine])
-        return ends
+        # It has ended, or closed its connection, and all that it had said was heard.
+        self.is_gone = False
+        with ExitStack() as files:
+            ours, theirs = map(files.enter_context, socket.socketpair())
+            self._dumps = files.enter_context(tempfile.TemporaryFile(buffering=0, prefix="ehkafka-"))
+            # What the child writes goes to its end, which is here again once it was emptied.
+            fcntl.fcntl(self._dumps, fcntl.F_SETFL, os.O_APPEND)
+            claims = os.pipe()
+            for fd in claims:
+                files.callback(os.close, fd)
+            os.set_blocking(claims[0], False)
+            self.claims = wire.Claims(*claims)
+            self._connection = wire.Connection(ours)
+            self._process = self._spawn((theirs.fileno(), claims[0], self._dumps.fileno()))
+            theirs.close()
+            self._files = files.pop_all()
+        self._send(wire.BOOT, boot)
 
     @staticmethod
-    def _spawn(executable: str, theirs: tuple[int, ...]) -> subprocess.Popen[bytes]:
+    def _spawn(theirs: tuple[int, ...]) -> subprocess.Popen[bytes]:
         root = str(Path(__file__).parents[3])
         # Blocked until the child can leave them to its parent; a child inherits its thread's mask.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, _OURS)
         try:
             return subprocess.Popen(  # noqa: S603 - our own interpreter
-                [executable, *interpreter_flags(), "-c", _MAIN, root, *map(str, theirs)],
+                [sys.executable, *interpreter_flags(), "-c", _MAIN, root, *map(str, theirs)],
                 stdin=subprocess.DEVNULL,
                 pass_fds=theirs,
             )
@@ -100,80 +89,81 @@ class ProcessLink:
         """The child's process id."""
         return self._process.pid
 
-    @property
-    def is_dead(self) -> bool:
-        """True once the process has ended, though somebody may still hold its pipes open."""
-        return self._process.poll() is not None
+    def _send(self, *word: Any) -> None:
+        with suppress(OSError):  # it has died: `hear` tells
+            self._connection.send(*word)
 
     def send_batch(self, records: tuple[Any, ...]) -> None:
-        """Hand a batch over whose claims are offered. Raises `OSError` when the child is gone."""
-        pipe.send(self._request_w, pipe.BATCH, marshal.dumps(records))
+        """Hand a batch over whose claims are offered."""
+        self._send(wire.BATCH, records)
 
-    def ask_to_end(self) -> None:
+    def ask_to_leave(self) -> None:
         """Let the child run its tear-down and exit."""
-        with self._guard:
-            if self._request_w in self._open:
-                self._open.remove(self._request_w)
-                os.close(self._request_w)
+        self._send(wire.LEAVE)
+
+    def hear(self, wait_s: float) -> list[wire.Word]:
+        """Return what the child has said, waiting so long for its first word."""
+        # Looked at first: what a process had said before it ended is there. A process of its own may hold
+        # the connection open.
+        is_dead = self._is_dead
+        words = self._connection.receive(0.0 if is_dead else wait_s)
+        self.is_gone = not words and (is_dead or self._connection.has_ended)
+        return [word for word in words if not self._take_aside(*word)]
+
+    @property
+    def _is_dead(self) -> bool:
+        return self._process.poll() is not None
 
     def kill(self) -> None:
         """End the child at once. Any thread."""
         self._process.kill()
 
     def bury(self) -> str:
-        """Wait for the end of a child that is dying or dead, and say how it ended."""
+        """Wait for the end of a child that is dying or dead, and return how it ended, in words."""
         try:
             code = self._process.wait(DYING_S)
         except subprocess.TimeoutExpired:
             self.kill()
             self._process.wait()
-            return "it closed its pipes"
-        if code >= 0:
-            return f"exit code {code}"
-        try:
-            return f"signal {signal.Signals(-code).name}"
-        except ValueError:
-            return f"signal {-code}"
+            return "it closed its connection"
+        return how_it_ended(code)
 
-    def stack(self, ends_s: float) -> str:
+    def stack(self, until_s: float) -> str:
         """Return the Python stacks of the child's threads if it tells them in time. Any thread."""
-        try:
-            if self.is_ready and not self.is_dead:
-                found = self._dumped(ends_s)
-                if found:
-                    return f"in the child {self.pid}:\n{dumped_stack(found)}"
-        except (OSError, ValueError):  # it ended, and its files are closed
-            pass
-        return f"in the child {self.pid}"
+        found = b""
+        with suppress(OSError, ValueError):  # it ended, and its files are closed
+            if self.is_ready and not self._is_dead:
+                found = self._dumped(until_s)
+        stacks = dumped_stack(found.decode(errors="replace")) if found else ""
+        return f"in the child {self.pid}" + (f":\n{stacks}" if found else "")
 
-    def _dumped(self, ends_s: float) -> str:
-        fd = self._dumps.fileno()
-        before = os.fstat(fd).st_size
-        if before > DUMPS_BYTES_MAX:
-            os.ftruncate(fd, 0)
-            os.lseek(fd, 0, os.SEEK_SET)  # the child's place, too: it inherited this very file
-            before = 0
-        seen = before
+    def _dumped(self, until_s: float) -> bytes:
+        dumps, found = self._dumps, b""
+        dumps.truncate(0)
         self._process.send_signal(signal.SIGUSR1)
-        while time.monotonic() < ends_s:
+        while time.monotonic() < until_s:
             time.sleep(STACK_CHECK_S)
-            size = os.fstat(fd).st_size
-            if size > before and size == seen:
+            dumps.seek(0)
+            before, found = found, dumps.read(STACK_BYTES_MAX)
+            if found and found == before:
                 break
-            seen = size
-        return os.pread(fd, STACK_BYTES_MAX, before).decode(errors="replace")
+        return found
 
     def close(self) -> None:
         """Kill what still runs, and let go of everything."""
         self.kill()
         self._process.wait()
-        self._close_files()
+        self._files.close()
 
-    def _close_files(self) -> None:
-        with self._guard:
-            while self._open:
-                os.close(self._open.pop())
-            self._dumps.close()
+
+def how_it_ended(exit_code: int) -> str:
+    """Return an exit code, negative for a signal, in words."""
+    if exit_code >= 0:
+        return f"exit code {exit_code}"
+    try:
+        return f"signal {signal.Signals(-exit_code).name}"
+    except ValueError:
+        return f"signal {-exit_code}"
 
 
 def interpreter_flags() -> list[str]:

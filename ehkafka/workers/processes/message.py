@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 from ehkafka.headers.taking import take_headers
-from ehkafka.lanes.inbox import EPOCH, MESSAGE
+from ehkafka.lanes.inbox import EPOCH, KEY, MESSAGE
+from ehkafka.lanes.order import KeyFailure
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,18 +24,22 @@ if TYPE_CHECKING:
 Fields: TypeAlias = (
     "tuple[str, int, int, bytes | None, bytes | None, Headers | None, tuple[int, int], int | None]"
 )
-# The record, the number of its attempt, and a number that it shares with the batch's others of its key.
-Copied: TypeAlias = "tuple[Fields, int, int]"
+# The record, the number of its attempt, and a number that it shares with the batch's others of its key. None:
+# it is not to be run, for its key could not be computed.
+Copied: TypeAlias = "tuple[Fields, int, int] | None"
 
 
 def copied(entries: Iterable[Entry], router: Router) -> tuple[Copied, ...]:
     """Return what a child needs of the records of a batch."""
     keys: dict[Name, int] = {}
+    attempts, number_of, name_of = router.attempts, keys.setdefault, router.name_of
     return tuple(
-        (
+        None
+        if isinstance(entry[KEY], KeyFailure)
+        else (
             _fields(entry),
-            router.attempt_of(entry).number if router.attempts else 1,
-            keys.setdefault(router.name_of(entry), len(keys)),
+            router.attempt_of(entry).number if attempts else 1,
+            number_of(name_of(entry), len(keys)),
         )
         for entry in entries
     )
@@ -65,48 +70,37 @@ class CopiedMessage:
         self._fields = fields
 
     def topic(self) -> str:
-        """Return the topic's name."""
         return self._fields[0]
 
     def partition(self) -> int:
-        """Return the partition's number."""
         return self._fields[1]
 
     def offset(self) -> int:
-        """Return the position in the partition."""
         return self._fields[2]
 
     def key(self) -> bytes | None:
-        """Return the key as produced."""
         return self._fields[3]
 
     def value(self) -> bytes | None:
-        """Return the payload, `None` for a tombstone."""
         return self._fields[4]
 
     def headers(self) -> Headers | None:
-        """Return the headers in order, `None` when there are none, as confluent does."""
         return self._fields[5]
 
     def timestamp(self) -> tuple[int, int]:
-        """Return (type, milliseconds since 1970)."""
         return self._fields[6]
 
     def leader_epoch(self) -> int | None:
-        """Return the leader epoch, `None` when unknown."""
         return self._fields[7]
 
     def latency(self) -> float | None:
-        """Return `None`: only a delivery report has a latency."""
-        return None
+        return None  # only a delivery report has one
 
     def error(self) -> KafkaError | None:
-        """Return `None`: this is a record."""
         return None
 
     def __len__(self) -> int:
-        value = self._fields[4]
-        return 0 if value is None else len(value)
+        return len(self._fields[4] or b"")
 
     # `__len__` would make an empty value falsy.
     def __bool__(self) -> bool:

@@ -1,33 +1,41 @@
 """One run of a batch: from its sending to its end, or to the end of the child that runs it.
 
-On the thread that owns the child. Most runs are one write and one read. A run that takes too long is taken
-back but for the record that runs: the claims tell which that is, and give the others to one side only. Words
-are read after the claims were counted: so of a record before the last one that was started, all was said.
+On the thread that owns the child; it waits there for room, as a handler's thread does. Most runs are one
+write and one read. A run that takes too long is taken back but for the record that runs: the claims tell
+which that is, and give the others to one side only. Words are read after the claims were counted: so of a
+record before the last one that was started, all was said.
+
+A record's outputs are in the book before its inbox shows that it has ended, so that each key's keep their
+order.
 """
 
 from __future__ import annotations
 
-import marshal
 import math
 import time
-from typing import TYPE_CHECKING, Literal
+from contextlib import contextmanager, nullcontext, suppress
+from typing import TYPE_CHECKING, Any
 
 from ehkafka.errors import WorkerDiedError
+from ehkafka.events.history import call_in_history
 from ehkafka.lanes.inbox import KEY
 from ehkafka.lanes.order import KeyFailure
 from ehkafka.lanes.user_keys import users_key
+from ehkafka.outputs.book import NotSentError
 from ehkafka.wording import seconds
-from ehkafka.workers.processes import pipe
+from ehkafka.workers.processes import wire
 from ehkafka.workers.processes.failure import unpack_error
 from ehkafka.workers.processes.message import copied
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from ehkafka.lanes.attempt import Attempt
     from ehkafka.lanes.decision import Decision
     from ehkafka.lanes.inbox import Entry
+    from ehkafka.outputs.claim import Claim
     from ehkafka.outputs.making import Made
+    from ehkafka.outputs.outlet import Outlet
     from ehkafka.workers.processes.inbox import ChildInbox
     from ehkafka.workers.processes.link import ProcessLink
     from ehkafka.workers.processes.workers import ProcessWorkers
@@ -50,10 +58,11 @@ class BatchRun:
         self._inbox = inbox
         self._entries = entries
         self._router = pool.hub.inboxes.router
-        # How many records have ended, as far as the child has said; how many the inbox knows of.
+        # Whether anything is to be done for each record that ends.
+        is_told = pool.outlet is not None or pool.history is not None
+        self._is_each = is_told or any(isinstance(entry[KEY], KeyFailure) for entry in entries)
+        # How many records have ended, as far as the child has said.
         self._ended = 0
-        self._settled = 0
-        self._reported_started = -1
         # What failed and is to be taken over; the names of their keys, of which no later record counts here.
         self._failures: list[tuple[Entry, Decision]] = []
         self._failed_keys: set[object] = set()
@@ -68,164 +77,133 @@ class BatchRun:
         patience_s = OVERRUN * pool.settings.batch_s
         self._overrun_s = self._began_s + min(patience_s, pool.deadline_s or patience_s)
         self._check_s = min(self._began_s + CHECK_S, self._overrun_s)
+        # At the end: how many records ran, and for how long.
+        self._done: tuple[int, float] | None = None
 
     def run(self) -> tuple[int, float] | None:
         """See the batch to its end; return how many records ran, and for how long. None: the child died."""
-        link, reader = self._link, self._link.reader
-        if isinstance(key := self._entries[0][KEY], KeyFailure):
-            self._fail(key.error)
-            self._hand_in(has_ended=True)
-            return 0, 0.0
-        try:
-            link.send_batch(copied(self._entries, self._router))
-        except OSError:  # it died, perhaps while idle
-            self._died()
-            return None
-        while True:
-            frames = reader.take_until(time.monotonic() + self._wait_s())
-            started = None
-            has_ended = reader.ended or any(frame.kind == pipe.DONE for frame in frames)
-            # Now and then also while words come: each record that sends gives one.
-            if not has_ended and (not frames or time.monotonic() >= self._check_s):
-                started = self._check()
-                frames += reader.take()
-            if (done := self._take(frames)) is not None:
-                return done
-            if reader.ended or (not frames and link.is_dead):
+        link = self._link
+        link.send_batch(copied(self._entries, self._router))
+        while self._done is None:
+            words = link.hear(self._wait_s())
+            if link.is_gone:
                 self._died()
                 return None
-            if started is not None:
+            started = None
+            has_ended = any(word[0] == wire.DONE for word in words)
+            # Now and then also while words come: each record that sends gives one.
+            if not has_ended and (not words or time.monotonic() >= self._check_s):
+                started = self._look()
+                words += link.hear(0.0)
+            self._take(words)
+            if started is not None and self._done is None:
                 self._finish(started - 1)
                 self._watch(started)
             self._hand_in()
+        return self._done
 
     # -- what the child says ---------------------------------------------------------------------------
 
-    def _take(self, frames: Sequence[pipe.Frame]) -> tuple[int, float] | None:
-        """Take the child's words; at the batch's end return how many were started and how long they took."""
+    def _take(self, words: Sequence[wire.Word]) -> None:
+        """Take the child's words."""
         began_s = self._pool.now_s()
-        for frame in frames:
-            if self._pool.takes_aside(frame):
-                continue
-            said = marshal.loads(frame.body)  # noqa: S302 - our own child wrote it
-            if frame.kind == pipe.DONE:
-                started: int
-                elapsed_s: float
-                started, elapsed_s = said
-                self._finish(started)
-                self._hand_in(has_ended=True)
-                self._note_times(started, elapsed_s)
-                return started, elapsed_s
-            self._finish(said[0])
-            assert self._ended == said[0], "a record counted as ended before all was read of it"
-            if frame.kind == pipe.SENT:
-                self._end(said[1])
+        for kind, place, *said in words:
+            self._finish(place)
+            if kind == wire.DONE:
+                self._end_batch(place, *said)
             else:
-                self._fail(unpack_error(said[1], self._link.pid), said[2])
+                assert self._ended == place, "a record counted as ended before all was read of it"
+                made, packed = said
+                self._end(made, None if packed is None else unpack_error(packed, self._link.pid))
         # A wait for room is not the record's that runs now: the child may wait for this thread meanwhile.
         self._since_s += self._pool.now_s() - began_s
-        return None
 
     def _finish(self, place: int) -> None:
         """End the records before this place that have not ended yet: they sent nothing, and did not fail."""
-        if self._pool.posting is None and self._pool.history is None:
-            self._ended = max(self._ended, place)  # nothing is to be done for each
+        if not self._is_each:
+            self._ended = max(self._ended, place)
         while self._ended < place:
-            self._end(())
+            self._end()
 
-    def _end(self, made: Sequence[Made]) -> None:
-        """Take the end of the next record, which has sent this."""
-        attempt = self._next()
-        if attempt is None:
-            return
-        try:
-            if self._pool.posting is None or not self._pool.posting.ended(attempt, made):
-                self._report("finished", attempt, "finished")
-                return
-        except Exception as error:  # its outputs are not taken
-            self._report("finished", attempt, "failed")
-            self._failed_here(attempt, error)
-            return
-        try:
-            decision = self._pool.posting.awaits(attempt)
-        except Exception as error:  # its outputs were refused at once
-            self._failed_here(attempt, error)
-        else:
-            if decision is not None:
-                self._decided(attempt, decision)
-
-    def _failed_here(self, attempt: Attempt, error: Exception) -> None:
-        self._is_unknown_there = True
-        self._decided(attempt, self._pool.on_failure(attempt, error))
-
-    def _fail(self, error: BaseException, made: Sequence[Made] = ()) -> None:
-        """Take the failure of the next record, which had sent this before."""
-        attempt = self._next()
-        if attempt is None:
-            return
-        if self._pool.posting is not None:
-            self._pool.posting.failed(attempt, made)
-        self._report("finished", attempt, "failed")
-        self._decided(attempt, self._pool.on_failure(attempt, error))
-
-    def _next(self) -> Attempt | None:
-        """Return the attempt that ends next; None where an earlier record of its key has failed."""
-        entry = self._entries[self._ended]
+    def _end(self, made: Sequence[Made] | None = None, error: BaseException | None = None) -> None:
+        """Take the end of the next record: what its call has sent, and what it raised."""
+        entry, pool = self._entries[self._ended], self._pool
         self._ended += 1
         if self._router.name_of(entry) in self._failed_keys:
-            return None
+            return
+        if isinstance(key := entry[KEY], KeyFailure):
+            error = key.error  # it was not run
         attempt = self._router.attempt_of(entry)
-        self._report_started(attempt, self._ended)
-        return attempt
+        trace = None if error is None else error.__traceback__
+        decision: Decision | None
+        try:
+            self._tell(attempt, made, error)
+            decision = None if pool.deferrals is None else pool.deferrals.claims(attempt)
+        except BaseException as raised:  # SystemExit and the like too: `Failures` stops the app for them
+            if raised is error:
+                error.__traceback__ = trace  # where it was raised: not here
+            else:
+                self._is_unknown_there = True  # its outputs are not taken, or were refused at once
+            decision = pool.on_failure(attempt, raised)
+        if decision is not None:
+            self._failures.append((entry, decision))
+            self._failed_keys.add(self._router.name_of(entry))
 
-    def _decided(self, attempt: Attempt, decision: Decision) -> None:
-        self._failures.append((attempt.entry, decision))
-        self._failed_keys.add(self._router.name_of(attempt.entry))
+    def _tell(self, attempt: Attempt, made: Sequence[Made] | None, error: BaseException | None) -> None:
+        """Report a call, and send what it has sent. Raises what it raised, or why that is not sent."""
+        history, outlet = self._pool.history, self._pool.outlet
+        context = (
+            nullcontext() if history is None else call_in_history(history, _of(attempt), attempt.message)
+        )
+        with context:
+            if outlet is None or not (made or outlet.in_vain):
+                if error is not None:
+                    raise error
+                return
+            with _sending(outlet, attempt) as claim:
+                if made:
+                    # Where that is too late, what the call raised is the reason to tell.
+                    with suppress(*(() if error is None else (NotSentError,))):
+                        outlet.post(claim, made)
+                if error is not None:
+                    raise error  # another attempt sends it again
 
     # -- what becomes of it ----------------------------------------------------------------------------
 
-    def _hand_in(self, *, has_ended: bool = False) -> None:
+    def _hand_in(self) -> None:
         """Let what has ended leave the inbox, and have taken over what failed, with all later of its key."""
-        if self._ended == self._settled and not (self._failures or has_ended):
+        hub, inbox, is_over = self._pool.hub, self._inbox, self._done is not None
+        if self._ended == inbox.ended and not (self._failures or is_over):
             return
-        hub, inbox = self._pool.hub, self._inbox
         with hub.locked(noted=False) as inboxes:
-            if self._is_unknown_there and not has_ended:
-                self._withdraw()  # and wait for the end: the child may run a later record of the key now
+            if self._is_unknown_there and not is_over:
+                inbox.withdraw()  # and wait for the end: the child may run a later record of the key now
                 return
             if self._failures:
                 failures = [(entry, decision, inbox.behind(entry)) for entry, decision in self._failures]
                 inboxes.fail_several(inbox, failures, hub.clock())
-            inbox.settle(self._ended - self._settled)
-            if has_ended:
+            inbox.end(self._ended)
+            if is_over:
                 inbox.rest()
             inboxes.router.note(inbox)
         self._failures = []
-        self._settled = self._ended
-
-    def _withdraw(self) -> None:
-        """Let the child start nothing more of its batch. Under the lock."""
-        self._overrun_s = math.inf
-        for entry in self._inbox.take_back():
-            self._router.put(self._inbox, entry)
 
     def _died(self) -> None:
-        how = self._link.bury()
-        # Killed at the end of all waiting, the records stay as they are.
-        if self._take(self._link.reader.take()) is not None or self._pool.is_given_up:
-            return
-        with self._pool.hub.locked(noted=False):
-            self._withdraw()
-            started = self._settled + self._inbox.started()
+        pool, how = self._pool, self._link.bury()
+        if pool.is_given_up:
+            return  # killed at the end of all waiting, its records stay as they are
+        with pool.hub.locked(noted=False):
+            self._inbox.withdraw()
+            started = self._inbox.started()
         self._finish(started - 1)
         was_running = self._ended < started
         if self._is_overdue:
-            how = f"killed at its record's deadline of {seconds(self._pool.deadline_s or 0)}"
-        self._pool.on_child_death(self._link.pid, how, was_running)
+            how = f"killed at its record's deadline of {seconds(pool.deadline_s or 0)}"
+        pool.on_child_death(self._link.pid, how, was_running)
         if was_running:
-            self._fail(self._cause(how))
-        self._hand_in(has_ended=True)
-        self._note_times(started, time.monotonic() - self._began_s)
+            self._end(error=self._cause(how))
+        self._end_batch(started, time.monotonic() - self._began_s)
+        self._hand_in()
 
     def _cause(self, how: str) -> Exception:
         pid = self._link.pid
@@ -240,6 +218,13 @@ class BatchRun:
             "system ran out of memory, SIGSEGV and SIGABRT a crash in native code"
         )
 
+    def _end_batch(self, started: int, elapsed_s: float) -> None:
+        self._done = started, elapsed_s
+        if (times := self._pool.hub.call_times) is not None:
+            # A batch that was taken back had met a record that took long: the last that started.
+            rest_s = elapsed_s if started == len(self._entries) else self._pool.settings.batch_s
+            times.add_run(elapsed_s, started, min(elapsed_s, rest_s))
+
     # -- time ------------------------------------------------------------------------------------------
 
     def _wait_s(self) -> float:
@@ -249,47 +234,42 @@ class BatchRun:
             wait_s = min(wait_s, self._since_s + self._pool.deadline_s - self._pool.now_s())
         return max(wait_s, 0.001)
 
-    def _check(self) -> int:
+    def _look(self) -> int:
         """Return how many records the child has started; take the others back if it takes too long."""
         now_s = time.monotonic()
         with self._pool.hub.locked(noted=False):
             if now_s >= self._overrun_s:
-                self._withdraw()
-            started = self._settled + self._inbox.started()
+                self._inbox.withdraw()
+                self._overrun_s = math.inf
+            started = self._inbox.started()
         if started != self._started:
             self._started, self._since_s = started, self._pool.now_s()
         self._check_s = min(now_s + CHECK_S, self._overrun_s)
         return started
 
     def _watch(self, started: int) -> None:
-        """Watch the record that runs: end the child once it has passed its deadline."""
-        if (
-            self._ended >= started
-            or self._router.name_of(entry := self._entries[self._ended]) in self._failed_keys
-        ):
-            return  # none runs
-        self._report_started(self._router.attempt_of(entry), started)
+        """End the child once the record that runs has passed its deadline."""
         deadline_s = self._pool.deadline_s
-        if deadline_s is not None and not self._is_overdue:
-            self._is_overdue = self._pool.now_s() >= self._since_s + deadline_s
-            if self._is_overdue:
-                self._link.kill()
+        if deadline_s is None or self._is_overdue or self._ended >= started:
+            return
+        self._is_overdue = self._pool.now_s() >= self._since_s + deadline_s
+        if self._is_overdue:
+            self._link.kill()
 
-    def _note_times(self, started: int, elapsed_s: float) -> None:
-        times = self._pool.hub.call_times
-        if times is not None:
-            # A batch that was taken back had met a record that took long: the last that started.
-            rest_s = elapsed_s if started == len(self._entries) else self._pool.settings.batch_s
-            times.add_run(elapsed_s, started, min(elapsed_s, rest_s))
 
-    def _report_started(self, attempt: Attempt, place: int) -> None:
-        if self._reported_started < place:
-            self._reported_started = place
-            self._report("started", attempt)
+@contextmanager
+def _sending(outlet: Outlet, attempt: Attempt) -> Iterator[Claim]:
+    """Note for the outlet that a call begins, and how it ends."""
+    claim = outlet.begin(attempt.epoch, attempt.message, attempt.number)
+    try:
+        yield claim
+    except BaseException:
+        outlet.failed(claim)
+        raise
+    outlet.returned(claim)
 
-    def _report(self, what: Literal["started", "finished"], attempt: Attempt, *outcome: str) -> None:
-        history = self._pool.history
-        if history is not None:
-            epoch = attempt.epoch
-            place = (epoch.partition, epoch.number, attempt.message.offset())
-            getattr(history, what)(*place, users_key(attempt.key), attempt.number, *outcome)
+
+def _of(attempt: Attempt) -> tuple[Any, ...]:
+    """Return what a history is told of an attempt."""
+    epoch = attempt.epoch
+    return epoch.partition, epoch.number, attempt.message.offset(), users_key(attempt.key), attempt.number

@@ -7,7 +7,6 @@ pool must never fork: its children are started afresh, without any client, threa
 
 from __future__ import annotations
 
-import marshal
 import threading
 import time
 from dataclasses import replace
@@ -17,7 +16,7 @@ from ehkafka.events import WorkerProcessDied, WorkersLogNothing
 from ehkafka.workers.processes.boot import boot_bytes
 from ehkafka.workers.processes.inbox import ChildInbox
 from ehkafka.workers.processes.option import PROCESSES_MAX
-from ehkafka.workers.processes.pipe import KIND, STOP
+from ehkafka.workers.processes.wire import KIND, STOP
 from ehkafka.workers.processes.worker import ProcessWorker
 from ehkafka.workers.thread_pool import ThreadPool
 
@@ -27,10 +26,10 @@ if TYPE_CHECKING:
     from ehkafka.events import Event
     from ehkafka.events.history import History
     from ehkafka.lanes.inbox import Inbox
+    from ehkafka.outputs.outlet import Outlet
     from ehkafka.workers.hub import Hub
+    from ehkafka.workers.processes.link import ProcessLink
     from ehkafka.workers.processes.option import Processes
-    from ehkafka.workers.processes.pipe import Frame
-    from ehkafka.workers.processes.posting import Posting
     from ehkafka.workers.protocol import PoolOptions
     from ehkafka.workers.thread_pool import Worker
 
@@ -57,14 +56,14 @@ class ProcessWorkers(ThreadPool):
         on_stop: Callable[[Any, float | None], None],
         emit: Callable[[Event], None],
         history: History | None = None,
-        posting: Posting | None = None,
+        outlet: Outlet | None = None,
         deadline_s: float | None = None,
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         """`call.bind(…)`, in the child, gives what is called with a message and its attempt.
 
-        `posting` sends what calls send; None where they send nothing. `on_stop` hears what a handler gave to
-        `App.stop` there.
+        `outlet` takes what calls send; None where they send nothing. `on_stop` hears what a handler gave to
+        `App.stop` there, `now_s` is the clock of deadlines.
 
         `parts` names what `call` is made of. Raises `ConfigurationError` for what cannot be pickled.
         """
@@ -73,15 +72,16 @@ class ProcessWorkers(ThreadPool):
         self.settings = settings
         self.name = f"ehkafka-{options.name}"
         self.on_failure = options.on_failure
+        self.deferrals = options.deferrals
         self.on_tear_down_error = on_tear_down_error
         self._on_stop = on_stop
         self.history = history
-        self.posting = posting
+        self.outlet = outlet
         self.deadline_s = deadline_s
-        # The clock of deadlines.
         self.now_s = now_s
-        # A key whose next record waits for outputs has one in a batch, too.
-        self.one_of_a_key = posting is not None and posting.is_before_next
+        # A key whose next record waits for outputs has one in a batch, too: a child knows of no
+        # acknowledgement.
+        self.one_of_a_key = outlet is not None and outlet.before_next
         self._emit = emit
         # Set once; `closing` cuts waits short, `is_given_up` tells that no result is waited for any more.
         self.closing = threading.Event()
@@ -108,24 +108,24 @@ class ProcessWorkers(ThreadPool):
     def let_go(self) -> None:
         """Kill the children that are left, for which nothing waits. Their records stay unfinished."""
         self.is_given_up = True
-        for worker in self._children():
-            worker.kill()
+        for _, link in self._links():
+            link.kill()
         self.stop(LET_GO_S)
 
     def stacks(self) -> dict[str, str]:
         """Return the Python stacks of the busy children, by their threads' names."""
-        ends_s = time.monotonic() + STACKS_S
-        found = {worker.name: worker.stack(ends_s) for worker in self._children()}
-        return {name: stack for name, stack in found.items() if stack is not None}
+        until_s = time.monotonic() + STACKS_S
+        busy = [(one.name, link) for one, link in self._links() if one.inbox is not None and one.inbox.head]
+        return {name: link.stack(until_s) for name, link in busy}
 
     @property
     def pids(self) -> list[int]:
         """The process ids of the children that live now, but for those of workers that are to leave."""
-        workers = [worker for worker in self._children() if not worker.leaves]
-        return [worker.pid for worker in workers if worker.pid is not None]
+        return [link.pid for worker, link in self._links() if not worker.leaves]
 
-    def _children(self) -> list[ProcessWorker]:
-        return [worker for worker in self._workers if isinstance(worker, ProcessWorker)]
+    def _links(self) -> list[tuple[Worker, ProcessLink]]:
+        links = [(worker, worker.link) for worker in self._workers if isinstance(worker, ProcessWorker)]
+        return [(worker, link) for worker, link in links if link is not None]
 
     # -- the workers' threads --------------------------------------------------------------------------
 
@@ -166,17 +166,17 @@ class ProcessWorkers(ThreadPool):
             inbox.gate.acquire()
         inbox.asleep = False
 
-    # -- what children tell beside their records -------------------------------------------------------
+    # -- what children tell apart from their records ---------------------------------------------------
 
-    def takes_aside(self, frame: Frame) -> bool:
-        """Tell whether a frame is no word of the child's own but of its user's code, and hand that on.
+    def take_aside(self, kind: str, *said: Any) -> bool:
+        """Tell whether a word is no word of the child's own but of its user's code, and hand that on.
 
         That code asks the app to stop, or has sent a kind of values to a topic for the first time.
         """
-        if frame.kind == STOP:
-            self._on_stop(*marshal.loads(frame.body))  # noqa: S302 - our own child wrote it
-        elif frame.kind == KIND and self.posting is not None:
-            self.posting.note_kind(*marshal.loads(frame.body))  # noqa: S302 - our own child wrote it
+        if kind == STOP:
+            self._on_stop(*said)
+        elif kind == KIND and self.outlet is not None:
+            self.outlet.note_kind(*said)
         else:
             return False
         return True

@@ -130,9 +130,8 @@ class ChildConsumer:
         world, inbox = self.world, self.inbox
         router = world.core.router
         if self.is_dead or world.r.random() < 0.2:
-            for entry in inbox.take_back():
-                router.put(inbox, entry)
-        started = self.settled + inbox.started()
+            inbox.withdraw()
+        started = inbox.started()
         words, is_over = list(self.words), self.is_done or self.is_dead
         self.words.clear()
         if self.is_dead:
@@ -147,7 +146,7 @@ class ChildConsumer:
         ended = started if is_over else max(started - 1, self.settled, *(place + 1 for place in words), 0)
         if failures:
             world.core.fail_several(inbox, failures, world.now_s)
-        inbox.settle(ended - self.settled)
+        inbox.end(ended)
         self.settled = ended
         if is_over:
             inbox.rest()

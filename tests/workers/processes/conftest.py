@@ -20,7 +20,6 @@ from ehkafka.recovery.pending import PendingAnswers
 from ehkafka.workers.hub import Hub
 from ehkafka.workers.processes.inbox import ChildInbox
 from ehkafka.workers.processes.option import Processes
-from ehkafka.workers.processes.posting import Posting
 from ehkafka.workers.processes.workers import ProcessWorkers
 from ehkafka.workers.protocol import PoolOptions
 from tests.kit.events import Events
@@ -59,7 +58,6 @@ class Crew:
                 bytes_max=options.pop("bytes_max", 1_000_000),
                 before_next=options.pop("before_next", False),
             )
-            options["posting"] = Posting(self.outlet, self._deferrals())
         middleware = options.pop("middleware", ())
         settings = {name: options.pop(name) for name in ("batch_s",) if name in options}
         self.workers = ProcessWorkers(
@@ -70,6 +68,7 @@ class Crew:
                 size=count,
                 on_failure=self._failed,
                 on_death=self.deaths.append,
+                deferrals=None if self.outlet is None else self._deferrals(),
                 **{name: options.pop(name) for name in ("set_up", "tear_down") if name in options},
             ),
             call=HandlerCall(
@@ -80,6 +79,7 @@ class Crew:
             ),
             parts={},
             on_tear_down_error=self.torn.append,
+            outlet=self.outlet,
             on_stop=lambda drain, timeout_s: self.stops.append((drain, timeout_s)),
             emit=self.events.append,
             **options,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import marshal
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.headers.size import sizes_of
@@ -12,7 +11,7 @@ from ehkafka.lanes.inboxes import Inboxes
 from ehkafka.outputs.book import NotSentError
 from ehkafka.records import TopicPartition
 from ehkafka.workers.hub import Hub
-from ehkafka.workers.processes import pipe
+from ehkafka.workers.processes import wire
 from ehkafka.workers.processes.failure import pack_error
 from ehkafka.workers.processes.inbox import ChildInbox
 from ehkafka.workers.processes.run import BatchRun
@@ -23,7 +22,9 @@ if TYPE_CHECKING:
 
 
 class Posts:
-    """Stands for the posting: notes what was sent for which record."""
+    """Stands for outlet and deferrals: notes what was sent for which record."""
+
+    in_vain = before_next = False
 
     def __init__(self) -> None:
         self.sent: list[tuple[int, str]] = []
@@ -33,22 +34,29 @@ class Posts:
         # Called before outputs are taken, in place of a wait for room.
         self.wait: Callable[[], object] = lambda: None
 
-    def ended(self, attempt: Any, made: Any) -> bool:
+    def begin(self, _epoch: Any, message: Any, _attempt: int) -> list[tuple[int, str]]:
+        """Return the claim: what is sent for it."""
+        return [(message.offset(), "")]
+
+    def post(self, claim: Any, made: Any) -> None:
         """Take outputs."""
         self.wait()
-        offset = attempt.message.offset()
-        if offset in self.refused and made:
+        ((offset, _),) = claim
+        if offset in self.refused:
             raise NotSentError("gone")
-        self.sent += [(offset, one) for one in made]
-        return offset in self.awaited
+        claim += [(offset, one) for one in made]
 
-    def awaits(self, attempt: Any) -> Any:
+    def returned(self, claim: Any) -> None:
+        """Note that a call has returned."""
+        self.sent += claim[1:]
+
+    def failed(self, claim: Any) -> None:
+        """Note that a call has raised."""
+        self.sent_in_vain += claim[1:]
+
+    def claims(self, attempt: Any) -> Any:
         """Return how its record waits."""
         return HoldHead("waits") if attempt.message.offset() in self.awaited else None
-
-    def failed(self, attempt: Any, made: Any) -> None:
-        """Take outputs of a call that raised."""
-        self.sent_in_vain += [(attempt.message.offset(), one) for one in made]
 
 
 class PlayedChild:
@@ -56,27 +64,23 @@ class PlayedChild:
 
     pid = 7
 
-    def __init__(self, says: list[list[pipe.Frame]], leaves: int = 0) -> None:
+    def __init__(self, says: list[list[wire.Word]], leaves: int = 0) -> None:
         self.says = says
         self._leaves = leaves
         self.steps: list[str] = []
-        self.ended = self.is_dead = False
+        self.is_gone = self.is_dead = False
         self.given: Any = None
-        self.reader = self.claims = self
 
     def send_batch(self, records: Any) -> None:
         """Take a batch."""
         self.given = records
 
-    def take_until(self, _ends_s: float) -> list[pipe.Frame]:
+    def hear(self, wait_s: float) -> list[wire.Word]:
         """Say the next thing."""
-        self.steps.append("wait")
-        return self.says.pop(0)
-
-    def take(self) -> list[pipe.Frame]:
-        """Say what is in the pipe."""
-        self.steps.append("read")
-        return self.says.pop(0)
+        self.steps.append("wait" if wait_s else "read")
+        words = self.says.pop(0) if self.says else []
+        self.is_gone = self.is_dead and not (words or self.says)
+        return words
 
     def offer(self, _records: int) -> None:
         """Take the claims on a batch: what the child leaves of them is given."""
@@ -113,7 +117,7 @@ class Played:
     def __init__(self, records: str, **inboxes: Any) -> None:
         """`records`: a letter for the key and a number for the offset each."""
         self.settings = self
-        self.posting: Any = Posts()
+        self.posts = self.outlet = self.deferrals = Posts()
         self.time_s = 0.0
         self.failures: list[tuple[int, BaseException]] = []
         self.deaths: list[bool] = []
@@ -157,10 +161,6 @@ class Played:
         """Return the time that a test gives."""
         return self.time_s
 
-    def takes_aside(self, _frame: Any) -> bool:
-        """Take none."""
-        return False
-
     def on_failure(self, attempt: Any, error: BaseException) -> HoldHead:
         """Hold the record."""
         self.failures.append((attempt.message.offset(), error))
@@ -171,16 +171,16 @@ class Played:
         self.deaths.append(was_running)
 
 
-def sent(place: int, *values: str) -> pipe.Frame:
+def sent(place: int, *values: str) -> wire.Word:
     """Return the word that a record has sent."""
-    return pipe.Frame(pipe.SENT, marshal.dumps((place, list(values or (str(place),)))))
+    return wire.ENDED, place, list(values or (str(place),)), None
 
 
-def failed(place: int, *values: str) -> pipe.Frame:
+def failed(place: int, *values: str) -> wire.Word:
     """Return the word that a record has failed."""
-    return pipe.Frame(pipe.FAILED, marshal.dumps((place, pack_error(ValueError("no luck")), list(values))))
+    return wire.ENDED, place, list(values), pack_error(ValueError("no luck"))
 
 
-def done(started: int) -> pipe.Frame:
+def done(started: int) -> wire.Word:
     """Return the word that a batch has ended."""
-    return pipe.Frame(pipe.DONE, marshal.dumps((started, 0.0)))
+    return wire.DONE, started, 0.0

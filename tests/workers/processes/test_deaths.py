@@ -119,7 +119,7 @@ def test_children_inherit_no_more_than_their_own_pipes(crew: Any) -> None:
     finally:
         os.close(extra)
 
-    assert counts == [8, 8]  # stdin, stdout, stderr and five of ours
+    assert counts == [6, 6]  # stdin, stdout, stderr and three of ours
 
 
 PROGRAM = """

@@ -56,12 +56,12 @@ of_an_inbox = partial(Mutant, is_red=goes_wrong)
 MUTANTS = [
     of_an_inbox(
         "what a child has not started stays with it",
-        ChildInbox.take_back,
+        ChildInbox.withdraw,
         "0 if self.claims is None else self.claims.take_back()",
         "0",
     ),
-    of_an_inbox("what comes back is in the wrong order", ChildInbox.take_back, "withdrawn.reverse()", "pass"),
-    of_an_inbox("what comes back counts as removed", ChildInbox.take_back, "self.log.pop()", "pass"),
+    of_an_inbox("what comes back is in the wrong order", ChildInbox.withdraw, "appendleft", "append"),
+    of_an_inbox("what is pulled still counts", ChildInbox.pull, "self.sent -= len(mine)", ""),
     Mutant(
         "a batch's keys are dead but for the last",
         ChildInbox.take,
@@ -69,11 +69,11 @@ MUTANTS = [
         "",
         is_split,
     ),
-    of_an_inbox("what was taken over ends with its place", ChildInbox.give_up, "if id(one) in gone", "if 0"),
+    of_an_inbox("what was taken over ends with its place", ChildInbox.give_up, "self.gone.update", "print"),
     of_an_inbox(
         "later records of a failed one's key count as finished",
         ChildInbox.behind,
-        "one is not None and Router.name_of(one) == name",
+        "Router.name_of(one) == name",
         "0",
     ),
 ]

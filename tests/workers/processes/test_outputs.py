@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ehkafka.outputs.book import OutputBook
-from ehkafka.workers.processes.posting import Posting
+from ehkafka.outputs.outlet import Outlet
 from tests.kit.unstolen import unstolen_s
 from tests.kit.waiting import wait_until
 
@@ -266,12 +266,6 @@ def test_before_next_a_keys_next_record_waits_for_the_acknowledgement(senders: A
     assert one.failures == []
 
 
-def test_mutant_before_next_a_key_does_not_wait(senders: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The next record of the key runs before the one before is safe."""
-    monkeypatch.setattr(Posting, "ended", lambda self, one, made: self._outlet.post(self._begin(one), made))
-    assert next_of_a_key(senders(before_next=True)) == ["0", "1", "2"]
-
-
 def started_of_one_key(one: Any) -> int:
     """Give a key eight records when batches are large; return how many have started before any is safe."""
     for worker in one.workers._workers:
@@ -294,13 +288,13 @@ def test_mutant_before_next_a_batch_has_several_of_a_key(
     """It runs them all where its parent, which would take them back, is slow."""
     one = senders(before_next=True)
     one.workers.one_of_a_key = False
-    ended = Posting.ended
+    returned = Outlet.returned
 
-    def end_late(*arguments: Any) -> bool:
+    def return_late(*arguments: Any) -> None:
         wait_until(lambda: len(one.lines("start")) == 8)
-        return ended(*arguments)
+        returned(*arguments)
 
-    monkeypatch.setattr(Posting, "ended", end_late)
+    monkeypatch.setattr(Outlet, "returned", return_late)
     assert started_of_one_key(one) == 8
 
 

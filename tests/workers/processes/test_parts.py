@@ -1,21 +1,15 @@
-"""The parts of process workers that need no process: batch sizes, frames, claims and errors."""
+"""The parts of process workers that need no process: batch sizes, settings and errors."""
 
 from __future__ import annotations
 
-import os
-import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from ehkafka.errors import ConfigurationError
-from ehkafka.workers.processes import pipe
 from ehkafka.workers.processes.failure import pack_error, unpack_error
 from ehkafka.workers.processes.option import Processes
 from ehkafka.workers.processes.size import BatchSize
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 def test_batches_grow_by_doubling_and_shrink_at_once() -> None:
@@ -28,42 +22,6 @@ def test_batches_grow_by_doubling_and_shrink_at_once() -> None:
     assert sizes == [2, 4, 8, 16, 32, 64, 128, 256, 256, 256]
     size.note(size.records, size.records * 0.05)
     assert size.records == 1
-
-
-@pytest.fixture
-def ends() -> Iterator[tuple[int, int]]:
-    """Return a pipe."""
-    read, write = os.pipe()
-    yield read, write
-    os.close(read)
-    os.close(write)
-
-
-def test_frames_are_whole_however_their_bytes_come(ends: tuple[int, int]) -> None:
-    """A frame that is not there yet is none; two in one read are two."""
-    read, write = ends
-    reader = pipe.FrameReader(read)
-    frame = pipe.HEAD.pack(3, pipe.DONE) + b"abc"
-    os.write(write, frame[:5])
-    assert reader.take() == []
-    os.write(write, frame[5:] + frame + frame[:-1])
-    assert [found.body for found in reader.take_until(time.monotonic() + 5)] == [b"abc", b"abc"]
-    os.write(write, frame[-1:])
-    assert reader.take() == [pipe.Frame(pipe.DONE, b"abc")]
-    assert not reader.ended
-
-
-def test_a_claim_belongs_to_one_side_only(ends: tuple[int, int]) -> None:
-    """What the child took cannot be taken back, what came back cannot be taken."""
-    read, write = ends
-    os.set_blocking(read, False)
-    claims = pipe.Claims(read, write)
-    claims.offer(5)
-    assert [claims.take_one(), claims.take_one()] == [True, True]
-    assert claims.left() == 3
-    assert claims.take_back() == 3
-    assert not claims.take_one()
-    assert claims.left() == 0
 
 
 class _HopelessError(Exception):

@@ -130,9 +130,8 @@ def test_children_leave_signals_to_their_parent(crew: Any) -> None:
     assert one.workers.pids == [pid]
 
 
-def test_stacks_show_where_a_busy_child_is(crew: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stacks_show_where_a_busy_child_is(crew: Any) -> None:
     """The stuck report names the child and the handler's line; what it reported earlier is not kept."""
-    monkeypatch.setattr("ehkafka.workers.processes.link.DUMPS_BYTES_MAX", 100)
     one = crew(2)
     one.receive("wait")
     one.wait(lambda: one.lines("start"))
@@ -141,7 +140,7 @@ def test_stacks_show_where_a_busy_child_is(crew: Any, monkeypatch: pytest.Monkey
         [(name, stack)] = one.workers.stacks().items()
 
     assert stack.count("Current thread") <= 1
-    links = [worker._link for worker in one.workers._workers]
+    links = [worker.link for worker in one.workers._workers]
     assert max(os.fstat(link._dumps.fileno()).st_size for link in links) <= 5 * len(stack)
     assert name.startswith("ehkafka-crew-")
     assert "process_handlers.py" in stack

@@ -5,13 +5,14 @@ Each rule has a mutant that takes its guard out and breaks the order.
 
 from __future__ import annotations
 
-import marshal
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ehkafka.lanes.decision import HoldHead
 from ehkafka.lanes.order import KeyFailure
-from ehkafka.workers.processes import child
+from ehkafka.workers.processes import child, wire
+from ehkafka.workers.processes.inbox import ChildInbox
 from ehkafka.workers.processes.run import BatchRun
 from ehkafka.workers.rate import Pace
 from tests.workers.processes.played import Played, PlayedChild, done, failed, sent
@@ -19,8 +20,6 @@ from tests.workers.processes.played import Played, PlayedChild, done, failed, se
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ehkafka.workers.processes import pipe
-    from ehkafka.workers.processes.inbox import ChildInbox
 
 # -- what is sent ------------------------------------------------------------------------------------------
 
@@ -29,14 +28,14 @@ def test_each_output_is_of_its_own_record() -> None:
     """Some of a batch send, some do not; all are finished."""
     one = Played("a0 b1 a2 b3 a4")
     one.run(PlayedChild([[sent(0, "x", "y"), sent(2, "z"), sent(4, "w"), done(5)]]))
-    assert one.posting.sent == [(0, "x"), (0, "y"), (2, "z"), (4, "w")]
+    assert one.posts.sent == [(0, "x"), (0, "y"), (2, "z"), (4, "w")]
     assert (one.unfinished(), one.failures, one.inbox.head) == ([], [], None)
 
 
 def unfinished_while_sending(one: Played) -> list[list[int]]:
     """Return what was unfinished whenever outputs were taken."""
     found: list[list[int]] = []
-    one.posting.wait = lambda: found.append(one.unfinished())
+    one.posts.wait = lambda: found.append(one.unfinished())
     one.run(PlayedChild([[sent(0), done(1)]]))
     return found
 
@@ -48,17 +47,16 @@ def test_a_record_ends_once_its_outputs_are_taken() -> None:
 
 def test_mutant_a_record_ends_before_its_outputs_are_taken(mutate: Callable[..., None]) -> None:
     """The inbox hears of it first."""
-    early = "attempt = self._next(); self._hand_in()"
-    mutate(BatchRun, "_end", "attempt = self._next()", early)
+    mutate(BatchRun, "_end", "self._ended += 1", "self._ended += 1; self._hand_in()")
     assert unfinished_while_sending(Played("a0")) == [[]]
 
 
 def test_what_cannot_be_sent_fails_its_record_and_nothing_behind_it_is_sent() -> None:
     """What the child has run behind it counts for nothing; the key waits in order, other keys go on."""
     one = Played("a0 b1 a2 a3")
-    one.posting.refused.add(0)
+    one.posts.refused.add(0)
     one.run(PlayedChild([[sent(0)], [sent(1)], [sent(2), done(3)]], leaves=1))
-    assert one.posting.sent == [(1, "1")]
+    assert one.posts.sent == [(1, "1")]
     assert [(offset, str(error)) for offset, error in one.failures] == [(0, "gone")]
     assert one.held() == [[0, 2, 3]]
     assert (one.unfinished(), one.waiting()) == ([0, 2, 3], [])
@@ -67,16 +65,16 @@ def test_what_cannot_be_sent_fails_its_record_and_nothing_behind_it_is_sent() ->
 def test_a_failure_that_the_child_does_not_know_is_handed_in_at_its_end() -> None:
     """Before that the child may run a later record of the key: called again now, the two would overlap."""
     one = Played("a0 a1 b2")
-    one.posting.refused.add(0)
+    one.posts.refused.add(0)
     seen: list[Any] = []
     child = PlayedChild([[sent(0)], [], [done(2)]], leaves=1)
-    before = child.take_until
+    before = child.hear
 
-    def take_until(ends_s: float) -> list[pipe.Frame]:
+    def hear(wait_s: float) -> list[wire.Word]:
         seen.append((one.held(), one.waiting()))
-        return before(ends_s)
+        return before(wait_s)
 
-    child.take_until = take_until  # type: ignore[method-assign]
+    child.hear = hear  # type: ignore[method-assign]
     one.run(child)
     assert seen[-1] == ([], [2])
     assert (one.held(), one.waiting()) == ([[0, 1]], [2])
@@ -85,7 +83,7 @@ def test_a_failure_that_the_child_does_not_know_is_handed_in_at_its_end() -> Non
 def test_a_record_whose_key_waits_is_left_to_its_outputs() -> None:
     """It is taken over with what follows of its key, and other keys end."""
     one = Played("a0 b1")
-    one.posting.awaited.add(0)
+    one.posts.awaited.add(0)
     one.receive("a2")
     one.run(PlayedChild([[sent(0), done(2)]]), records_max=2)
     assert (one.held(), one.unfinished()) == ([[0, 2]], [0, 2])
@@ -98,7 +96,7 @@ def test_what_had_sent_before_it_failed_tells_so_before_it_is_decided() -> None:
     before = one.on_failure
 
     def on_failure(attempt: Any, error: BaseException) -> Any:
-        seen.append(list(one.posting.sent_in_vain))
+        seen.append(list(one.posts.sent_in_vain))
         return before(attempt, error)
 
     one.on_failure = on_failure  # type: ignore[method-assign]
@@ -123,13 +121,14 @@ def test_a_failure_is_taken_over_while_the_batch_goes_on() -> None:
     one = Played("a0 b1 a2 b3")
     held: list[Any] = []
     child = PlayedChild([[failed(0)], [], [], [], [done(4)]])
-    before = child.take
+    before = child.hear
 
-    def take() -> list[pipe.Frame]:
-        held.append(one.held())
-        return before()
+    def hear(wait_s: float) -> list[wire.Word]:
+        if not wait_s:
+            held.append(one.held())
+        return before(wait_s)
 
-    child.take = take  # type: ignore[method-assign]
+    child.hear = hear  # type: ignore[method-assign]
     one.run(child)
     assert held == [[], [[0, 2]]]
     assert one.unfinished() == [0, 2]
@@ -154,10 +153,10 @@ def test_a_record_that_has_sent_is_not_charged_with_the_death_that_follows() -> 
 def test_what_a_dead_child_had_said_counts() -> None:
     """Of what it was given some has ended, one killed it, one was not started: all are known apart."""
     one = Played("a0 b1 c2 d3")
-    dead = PlayedChild([[], [], [sent(0)]], leaves=1)
+    dead = PlayedChild([[sent(0)]], leaves=1)
     dead.is_dead = True
     one.run(dead)
-    assert one.posting.sent == [(0, "0")]
+    assert one.posts.sent == [(0, "0")]
     assert [offset for offset, _ in one.failures] == [2]
     assert (one.held(), one.waiting(), one.unfinished()) == ([[2]], [3], [2, 3])
 
@@ -175,13 +174,13 @@ def taken_back() -> Played:
 def test_outputs_are_read_after_the_claims_were_counted() -> None:
     """What counts as finished by its claim alone has been looked for in the pipe."""
     one = taken_back()
-    assert one.posting.sent == [(0, "0"), (1, "1")]
+    assert one.posts.sent == [(0, "0"), (1, "1")]
     assert one.waiting() == [2]
 
 
 def test_mutant_outputs_are_read_before_the_claims_are_counted(mutate: Callable[..., None]) -> None:
     """The record ended in between: it counts as finished, and what it sent would be dropped."""
-    mutate(BatchRun, "run", "frames += reader.take()", "later = reader.take(); reader.says[0][:0] = later")
+    mutate(BatchRun, "run", "words += link.hear(0.0)", "later = link.hear(0.0); link.says[0][:0] = later")
     with pytest.raises(AssertionError, match="before all was read"):
         taken_back()
 
@@ -212,7 +211,7 @@ def test_a_batch_that_takes_too_long_is_taken_back_while_it_tells_of_its_records
 
 def test_mutant_a_batch_is_taken_back_only_while_nothing_comes(mutate: Callable[..., None]) -> None:
     """As long as its records tell of themselves, those behind them would wait for all of them."""
-    mutate(BatchRun, "run", "(not frames or time.monotonic() >= self._check_s)", "not frames")
+    mutate(BatchRun, "run", "(not words or time.monotonic() >= self._check_s)", "not words")
     assert steps_while_it_sends()[:2] == ["wait", "wait"]
 
 
@@ -220,15 +219,15 @@ def test_what_was_taken_back_comes_again_in_order() -> None:
     """Also by another hand than the child's own thread, between any two of its words."""
     one = Played("a0 a1 a2 b3 b4")
     child = PlayedChild([[sent(0)], [sent(1), done(2)]], leaves=3)
-    before = child.take_until
+    before = child.hear
 
-    def take_until(ends_s: float) -> list[pipe.Frame]:
+    def hear(wait_s: float) -> list[wire.Word]:
         if len(child.says) == 1:
             with one.hub.locked() as inboxes:
                 inboxes.drain([one.epoch], lambda _work: True)
-        return before(ends_s)
+        return before(wait_s)
 
-    child.take_until = take_until  # type: ignore[method-assign]
+    child.hear = hear  # type: ignore[method-assign]
     one.batch_s = 100.0
     one.run(child)
     # The second record had started, so it is the highest that a drain finishes.
@@ -239,7 +238,7 @@ def test_what_was_taken_back_comes_again_in_order() -> None:
 # -- deadlines ---------------------------------------------------------------------------------------------
 
 
-def steps_after_a_wait_for_room(says: list[list[pipe.Frame]]) -> list[str]:
+def steps_after_a_wait_for_room(says: list[list[wire.Word]]) -> list[str]:
     """Wait for longer than the deadline to send what a record has sent; return where its parent looks."""
     one = Played("a0 b1")
     one.deadline_s, one.batch_s = 5.0, 0.0
@@ -247,7 +246,7 @@ def steps_after_a_wait_for_room(says: list[list[pipe.Frame]]) -> list[str]:
     def wait() -> None:
         one.time_s += 10.0
 
-    one.posting.wait = wait
+    one.posts.wait = wait
     played = PlayedChild(says)
     one.run(played)
     return played.steps
@@ -269,13 +268,13 @@ def test_a_child_in_which_nothing_runs_is_not_overdue() -> None:
     one = Played("a0")
     one.deadline_s = 5.0
     played = PlayedChild([[], [sent(0)], [], [], [done(1)]])
-    before = played.take_until
+    before = played.hear
 
-    def take_until(ends_s: float) -> list[pipe.Frame]:
+    def hear(wait_s: float) -> list[wire.Word]:
         one.time_s += 10.0
-        return before(ends_s)
+        return before(wait_s)
 
-    played.take_until = take_until  # type: ignore[method-assign]
+    played.hear = hear  # type: ignore[method-assign]
     one.run(played)
     assert "kill" not in played.steps
 
@@ -296,10 +295,10 @@ class Reports:
         self.claims -= 1
         return self.claims >= 0
 
-    def send(self, kind: bytes, body: bytes) -> None:
-        """Take a frame."""
-        number = marshal.loads(body)[0]
-        self.words.append(f"{kind.decode()}{number}")
+    def send(self, kind: str, number: int, *said: Any) -> None:
+        """Take a word."""
+        has_failed = kind == wire.ENDED and said[1] is not None
+        self.words.append(f"{'failed' if has_failed else kind} {number}")
 
 
 class OneEach:
@@ -318,8 +317,8 @@ def reported(invoke: Callable[..., object] = lambda _message, _attempt: None, ke
     fields = ("t", 0, 0, b"k", b"v", None, (1, 0), None)
     seen = Reports(len(keys) - keys.count("-"))
     records = tuple((fields, 1, ord(key)) for key in keys)
-    child._Batch(child._Calls(invoke, OneEach()), seen, seen).run(records)  # type: ignore[arg-type]
-    return " ".join(seen.words)
+    child.Caller(seen, invoke, OneEach()).run(records, seen)  # type: ignore[arg-type]
+    return ", ".join(seen.words)
 
 
 def fail(_message: Any, _attempt: int) -> None:
@@ -329,24 +328,47 @@ def fail(_message: Any, _attempt: int) -> None:
 
 def test_what_a_record_sends_is_reported_before_the_next_one_starts() -> None:
     """So who finds a claim gone finds in the pipe what all records before it have sent."""
-    assert reported() == "claim o0 claim o1 d2"
-    assert reported(keys="ab-") == "claim o0 claim o1 claim d2"
+    assert reported() == "claim, ended 0, claim, ended 1, done 2"
+    assert reported(keys="ab-") == "claim, ended 0, claim, ended 1, claim, done 2"
 
 
 def test_what_a_record_had_sent_before_it_failed_comes_with_the_failure() -> None:
     """One frame, so that none of the two is ever known without the other; its key's next is not run."""
-    assert reported(fail) == "claim f0 claim d2"
-    assert reported(fail, "aba") == "claim f0 claim f1 claim d3"
+    assert reported(fail) == "claim, failed 0, claim, done 2"
+    assert reported(fail, "aba") == "claim, failed 0, claim, failed 1, claim, done 3"
 
 
 def test_mutant_the_next_claim_is_taken_before_outputs_are_reported(mutate: Callable[..., None]) -> None:
     """They are kept for the batch's end: cheaper, but nobody would know them when the batch is taken back."""
-    late = "self._claims.take_one(); self._answers.send(pipe.SENT"
-    mutate(child._Batch, "_call", "self._answers.send(pipe.SENT", late)
-    assert reported() != "claim o0 claim o1 d2"
+    late = "self._parent.take_one(); self._parent.send(wire.ENDED"
+    mutate(child.Caller, "_call", "self._parent.send(wire.ENDED", late)
+    assert reported() != "claim, ended 0, claim, ended 1, done 2"
 
 
 # -- the inbox ---------------------------------------------------------------------------------------------
+
+
+def waits_after_a_failure() -> list[int]:
+    """Have a failed record taken over while its child has two more, and withdraw those; return what waits."""
+    one = Played("a0 a1 b2")
+    with one.hub.locked() as inboxes:
+        one.inbox.claims = PlayedChild([], leaves=2)  # type: ignore[assignment]
+        first = one.inbox.take(9, 1 << 20, one_of_a_key=False)[0]
+        inboxes.fail(one.inbox, first, HoldHead("held"), 0.0, one.inbox.behind(first))
+        one.inbox.withdraw()
+    assert one.held() == [[0, 1]]
+    return one.waiting()
+
+
+def test_what_was_taken_over_does_not_wait_for_the_child_as_well() -> None:
+    """Its key waits elsewhere."""
+    assert waits_after_a_failure() == [2]
+
+
+def test_mutant_what_was_taken_over_waits_twice(mutate: Callable[..., None]) -> None:
+    """It would be handled twice."""
+    mutate(ChildInbox, "withdraw", "not in self.gone", "is not None")
+    assert waits_after_a_failure() == [1, 2]
 
 
 def shown(*, moved: bool) -> bool:
@@ -400,12 +422,12 @@ def test_a_rate_limits_tokens_come_back_with_the_records() -> None:
     assert one.inbox.pace.tokens == 2
 
 
-def test_a_record_without_a_key_comes_alone_and_is_not_run() -> None:
-    """The order function has raised for it: that is its failure, and its child is not asked."""
+def test_a_record_without_a_key_is_not_run() -> None:
+    """The order function has raised for it: that is its failure, and its child passes over it."""
     one = Played("a0 b1")
     one.receive("c2", keys=[KeyFailure(ValueError("no key"))])
-    played = PlayedChild([[done(2)]])
-    assert one.run(played) == (2, 0.0)
-    assert one.run(played) == (0, 0.0)
+    played = PlayedChild([[done(3)]])
+    assert one.run(played) == (3, 0.0)
+    assert [record is None for record in played.given] == [False, False, True]
     assert [(offset, str(error)) for offset, error in one.failures] == [(2, "no key")]
     assert (one.held(), one.inbox.head) == ([[2]], None)

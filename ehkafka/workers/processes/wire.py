@@ -1,0 +1,153 @@
+"""Between an app and one of its worker processes: words on a socket, and claims on the records of a batch.
+
+A word is a tuple of plain values: its kind, then what that kind has. A claim is one byte for each record of a
+batch: the child takes one before it starts a record, and the parent may take back those that are left. The
+kernel gives each byte to one of them only, so both know, whenever a child dies or stalls, which records it
+has started.
+
+Measured (2 cores, per record of 200 bytes in batches of 64, with a reply for each batch): marshal over a
+pipe 0.6 to 0.8 µs, pickle 0.9 to 1.2, own framing by `struct` 2.7 to 2.9; a socket pair or shared memory in
+place of the pipe saves nothing. A claim costs 0.65 µs.
+"""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import fcntl
+import marshal
+import math
+import os
+import select
+import struct
+import termios
+import threading
+import time
+from collections import deque
+from socket import MSG_DONTWAIT
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    import socket
+
+    Word = tuple[Any, ...]
+
+LENGTH: Final = struct.Struct("=Q")
+PIECE_BYTES: Final = 1 << 16
+
+# To the child: what it needs to become one; records; that it is to leave.
+BOOT, BATCH, LEAVE = "boot", "batch", "leave"
+# From it: it is ready, and whether logging leads nowhere there; an error that keeps it from that, or of its
+# tear-down; a record's place, what it has sent and its error, if it has either; how many records of a batch
+# were started, and how long that took.
+READY, REFUSED, TORN_DOWN, ENDED, DONE = "ready", "refused", "torn down", "ended", "done"
+# From its user's code, between those: see `ProcessWorkers.take_aside`.
+STOP, KIND = "stop", "kind"
+
+
+class Connection:
+    """One end of the socket. One thread receives; words are whole, whichever threads send."""
+
+    def __init__(self, end: socket.socket) -> None:
+        self._end = end
+        self._buffer = bytearray()
+        self._poll = select.poll()
+        self._poll.register(end, select.POLLIN)
+        # The other end is closed, and everything before that was read.
+        self.has_ended = False
+        self._sending = threading.Lock()
+        # Any thread appends; only who has the lock pops.
+        self._left: deque[Word] = deque()
+
+    def send(self, *word: Any) -> None:
+        """Send a word; returns when the other side can read all of it. The thread that receives.
+
+        Raises `OSError` when the other side has ended.
+        """
+        with self._sending:
+            self._write(word)
+        self._send_left()
+
+    def ask(self, *word: Any) -> None:
+        """Have a word sent, now or right behind the one that is being sent. Any thread.
+
+        It never waits for its turn: it may be called by a signal's handler amid a word of the same thread.
+        """
+        self._left.append(word)
+        self._send_left()
+
+    def _send_left(self) -> None:
+        # Looked at again after letting go: what was left while the lock was held has no other sender.
+        while self._left and self._sending.acquire(blocking=False):
+            try:
+                while self._left:
+                    self._write(self._left.popleft())
+            finally:
+                self._sending.release()
+
+    def _write(self, word: Word) -> None:
+        body = marshal.dumps(word)
+        self._end.sendall(LENGTH.pack(len(body)) + body)
+
+    def receive(self, wait_s: float = math.inf) -> list[Word]:
+        """Return the words that are there, waiting for the first so long; none then, or at the end."""
+        until_s = time.monotonic() + wait_s
+        while not (words := self._read()) and not self.has_ended:
+            left_s = until_s - time.monotonic()
+            if left_s <= 0:
+                break
+            self._poll.poll(None if left_s == math.inf else left_s * 1000)
+        return words
+
+    def _read(self) -> list[Word]:
+        # A reset is the end of a process with something of ours unread: the next look finds the end.
+        with contextlib.suppress(BlockingIOError, ConnectionResetError):
+            while not self.has_ended:
+                part = self._end.recv(PIECE_BYTES, MSG_DONTWAIT)
+                self._buffer += part
+                self.has_ended = not part
+                if len(part) < PIECE_BYTES:
+                    break  # there is no more
+        buffer, words, place = self._buffer, [], 0
+        while len(buffer) - place >= LENGTH.size:
+            begin = place + LENGTH.size
+            end = begin + LENGTH.unpack_from(buffer, place)[0]
+            if len(buffer) < end:
+                break
+            words.append(marshal.loads(buffer[begin:end]))  # noqa: S302 - our parent or child wrote it
+            place = end
+        del buffer[:place]
+        return words
+
+
+class Claims:
+    """One side's view of the claims. The read end is shared and never blocks, the parent alone writes."""
+
+    def __init__(self, read_fd: int, write_fd: int = -1) -> None:
+        self.read_fd = read_fd
+        self._write_fd = write_fd
+
+    def offer(self, count: int) -> None:
+        """Put down a claim for each record of a batch. Parent, while the child has no batch."""
+        os.write(self._write_fd, bytes(count))
+
+    def take_one(self) -> bool:
+        """Take the claim on the next record; False when the parent took the rest back. Child."""
+        try:
+            return bool(os.read(self.read_fd, 1))
+        except BlockingIOError:
+            return False
+
+    def take_back(self) -> int:
+        """Take all that are left; return how many. Parent."""
+        taken = 0
+        with contextlib.suppress(BlockingIOError):
+            while part := os.read(self.read_fd, PIECE_BYTES):
+                taken += len(part)
+        return taken
+
+    def left(self) -> int:
+        """How many neither side has taken yet. Parent."""
+        found = array.array("i", [0])
+        fcntl.ioctl(self.read_fd, termios.FIONREAD, found)
+        return found[0]
