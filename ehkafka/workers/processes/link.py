@@ -90,7 +90,7 @@ class ProcessLink:
         return self._process.pid
 
     def _send(self, *word: Any) -> None:
-        with suppress(OSError):  # it has died: `hear` tells
+        with suppress(OSError):  # it has died: `receive` tells
             self._connection.send(*word)
 
     def send_batch(self, records: tuple[Any, ...]) -> None:
@@ -101,7 +101,7 @@ class ProcessLink:
         """Let the child run its tear-down and exit."""
         self._send(wire.LEAVE)
 
-    def hear(self, wait_s: float) -> list[wire.Word]:
+    def receive(self, wait_s: float) -> list[wire.Word]:
         """Return what the child has said, waiting so long for its first word."""
         # Looked at first: what a process had said before it ended is there. A process of its own may hold
         # the connection open.

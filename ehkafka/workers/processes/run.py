@@ -59,8 +59,8 @@ class BatchRun:
         self._entries = entries
         self._router = pool.hub.inboxes.router
         # Whether anything is to be done for each record that ends.
-        is_told = pool.outlet is not None or pool.history is not None
-        self._is_each = is_told or any(isinstance(entry[KEY], KeyFailure) for entry in entries)
+        reports = pool.outlet is not None or pool.history is not None
+        self._is_each = reports or any(isinstance(entry[KEY], KeyFailure) for entry in entries)
         # How many records have ended, as far as the child has said.
         self._ended = 0
         # What failed and is to be taken over; the names of their keys, of which no later record counts here.
@@ -85,7 +85,7 @@ class BatchRun:
         link = self._link
         link.send_batch(copied(self._entries, self._router))
         while self._done is None:
-            words = link.hear(self._wait_s())
+            words = link.receive(self._wait_s())
             if link.is_gone:
                 self._died()
                 return None
@@ -93,8 +93,8 @@ class BatchRun:
             has_ended = any(word[0] == wire.DONE for word in words)
             # Now and then also while words come: each record that sends gives one.
             if not has_ended and (not words or time.monotonic() >= self._check_s):
-                started = self._look()
-                words += link.hear(0.0)
+                started = self._check()
+                words += link.receive(0.0)
             self._take(words)
             if started is not None and self._done is None:
                 self._finish(started - 1)
@@ -137,7 +137,7 @@ class BatchRun:
         trace = None if error is None else error.__traceback__
         decision: Decision | None
         try:
-            self._tell(attempt, made, error)
+            self._report(attempt, made, error)
             decision = None if pool.deferrals is None else pool.deferrals.claims(attempt)
         except BaseException as raised:  # SystemExit and the like too: `Failures` stops the app for them
             if raised is error:
@@ -149,7 +149,7 @@ class BatchRun:
             self._failures.append((entry, decision))
             self._failed_keys.add(self._router.name_of(entry))
 
-    def _tell(self, attempt: Attempt, made: Sequence[Made] | None, error: BaseException | None) -> None:
+    def _report(self, attempt: Attempt, made: Sequence[Made] | None, error: BaseException | None) -> None:
         """Report a call, and send what it has sent. Raises what it raised, or why that is not sent."""
         history, outlet = self._pool.history, self._pool.outlet
         context = (
@@ -234,7 +234,7 @@ class BatchRun:
             wait_s = min(wait_s, self._since_s + self._pool.deadline_s - self._pool.now_s())
         return max(wait_s, 0.001)
 
-    def _look(self) -> int:
+    def _check(self) -> int:
         """Return how many records the child has started; take the others back if it takes too long."""
         now_s = time.monotonic()
         with self._pool.hub.locked(noted=False):
@@ -270,6 +270,6 @@ def _sending(outlet: Outlet, attempt: Attempt) -> Iterator[Claim]:
 
 
 def _of(attempt: Attempt) -> tuple[Any, ...]:
-    """Return what a history is told of an attempt."""
+    """Return how a history names an attempt."""
     epoch = attempt.epoch
     return epoch.partition, epoch.number, attempt.message.offset(), users_key(attempt.key), attempt.number

@@ -44,7 +44,7 @@ class ProcessWorker(Worker):
 
     def _await_ready(self, link: ProcessLink) -> None:
         while not self._pool.is_given_up:
-            for kind, said in link.hear(CHECK_S):
+            for kind, said in link.receive(CHECK_S):
                 if kind == wire.REFUSED:
                     raise unpack_error(said, link.pid)
                 if said:
@@ -111,7 +111,7 @@ class ProcessWorker(Worker):
             return
         link.ask_to_leave()
         while not (self._pool.is_given_up or link.is_gone):
-            for kind, said in link.hear(CHECK_S):
+            for kind, said in link.receive(CHECK_S):
                 if kind == wire.TORN_DOWN:
                     self._pool.on_tear_down_error(unpack_error(said, link.pid))
         if not self._pool.is_given_up:

@@ -168,15 +168,15 @@ class ProcessWorkers(ThreadPool):
 
     # -- what children tell apart from their records ---------------------------------------------------
 
-    def take_aside(self, kind: str, *said: Any) -> bool:
+    def take_aside(self, kind: str, *values: Any) -> bool:
         """Tell whether a word is no word of the child's own but of its user's code, and hand that on.
 
         That code asks the app to stop, or has sent a kind of values to a topic for the first time.
         """
         if kind == STOP:
-            self._on_stop(*said)
+            self._on_stop(*values)
         elif kind == KIND and self.outlet is not None:
-            self.outlet.note_kind(*said)
+            self.outlet.note_kind(*values)
         else:
             return False
         return True

@@ -75,7 +75,7 @@ class PlayedChild:
         """Take a batch."""
         self.given = records
 
-    def hear(self, wait_s: float) -> list[wire.Word]:
+    def receive(self, wait_s: float) -> list[wire.Word]:
         """Say the next thing."""
         self.steps.append("wait" if wait_s else "read")
         words = self.says.pop(0) if self.says else []

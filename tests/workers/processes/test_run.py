@@ -68,13 +68,13 @@ def test_a_failure_that_the_child_does_not_know_is_handed_in_at_its_end() -> Non
     one.posts.refused.add(0)
     seen: list[Any] = []
     child = PlayedChild([[sent(0)], [], [done(2)]], leaves=1)
-    before = child.hear
+    before = child.receive
 
-    def hear(wait_s: float) -> list[wire.Word]:
+    def receive(wait_s: float) -> list[wire.Word]:
         seen.append((one.held(), one.waiting()))
         return before(wait_s)
 
-    child.hear = hear  # type: ignore[method-assign]
+    child.receive = receive  # type: ignore[method-assign]
     one.run(child)
     assert seen[-1] == ([], [2])
     assert (one.held(), one.waiting()) == ([[0, 1]], [2])
@@ -121,14 +121,14 @@ def test_a_failure_is_taken_over_while_the_batch_goes_on() -> None:
     one = Played("a0 b1 a2 b3")
     held: list[Any] = []
     child = PlayedChild([[failed(0)], [], [], [], [done(4)]])
-    before = child.hear
+    before = child.receive
 
-    def hear(wait_s: float) -> list[wire.Word]:
+    def receive(wait_s: float) -> list[wire.Word]:
         if not wait_s:
             held.append(one.held())
         return before(wait_s)
 
-    child.hear = hear  # type: ignore[method-assign]
+    child.receive = receive  # type: ignore[method-assign]
     one.run(child)
     assert held == [[], [[0, 2]]]
     assert one.unfinished() == [0, 2]
@@ -180,7 +180,9 @@ def test_outputs_are_read_after_the_claims_were_counted() -> None:
 
 def test_mutant_outputs_are_read_before_the_claims_are_counted(mutate: Callable[..., None]) -> None:
     """The record ended in between: it counts as finished, and what it sent would be dropped."""
-    mutate(BatchRun, "run", "words += link.hear(0.0)", "later = link.hear(0.0); link.says[0][:0] = later")
+    mutate(
+        BatchRun, "run", "words += link.receive(0.0)", "later = link.receive(0.0); link.says[0][:0] = later"
+    )
     with pytest.raises(AssertionError, match="before all was read"):
         taken_back()
 
@@ -219,15 +221,15 @@ def test_what_was_taken_back_comes_again_in_order() -> None:
     """Also by another hand than the child's own thread, between any two of its words."""
     one = Played("a0 a1 a2 b3 b4")
     child = PlayedChild([[sent(0)], [sent(1), done(2)]], leaves=3)
-    before = child.hear
+    before = child.receive
 
-    def hear(wait_s: float) -> list[wire.Word]:
+    def receive(wait_s: float) -> list[wire.Word]:
         if len(child.says) == 1:
             with one.hub.locked() as inboxes:
                 inboxes.drain([one.epoch], lambda _work: True)
         return before(wait_s)
 
-    child.hear = hear  # type: ignore[method-assign]
+    child.receive = receive  # type: ignore[method-assign]
     one.batch_s = 100.0
     one.run(child)
     # The second record had started, so it is the highest that a drain finishes.
@@ -268,13 +270,13 @@ def test_a_child_in_which_nothing_runs_is_not_overdue() -> None:
     one = Played("a0")
     one.deadline_s = 5.0
     played = PlayedChild([[], [sent(0)], [], [], [done(1)]])
-    before = played.hear
+    before = played.receive
 
-    def hear(wait_s: float) -> list[wire.Word]:
+    def receive(wait_s: float) -> list[wire.Word]:
         one.time_s += 10.0
         return before(wait_s)
 
-    played.hear = hear  # type: ignore[method-assign]
+    played.receive = receive  # type: ignore[method-assign]
     one.run(played)
     assert "kill" not in played.steps
 
@@ -295,9 +297,9 @@ class Reports:
         self.claims -= 1
         return self.claims >= 0
 
-    def send(self, kind: str, number: int, *said: Any) -> None:
+    def send(self, kind: str, number: int, *values: Any) -> None:
         """Take a word."""
-        has_failed = kind == wire.ENDED and said[1] is not None
+        has_failed = kind == wire.ENDED and values[1] is not None
         self.words.append(f"{'failed' if has_failed else kind} {number}")
 
 

@@ -28,13 +28,13 @@ class Parent:
         self.child = wire.Connection(self.its)
         self._connection = wire.Connection(mine)
         self._words: list[wire.Word] = []
-        self._thread = threading.Thread(target=self._hear, args=(mine,), daemon=True)
+        self._thread = threading.Thread(target=self._receive, args=(mine,), daemon=True)
 
     def listen(self) -> None:
         """Begin to hear."""
         self._thread.start()
 
-    def _hear(self, mine: socket.socket) -> None:
+    def _receive(self, mine: socket.socket) -> None:
         with mine:
             while not self._connection.has_ended:
                 self._words += self._connection.receive()
@@ -117,7 +117,7 @@ def test_words_of_many_threads_are_whole(parent: Parent) -> None:
     assert (kinds.count(wire.ENDED), kinds.count(wire.STOP)) == (20, 2_000)
 
 
-def test_what_a_process_had_said_before_its_end_is_heard() -> None:
+def test_what_a_process_had_said_before_its_end_is_received() -> None:
     """Also where it dies with something unread, which resets the connection."""
     mine, its = socket.socketpair()
     with mine, its:
