@@ -36,7 +36,7 @@ class Held(Inbox):
         "key",
         "owners",
         "ticket",
-        "together",
+        "window",
     )
 
     def __init__(
@@ -52,13 +52,13 @@ class Held(Inbox):
         # When a retry is due; None where no time ends the wait.
         self.due_s: float | None = None
         self.ticket: Ticket | None = None
-        # How many of its first records a call had that failed.
-        self.together = 1
         self.is_paused = False
         # What the key's next records do because one was dead-lettered; it outlives the records here.
         self.after: AfterDeadLetter = "continue"
-        # What still runs of a key that was paused meanwhile.
+        # What still runs of a key that was paused meanwhile; of a key on trial, what has gone to a consumer.
         self.behind: Owner | None = None
+        # How many of its first records go together: those that a call had which failed. See `trials`.
+        self.window = 1
         # The records that a command sends to the dead letters, the first one included, and why.
         self.by_hand: tuple[list[Entry], str] | None = None
         # Whether its records count as waiting, and how many of them have been counted so far.

@@ -55,6 +55,11 @@ class Piles:
         self.stopped: Pile | None = None
         self.unopened: dict[Epoch, Pile] = {}
 
+    @property
+    def is_open(self) -> bool:
+        """Whether there is none: whatever is routed may start."""
+        return self.stopped is None and not self.unopened
+
     def all(self) -> list[Pile]:
         """Return all of them."""
         return [*self.unopened.values(), *(() if self.stopped is None else (self.stopped,))]
@@ -76,6 +81,7 @@ class Piles:
             return False
         router = self._router
         router.unread.end()
+        router.trials.end_all()
         pile = self.stopped = Pile(-2, router.make_queue)
         for inbox in (*router.inboxes, *router.leaving):
             taken = inbox.take_back()

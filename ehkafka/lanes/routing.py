@@ -21,6 +21,7 @@ from ehkafka.lanes.attempt import Attempt
 from ehkafka.lanes.inbox import EPOCH, FOREVER, KEY, MESSAGE, SIZE, Inbox
 from ehkafka.lanes.piles import Pile, Piles
 from ehkafka.lanes.tally import Tally
+from ehkafka.lanes.trials import Trials
 from ehkafka.lanes.unread import Unread
 
 if TYPE_CHECKING:
@@ -90,6 +91,7 @@ class Router:
         self._filled_at = 0
         # The keys that wait, see `waiting`.
         self.held: dict[Held, None] = {}
+        self.trials = Trials(self)
         self.unread = Unread(self, read_keys)
         self._turn = 0
 
@@ -167,8 +169,7 @@ class Router:
         """Do the same for records of one key, in order."""
         if not entries:
             return
-        is_open = self.piles.stopped is None and not self.piles.unopened
-        if is_open and all(entry[EPOCH].may_start(entry) for entry in entries):
+        if self.piles.is_open and all(entry[EPOCH].may_start(entry) for entry in entries):
             owner = self.owner_of(entries[0][EPOCH], entries[0][KEY])
             self.put_all(self.choose() if owner is None else owner[0], entries)
             return
@@ -176,12 +177,18 @@ class Router:
             self.place(entry)
 
     def put(self, inbox: Inbox, entry: Entry) -> None:
-        """Append a record to an inbox, which then owns its key."""
-        entry[EPOCH].owners[entry[KEY]] = (inbox, inbox.append(entry))
+        """Append a record to an inbox, which then owns its key, unless that is on trial."""
+        number = inbox.append(entry)
+        if not (self.trials.keys and self.trials.has_moved(inbox, entry, number)):
+            entry[EPOCH].owners[entry[KEY]] = (inbox, number)
         self.touched.add(inbox)
 
     def put_all(self, inbox: Inbox, entries: Sequence[Entry]) -> None:
-        """Append records to an inbox, which then owns their keys."""
+        """Append records to an inbox, which then owns their keys, except those on trial."""
+        if self.trials.keys:
+            for entry in entries:
+                self.put(inbox, entry)
+            return
         numbers = iter(inbox.extend(entries))
         for epoch, run in groupby(entries, _EPOCH_OF):
             # `zip` asks for a key first: it takes no number more than there are keys.
@@ -253,10 +260,12 @@ class Router:
         pulled: dict[Name, list[Entry]] = {}
         for entry in entries:
             owners, key = entry[EPOCH].owners, entry[KEY]
-            if (owner := owners.get(key)) is not None and owner[0] is inbox:
-                if inbox.has_waiting(owner[1]):
-                    pulled[id(owners), key] = []
+            if (tried := self.trials.keys.get((id(owners), key))) is not None:
+                owner = tried.behind
+            elif (owner := owners.get(key)) is not None and owner[0] is inbox:
                 del owners[key]
+            if owner is not None and owner[0] is inbox and inbox.has_waiting(owner[1]):
+                pulled[id(owners), key] = []
         if pulled:
             mine, others = inbox.pull(pulled)
             for entry in mine:
@@ -399,6 +408,8 @@ class Router:
     def _note(self, finished: list[Entry]) -> None:
         for entry in finished if self.attempts else ():
             self.attempts.pop(id(entry[MESSAGE]), None)
+        if self.trials.keys:
+            self.trials.note(finished)
         counts: dict[Epoch, tuple[int, int]] = {}
         last: Epoch | None = None
         records = total = 0
@@ -435,16 +446,12 @@ class Router:
 
     def purge(self) -> None:
         """Forget keys that have no unfinished record: what is kept follows the backlog, not the keys seen."""
-        if self.shared is not None:
-            if len(self.shared) > OWNERS_MIN + 4 * self.tally.unfinished_records:
-                for key in [key for key, owner in self.shared.items() if not owner[0].is_live(owner[1])]:
-                    del self.shared[key]
-            return
-        for epoch in self.epochs.values():
-            if len(epoch.owners) > OWNERS_MIN + 4 * epoch.tally.unfinished_records:
-                live = {key: owner for key, owner in epoch.owners.items() if owner[0].is_live(owner[1])}
-                epoch.owners.clear()
-                epoch.owners.update(live)
+        maps = [(epoch.owners, epoch.tally) for epoch in self.epochs.values()]
+        for owners, tally in maps if self.shared is None else [(self.shared, self.tally)]:
+            if len(owners) > OWNERS_MIN + 4 * tally.unfinished_records:
+                live = {key: owner for key, owner in owners.items() if owner[0].is_live(owner[1])}
+                owners.clear()
+                owners.update(live)
 
     def ignore(self, epoch: Epoch) -> None:
         """Count the result of a record whose epoch has ended."""

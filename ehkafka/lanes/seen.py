@@ -201,22 +201,22 @@ class Inspection:
         inbox = owner[0]
         found: Iterable[Entry] = inbox.log
         if isinstance(inbox, Held):
-            found = [*self._still_running(inbox.behind), *inbox.q]
+            found = [*self._still_there(inbox.behind), *inbox.q]
         elif isinstance(inbox, Pile):
             behind = inbox.behind.get((id(epoch.owners), key))
-            found = [*self._still_running(None if behind is None else behind[1]), *inbox.log]
+            found = [*self._still_there(None if behind is None else behind[1]), *inbox.log]
         return [
             entry
             for entry in found
             if entry[KEY] == key and entry[EPOCH].owners is epoch.owners and not entry[EPOCH].ended
         ]
 
-    def _still_running(self, behind: Owner | None) -> list[Entry]:
-        """Return what still runs of a key that waits elsewhere, with others; its consumer may have left."""
+    def _still_there(self, behind: Owner | None) -> list[Entry]:
+        """Return what a consumer still has of a key that waits elsewhere, with others; it may have left."""
         if behind is None or not behind[0].is_live(behind[1]):
             return []
         self._router.note(behind[0])
-        return behind[0].running()
+        return list(behind[0].log)
 
     def _status(self, entry: Entry) -> tuple[str, Decision | None, Entry | None]:
         epoch, key = entry[EPOCH], entry[KEY]
@@ -230,7 +230,7 @@ class Inspection:
         if self._runs_in(inbox, entry):
             return "running", None, None
         call = self._left.get(_name(entry))
-        if isinstance(inbox, Held) and inbox.q and inbox.q[0][MESSAGE] is entry[MESSAGE]:
+        if inbox in self._router.held and inbox.q and inbox.q[0][MESSAGE] is entry[MESSAGE]:
             return _waits(inbox), inbox.decision, call
         if inbox is self._router.piles.stopped:
             return "paused", STOPPED, call

@@ -57,7 +57,7 @@ class Unread:
     def is_possible(self) -> bool:
         """Tell whether `takes` is worth asking; else keys are read before the lock is taken. Needs none."""
         router = self._router
-        return self._read_keys is not None and router.width == 1 and not router.held
+        return self._read_keys is not None and router.width == 1 and not (router.held or router.trials.keys)
 
     def _begin(self) -> bool:
         router = self._router

@@ -87,7 +87,7 @@ class Waiting:
                 self._fail_too_late(entry, decision, behind)
             else:
                 held = self._hold(entry, (entry, *behind), parked=not isinstance(decision, AwaitHead))
-                held.together = 1 + len(later)
+                held.window = 1 + len(later)
                 self.decide(held, decision, now_s)
 
     def _fail_too_late(self, entry: Entry, decision: Decision, later: Sequence[Entry]) -> None:
@@ -109,9 +109,10 @@ class Waiting:
         """Make the key of a record wait, with these records in front of all that waits of it."""
         router, epoch, key = self.router, entry[EPOCH], entry[KEY]
         owner = router.owner_of(epoch, key)
-        if owner is not None and isinstance(owner[0], Held):  # paused by hand while this one ran
+        if owner is not None and isinstance(owner[0], Held):  # on trial, or paused by hand while this one ran
             held = owner[0]
-            held.behind = None
+            router.trials.take(held)
+            self.held[held] = None
             held.set_parked(router.tally, parked=parked)
         else:
             held = Held(key, epoch.owners, router.make_queue)
@@ -175,15 +176,12 @@ class Waiting:
         return timers[0][0] if timers else None
 
     def retry_due(self, now_s: float) -> int:
-        """Let the keys go whose time has come, first what a batch had of them; return how many."""
-        behind: list[list[Entry]] = []
+        """Let the keys go whose time has come; return how many."""
         released = 0
         while (due_s := self.next_due_s()) is not None and due_s <= now_s:
             held = heapq.heappop(self._timers)[2]
-            self._continue(held, behind)
+            self._continue(held)
             released += 1
-        for entries in behind:
-            self.router.place_all(entries)
         return released
 
     # -- answers ---------------------------------------------------------------------------------------
@@ -303,8 +301,8 @@ class Waiting:
             else:
                 tally.dead_lettered_records += 1
 
-    def _continue(self, held: Held, behind: list[list[Entry]] | None = None) -> None:
-        """Continue with a waiting key whose first record has ended or whose time is over. See `retry_due`."""
+    def _continue(self, held: Held) -> None:
+        """Continue with a waiting key whose first record has ended, or whose time has come."""
         total = self.router.tally
         held.due_s = None
         if held.after != "continue":
@@ -318,10 +316,10 @@ class Waiting:
             self._wait(held, PAUSED)
             held.set_parked(total, parked=True)
         else:
-            self._let_go(held, behind)
+            self._let_go(held)
 
-    def _let_go(self, held: Held, behind: list[list[Entry]] | None = None) -> None:
-        """Route what waits of a key, behind what still runs of it."""
+    def _let_go(self, held: Held) -> None:
+        """Route what waits of a key, behind what still runs of it; first those that may fail again."""
         router = self.router
         first = held.q[0] if held.q else None
         if first is not None and id(first[MESSAGE]) in router.attempts and not first[EPOCH].may_start(first):
@@ -329,12 +327,12 @@ class Waiting:
             self._wait(held, HoldHead(router.attempts[id(first[MESSAGE])].last_error))
             return
         held.set_parked(router.tally, parked=False)
-        entries = list(held.q)
+        was_paused = held.decision is PAUSED
         self._forget(held)
-        together = len(entries) if behind is None else held.together
-        router.place_all(entries[:together])
-        if behind is not None:
-            behind.append(entries[together:])
+        if was_paused:
+            router.place_all(list(held.q))
+        elif held.q:
+            router.trials.begin(held)
 
     def _forget(self, held: Held) -> None:
         del self.held[held]
@@ -391,12 +389,13 @@ class Waiting:
     def find(self, key: Hashable, epoch: Epoch) -> Held | None:
         """Return the waiting key of that name in an epoch."""
         owner = epoch.owners.get(key)
-        return owner[0] if owner is not None and isinstance(owner[0], Held) else None
+        return owner[0] if owner is not None and owner[0] in self.held else None
 
     def pause_key(self, key: Hashable, epoch: Epoch) -> bool:
         """Start nothing more of a key; what runs ends first. False where it is paused already."""
         router = self.router
         router.unread.end()
+        router.trials.end_key(epoch.owners, key)
         held = self.find(key, epoch)
         if held is None:
             owner = router.owner_of(epoch, key)

@@ -119,6 +119,7 @@ class InboxBench:
         """Let a call end well."""
         call.inbox.head = None
         self.inboxes.router.note(call.inbox)
+        self.inboxes.take_touched()
 
     def fail(self, call: Call, decision: Decision) -> None:
         """Let a call fail."""

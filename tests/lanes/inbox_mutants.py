@@ -16,10 +16,11 @@ from ehkafka.lanes.outliving import Outliving
 from ehkafka.lanes.piles import Piles
 from ehkafka.lanes.put_back import PutBack
 from ehkafka.lanes.routing import Router
+from ehkafka.lanes.trials import Trials
 from ehkafka.lanes.unread import Unread
 from ehkafka.lanes.waiting import Waiting
 from tests.kit.mutant import Mutant, fails
-from tests.lanes import test_outliving
+from tests.lanes import test_outliving, test_trials
 from tests.lanes.inbox_scenarios import (
     a_batch_loses_records_of_another_partition,
     a_history_is_red,
@@ -37,6 +38,11 @@ def _mutant(name: str, function: Any, guard: str, without: str, **chosen: Any) -
 
 def _unread(name: str, function: Any, guard: str, without: str, **more: Any) -> Mutant:
     chosen = {"is_unread": True, "is_narrow": True, "is_batch": False, "is_shared": False, **more}
+    return _mutant(name, function, guard, without, **chosen)
+
+
+def _tried(name: str, function: Any, guard: str, without: str, **more: Any) -> Mutant:
+    chosen = {"keys": 3, "failing": 0.3, "is_batch": False, "is_unread": False, **more}
     return _mutant(name, function, guard, without, **chosen)
 
 
@@ -145,7 +151,7 @@ MUTANTS = [
     _mutant(
         "fail: followers are not pulled",
         Router.pull_several,
-        "if inbox.has_waiting(owner[1]):",
+        "if owner is not None and owner[0] is inbox and inbox.has_waiting(owner[1]):",
         "if False:",
     ),
     _mutant(
@@ -203,7 +209,7 @@ MUTANTS = [
         "isinstance(decision, AwaitHead)",
         "False",
     ),
-    _mutant("wait: no retry comes due", Waiting.retry_due, "self._continue(held, behind)", "pass"),
+    _mutant("wait: no retry comes due", Waiting.retry_due, "self._continue(held)", "pass"),
     _mutant(
         "answer: an older ticket counts",
         Waiting.answer,
@@ -411,7 +417,8 @@ MUTANTS = [
         "_ = (entry",
     ),
     _unread("unread: begins while another inbox has some", Unread._begin, "not inbox.is_empty()", "False"),
-    _unread("unread: begins while a key waits", Unread.is_possible, " and not router.held", ""),
+    _unread("unread: begins while a key waits", Unread.is_possible, "router.held or ", ""),
+    _unread("unread: begins while a key is on trial", Unread.is_possible, " or router.trials.keys", ""),
     _unread("unread: begins though something waits in a pile", Unread._begin, "router.piles.all() or ", ""),
     _unread(
         "unread: begins while a partition drains", Unread._begin, "epoch.drain_limit is not None", "False"
@@ -434,5 +441,65 @@ MUTANTS = [
     _unread("drain: keys stay unread", Ending.drain, "self._router.unread.end()", "pass"),
     _unread("end: keys stay unread", Ending.end, "router.unread.end()", "pass"),
     _unread("width: keys stay unread", Balance._set_width, "router.unread.end()", "pass"),
+    _tried(
+        "trial: what goes to a consumer owns its key",
+        Router.put,
+        "self.trials.keys and self.trials.has_moved(inbox, entry, number)",
+        "False",
+    ),
+    _tried("trial: several that go own their keys", Router.put_all, "if self.trials.keys:", "if False:"),
+    _tried("trial: where it has gone is forgotten", Trials.has_moved, "held.behind = inbox, number", "pass"),
+    _tried(
+        "trial: what has gone stays where one failed",
+        Router.pull_several,
+        "owner = tried.behind",
+        "owner = None",
+    ),
+    _tried("trial: more go while some run", Trials.go_on, "inbox.noted >= number", "True"),
+    _tried("trial: no more go", Trials.go_on, "self._go_on(held)", "pass"),
+    _tried("trial: more go though something waits in a pile", Trials._go_on, "router.piles.is_open and ", ""),
+    _tried("trial: a failed record's key does not wait", Waiting._hold, "router.trials.take(held)", "pass"),
+    _tried(
+        "trial: a command finds a key that does not wait",
+        Waiting.find,
+        "owner[0] in self.held",
+        "isinstance(owner[0], Held)",
+    ),
+    _tried(
+        "pause: what has gone of a key on trial starts",
+        Waiting.pause_key,
+        "router.trials.end_key(epoch.owners, key)",
+        "pass",
+    ),
+    _tried("stop: keys on trial go on", Piles.stop, "router.trials.end_all()", "pass"),
+    _tried("end: keys on trial stay", Ending.end, "router.trials.end_all()", "pass"),
+    _tried("put back: keys on trial", PutBack.put_back, "router.trials.end_all()", "pass", is_batch=True),
+    _tried(
+        "trial: no retry of a key that waits again",
+        Waiting._hold,
+        "router.trials.take(held)\n        self.held[held] = None",
+        "router.trials.take(held)",
+    ),
+    Mutant(
+        "trial: begins while a partition drains",
+        Trials._go_on,
+        "all(entry[EPOCH].drain_limit is None for entry in first)",
+        "True",
+        partial(fails, test_trials.test_no_key_comes_on_trial_while_its_partition_drains),
+    ),
+    Mutant(
+        "trial: begins beside what runs",
+        Trials.begin,
+        "held.key not in held.owners",
+        "True",
+        partial(fails, test_trials.test_nothing_of_a_key_goes_beside_its_running_record),
+    ),
+    Mutant(
+        "drain: what waits of keys on trial counts as started",
+        Ending.drain,
+        "self._router.trials.end_all()",
+        "pass",
+        partial(fails, test_trials.test_a_drain_leaves_what_has_not_gone_to_a_consumer),
+    ),
     _mutant("check: retries never come", Inboxes.check, "self.waiting.retry_due(now_s)", "pass"),
 ]

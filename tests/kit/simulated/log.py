@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from copy import copy
 from typing import TYPE_CHECKING
 
 from ehkafka.records import TopicPartition
@@ -60,7 +61,9 @@ class SimulatedLog:
         batches = []
         for partition, position in positions:
             first = bisect_left(self._offsets[partition], position)
-            batch = self._messages[partition][first : first + self._rng.randint(0, records_max)]
+            known = self._messages[partition][first : first + self._rng.randint(0, records_max)]
+            # What is received again is another object, as from a broker.
+            batch = [copy(message) for message in known]
             records_max -= len(batch)
             if batch:
                 batches.append(batch)

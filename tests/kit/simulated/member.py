@@ -81,6 +81,8 @@ class SimulatedMember:
         self.inboxes.waiting.divert = self.divert
         # What batch workers take from; None with workers of single records.
         self.taking = Taking(self.inboxes, plan.batch_limits) if plan.batches else None
+        if plan.batches:
+            self.inboxes.router.deep = plan.batch_limits.records_max
         self.intake = SimulatedIntake(self)
         self.flow = self.intake.flow
         self.pressure = Backpressure(self.intake.as_context, [self.intake.as_route], lambda _partition: False)

@@ -1,0 +1,207 @@
+"""Keys on trial: after a failure or a deferral a key's records go to consumers by one, two, four and more."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+import pytest
+
+from ehkafka.lanes.decision import AwaitHead, RetryHead
+from ehkafka.lanes.inbox import MESSAGE
+from ehkafka.lanes.inboxes import Inboxes
+from ehkafka.lanes.seen import Inspection
+from ehkafka.lanes.trials import WINDOW_MAX
+from ehkafka.records import Outcome, TopicPartition
+from tests.kit.inbox_bench import InboxBench
+from tests.kit.simulated.message import WatchedMessage
+
+DEFERRED = AwaitHead("deferred", lambda _: None)
+
+
+def tried(records: int = 9) -> tuple[InboxBench, Any]:
+    """Bring key `a` on trial: its first record has failed, and waits for a consumer again."""
+    bench = InboxBench(consumers=2)
+    epoch = bench.assign()
+    bench.receive(epoch, " ".join(f"a{offset}" for offset in range(records)))
+    bench.fail(bench.call("a"), RetryHead(1.0, "again"))
+    bench.check(1.0)
+    return bench, epoch
+
+
+def at_hand(bench: InboxBench) -> int:
+    """Return how many records consumers may take."""
+    return sum(len(inbox.q) for inbox in bench.inboxes.inboxes)
+
+
+def test_after_each_good_end_twice_as_many_go() -> None:
+    """In order, and none of them twice."""
+    bench, _ = tried(40)
+    went = []
+    while at_hand(bench):
+        went.append(at_hand(bench))
+        for _ in range(went[-1]):
+            bench.finish(bench.call("a"))
+    assert went == [1, 2, 4, 8, 16, 9]
+    assert bench.started == ["a0", *(f"a{offset}" for offset in range(40))]
+    assert bench.is_empty()
+
+
+def test_a_key_that_has_calmed_down_is_routed_as_any_other() -> None:
+    """However many of its records wait."""
+    bench, _ = tried(1_000)
+    for _ in range(2 * WINDOW_MAX - 1):
+        bench.finish(bench.call("a"))
+    assert at_hand(bench) == 1_000 - (2 * WINDOW_MAX - 1)
+    assert not bench.inboxes.router.trials.keys
+
+
+def test_another_failure_starts_from_one_again() -> None:
+    """Records that have gone and have not started wait behind the one that failed."""
+    bench, _ = tried()
+    bench.finish(bench.call("a"))
+    bench.fail(bench.call("a"), RetryHead(1.0, "again"))
+    assert at_hand(bench) == 0
+    assert bench.inboxes.tally.parked_records == 8
+    bench.check(2.0)
+    assert at_hand(bench) == 1
+    bench.work()
+    assert bench.started == ["a0", "a0", "a1", *(f"a{offset}" for offset in range(1, 9))]
+
+
+def test_a_key_on_trial_does_not_count_as_waiting() -> None:
+    """Pages, budgets and commands see a key that runs; its records are in the backlog."""
+    bench, epoch = tried(3)
+    tally, waiting = bench.inboxes.tally, bench.waiting
+    assert (tally.parked_records, tally.backlog_records) == (0, 3)
+    assert not waiting.held
+    assert waiting.find(b"a", epoch) is None
+    assert not waiting.retry_key(b"a", epoch)
+    seen = Inspection(bench.inboxes)
+    records = seen.records_of(b"a", epoch)
+    assert [entry[MESSAGE].offset() for entry in records] == [0, 1, 2]
+    assert [seen.record(entry).status for entry in records] == ["queued"] * 3
+    bench.begin("a")
+    assert [Inspection(bench.inboxes).record(entry).status for entry in records] == [
+        "running",
+        "queued",
+        "queued",
+    ]
+
+
+def test_what_arrives_meanwhile_goes_behind_the_others() -> None:
+    """Consumers that are free do not get it."""
+    bench, epoch = tried(2)
+    bench.receive(epoch, "a2 b3")
+    bench.finish(bench.call("b"))
+    assert at_hand(bench) == 1
+    bench.work()
+    assert bench.started == ["a0", "b3", "a0", "a1", "a2"]
+
+
+def test_a_paused_key_starts_nothing_though_a_record_had_gone() -> None:
+    """That one waits with the others."""
+    bench, epoch = tried()
+    bench.waiting.pause_key(b"a", epoch)
+    assert at_hand(bench) == 0
+    bench.waiting.resume_key(b"a", epoch)
+    bench.work()
+    assert bench.started == ["a0", *(f"a{offset}" for offset in range(9))]
+
+
+def test_a_drain_leaves_what_has_not_gone_to_a_consumer() -> None:
+    """It has not started, so nothing below it need be finished."""
+    bench, epoch = tried()
+    bench.receive(epoch, "b9")
+    call = bench.call("a")
+    assert bench.drain(epoch)
+    bench.finish(call)
+    assert bench.inboxes.is_drained([epoch])
+    bench.work()
+    assert bench.started == ["a0", "a0"]
+    assert bench.inboxes.end([epoch]) == [9]
+
+
+def test_no_key_comes_on_trial_while_its_partition_drains() -> None:
+    """What lies above the highest started offset is left for the next owner."""
+    bench = InboxBench()
+    epoch = bench.assign()
+    bench.receive(epoch, "a0 a1 a2 b3 a4 a5 a6")
+    bench.begin("b")
+    bench.fail(bench.call("a"), DEFERRED)
+    assert bench.drain(epoch)
+    bench.answer(Outcome.FINISHED)
+    bench.work()
+    assert bench.started == ["b3", "a0", "a1", "a2"]
+
+
+def test_nothing_of_a_key_goes_beside_its_running_record() -> None:
+    """The key was paused meanwhile, and its next record sent to the dead letters by hand."""
+    bench = InboxBench()
+    epoch = bench.assign()
+    bench.receive(epoch, "a0 a1 a2 a3 a4")
+    bench.waiting.divert = lambda _attempt, *_reason: DEFERRED
+    call = bench.call("a")
+    bench.waiting.pause_key(b"a", epoch)
+    bench.waiting.send_by_hand(bench.held("a", epoch), "by hand", 1)
+    bench.waiting.resume_key(b"a", epoch)
+    bench.answer(Outcome.DEAD_LETTERED)
+    assert bench.begin() is None
+    bench.finish(call)
+    bench.work()
+    assert bench.started == ["a0", "a2", "a3", "a4"]
+
+
+def test_a_deferral_moves_few_records_however_many_wait() -> None:
+    """50 keys of 100 records each, all of which are deferred and answered at once, with four consumers."""
+    moved = 0
+
+    class Counted(deque[Any]):
+        def append(self, entry: Any) -> None:
+            nonlocal moved
+            moved += 1
+            super().append(entry)
+
+        def extend(self, entries: Any) -> None:
+            entries = list(entries)
+            nonlocal moved
+            moved += len(entries)
+            super().extend(entries)
+
+    core = Inboxes(4, make_queue=Counted)
+    epoch = core.assign(TopicPartition("t", 0), 1)
+    keys = [b"%d" % (offset % 50) for offset in range(5_000)]
+    messages: list[Any] = [WatchedMessage("t", 0, offset, key) for offset, key in enumerate(keys)]
+    core.receive(epoch, messages, keys, 0.0)
+    core.take_touched()
+    moved = calls = 0
+    while any(inbox.q for inbox in core.inboxes):
+        for inbox in core.inboxes:
+            if inbox.q:
+                inbox.head = entry = inbox.q[0]
+                inbox.q.popleft()
+                calls += 1
+                core.fail(inbox, entry, DEFERRED, 0.0)
+                inbox.head = None
+                core.take_touched()
+                core.answer(core.waiting.outbox.popleft(), Outcome.FINISHED, 0.0)
+                core.take_touched()
+    assert calls == 5_000
+    assert core.tally.finished_records == 5_000
+    # The first deferral of each key takes all of it out of its inbox.
+    assert moved < 10 * calls + 50 * 1_250
+
+
+@pytest.mark.parametrize("end", [Outcome.FINISHED, RetryHead(0.0, "again")])
+def test_all_keys_on_trial_end(end: Any) -> None:
+    """Deferred records and those that fail again, of several keys in turn."""
+    bench = InboxBench(consumers=2)
+    epoch = bench.assign()
+    bench.receive(epoch, " ".join(f"{'abc'[offset % 3]}{offset}" for offset in range(60)))
+    for _ in range(20):
+        bench.fail(bench.call(), DEFERRED)
+        bench.answer(end)
+        bench.check(0.0)
+    bench.work()
+    assert bench.is_empty()
+    assert not bench.inboxes.router.trials.keys
