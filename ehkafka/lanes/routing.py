@@ -129,7 +129,7 @@ class Router:
 
     def _only_home(self) -> Inbox | None:
         """Return the one inbox that takes new keys, if nothing is anywhere else: all keys are its own."""
-        if self.width > 1 or self.held or not self.open or self.piles.all():
+        if self.width > 1 or self.held or self.trials.keys or not self.open or self.piles.all():
             return None
         home = self.open[0]
         if not self.moving() <= {home}:
@@ -208,7 +208,8 @@ class Router:
         while idle:
             inbox = idle.pop()
             inbox.listed = False
-            if inbox.is_empty() and not inbox.frozen and not inbox.stuck and self._takes_keys(inbox):
+            takes_keys = self.width >= len(self.inboxes) or inbox in self.open
+            if inbox.is_empty() and not inbox.frozen and not inbox.stuck and takes_keys:
                 return inbox
         places = self.open or self.inboxes
         self._turn = turn = (self._turn + 1) % len(places)
@@ -236,9 +237,6 @@ class Router:
         inbox.only_behind = None
         return inbox
 
-    def _takes_keys(self, inbox: Inbox) -> bool:
-        return self.width >= len(self.inboxes) or inbox in self.open
-
     # -- taking back -----------------------------------------------------------------------------------
 
     def pull(self, inbox: Inbox, key: Hashable, epoch: Epoch) -> list[Entry]:
@@ -253,10 +251,7 @@ class Router:
         return mine
 
     def pull_several(self, inbox: Inbox, entries: Iterable[Entry]) -> dict[Name, list[Entry]]:
-        """Take what waits of the keys of these records out of the inbox that had them; it owns none any more.
-
-        A pass over what waits there, however many keys they are.
-        """
+        """Take what waits of these records' keys out of the inbox that owned them until now, in one pass."""
         pulled: dict[Name, list[Entry]] = {}
         for entry in entries:
             owners, key = entry[EPOCH].owners, entry[KEY]
@@ -303,18 +298,6 @@ class Router:
             moved += target is not inbox
             self.put(target, entry)
         return moved
-
-    def mix(self, inbox: Inbox) -> None:
-        """Let the keys of what waits in an inbox take turns: one record of each, in every round."""
-        by_key: dict[Name, list[Entry]] = {}
-        for entry in inbox.take_back():
-            by_key.setdefault(self.name_of(entry), []).append(entry)
-        turns, turn = list(by_key.values()), 0
-        while turns:
-            for entries in turns:
-                self.put(inbox, entries[turn])
-            turn += 1
-            turns = [entries for entries in turns if len(entries) > turn]
 
     def shown(self) -> list[Entry]:
         """Return what all consumers show: it runs, or is about to."""

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from ehkafka.lanes.inbox import Entry, Inbox
     from ehkafka.lanes.inboxes import Inboxes
+    from ehkafka.lanes.routing import Name, Router
 
 # Narrowed records known before the first look for those that are gone.
 NARROWED_MIN: Final = 1024
@@ -103,7 +104,7 @@ class Taking:
             return
         router.unread.end()
         if 2 * len({router.name_of(entry) for entry in islice(inbox.q, records)}) < records:
-            router.mix(inbox)
+            _mix(router, inbox)
 
     def _limit_of(self, entry: Entry) -> int | None:
         known = self._narrowed.get(id(entry[MESSAGE]))
@@ -141,3 +142,16 @@ def _fitting(entries: Iterable[Entry], bytes_max: int) -> int:
             break
         records += 1
     return records
+
+
+def _mix(router: Router, inbox: Inbox) -> None:
+    """Let the keys of what waits in an inbox take turns: one record of each, in every round."""
+    by_key: dict[Name, list[Entry]] = {}
+    for entry in inbox.take_back():
+        by_key.setdefault(router.name_of(entry), []).append(entry)
+    turns, turn = list(by_key.values()), 0
+    while turns:
+        for entries in turns:
+            router.put(inbox, entries[turn])
+        turn += 1
+        turns = [entries for entries in turns if len(entries) > turn]
