@@ -475,6 +475,14 @@ MUTANTS = [
     _tried("end: keys on trial stay", Ending.end, "router.trials.end_all()", "pass"),
     _tried("put back: keys on trial", PutBack.put_back, "router.trials.end_all()", "pass", is_batch=True),
     _tried(
+        "trial: records pass where all others have one home",
+        Router._only_home,
+        "self.trials.keys or ",
+        "",
+        is_narrow=True,
+        is_unread=True,
+    ),
+    _tried(
         "trial: no retry of a key that waits again",
         Waiting._hold,
         "router.trials.take(held)\n        self.held[held] = None",
