@@ -113,13 +113,11 @@ class Pools:
             invoke = attempts.timed_async(invoke)
         invoke = self._shown(spec, invoke, parts)
         options = self._options(spec, parts, size_of(spec), self._guarded_loop_tear_down())
-        if (shared := self.app.shared_loop) is None:
-            own = AsyncioWorkers(parts.hub, options, invoke=invoke, restores=spec.raw, clock=self.app.clock)
-            return Pool(own, attempts)
-        from ehkafka.workers.tasks.guests import GuestWorkers  # noqa: PLC0415
-
-        guests = GuestWorkers(parts.hub, options, invoke=invoke, restores=spec.raw, shared=shared)
-        return Pool(guests, attempts)
+        loop, clock = self.app.shared_loop, self.app.clock
+        workers = AsyncioWorkers(
+            parts.hub, options, invoke=invoke, restores=spec.raw, shared=loop, clock=clock
+        )
+        return Pool(workers, attempts)
 
     def _batches(self, spec: BatchSpec, parts: HandlerParts) -> BatchWorkers:
         from ehkafka.handlers.batch_call import BatchCall  # noqa: PLC0415

@@ -10,7 +10,7 @@ import asyncio
 import threading
 from concurrent.futures import TimeoutError as NotYet
 from contextlib import suppress
-from contextvars import ContextVar, copy_context
+from contextvars import Context, ContextVar, copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -128,12 +128,6 @@ class SharedLoop:
         finally:
             del self._calls[task]
 
-    def wait_for(self, event: threading.Event, what: str) -> None:
-        """Wait for what is done on the loop. Raises `HandlerFailedError` when the loop is closed before."""
-        while not event.wait(CHECK_S):
-            if self.loop.is_closed():
-                raise self.ended(what)
-
     def ended(self, what: str) -> EhkafkaError:
         """Return the error of a run whose loop ended before it."""
         how = "was closed" if self.loop.is_closed() else "was ended, and all of its tasks cancelled,"
@@ -155,7 +149,7 @@ class AppLoop(SharedLoop):
     is_callers = False
 
     def __init__(self, clock: Clock = REAL_CLOCK, handler: str = "") -> None:
-        """Start it. `handler` is whose it is, where only the batches of one handler run there."""
+        """Start it. `handler` is whose it is, where only one handler runs there."""
         self._handler = handler
         self._blocking = LoopThreads()
         # What the run does when code that it calls has stopped the loop.
@@ -170,6 +164,9 @@ class AppLoop(SharedLoop):
 
         def begin() -> None:
             super(AppLoop, self).__init__()
+            # Coroutines begin with an empty context, as threads do: then it costs least to see that a call
+            # has left nothing in it.
+            self._context = Context()
             ready.set()
 
         loop.call_soon_threadsafe(begin)

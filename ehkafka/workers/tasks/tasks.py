@@ -320,6 +320,12 @@ class InboxTasks:
             if head is not None and not inbox.frozen and head[EPOCH].ended:
                 task.cancel("the record's partition is no longer this member's")
 
+    def abandon(self) -> None:
+        """Cancel all that runs on a loop that has died before its time."""
+        for task in list(self._tasks.values()):
+            task.cancel("its event loop died")
+        self.left.cancel()
+
     def hold_all(self) -> None:
         """Hold the records of a loop that was closed: their calls never end. Not on its thread."""
         self.is_dead = True

@@ -1,8 +1,10 @@
 """Asyncio workers: the pool for `async def` handlers.
 
-One thread with an event loop of its own, and on it up to `size` tasks (`tasks`). The loop is the
-handler's: clients that are bound to one are opened in `set_up`, which runs on it, like `tear_down`. A call
-that blocks instead of awaiting holds up all others of this handler; a stuck report names it.
+Up to `size` tasks (`tasks`) of one event loop: the handler's own, or one that it shares with the other
+coroutines of the run, the caller's perhaps. Clients that are bound to a loop are opened in `set_up`, which
+runs on it, like `tear_down`. A call that blocks instead of awaiting holds up all others of the loop; a stuck
+report names it. Where others end the loop before the run's end, nothing that ran counts as failed or
+finished: those records are held, and the run ends.
 """
 
 from __future__ import annotations
@@ -17,9 +19,8 @@ from ehkafka.lanes.inbox import EPOCH, MESSAGE
 from ehkafka.lanes.order import describe_key
 from ehkafka.settings.clock import REAL_CLOCK
 from ehkafka.wording.live_stack import task_stack, thread_stack
-from ehkafka.workers.loop_threads import LoopThreads
-from ehkafka.workers.tasks.loop import new_loop, stopped_loop
 from ehkafka.workers.tasks.other_loop import explain_other_loop
+from ehkafka.workers.tasks.shared import AppLoop
 from ehkafka.workers.tasks.tasks import InboxTasks
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from ehkafka.settings.clock import Clock
     from ehkafka.workers.hub import Hub
     from ehkafka.workers.protocol import InvokeAsync, PoolOptions
+    from ehkafka.workers.tasks.shared import SharedLoop
 
 SIZE_MAX = 100_000
 # Suspended tasks that a stuck report shows: those that have been there for longest.
@@ -35,9 +37,10 @@ STACKS_MAX = 50
 
 
 class AsyncioWorkers:
-    """Executes one handler on up to `size` tasks of one loop thread.
+    """Executes one handler on up to `size` tasks of one loop.
 
-    `set_up` and `tear_down` run on the loop once each; what they return is awaited if it can be.
+    `set_up` and `tear_down` run there once each, in one task; what they return is awaited if it can be.
+    `start` and `stop` wait for what happens on the loop, so neither is ever called on its thread.
     """
 
     size_max = SIZE_MAX
@@ -49,43 +52,63 @@ class AsyncioWorkers:
         *,
         invoke: InvokeAsync,
         restores: bool = False,
+        shared: SharedLoop | None = None,
         clock: Clock = REAL_CLOCK,
     ) -> None:
+        """Use `shared`, which others start and end; None: a loop of its own. `restores`: see `InboxTasks`."""
         self._hub = hub
-        self._clock = clock
+        self._options = options
+        self._name = options.name
         self._size = options.size
         self._invoke = invoke
         self._restores = restores
-        self._options = options
-        self._on_death = options.on_death
-        self._ready = threading.Event()
-        self._set_up_error: BaseException | None = None
-        # Set by the loop's thread before `start` returns.
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._clock = clock
+        self._loop = shared
+        self._own: AppLoop | None = None
         self._tasks: InboxTasks | None = None
-        self._blocking = LoopThreads()
-        self._is_loop_ending: Callable[[], bool] = lambda: False
-        # A daemon: a handler that never returns must not keep the process from leaving.
-        self._name = options.name
-        self._thread = threading.Thread(target=self._main, name=f"ehkafka-{options.name}-loop", daemon=True)
+        # Made on the loop, which itself keeps tasks by weak references only.
+        self._life: asyncio.Task[None] | None = None
+        self._has_ended = threading.Event()
 
     def start(self) -> None:
-        """Start the loop and wait until the set-up has run on it. Raises the set-up's error."""
-        self._thread.start()
-        self._ready.wait()
-        if self._set_up_error is not None:
+        """Start the loop, where it is its own, and wait for the set-up there. Raises the set-up's error."""
+        if self._loop is None:
+            self._loop = self._own = AppLoop(self._clock, self._name)
+            self._own.on_death = self._died
+        try:
+            self._loop.run(self._begin(), f"on_worker_start of handler {self._name!r}")
+        except BaseException:
             self._hub.close()
-            raise self._set_up_error
+            self._close()
+            raise
 
     def stop(self, timeout_s: float) -> list[str]:
-        """Let the loop end once nothing is left to do; return its name if that is not by `timeout_s`."""
+        """Let the tasks end once nothing is left to do; return what still runs after `timeout_s`."""
         self._hub.close()
-        if self._thread.ident is None:  # the system may have refused to start it
+        if self._loop is None or self._life is None:
             return []
         if self._tasks is not None:
-            self._call(self._tasks.check_left)
-        self._thread.join(max(0.0, timeout_s))
-        return [self._thread.name] if self._thread.is_alive() else []
+            self._loop.call(self._tasks.check_left)
+        self.check()
+        if self._has_ended.wait(max(0.0, timeout_s)):
+            self._close()
+            return []
+        thread = self._loop.thread.name
+        return [thread if self._own is not None else f"{self._name} on the loop of {thread}"]
+
+    def check(self) -> None:
+        """Notice a loop that was closed, on which nothing goes on. Not on its thread."""
+        if self._loop is None or not self._loop.loop.is_closed() or self._has_ended.is_set():
+            return
+        self._has_ended.set()
+        if self._tasks is not None:
+            self._tasks.hold_all()
+        self._options.on_death(self._ended())
+
+    def _close(self) -> None:
+        own, self._own = self._own, None
+        if own is not None:
+            own.close()
 
     @property
     def size(self) -> int:
@@ -110,79 +133,85 @@ class AsyncioWorkers:
 
     def cancel_ended(self) -> None:
         """Cancel the calls whose epoch has ended. Any thread; returns at once."""
-        if self._tasks is not None:
-            self._call(self._tasks.cancel_ended)
+        if self._loop is not None and self._tasks is not None:
+            self._loop.call(self._tasks.cancel_ended)
 
     def owns(self, thread: threading.Thread) -> bool:
-        """Tell whether a thread is this loop's, or one that it gave a blocking call to."""
-        return thread is self._thread or self._blocking.owns(thread)
+        """Tell whether a thread is the loop's, or one that a call there waits for."""
+        return self._loop is not None and self._loop.owns(thread)
 
     def stacks(self) -> dict[str, str]:
         """Return where the loop's thread is, and what each of the oldest running calls awaits."""
-        frame = sys._current_frames().get(self._thread.ident or 0)  # noqa: SLF001 - the documented way
-        if frame is None or self._tasks is None:
+        if self._loop is None or self._tasks is None:
             return {}
-        found = {self._thread.name: thread_stack(frame)}
+        name, ident = self._loop.thread.name, self._loop.thread.ident
+        frame = sys._current_frames().get(ident or 0)  # noqa: SLF001 - the documented way
+        if frame is None:
+            return {}
+        found = {name: thread_stack(frame)}
         running = self._tasks.running()
         for entry, task in running[:STACKS_MAX]:
             key = describe_key(self._hub.inboxes.key_of(entry))
-            where = f"{entry[EPOCH].partition}@{entry[MESSAGE].offset()} key {key}"
             # A call that blocks instead of awaiting is where the loop is.
             is_running = getattr(task.get_coro(), "cr_running", False)
-            found[f"{self._thread.name} {where}"] = (
-                found[self._thread.name] if is_running else task_stack(task)
-            )
+            where = f"{name} {entry[EPOCH].partition}@{entry[MESSAGE].offset()} key {key}"
+            found[where] = found[name] if is_running else task_stack(task)
         if len(running) > STACKS_MAX:
-            found[f"{self._thread.name} …"] = f"and {len(running) - STACKS_MAX} calls more\n"
+            found[f"{name} …"] = f"and {len(running) - STACKS_MAX} calls more\n"
         return found
 
-    def _call(self, function: Callable[[], None]) -> None:
-        try:
-            assert self._loop is not None
-            self._loop.call_soon_threadsafe(function)
-        except RuntimeError:  # the loop is closed: nothing is left to do it for
-            return
+    # -- on the loop -----------------------------------------------------------------------------------
 
-    def _main(self) -> None:
+    async def _begin(self) -> None:
+        ready = asyncio.get_running_loop().create_future()
+        self._life = asyncio.Task(self._live(ready), name=f"ehkafka-{self._name}")
+        await asyncio.shield(ready)
+
+    async def _live(self, ready: asyncio.Future[None]) -> None:
         try:
-            with asyncio.Runner(loop_factory=lambda: new_loop(self._clock)) as runner:
-                self._loop = runner.get_loop()
-                self._blocking.attach(self._loop, self._thread.name)
-                try:
-                    runner.run(self._live())
-                except BaseException as error:  # not a handler's: the engine's own, or a loop's that is gone
-                    self._died(stopped_loop(self._name, error) or error)
+            try:
+                await _called(self._options.set_up)
+            except BaseException as error:  # handed to `start`, which raises it
+                ready.set_exception(error)
+                return
+            # The present context is what attempts start with: after the set-up, which may have filled it.
+            self._tasks = tasks = self._make_tasks()
+            ready.set_result(None)
+            tasks.start()
+            await tasks.left
+            await _called(self._options.tear_down)
+        except asyncio.CancelledError:
+            self._died(self._ended())
+        except BaseException as error:  # the engine's own
+            self._died(error)
         finally:
-            self._ready.set()
+            self._has_ended.set()
 
-    async def _live(self) -> None:
-        try:
-            await _called(self._options.set_up)
-        except BaseException as error:  # handed to `start`, which raises it
-            self._set_up_error = error
-            return
-        # The present context is what attempts start with: after the set-up, which may have filled it.
-        self._tasks = tasks = InboxTasks(
+    def _make_tasks(self) -> InboxTasks:
+        shared = self._loop
+        assert shared is not None
+        return InboxTasks(
             self._hub,
             self._options,
-            name=self._thread.name,
+            name=shared.thread.name,
             invoke=self._invoke,
             restores=self._restores,
-            is_loop_ending=self._is_loop_ending,
-            explain=self._explain,
+            is_loop_ending=lambda: shared.is_ending,
+            explain=lambda error: explain_other_loop(error, self._name, is_callers=shared.is_callers),
         )
-        self._ready.set()
-        tasks.start()
-        await tasks.left
-        await _called(self._options.tear_down)
 
-    def _explain(self, error: BaseException) -> None:
-        explain_other_loop(error, self._name, is_callers=False)
+    def _ended(self) -> BaseException:
+        assert self._loop is not None
+        return self._loop.ended(f"handler {self._name!r}")
 
     def _died(self, error: BaseException) -> None:
-        if self._tasks is not None:
-            self._tasks.is_dead = True
-        self._on_death(error)
+        if (tasks := self._tasks) is not None:
+            if tasks.is_dead:
+                return
+            tasks.is_dead = True
+            assert self._loop is not None
+            self._loop.call(tasks.abandon)
+        self._options.on_death(error)
 
 
 async def _called(function: Callable[[], object] | None) -> None:

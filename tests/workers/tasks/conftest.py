@@ -114,7 +114,7 @@ class Pool:
     def call_soon(self, function: Callable[[], object]) -> None:
         """Call a function on the loop."""
         assert self.workers._loop is not None
-        self.workers._loop.call_soon_threadsafe(function)
+        self.workers._loop.call(function)
 
     def wait(self, true: Callable[[], Any], timeout_s: float = LIMIT_S, *, watch: bool = True) -> None:
         """Wait, with a watch as by the poll thread."""

@@ -98,8 +98,7 @@ def test_a_task_that_falls_asleep_while_the_hub_closes_leaves(
     monkeypatch.setattr(made.hub, "note_idle", closes)
     made.receive(made.assign(), 0, [b"a"])
     made.wait(lambda: made.ended)
-    made.workers._thread.join(LIMIT_S)
-    assert not made.workers._thread.is_alive()
+    assert made.workers._has_ended.wait(LIMIT_S)
 
 
 def test_there_is_never_more_than_one_wake_up_on_its_way(
@@ -117,8 +116,8 @@ def test_there_is_never_more_than_one_wake_up_on_its_way(
     epoch = made.assign()
     made.receive(epoch, 0, [b"k%d" % n for n in range(8)])
     made.wait(lambda: len(made.ended) == 8)
-    loop = made.workers._loop
-    assert loop is not None
+    assert made.workers._loop is not None
+    loop = made.workers._loop.loop
     loop.call_soon_threadsafe(hold)
     assert holds.wait(LIMIT_S)
     call = loop.call_soon_threadsafe
