@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.events import RecordSkipped
-from ehkafka.handlers.call import make_batch_function
+from ehkafka.handlers.call import handler_of, of_its_kind
 from ehkafka.lanes.inbox import EPOCH, KEY, MESSAGE
 from ehkafka.lanes.order import describe_key
 from ehkafka.lanes.routing import Router
@@ -15,6 +16,7 @@ from ehkafka.lanes.user_keys import users_key
 from ehkafka.records import Outcome
 from ehkafka.records.batch import Batch, Failed, late_batch, results_of
 from ehkafka.records.deferral import DEFERRED, engines_own
+from ehkafka.recovery.unrun import must_return_nothing
 from ehkafka.workers.batches.results import Results
 
 if TYPE_CHECKING:
@@ -50,9 +52,9 @@ class BatchCall:
         loop: BatchLoop | None = None,
         outlet: Outlet | None = None,
     ) -> None:
+        self._function = handler_of(spec, spec.function, of_its_kind(spec, middleware), outlet)
+        self._loop = loop
         self._outlet = outlet
-        function = make_batch_function(spec, middleware, outlet)
-        self._function = function if loop is None else lambda batch: loop.run(function(batch))
         self._router = router
         self._with_keys = router.unread.with_keys
         self._make_record = make_record
@@ -60,8 +62,26 @@ class BatchCall:
         self._emit = emit
         self._history = history
 
-    def __call__(self, entries: Sequence[Entry]) -> Mapping[int, Result]:
-        """Call the handler once; return what it reported, and what became of payloads that do not fit."""
+    def __call__(self, entries: Sequence[Entry]) -> Results | None:
+        """Call the handler once; return what became of the records where not all ended well.
+
+        A payload that does not fit counts as a record that failed. Raises what the handler raises.
+        """
+        if self._history is None:
+            return self._run(entries)
+        entries = self._with_keys(entries)
+        for first, *_ in _by_key(entries):
+            self._history.started(*self._what(first))
+        try:
+            results = self._run(entries)
+        except BaseException:  # for whichever record
+            for first, *_ in _by_key(entries):
+                self._history.finished(*self._what(first), "failed")
+            raise
+        self._report_ends(entries, results, self._history)
+        return results
+
+    def _run(self, entries: Sequence[Entry]) -> Results | None:
         fitting: Fitting | None = None
         if self._decode is None:
             batch = late_batch(len(entries), lambda: self._records(entries))
@@ -69,31 +89,28 @@ class BatchCall:
             # On the batch's own thread, not on the loop of a coroutine.
             fitting = Fitting.of(entries, self._records(entries), self._decode, self._with_keys)
             batch = Batch(fitting.records, fitting.values)
-        if self._history is not None:
-            for first, *_ in _by_key(self._with_keys(entries)):
-                self._history.started(*self._what(first))
-        claim = self._begin(batch, entries)
-        try:
-            if batch:  # with nothing that fits there is nothing to handle
-                self._function(batch)
-        except BaseException:
-            if claim is not None and self._outlet is not None:
-                self._outlet.failed(claim)
-            raise
-        finally:
-            results = dict(results_of(batch))
-            _refuse_deferrals(batch, results)
-        reported = results if fitting is None else fitting.results(results)
-        if claim is not None and self._outlet is not None:
-            again = Results.of(self._with_keys(entries), reported).again if reported else frozenset[int]()
-            claim.failed_homes = again
-            self._outlet.returned(claim)
-        return reported
+        with self._claim(batch, entries) as claim:
+            try:
+                if batch:  # with nothing that fits there is nothing to handle
+                    result = self._function(batch)
+                    must_return_nothing(result if self._loop is None else self._loop.run(result))
+            finally:
+                reported = dict(results_of(batch))
+                _refuse_deferrals(batch, reported)
+            if fitting is not None:
+                reported = fitting.results(reported)
+            results = Results.of(self._with_keys(entries), reported) if reported else None
+            if claim is not None and results is not None:
+                claim.failed_homes = results.again
+        for entry, reason in results.skipped if results is not None else ():
+            where = entry[EPOCH].partition, entry[MESSAGE].offset(), describe_key(entry[KEY])
+            self._emit(RecordSkipped(*where, self._number(entry), reason))
+        return results
 
-    def _begin(self, batch: Batch[Any], entries: Sequence[Entry]) -> Claim | None:
-        """Note what the call may send for, where it may send."""
+    def _claim(self, batch: Batch[Any], entries: Sequence[Entry]) -> AbstractContextManager[Claim | None]:
+        """Return what the call may send for, where it may send."""
         if self._outlet is None:
-            return None
+            return nullcontext()
         inputs = [(entry[EPOCH], entry[MESSAGE]) for entry in entries]
         number = max(map(self._number, entries)) if self._router.attempts else 1
         return self._outlet.begin_batch(batch, inputs, number)
@@ -108,26 +125,12 @@ class BatchCall:
             return list(map(make_record, map(itemgetter(MESSAGE), entries)))
         return [make_record(entry[MESSAGE], self._number(entry)) for entry in entries]
 
-    def ended(self, entries: Sequence[Entry], results: Results | None) -> None:
-        """Report how the records ended, once the handler has returned; None: all of them well."""
-        for entry, reason in results.skipped if results is not None else ():
-            where = entry[EPOCH].partition, entry[MESSAGE].offset(), describe_key(entry[KEY])
-            self._emit(RecordSkipped(*where, self._number(entry), reason))
-        if self._history is not None:
-            self._report_ends(entries, results, self._history)
-
-    def raised(self, entries: Sequence[Entry]) -> None:
-        """Hear that the handler has raised, for whichever record."""
-        if self._history is not None:
-            for first, *_ in _by_key(self._with_keys(entries)):
-                self._history.finished(*self._what(first), "failed")
-
     def _report_ends(self, entries: Sequence[Entry], results: Results | None, history: History) -> None:
         # The history knows one record of a key at a time: the first of each key starts with the batch, each
         # further one when the one before it has ended.
         failed = {id(entry[MESSAGE]) for entry, _, _ in results.failed} if results else set()
         skipped = {id(entry[MESSAGE]) for entry, _ in results.skipped} if results else set()
-        for of_key in _by_key(self._with_keys(entries)):
+        for of_key in _by_key(entries):
             for place, entry in enumerate(of_key):
                 if place:
                     history.started(*self._what(entry))

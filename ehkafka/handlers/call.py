@@ -7,18 +7,20 @@ is returned raises what the handler raises.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.errors import ConfigurationError
 from ehkafka.events.history import call_in_history
-from ehkafka.handlers.sending import calling, sending, sending_async, taking, taking_async
-from ehkafka.handlers.spec import is_async
+from ehkafka.handlers.sending import calling, claiming, taking, taking_async
+from ehkafka.handlers.spec import is_async, is_batch
 from ehkafka.lanes.inbox import EPOCH, KEY, MESSAGE
 from ehkafka.lanes.order import KeyFailure, by_key
 from ehkafka.lanes.received import Received
 from ehkafka.lanes.user_keys import users_key
 from ehkafka.records import Record, sending_type
 from ehkafka.recovery.unrun import must_return_nothing
+from ehkafka.workers.within import within
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -41,20 +43,30 @@ def make_invoke(
     history: History | None,
     make_record: type[Record] = Record,
     outlet: Outlet | None = None,
-) -> Invoke:
-    """Return the function that workers call for a record. Raises `ConfigurationError`."""
-    _must_be_of_a_kind(spec, middleware)
+) -> Any:
+    """Return what workers call for a record: an `Invoke`, or of an `async def` an `InvokeAsync`.
+
+    A coroutine that takes longer than the handler's `deadline_s` is cancelled and fails with a
+    `TimeoutError`; what it has set in a message that is its argument, who awaits puts back. Raises
+    `ConfigurationError`.
+    """
+    middleware = of_its_kind(spec, middleware)
     build = _for_class if spec.is_class else _for_function
     invoke = build(spec, middleware, make_record, outlet)
+    around = partial(within, is_async=spec.is_async)
+    if spec.is_async and spec.deadline_s is not None:
+        from ehkafka.workers.tasks.deadlines import Deadlines  # noqa: PLC0415 - few handlers have one
+
+        invoke = Deadlines(spec.deadline_s).within(invoke)
     if outlet is not None:
-        invoke = sending(invoke, outlet)
-        if not (middleware or spec.is_class or spec.raw or outlet.before_next):
+        invoke = around(invoke, claiming(outlet))
+        if not (spec.is_async or middleware or spec.is_class or spec.raw or outlet.before_next):
             invoke = _calling_at_first(spec, make_record, outlet, invoke)
-    if spec.raw:
+    if spec.raw and not spec.is_async:
         invoke = _restoring(invoke)
     if spec.order_by is not by_key:
         invoke = _failing_without_key(invoke)
-    return invoke if history is None else _recorded(invoke, history)
+    return invoke if history is None else around(invoke, partial(_in_history, history))
 
 
 def _calling_at_first(spec: HandlerSpec, make_record: type[Record], outlet: Outlet, again: Invoke) -> Invoke:
@@ -86,7 +98,7 @@ class HandlerCall:
     def bind(self, outbox: Outbox | None = None) -> Callable[[Message, int], None]:
         """Return what is called with each message and its attempt, and sends by `outbox`."""
         function = self.function if self.payload is None else self.payload.around(self.function)
-        handler = _with_middleware(_really_run(taking(function, outbox)), self.middleware)
+        handler = with_middleware(taking(function, outbox), self.middleware)
         make_record = self.make_record if outbox is None else sending_type(self.make_record, outbox)
 
         def call(message: Message, attempt: int) -> None:
@@ -107,35 +119,62 @@ def make_call(
     return HandlerCall(spec.function, tuple(middleware), make_record, spec.payload, maker)
 
 
+def handler_of(
+    spec: HandlerSpec, function: Any, middleware: Sequence[Any], outlet: Outlet | None
+) -> Callable[[Any], Any]:
+    """Return a handler's function, or an instance's method, in its middleware and with its outputs sent."""
+    if not spec.is_async:
+        return with_middleware(taking(spec.of_record(function), outlet), middleware)
+    is_last = not middleware and spec.deadline_s is None and not is_batch(spec)
+    taken = taking_async(spec.of_record(function), outlet, ends_the_call=is_last)
+    return _in_middleware(_really_run_async(taken) if middleware else taken, middleware)
+
+
 def _for_function(
     spec: HandlerSpec, middleware: Sequence[Any], make_record: type[Record], outlet: Outlet | None
-) -> Invoke:
-    handler = with_middleware(taking(spec.of_record(spec.function), outlet), middleware)
+) -> Callable[[Entry, int], Any]:
+    handler = handler_of(spec, spec.function, middleware, outlet)
+
+    # No coroutine of its own: who awaits the handler's looks at its result, too.
+    def call_async(entry: Entry, number: int) -> object:
+        return handler(make_record(entry[MESSAGE], number))
 
     def call(entry: Entry, number: int) -> None:
         if (result := handler(make_record(entry[MESSAGE], number))) is not None:
             must_return_nothing(result)
 
-    def call_raw(entry: Entry, _number: int) -> None:
-        must_return_nothing(handler(entry[MESSAGE]))
+    def call_raw(entry: Entry, _number: int) -> object:
+        return handler(entry[MESSAGE])
 
-    return call_raw if spec.raw else call
+    if spec.is_async:
+        return call_raw if spec.raw else call_async
+    return _checked(call_raw) if spec.raw else call
 
 
 def _for_class(
     spec: HandlerSpec, middleware: Sequence[Any], make_record: type[Record], outlet: Outlet | None
-) -> Invoke:
-    def process(entry: Entry, number: int) -> None:
+) -> Callable[[Entry, int], Any]:
+    def process(entry: Entry, number: int) -> object:
         epoch = entry[EPOCH]
         instance: Any = epoch.context
-        if instance is None and epoch.ended:
-            return  # in the moment before its call
-        function = spec.of_record(instance.process)
-        handler = with_middleware(taking(function, outlet), middleware)
+        if instance is None and epoch.ended:  # in the moment before its call
+            return _nothing() if spec.is_async else None
+        handler = handler_of(spec, instance.process, middleware, outlet)
         message: Any = entry[MESSAGE]
-        must_return_nothing(handler(message if spec.raw else make_record(message, number)))
+        return handler(message if spec.raw else make_record(message, number))
 
-    return process
+    return process if spec.is_async else _checked(process)
+
+
+async def _nothing() -> None:
+    """Do what is to be done for a record whose class instance is gone: its next owner handles it."""
+
+
+def _checked(invoke: Invoke) -> Invoke:
+    def checked(entry: Entry, number: int) -> None:
+        must_return_nothing(invoke(entry, number))
+
+    return checked
 
 
 def _restoring(invoke: Invoke) -> Invoke:
@@ -175,7 +214,7 @@ def must_run_in_threads(spec: HandlerSpec, *hooks: Any) -> None:
             )
 
 
-def _of_its_kind(spec: HandlerSpec, middleware: Sequence[Any]) -> Sequence[Any]:
+def of_its_kind(spec: HandlerSpec, middleware: Sequence[Any]) -> Sequence[Any]:
     """Return middleware as it goes around this handler. Raises `ConfigurationError`."""
     if spec.is_async:
         middleware = [getattr(one, "for_async", one) for one in middleware]  # ready-made ones do for both
@@ -201,12 +240,10 @@ def _must_be_of_a_kind(spec: HandlerSpec, middleware: Sequence[Any]) -> None:
 
 def with_middleware(handler: Callable[[Any], object], middleware: Sequence[Any]) -> Callable[[Any], object]:
     """Return a function in its middleware, the first one outermost. Refuses results that nobody would run."""
-    if middleware:
-        handler = _really_run(handler)
-    return _with_middleware(handler, middleware)
+    return _in_middleware(_really_run(handler) if middleware else handler, middleware)
 
 
-def _with_middleware(handler: Callable[[Any], object], middleware: Sequence[Any]) -> Callable[[Any], object]:
+def _in_middleware(handler: Callable[[Any], object], middleware: Sequence[Any]) -> Callable[[Any], object]:
     for wrap in reversed(middleware):
         handler = _wrapped(wrap, handler)
     return handler
@@ -216,21 +253,13 @@ def _wrapped(wrap: Callable[..., object], call_next: Callable[[Any], object]) ->
     return lambda record: wrap(record, call_next)
 
 
-def _failing_without_key(invoke: Invoke) -> Invoke:
-    def guarded(entry: Entry, number: int) -> object:
+def _failing_without_key(invoke: Callable[[Entry, int], Any]) -> Callable[[Entry, int], Any]:
+    def guarded(entry: Entry, number: int) -> Any:
         if isinstance(key := entry[KEY], KeyFailure):
             raise key.error
         return invoke(entry, number)
 
     return guarded
-
-
-def _recorded(invoke: Invoke, history: History) -> Invoke:
-    def recorded(entry: Entry, number: int) -> None:
-        with _in_history(history, entry, number):
-            invoke(entry, number)
-
-    return recorded
 
 
 def _in_history(history: History, entry: Entry, number: int) -> AbstractContextManager[None]:
@@ -239,112 +268,9 @@ def _in_history(history: History, entry: Entry, number: int) -> AbstractContextM
     return call_in_history(history, what, message)
 
 
-def make_invoke_async(
-    spec: HandlerSpec,
-    middleware: Sequence[Any],
-    history: History | None,
-    make_record: type[Record] = Record,
-    *,
-    deadline_s: float | None = None,
-    outlet: Outlet | None = None,
-) -> InvokeAsync:
-    """Return the coroutine function that asyncio workers await for a record.
-
-    A call that takes longer than `deadline_s` is cancelled and fails with a `TimeoutError`. What a handler of
-    messages has set in one, who awaits puts back. Raises `ConfigurationError`.
-    """
-    middleware = _of_its_kind(spec, middleware)
-    build = _for_class_async if spec.is_class else _for_function_async
-    invoke = build(spec, middleware, make_record, outlet)
-    if deadline_s is not None:
-        from ehkafka.workers.tasks.deadlines import Deadlines  # noqa: PLC0415 - few handlers have one
-
-        invoke = Deadlines(deadline_s).within(invoke)
-    if outlet is not None:
-        invoke = sending_async(invoke, outlet)
-    if spec.order_by is not by_key:
-        invoke = _failing_without_key_async(invoke)
-    return invoke if history is None else _recorded_async(invoke, history)
-
-
-def _for_function_async(
-    spec: HandlerSpec, middleware: Sequence[Any], make_record: type[Record], outlet: Outlet | None
-) -> InvokeAsync:
-    ends_the_call = not middleware and spec.deadline_s is None
-    function = taking_async(spec.of_record(spec.function), outlet, ends_the_call=ends_the_call)
-    handler: Any = _with_middleware(_really_run_async(function) if middleware else function, middleware)
-
-    # No coroutine of its own: who awaits the handler's looks at its result, too.
-    def call(entry: Entry, number: int) -> Awaitable[object]:
-        return handler(make_record(entry[MESSAGE], number))  # type: ignore[no-any-return]
-
-    def call_raw(entry: Entry, _number: int) -> Awaitable[object]:
-        return handler(entry[MESSAGE])  # type: ignore[no-any-return]
-
-    return call_raw if spec.raw else call
-
-
-def _for_class_async(
-    spec: HandlerSpec, middleware: Sequence[Any], make_record: type[Record], outlet: Outlet | None
-) -> InvokeAsync:
-    ends_the_call = not middleware and spec.deadline_s is None
-
-    def process(entry: Entry, number: int) -> Awaitable[object]:
-        epoch = entry[EPOCH]
-        instance: Any = epoch.context
-        if instance is None and epoch.ended:
-            return _nothing()  # in the moment before its call
-        function = taking_async(spec.of_record(instance.process), outlet, ends_the_call=ends_the_call)
-        handler: Any = _with_middleware(_really_run_async(function) if middleware else function, middleware)
-        message: Any = entry[MESSAGE]
-        return handler(message if spec.raw else make_record(message, number))  # type: ignore[no-any-return]
-
-    return process
-
-
-async def _nothing() -> None:
-    """Do what is to be done for a record whose class instance is gone: its next owner handles it."""
-
-
 def _really_run_async(handler: Callable[[Any], Awaitable[object]]) -> Callable[[Any], object]:
     async def run(record: Any) -> object:
         must_return_nothing(result := await handler(record))
         return result
 
     return run
-
-
-def _failing_without_key_async(invoke: InvokeAsync) -> InvokeAsync:
-    async def guarded(entry: Entry, number: int) -> object:
-        if isinstance(key := entry[KEY], KeyFailure):
-            raise key.error
-        return await invoke(entry, number)
-
-    return guarded
-
-
-def _recorded_async(invoke: InvokeAsync, history: History) -> InvokeAsync:
-    async def recorded(entry: Entry, number: int) -> None:
-        with _in_history(history, entry, number):
-            if (result := await invoke(entry, number)) is not None:
-                must_return_nothing(result)
-
-    return recorded
-
-
-def make_batch_function(
-    spec: HandlerSpec, middleware: Sequence[Any], outlet: Outlet | None = None
-) -> Callable[[Any], Any]:
-    """Return what batch workers call with a batch, the function in its middleware; async if that is.
-
-    Raises `ConfigurationError`.
-    """
-    middleware = _of_its_kind(spec, middleware)
-    really_run: Any = _really_run_async if spec.is_async else _really_run
-    # Outside, too: a middleware may give a coroutine in place of what it does.
-    inner = really_run(spec.function)
-    if outlet is not None:
-        its_own = spec.of_record(spec.function)
-        inner = taking_async(its_own, outlet) if spec.is_async else taking(its_own, outlet)
-    function: Callable[[Any], Any] = really_run(_with_middleware(inner, middleware))
-    return function

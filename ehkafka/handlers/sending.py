@@ -17,10 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ehkafka.lanes.epoch import Epoch
-    from ehkafka.lanes.inbox import Entry
     from ehkafka.outputs.outlet import Outlet
     from ehkafka.records import Message
-    from ehkafka.workers.protocol import Invoke, InvokeAsync
+    from ehkafka.workers.within import Around
 
 
 class Taker(Protocol):
@@ -58,41 +57,15 @@ def taking_async(function: Any, outlet: Outlet | None, *, ends_the_call: bool = 
     return call
 
 
-def sending(invoke: Invoke, outlet: Outlet) -> Invoke:
-    """Return `invoke` for a record, during which that may send."""
-
-    def call(entry: Entry, number: int) -> None:
-        claim = outlet.begin(entry[EPOCH], entry[MESSAGE], number)
-        try:
-            invoke(entry, number)
-        except BaseException:
-            outlet.failed(claim)
-            raise
-        outlet.returned(claim)
-
-    return call
-
-
-def sending_async(invoke: InvokeAsync, outlet: Outlet) -> InvokeAsync:
-    """Return the same for coroutines."""
-
-    async def call(entry: Entry, number: int) -> object:
-        claim = outlet.begin(entry[EPOCH], entry[MESSAGE], number)
-        try:
-            result = await invoke(entry, number)
-        except BaseException:
-            outlet.failed(claim)
-            raise
-        outlet.returned(claim)
-        return result
-
-    return call
+def claiming(outlet: Outlet) -> Around:
+    """Return what goes around each call for a record, so that it may send meanwhile."""
+    return lambda entry, number: outlet.begin(entry[EPOCH], entry[MESSAGE], number)
 
 
 def calling(function: Callable[[Any], object], outlet: Outlet) -> Callable[[Epoch, Message, Any], None]:
     """Return what calls `function` for a record the first time, and sends what it returns.
 
-    Does what `taking` and `sending` do, where no middleware is in between, and makes no claim for what most
+    Does what `taking` and `claiming` do, where no middleware is in between, and makes no claim for what most
     calls do: send nothing before they return, and then one value.
     """
     begun, post_plain = outlet.begun, outlet.post_plain

@@ -6,7 +6,7 @@ the call, on its worker.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from ehkafka.outputs.checked import ANY_PARTITION
 
@@ -76,6 +76,16 @@ class Claim:
         # Whoever waits for the outputs, where the key's next record does.
         self.on_settled: Callable[[], object] | None = None
         self.on_refused: Callable[[BaseException], object] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        """Note how the call has ended."""
+        if error is None:
+            self.outlet.returned(self)
+        else:
+            self.outlet.failed(self)
 
     @property
     def inputs(self) -> tuple[tuple[Epoch, int], ...]:

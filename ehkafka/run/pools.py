@@ -9,10 +9,10 @@ from __future__ import annotations
 import inspect
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ehkafka.events import UserCodeFailed
-from ehkafka.handlers.call import make_call, make_invoke, make_invoke_async, must_run_in_threads
+from ehkafka.handlers.call import make_call, make_invoke, must_run_in_threads
 from ehkafka.handlers.spec import is_batch
 from ehkafka.lanes.inbox import Inbox
 from ehkafka.records import record_type
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from ehkafka.events import Event
     from ehkafka.handlers.batch import BatchSpec
     from ehkafka.handlers.spec import HandlerSpec
-    from ehkafka.lanes.inbox import Entry
     from ehkafka.lanes.order import KeyReader
     from ehkafka.outputs.outlet import Outlet
     from ehkafka.records import Record
@@ -39,8 +38,6 @@ if TYPE_CHECKING:
     from ehkafka.workers.hub import Hub
     from ehkafka.workers.processes.workers import ProcessWorkers
     from ehkafka.workers.protocol import Workers
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,35 +80,27 @@ class Pools:
         return self._threads(spec, parts)
 
     def _threads(self, spec: HandlerSpec, parts: HandlerParts) -> Pool:
-        called = (spec, self.app.middleware, self.app.history, parts.make_record)
-        invoke = make_invoke(*called, parts.outlet)
-        attempts = None
-        if spec.deadline_s is not None:
-            attempts = AttemptClock(spec.name, spec.deadline_s, self.app.clock.now_s)
-            invoke = attempts.timed(invoke)
-        invoke = self._shown(spec, invoke, parts)
+        invoke, attempts = self._invoke(spec, parts)
         options = self._options(spec, parts, size_of(spec), self._guarded_tear_down())
         return Pool(ThreadWorkers(parts.hub, options, invoke=invoke), attempts)
 
-    def _shown(
-        self, spec: HandlerSpec, invoke: Callable[[Entry, int], T], parts: HandlerParts
-    ) -> Callable[[Entry, int], T]:
-        """Give each call its record with its key, where a deadline or a history notes it."""
+    def _invoke(self, spec: HandlerSpec, parts: HandlerParts) -> tuple[Any, AttemptClock | None]:
+        """Return what calls a handler, and the clock of its calls where it has a deadline."""
+        invoke = make_invoke(spec, self.app.middleware, self.app.history, parts.make_record, parts.outlet)
+        attempts = None
+        if spec.deadline_s is not None:
+            attempts = AttemptClock(spec.name, spec.deadline_s, self.app.clock.now_s)
+            invoke = attempts.timed(invoke, is_async=spec.is_async)
         if spec.deadline_s is None and self.app.history is None:
-            return invoke
+            return invoke, attempts
+        # Both note the key of each call.
         keyed = parts.hub.inboxes.router.unread.keyed
-        return lambda entry, number: invoke(keyed(entry), number)
+        return lambda entry, number: invoke(keyed(entry), number), attempts
 
     def _tasks(self, spec: HandlerSpec, parts: HandlerParts) -> Pool:
         from ehkafka.workers.tasks.workers import AsyncioWorkers  # noqa: PLC0415
 
-        called = (spec, self.app.middleware, self.app.history, parts.make_record)
-        invoke = make_invoke_async(*called, deadline_s=spec.deadline_s, outlet=parts.outlet)
-        attempts = None
-        if spec.deadline_s is not None:
-            attempts = AttemptClock(spec.name, spec.deadline_s, self.app.clock.now_s)
-            invoke = attempts.timed_async(invoke)
-        invoke = self._shown(spec, invoke, parts)
+        invoke, attempts = self._invoke(spec, parts)
         options = self._options(spec, parts, size_of(spec), self._guarded_loop_tear_down())
         loop, clock = self.app.shared_loop, self.app.clock
         workers = AsyncioWorkers(

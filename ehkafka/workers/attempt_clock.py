@@ -7,18 +7,20 @@ names it for as long as it lasts. A handler that comes back late counts as if it
 from __future__ import annotations
 
 import threading
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from ehkafka.lanes.inbox import EPOCH, KEY, MESSAGE
 from ehkafka.lanes.order import describe_key
 from ehkafka.records import TopicPartition  # noqa: TC001 - at run time, see `telemetry.snapshot`
+from ehkafka.workers.within import within
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator
 
     from ehkafka.lanes.inbox import Entry
-    from ehkafka.workers.protocol import Invoke, InvokeAsync
 
 
 # What a cancelled coroutine may take for its clean-up before its call counts as overdue.
@@ -60,11 +62,6 @@ class _Attempt:
         return f"{self.thread} {self.partition}@{self.offset} key {describe_key(self.key)}"
 
 
-def _begun(entry: Entry, number: int, now_s: float, thread: str, *, is_task: bool = False) -> _Attempt:
-    partition, offset = entry[EPOCH].partition, entry[MESSAGE].offset()
-    return _Attempt(partition, offset, entry[KEY], number, now_s, thread, is_task)
-
-
 class AttemptClock:
     """The attempts of one handler that run now. `deadline_s` is how long each may take."""
 
@@ -75,36 +72,31 @@ class AttemptClock:
         # By thread, or by entry where calls are coroutines. A worker writes its own; others read a copy.
         self._running: dict[int, _Attempt] = {}
 
-    def timed(self, invoke: Invoke) -> Invoke:
-        """Return `invoke` with each call's beginning and end noted."""
-        running, clock = self._running, self._clock
+    def timed(self, invoke: Callable[[Entry, int], Any], *, is_async: bool) -> Any:
+        """Return `invoke` with each call's beginning and end noted.
 
-        def call(entry: Entry, number: int) -> object:
-            thread = threading.current_thread()
-            running[thread.ident or 0] = _begun(entry, number, clock(), thread.name)
-            try:
-                return invoke(entry, number)
-            finally:
-                del running[thread.ident or 0]
-
-        return call
-
-    def timed_async(self, invoke: InvokeAsync) -> InvokeAsync:
-        """Return the same for coroutines: one that swallows its cancellation goes on for as long as it likes.
-
-        A cancelled call gets a moment to unwind.
+        A coroutine that swallows its cancellation goes on for as long as it likes; a cancelled one gets a
+        moment to unwind.
         """
-        running, clock = self._running, self._clock
+        return within(invoke, partial(self._noting, is_task=is_async), is_async=is_async)
 
-        async def call(entry: Entry, number: int) -> object:
-            thread = threading.current_thread()
-            running[id(entry)] = _begun(entry, number, clock() + UNWIND_S, thread.name, is_task=True)
-            try:
-                return await invoke(entry, number)
-            finally:
-                del running[id(entry)]
-
-        return call
+    @contextmanager
+    def _noting(self, entry: Entry, number: int, *, is_task: bool) -> Iterator[None]:
+        thread = threading.current_thread()
+        place = id(entry) if is_task else thread.ident or 0
+        self._running[place] = _Attempt(
+            partition=entry[EPOCH].partition,
+            offset=entry[MESSAGE].offset(),
+            key=entry[KEY],
+            number=number,
+            started_s=self._clock() + (UNWIND_S if is_task else 0.0),
+            thread=thread.name,
+            is_task=is_task,
+        )
+        try:
+            yield
+        finally:
+            del self._running[place]
 
     def overdue(self) -> list[OverdueAttempt]:
         """Return the attempts that have run for longer than the deadline."""

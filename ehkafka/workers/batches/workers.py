@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from ehkafka.errors import describe
 from ehkafka.events import BatchRaised
@@ -18,41 +18,29 @@ from ehkafka.lanes.decision import RetryHead
 from ehkafka.lanes.inbox import EPOCH, KEY
 from ehkafka.lanes.order import KeyFailure
 from ehkafka.records.signals import RetryLater
-from ehkafka.workers.batches.results import Results, first_of_each_key
+from ehkafka.workers.batches.results import first_of_each_key
 from ehkafka.workers.batches.taking import Taking
 from ehkafka.workers.batches.width import BatchWidth
 from ehkafka.workers.thread_pool import ThreadPool, open_gates
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from ehkafka.events import Event
     from ehkafka.lanes.decision import Decision
     from ehkafka.lanes.inbox import Entry, Inbox
     from ehkafka.lanes.waiting import Failure
-    from ehkafka.records.batch import Result
     from ehkafka.workers.batches.loop import BatchLoop
+    from ehkafka.workers.batches.results import Results
     from ehkafka.workers.batches.taking import BatchLimits
     from ehkafka.workers.hub import Hub
     from ehkafka.workers.protocol import PoolOptions
     from ehkafka.workers.thread_pool import Worker
 
-
-class CallBatch(Protocol):
-    """Calls a handler, and reports how its records ended. Any batch worker, without the lock."""
-
-    def __call__(self, entries: Sequence[Entry], /) -> Mapping[int, Result]:
-        """Call the handler once; return what it reported of single records, by their places.
-
-        Raises what the handler raised.
-        """
-
-    def ended(self, entries: Sequence[Entry], results: Results | None, /) -> None:
-        """Report how the records ended, once the handler has returned; None: all of them well."""
-
-    def raised(self, entries: Sequence[Entry], /) -> None:
-        """Hear that the handler has raised."""
+    # Calls the handler once; returns what became of the records where not all ended well, and raises what the
+    # handler raised. Any batch worker, without the lock.
+    CallBatch = Callable[[Sequence[Entry]], Results | None]
 
 
 class BatchWorkers(ThreadPool):
@@ -202,15 +190,11 @@ class BatchWorkers(ThreadPool):
         """
         began_s, began_cpu_s = time.perf_counter(), time.thread_time()
         try:
-            reported = self._call(entries)
+            return self._call(entries), None
         except BaseException as error:  # SystemExit and the like too: `Failures` stops the app for them
-            self._note_time(entries, began_s, began_cpu_s)
-            self._call.raised(entries)
             return self._blame(entries, error)
-        self._note_time(entries, began_s, began_cpu_s)
-        results = Results.of(self._with_keys(entries), reported) if reported else None
-        self._call.ended(entries, results)
-        return results, None
+        finally:
+            self._note_time(entries, began_s, began_cpu_s)
 
     def _note_time(self, entries: list[Entry], began_s: float, began_cpu_s: float) -> None:
         spent_s = time.perf_counter() - began_s

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ehkafka.lanes.decision import HoldHead
 from ehkafka.lanes.inboxes import Inboxes
+from ehkafka.workers.batches.results import Results
 from ehkafka.workers.batches.taking import BatchLimits
 from ehkafka.workers.batches.workers import BatchWorkers
 from ehkafka.workers.hub import Hub
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from ehkafka.lanes.epoch import Epoch
     from ehkafka.lanes.inbox import Entry
     from ehkafka.records.batch import Result
-    from ehkafka.workers.batches.results import Results
 
 
 class BatchBench(InboxBench):
@@ -71,18 +71,13 @@ class BatchBench(InboxBench):
         self.inboxes.take_touched()
         return messages
 
-    def __call__(self, entries: Sequence[Entry]) -> Mapping[int, Result]:
+    def __call__(self, entries: Sequence[Entry]) -> Results | None:
         """Be the handler."""
         records = [written(entry) for entry in entries]
         self.batches.append(records)
         self.meanwhile()
-        return self.handle(records)
-
-    def ended(self, entries: Sequence[Entry], results: Results | None) -> None:
-        """Hear how the records ended."""
-
-    def raised(self, entries: Sequence[Entry]) -> None:
-        """Hear that the handler has raised."""
+        reported = self.handle(records)
+        return Results.of(self.inboxes.with_keys(entries), reported) if reported else None
 
     def _decided(self, attempt: Attempt, _error: BaseException) -> Decision:
         self.failed.append((written(attempt.entry), attempt.number))

@@ -17,6 +17,7 @@ from ehkafka.lanes.inbox import EPOCH, KEY, MESSAGE
 from ehkafka.lanes.inboxes import Inboxes
 from ehkafka.records import TopicPartition
 from ehkafka.records.batch import Failed, Skipped
+from ehkafka.workers.batches.results import Results
 from ehkafka.workers.batches.taking import BatchLimits
 from ehkafka.workers.batches.workers import BatchWorkers
 from ehkafka.workers.hub import Hub
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from ehkafka.lanes.epoch import Epoch
     from ehkafka.lanes.inbox import Entry
     from ehkafka.records.batch import Result
-    from ehkafka.workers.batches.results import Results
 
 RECORDS = 1_500
 PARTITIONS = 3
@@ -64,7 +64,26 @@ class Stress:
 
     # The handler.
 
-    def __call__(self, entries: Sequence[Entry]) -> Mapping[int, Result]:
+    def __call__(self, entries: Sequence[Entry]) -> Results | None:
+        """Be the handler, and note what comes again."""
+        try:
+            reported = self.handle(entries)
+        except Exception:
+            with self.lock:
+                for entry in reversed(entries):
+                    self.last[entry[EPOCH], entry[KEY]] = entry[MESSAGE].offset()
+            raise
+        results = Results.of(entries, reported)
+        again = {id(entry) for entry, _, _ in results.failed}
+        with self.lock:
+            for place, entry in enumerate(entries):
+                if place not in results.again:
+                    self.handled[place_of(entry)] += 1
+                elif id(entry) in again:
+                    self.last[entry[EPOCH], entry[KEY]] = entry[MESSAGE].offset()
+        return results
+
+    def handle(self, entries: Sequence[Entry]) -> Mapping[int, Result]:
         """Judge the batch; raise for a poisoned record, or report results at random."""
         mine = {(entry[EPOCH].partition.partition, entry[KEY]) for entry in entries}
         with self.lock:
@@ -101,23 +120,6 @@ class Stress:
     def chance(self) -> float:
         """Draw a number; any thread."""
         return random.random()
-
-    def ended(self, entries: Sequence[Entry], results: Results | None) -> None:
-        """Note what has ended, and what comes again."""
-        again = {} if results is None else {id(entry) for entry, _, _ in results.failed}
-        places = frozenset() if results is None else results.again
-        with self.lock:
-            for place, entry in enumerate(entries):
-                if place not in places:
-                    self.handled[place_of(entry)] += 1
-                elif id(entry) in again:
-                    self.last[entry[EPOCH], entry[KEY]] = entry[MESSAGE].offset()
-
-    def raised(self, entries: Sequence[Entry]) -> None:
-        """Let all of them come again."""
-        with self.lock:
-            for entry in reversed(entries):
-                self.last[entry[EPOCH], entry[KEY]] = entry[MESSAGE].offset()
 
     def decide(self, attempt: Attempt, error: BaseException) -> Decision:
         """Cure what was poisoned at its second attempt, and note who spends attempts."""
