@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ehkafka.outputs.outlet import Outlet
     from ehkafka.records import Message
     from ehkafka.workers.processes.outbox import Outbox
-    from ehkafka.workers.protocol import Invoke, InvokeAsync
+    from ehkafka.workers.protocol import Invoke
 
 
 def make_invoke(
@@ -63,7 +63,7 @@ def make_invoke(
         if not (spec.is_async or middleware or spec.is_class or spec.raw or outlet.before_next):
             invoke = _calling_at_first(spec, make_record, outlet, invoke)
     if spec.raw and not spec.is_async:
-        invoke = _restoring(invoke)
+        invoke = around(invoke, lambda entry, _number: Received(entry[MESSAGE]))
     if spec.order_by is not by_key:
         invoke = _failing_without_key(invoke)
     return invoke if history is None else around(invoke, partial(_in_history, history))
@@ -146,52 +146,33 @@ def _for_function(
     def call_raw(entry: Entry, _number: int) -> object:
         return handler(entry[MESSAGE])
 
-    if spec.is_async:
-        return call_raw if spec.raw else call_async
-    return _checked(call_raw) if spec.raw else call
+    if spec.raw:
+        return call_raw
+    return call_async if spec.is_async else call
 
 
 def _for_class(
     spec: HandlerSpec, middleware: Sequence[Any], make_record: type[Record], outlet: Outlet | None
 ) -> Callable[[Entry, int], Any]:
+    is_async = spec.is_async
+
     def process(entry: Entry, number: int) -> object:
         epoch = entry[EPOCH]
         instance: Any = epoch.context
         if instance is None and epoch.ended:  # in the moment before its call
-            return _nothing() if spec.is_async else None
+            return _nothing() if is_async else None
         handler = handler_of(spec, instance.process, middleware, outlet)
         message: Any = entry[MESSAGE]
-        return handler(message if spec.raw else make_record(message, number))
+        result = handler(message if spec.raw else make_record(message, number))
+        if not is_async and result is not None:
+            must_return_nothing(result)
+        return result
 
-    return process if spec.is_async else _checked(process)
+    return process
 
 
 async def _nothing() -> None:
     """Do what is to be done for a record whose class instance is gone: its next owner handles it."""
-
-
-def _checked(invoke: Invoke) -> Invoke:
-    def checked(entry: Entry, number: int) -> None:
-        must_return_nothing(invoke(entry, number))
-
-    return checked
-
-
-def _restoring(invoke: Invoke) -> Invoke:
-    """Put back what a handler has set in the engine's own message, where that is needed again."""
-
-    def restored(entry: Entry, number: int) -> object:
-        message = entry[MESSAGE]
-        received = Received(message)
-        try:
-            result = invoke(entry, number)
-        except BaseException:
-            received.restore()
-            raise
-        received.keep_for_answer()
-        return result
-
-    return restored
 
 
 def _really_run(handler: Callable[[Any], object]) -> Callable[[Any], object]:

@@ -8,7 +8,7 @@ head.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from ehkafka.records.deferral import DEFERRED
 
@@ -32,6 +32,16 @@ class Received:
         headers = message.headers()
         # The list is the message's own: a handler may change it in place.
         self._headers: _Kept | None = tuple(headers) if headers else None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        """Put back what a call has changed that raised."""
+        if error is None:
+            self.keep_for_answer()
+        else:
+            self.restore()
 
     def topic(self) -> str:
         """Return the topic's name."""

@@ -75,7 +75,7 @@ class AttemptClock:
     def timed(self, invoke: Callable[[Entry, int], Any], *, is_async: bool) -> Any:
         """Return `invoke` with each call's beginning and end noted.
 
-        A coroutine that swallows its cancellation goes on for as long as it likes; a cancelled one gets a
+        A coroutine that swallows its cancellation runs for as long as it likes; a cancelled one gets a
         moment to unwind.
         """
         return within(invoke, partial(self._noting, is_task=is_async), is_async=is_async)

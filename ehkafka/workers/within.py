@@ -16,11 +16,12 @@ Around = Callable[["Entry", int], AbstractContextManager[object]]
 
 
 def within(invoke: Callable[[Entry, int], Any], around: Around, *, is_async: bool) -> Any:
-    """Return `invoke` with each call in a context of its own."""
+    """Return `invoke` with each call in a context of its own; what it returns is looked at there."""
 
-    def call(entry: Entry, number: int) -> object:
+    def call(entry: Entry, number: int) -> None:
         with around(entry, number):
-            return invoke(entry, number)
+            if (result := invoke(entry, number)) is not None:
+                must_return_nothing(result)
 
     async def call_async(entry: Entry, number: int) -> None:
         with around(entry, number):
