@@ -30,8 +30,8 @@ PARTITIONS = 8
 RATE = 200.0
 DURATION_S = 12.0
 # Dynamic members are missed for a session time-out after each kill; in less nothing would happen between two.
-KILL_EVERY_S = {"static": 3.0, "dynamic": 20.0}
-SESSION_MS = 6_000
+KILL_EVERY_S = {"static": 3.0, "dynamic": 10.0}
+SESSION_MS = 3_000
 PROGRESS_S = 10.0
 STOP_S = 30.0
 
