@@ -60,7 +60,6 @@ class PutBack:
         owners, key = entry[EPOCH].owners, entry[KEY]
         place = owners[key][0]
         if isinstance(place, Held):
-            place.behind = None
             place.put_first((entry,), self._router.tally)
             return
         pile = place if isinstance(place, Pile) else self._router.piles.stopped

@@ -61,7 +61,7 @@ class Unread:
 
     def _begin(self) -> bool:
         router = self._router
-        if not self.is_possible() or router.piles.all() or router.leaving:
+        if not self.is_possible() or router.piles.all():
             return False
         if router.tally.received_records < self.not_before or not router.open:
             return False

@@ -22,6 +22,7 @@ from ehkafka.lanes.waiting import Waiting
 from tests.kit.mutant import Mutant, fails
 from tests.lanes import test_outliving, test_trials
 from tests.lanes.inbox_scenarios import (
+    a_batch_counts_what_it_skipped_otherwise,
     a_batch_loses_records_of_another_partition,
     a_history_is_red,
     a_key_overlaps_where_its_batch_was_put_back,
@@ -281,6 +282,27 @@ MUTANTS = [
         "inbox.head, inbox.slack = entries or None",
         "_, inbox.slack = entries or None",
     ),
+    Mutant(
+        "end batch: what is skipped counts as finished",
+        Inboxes.end_batch,
+        "tally.skipped_records += 1",
+        "pass",
+        a_batch_counts_what_it_skipped_otherwise,
+    ),
+    Mutant(
+        "end batch: what is skipped counts twice",
+        Inboxes.end_batch,
+        "tally.finished_records -= 1",
+        "pass",
+        a_batch_counts_what_it_skipped_otherwise,
+    ),
+    Mutant(
+        "end batch: what is skipped of an ended epoch counts",
+        Inboxes.end_batch,
+        "if not entry[EPOCH].ended:",
+        "if True:",
+        a_batch_counts_what_it_skipped_otherwise,
+    ),
     _mutant(
         "drain: given back records run", Ending._put_back, "elif entry[EPOCH].may_start(entry):", "elif True:"
     ),
@@ -419,7 +441,7 @@ MUTANTS = [
     _unread("unread: begins while another inbox has some", Unread._begin, "not inbox.is_empty()", "False"),
     _unread("unread: begins while a key waits", Unread.is_possible, "router.held or ", ""),
     _unread("unread: begins while a key is on trial", Unread.is_possible, " or router.trials.keys", ""),
-    _unread("unread: begins though something waits in a pile", Unread._begin, "router.piles.all() or ", ""),
+    _unread("unread: begins though something waits in a pile", Unread._begin, " or router.piles.all()", ""),
     _unread(
         "unread: begins while a partition drains", Unread._begin, "epoch.drain_limit is not None", "False"
     ),

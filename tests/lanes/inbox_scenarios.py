@@ -44,6 +44,21 @@ def a_batch_loses_records_of_another_partition() -> bool:
     return [entry[MESSAGE] for entry in inbox.q] != [second[MESSAGE]]
 
 
+def a_batch_counts_what_it_skipped_otherwise() -> bool:
+    """A batch of two partitions skips a record of each, and one of them has ended meanwhile."""
+    core = Inboxes(1)
+    epochs = [core.assign(TopicPartition("t", p), p) for p in (0, 1)]
+    for p, epoch in enumerate(epochs):
+        records: Any = [Message(p, 0, 0), Message(p, 1, 1)]
+        core.receive(epoch, records, ["key", "another"], 0.0)
+    [inbox] = core.inboxes
+    batch = core.take(inbox, 4)
+    core.end(epochs[:1])
+    core.end_batch(inbox, [entry for entry in batch if entry[MESSAGE].offset() == 0])
+    tallies = core.tally, *(epoch.tally for epoch in epochs)
+    return [(tally.finished_records, tally.skipped_records) for tally in tallies] != [(1, 1), (0, 0), (1, 1)]
+
+
 def _two_inboxes() -> tuple[Inboxes, Epoch]:
     core = Inboxes(2)
     return core, core.assign(TopicPartition("t", 0), 1)

@@ -1,0 +1,195 @@
+"""However many records wait: they are counted, their keys are asked for once, and a look costs little."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter, deque
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ehkafka.intake.flow import loads_of
+from ehkafka.lanes.decision import AwaitHead, HoldHead, RetryHead
+from ehkafka.lanes.inbox import MESSAGE
+from ehkafka.lanes.inboxes import Inboxes
+from ehkafka.lanes.seen import Inspection
+from ehkafka.records import Outcome, TopicPartition
+from tests.kit.inbox_bench import InboxBench
+from tests.kit.simulated.message import WatchedMessage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ehkafka.lanes.epoch import Epoch
+
+DEFERRED = AwaitHead("deferred", lambda _: None)
+IN_HAND = 50_000
+CONSUMERS = 100
+PARTITIONS = 16
+
+
+def test_what_a_held_key_keeps_counts_in_the_limits_of_its_partition() -> None:
+    """In records and in bytes, what arrives later too, by the partition of each record."""
+    bench = InboxBench("handler")
+    epochs = [bench.assign(partition) for partition in range(2)]
+    bench.receive(epochs[0], "a0", value=b"x" * 10)
+    bench.fail(bench.call("a"), HoldHead("poison"))
+    bench.receive(epochs[0], " ".join(f"a{offset}" for offset in range(1, 1_000)), value=b"x" * 10)
+    bench.receive(epochs[1], " ".join(f"a{offset}" for offset in range(200)), value=b"x" * 30)
+    first, second = loads_of(epochs)
+    assert (first.parked_records, first.backlog_records) == (1_000, 0)
+    assert (second.parked_records, second.backlog_records) == (200, 0)
+    sizes = [sum(entry[2] for entry in epoch.unfinished()) for epoch in epochs]
+    assert [first.parked_bytes, second.parked_bytes] == sizes
+    assert min(sizes) >= 200 * 30
+    assert bench.waiting.skip_key(b"a", epochs[0], 1_100) == 1_100
+    bench.work()
+    assert bench.is_empty()
+    assert [(load.parked_bytes, load.backlog_bytes) for load in loads_of(epochs)] == [(0, 0), (0, 0)]
+
+
+class Asked(InboxBench):
+    """A bench that does random things, with an order function that counts."""
+
+    def __init__(self, seed: int) -> None:
+        self.asked: Counter[Any] = Counter()
+        self.random = random.Random(seed)
+        scope = self.random.choice(("partition", "handler"))
+        super().__init__(scope, consumers=3, order_by=self.order_by)  # type: ignore[arg-type]
+        self.epoch = self.assign()
+        self.offset = 0
+
+    def order_by(self, message: Any) -> Any:
+        """Count the call."""
+        self.asked[message.offset()] += 1
+        return message.key()
+
+    def do_one(self) -> None:
+        """Do one random thing."""
+        r, key = self.random, self.random.choice((b"a", b"b", b"c"))
+        x = r.randrange(10)
+        if x < 2:
+            offsets = range(self.offset, self.offset + r.randint(1, 20))
+            self.receive(self.epoch, " ".join(f"{r.choice('abc')}{offset}" for offset in offsets))
+            self.offset = offsets.stop
+        elif x < 5:
+            if (call := self.begin()) is not None:
+                decision = r.choice((None, RetryHead(0.1, "again"), DEFERRED))
+                self.finish(call) if decision is None else self.fail(call, decision)
+        elif x == 5:
+            self.begin()  # it hangs
+        elif x == 6:
+            self.check(self.now_s + 0.1)
+        elif x == 7:
+            r.choice((self.waiting.pause_key, self.waiting.resume_key))(key, self.epoch)
+        elif x == 8:
+            if self.waiting.outbox:
+                self.answer(Outcome.FINISHED)
+        else:
+            seen = Inspection(self.inboxes)
+            for entry in seen.records_of(key, self.epoch):
+                seen.record(entry)
+            seen.see(self.epoch)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_order_function_is_asked_once_for_each_record(seed: int) -> None:
+    """Whatever becomes of it: it moves, fails, waits, is looked at, paused, drained or left."""
+    bench = Asked(seed)
+    for _ in range(300):
+        bench.do_one()
+    bench.drain(bench.epoch, below_started=False)
+    bench.inboxes.end([bench.epoch])
+    assert len(bench.asked) == bench.offset > 100
+    assert set(bench.asked.values()) == {1}
+
+
+class Looked(deque[Any]):
+    """A queue that counts how many of its records are looked at."""
+
+    count = 0
+
+    def __iter__(self) -> Iterator[Any]:
+        for entry in super().__iter__():
+            Looked.count += 1
+            yield entry
+
+    def __reversed__(self) -> Iterator[Any]:
+        for entry in super().__reversed__():
+            Looked.count += 1
+            yield entry
+
+    def __getitem__(self, place: Any) -> Any:
+        Looked.count += 1
+        return super().__getitem__(place)
+
+    def pop(self) -> Any:  # type: ignore[override]
+        """Count a record that is taken back."""
+        Looked.count += 1
+        return super().pop()
+
+    def popleft(self) -> Any:
+        """Count a record that has finished."""
+        Looked.count += 1
+        return super().popleft()
+
+
+def _in_hand() -> tuple[Inboxes, list[Epoch]]:
+    """Return inboxes with all those records, and a call with each consumer."""
+    core = Inboxes(CONSUMERS, make_queue=Looked)
+    epochs = [core.assign(TopicPartition("t", p), p) for p in range(PARTITIONS)]
+    for inbox in core.inboxes:
+        inbox.log = Looked()
+    for epoch in epochs:
+        epoch.order = Looked()
+        records = range(IN_HAND // PARTITIONS)
+        keys = [b"%d" % (offset % 700) for offset in records]
+        messages: list[Any] = [
+            WatchedMessage(*epoch.partition, offset, key) for offset, key in zip(records, keys, strict=True)
+        ]
+        core.receive(epoch, messages, keys, 0.0)
+    _go_on(core, 1)
+    return core, epochs
+
+
+def _go_on(core: Inboxes, records: int) -> None:
+    """Let each consumer end its call and so many more, and start the next."""
+    for inbox in core.inboxes:
+        for _ in range(records):
+            if inbox.q:
+                inbox.head = deque.__getitem__(inbox.q, 0)
+                deque.popleft(inbox.q)
+
+
+def _look(core: Inboxes, epochs: list[Epoch], now_s: float) -> int:
+    """Do what is done often: a check, and what a commit asks; return how many records were looked at."""
+    Looked.count = 0
+    core.check(now_s)
+    core.take_touched()
+    for epoch in epochs:
+        epoch.watermark()
+        epoch.oldest()
+        epoch.take_ended()
+    return Looked.count
+
+
+def test_a_look_over_many_records_looks_at_those_that_have_moved() -> None:
+    """A few for each consumer and partition, and a few for each record that has finished."""
+    core, epochs = _in_hand()
+    assert core.tally.backlog_records == IN_HAND
+    _look(core, epochs, 0.001)
+    least = 4 * (CONSUMERS + PARTITIONS)
+    assert _look(core, epochs, 0.002) <= least
+    for moved in (1, 5):
+        _go_on(core, moved)
+        assert _look(core, epochs, 0.003 * moved) <= least + 6 * moved * CONSUMERS
+
+
+def test_a_look_where_all_calls_hang_looks_at_few_records() -> None:
+    """No consumer is free or moves, so what waits stays where it is."""
+    core, epochs = _in_hand()
+    looked = [_look(core, epochs, 0.01 * turn) for turn in range(1, 101)]
+    assert sum(looked[50:]) <= 50 * 4 * (CONSUMERS + PARTITIONS)
+    assert sorted(entry[MESSAGE].offset() for entry in epochs[0].unfinished()) == list(
+        range(IN_HAND // PARTITIONS)
+    )
