@@ -12,6 +12,7 @@ import inspect
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.errors import ConfigurationError
+from ehkafka.handlers.spec import is_async
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,8 +34,7 @@ def adapt(handler: Callable[[Any], Any]) -> Callable[[Record], Any]:
         raise ConfigurationError(
             f"adapt: {handler!r} is not a function; give the function that takes a confluent_kafka.Message."
         )
-    # An object may be called by a coroutine function of its class.
-    if inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(type(handler).__call__):
+    if is_async(handler):
 
         async def adapted_async(record: Record) -> Any:
             return await handler(record.message)

@@ -106,14 +106,11 @@ class HandlerSpec:
                 "unordered or a function of a record, such as lambda record: record.json()['id']."
             )
         must_answer(self.order_by, ("record",), f"{where}: order_by={named(self.order_by)}")
-        if self.scope not in get_args(Scope):
-            raise ConfigurationError(f"{where}: scope={self.scope!r}; use one of {get_args(Scope)}.")
-        if self.null_key not in get_args(NullKey):
-            raise ConfigurationError(f"{where}: null_key={self.null_key!r}; use one of {get_args(NullKey)}.")
+        for option, known in (("scope", Scope), ("null_key", NullKey), ("headers", HeaderMode)):
+            if (value := getattr(self, option)) not in get_args(known):
+                raise ConfigurationError(f"{where}: {option}={value!r}; use one of {get_args(known)}.")
         if type(self.raw) is not bool:
             raise ConfigurationError(f"{where}: raw={self.raw!r}; use True or False.")
-        if self.headers not in get_args(HeaderMode):
-            raise ConfigurationError(f"{where}: headers={self.headers!r}; use one of {get_args(HeaderMode)}.")
         self._check_workers(where)
         self._check_opening(where)
         check_max_age(self.max_age)
@@ -249,7 +246,7 @@ class HandlerSpec:
     @property
     def name(self) -> str:
         """The function's or class's own name, for threads, logs and errors."""
-        return getattr(self.function, "__name__", None) or type(self.function).__name__
+        return named(self.function)
 
     @property
     def is_class(self) -> bool:
@@ -291,30 +288,24 @@ def is_batch(spec: HandlerSpec) -> TypeGuard[BatchSpec]:
 
 def is_async(function: Any) -> bool:
     """Tell whether calling it gives a coroutine, also for an object with an async `__call__`."""
-    while isinstance(function, functools.partial):
-        function = function.func
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
-        getattr(function, "__call__", None)  # noqa: B004 - its kind is asked, not whether it is there
-    )
+    return any(map(inspect.iscoroutinefunction, _run_by(function)))
 
 
 def is_generator(function: Any) -> bool:
     """Tell whether calling it would run nothing of it before somebody iterates."""
-    while isinstance(function, functools.partial):
-        function = function.func
-    return any(
-        inspect.isgeneratorfunction(one) or inspect.isasyncgenfunction(one)
-        for one in (function, getattr(function, "__call__", None))  # noqa: B004 - its kind is asked
-    )
+    return is_async_generator(function) or any(map(inspect.isgeneratorfunction, _run_by(function)))
 
 
 def is_async_generator(function: Any) -> bool:
     """Tell whether what it yields comes by `async for`."""
+    return any(map(inspect.isasyncgenfunction, _run_by(function)))
+
+
+def _run_by(function: Any) -> tuple[Any, Any]:
+    """Return what a call may run: the function within partials, or its class's `__call__`."""
     while isinstance(function, functools.partial):
         function = function.func
-    return inspect.isasyncgenfunction(function) or inspect.isasyncgenfunction(
-        getattr(function, "__call__", None)  # noqa: B004 - its kind is asked
-    )
+    return function, getattr(function, "__call__", None)  # noqa: B004 - its kind is asked
 
 
 def _collecting(function: Any) -> Any:

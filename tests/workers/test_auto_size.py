@@ -155,6 +155,30 @@ def test_a_handler_that_becomes_slower_gets_more_workers_soon() -> None:
     assert found[-1].size == THREADS.most
 
 
+def test_a_handler_that_begins_to_compute_gets_fewer_workers_soon() -> None:
+    """All are busy as before, and records wait as before: the CPU tells."""
+    moments: list[float] = [0.0]
+
+    def model(workers: int) -> tuple[float, float]:
+        return (sleeping(20e-3) if moments[0] < 200.0 else computing(1e-3))(workers)
+
+    def offered(at_s: float) -> float:
+        moments[0] = at_s
+        return float("inf")
+
+    found = follow(model, seconds=230.0, offered_per_s=offered)
+    assert max(one.size for one in found if one.at_s < 200.0) == THREADS.most
+    assert found[-1].size <= THREADS.first
+
+
+def test_a_quick_handler_keeps_the_number_that_it_begins_with() -> None:
+    """One worker has all records, as more would cost: the others rest, and nothing is known of them."""
+    auto = AutoSize(THREADS)
+    looks = range(int(2 * UNUSED_S / CHECK_S))
+    sizes = {auto.next_size(Seen(n * CHECK_S, n * 50_000, n * CHECK_S, 1, is_waited_for=True)) for n in looks}
+    assert sizes == {THREADS.first}
+
+
 def test_what_nothing_needs_for_long_is_let_go() -> None:
     """Down to twice of what was busy; never below what it begins with."""
     found = follow(
@@ -209,6 +233,12 @@ def test_mutant_tries_where_no_record_waits(mutate: Callable[..., None]) -> None
     """Whatever number it is, it would be enough, so any would be kept."""
     mutate(AutoSize, "_after_window", "if not self._is_short:", "if False:")
     assert _dies(test_nothing_is_tried_where_no_record_waits)
+
+
+def test_mutant_a_full_cpu_is_not_noticed(mutate: Callable[..., None]) -> None:
+    """More workers would fight for the interpreter's lock for ever."""
+    mutate(AutoSize, "_after_window", "if is_full and", "if False and")
+    assert _dies(test_a_handler_that_begins_to_compute_gets_fewer_workers_soon)
 
 
 def test_mutant_another_load_is_not_noticed(mutate: Callable[..., None]) -> None:
