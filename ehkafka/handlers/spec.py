@@ -68,7 +68,7 @@ class HandlerSpec:
     acknowledged: Acknowledged = "before_commit"
     # What its records are decoded to; None where it takes the record alone.
     payload: Payload | None = None
-    # Whether it is an async generator. Known once: `of_record` runs for each chunk, and asking takes 5 µs.
+    # Whether it is an async generator. Known once: asking takes 5 µs.
     yields: bool = field(init=False, repr=False, default=False)
 
     # What it is called with.

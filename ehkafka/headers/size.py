@@ -18,10 +18,6 @@ if TYPE_CHECKING:
     from ehkafka.headers.taking import Headed
 
 
-# Keys that are no longer than this on average: none of them says much about the next batch's largest record.
-SHORT_KEY_BYTES = 64
-
-
 def size_of(message: Headed) -> int:
     """Return the bytes of one record."""
     key = message.key()
@@ -42,23 +38,6 @@ def sizes_of(messages: Sequence[Headed]) -> list[int]:
     if have_headers(messages):
         sizes = list(map(add, sizes, map(_headers_size, map(take_headers, messages))))
     return sizes
-
-
-def total_and_largest(messages: Sequence[Headed]) -> tuple[int, int]:
-    """Return the bytes of all records together, and of the largest: without its key where keys are short.
-
-    Half the price of `sizes_of`, for records that nobody needs to know one by one.
-    """
-    kind: Any = type(messages[0])
-    values = list(map(len, messages))
-    try:
-        keys_size = len(b"".join(map(kind.key, messages)))
-    except TypeError:  # some have no key
-        keys_size = SHORT_KEY_BYTES * len(messages) + 1
-    if keys_size > SHORT_KEY_BYTES * len(messages) or have_headers(messages):
-        sizes = sizes_of(messages)
-        return sum(sizes), max(sizes)
-    return sum(values) + keys_size, max(values)
 
 
 def _headers_size(headers: Any) -> int:

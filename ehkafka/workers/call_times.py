@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import Final
 
-# Upper ends of the buckets, in seconds: from what chunks take for a record to what a batch may take.
+# Upper ends of the buckets, in seconds: from what a quick handler takes to what a batch may take.
 BOUNDS_S: Final = (
     *(10e-6, 100e-6, 1e-3, 5e-3, 10e-3, 25e-3, 50e-3),
     *(0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0),
