@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
-from ehkafka.lanes.decision import HoldHead, RetryHead, SkipHead
+from ehkafka.lanes.decision import SkipHead
 from tests.kit.inbox_bench import InboxBench
 
 
@@ -24,18 +22,6 @@ def test_an_unfinished_first_record_holds_the_watermark_back() -> None:
     assert epoch.watermark() == 10
 
 
-def test_each_record_that_ends_is_passed() -> None:
-    """The next one of its key holds the commit position then."""
-    bench = InboxBench()
-    epoch = bench.assign()
-    bench.receive(epoch, "a0 a1")
-    call = bench.call()
-    bench.finish(call)
-    assert epoch.watermark() == 1
-    bench.finish(bench.call())
-    assert epoch.watermark() == 2
-
-
 def test_a_tombstone_holds_the_watermark_back_like_any_record() -> None:
     """A record without a value has length 0, and is a record all the same."""
     bench = InboxBench()
@@ -48,28 +34,6 @@ def test_a_tombstone_holds_the_watermark_back_like_any_record() -> None:
     bench.work()
     assert epoch.watermark() == 2
     assert bench.is_empty()
-
-
-def test_a_record_that_comes_when_its_key_had_none_holds_the_watermark_back() -> None:
-    """Whatever the position was before."""
-    bench = InboxBench()
-    epoch = bench.assign()
-    bench.receive(epoch, "a0")
-    call = bench.call()
-    bench.finish(call)
-    bench.receive(epoch, "a1")
-    assert epoch.watermark() == 1
-
-
-def test_a_stuck_partition_leaves_the_others_watermarks_alone() -> None:
-    """Each partition has its own watermark."""
-    bench = InboxBench()
-    stuck, free = bench.assign(0), bench.assign(1)
-    bench.receive(stuck, "a0 b1")
-    bench.call()
-    bench.receive(free, "a0 b1")
-    bench.work()
-    assert (stuck.watermark(), free.watermark()) == (0, 2)
 
 
 def test_holes_in_the_log_are_passed() -> None:
@@ -97,17 +61,6 @@ def test_a_log_that_starts_late_is_counted_from_there() -> None:
 def test_without_a_record_there_is_no_watermark() -> None:
     """An epoch that received nothing has nothing to commit."""
     assert InboxBench().assign().watermark() is None
-
-
-@pytest.mark.parametrize("decision", [RetryHead(1.0, "later"), HoldHead("poison")])
-def test_a_failed_record_without_an_outcome_is_never_passed(decision: RetryHead | HoldHead) -> None:
-    """Parked or held, the record stays below every commit."""
-    bench = InboxBench()
-    epoch = bench.assign()
-    bench.receive(epoch, "a0 b1 a2")
-    bench.fail(bench.call("a"), decision)
-    bench.work()
-    assert epoch.watermark() == 0
 
 
 def test_a_skipped_record_is_passed_and_counted() -> None:
