@@ -45,7 +45,7 @@ def test_a_record_is_counted_out_with_the_bytes_it_was_counted_in_with() -> None
 def test_a_message_is_made_what_it_was(headers: Any) -> None:
     """Also where its own list of headers was changed, and where it had none."""
     message = _message(7, b"k", headers)
-    received = Received.of(message)
+    received = Received(message)
     assert not received.has_changed()
     _spoil(message)
     assert received.has_changed()
