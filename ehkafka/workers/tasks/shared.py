@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
 from contextlib import suppress
 from contextvars import Context, ContextVar, copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 from ehkafka.errors import EhkafkaError, HandlerFailedError
 from ehkafka.settings.clock import REAL_CLOCK
 from ehkafka.wording.live_stack import task_stack
-from ehkafka.workers.loop_threads import LoopThreads
 from ehkafka.workers.tasks.loop import new_loop, stopped_loop
 
 if TYPE_CHECKING:
@@ -151,7 +152,9 @@ class AppLoop(SharedLoop):
     def __init__(self, clock: Clock = REAL_CLOCK, handler: str = "") -> None:
         """Start it. `handler` is whose it is, where only one handler runs there."""
         self._handler = handler
-        self._blocking = LoopThreads()
+        # Those of its default executor, for blocking calls: what runs there is as much the loop's. Each adds
+        # itself before its first call.
+        self._threads: WeakSet[threading.Thread] = WeakSet()
         # What the run does when code that it calls has stopped the loop.
         self.on_death: Callable[[BaseException], None] = lambda _error: None
         self._is_closing = False
@@ -159,7 +162,9 @@ class AppLoop(SharedLoop):
         loop = new_loop(clock)
         name = f"ehkafka-{handler or 'app'}-loop"
         thread = threading.Thread(target=self._main, args=(loop,), name=name, daemon=True)
-        self._blocking.attach(loop, thread.name)
+        loop.set_default_executor(  # the loop ends it
+            ThreadPoolExecutor(thread_name_prefix=f"{name}-to-thread", initializer=self._note_thread)
+        )
         thread.start()
 
         def begin() -> None:
@@ -174,7 +179,10 @@ class AppLoop(SharedLoop):
 
     def owns(self, thread: threading.Thread) -> bool:
         """Tell whether code on this thread runs on the loop, or for what does."""
-        return super().owns(thread) or self._blocking.owns(thread)
+        return super().owns(thread) or thread in self._threads
+
+    def _note_thread(self) -> None:
+        self._threads.add(threading.current_thread())
 
     def _main(self, loop: asyncio.AbstractEventLoop) -> None:
         asyncio.set_event_loop(loop)

@@ -41,13 +41,9 @@ class Pool:
         self,
         size: int,
         work: Callable[[Entry], Coroutine[None, None, object]] = nothing,
-        *,
-        make_queue: Callable[[], Any] | None = None,
         **options: Any,
     ) -> None:
-        """`make_queue` makes queues that a test watches."""
-        made = Inboxes(size) if make_queue is None else Inboxes(size, make_queue=make_queue)
-        self.hub = Hub(made, time.monotonic, options.pop("pace", None))
+        self.hub = Hub(Inboxes(size), time.monotonic, options.pop("pace", None))
         self.inboxes = self.hub.inboxes
         self.work = work
         # Offsets of the calls that began and that returned; what `Failures` was asked; what the loop died of.

@@ -8,7 +8,7 @@ import threading
 import time
 import types
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from ehkafka.lanes.inbox import Entry
 
-from tests.workers.tasks.conftest import LIMIT_S, Pool, nothing, offset_of
+from tests.workers.tasks.conftest import LIMIT_S, Pool, offset_of
 
 # --- how many, and fairness ---------------------------------------------------------------------------
 
@@ -129,7 +129,7 @@ def test_tasks_that_wait_for_the_loop_have_their_turn_in_order(pool: Callable[..
     assert len({offset % 10 for offset in first}) == 10
 
 
-def test_one_that_begins_late_is_let_in_first(mutate: Callable[..., None]) -> None:
+def test_one_that_begins_late_is_let_in_first() -> None:
     """What was let in and found no time begins before those that came later."""
     loop = asyncio.new_event_loop()
     seen: list[int] = []
@@ -180,18 +180,6 @@ def test_each_attempt_has_a_context_of_its_own(pool: Callable[..., Pool]) -> Non
         assert set(seen) == {("fresh", expected)}
 
 
-def test_a_result_that_nothing_runs_is_a_failure(pool: Callable[..., Pool]) -> None:
-    """A handler that returns a coroutine has handled nothing."""
-
-    async def forgets(entry: Entry) -> object:
-        return nothing(entry)
-
-    made = pool(1, forgets)
-    made.receive(made.assign(), 0, [b"a"])
-    made.wait(lambda: made.failed)
-    assert "returned a coroutine that nobody runs" in str(made.failed[0])
-
-
 # --- the loop itself -----------------------------------------------------------------------------------
 
 
@@ -225,9 +213,7 @@ def test_a_loop_that_dies_is_reported_and_leaves_its_records_unfinished(pool: Ca
     assert made.failed == []
 
 
-def test_an_engine_error_ends_the_loop_visibly(
-    pool: Callable[..., Pool], mutate: Callable[..., None]
-) -> None:
+def test_an_engine_error_ends_the_loop_visibly(pool: Callable[..., Pool]) -> None:
     """What is no handler's error is reported as the pool's death."""
 
     async def fail(_entry: Entry) -> None:
@@ -238,29 +224,6 @@ def test_an_engine_error_ends_the_loop_visibly(
     made.receive(made.assign(), 0, [b"a"])
     made.wait(lambda: made.deaths)
     assert isinstance(made.deaths[0], TypeError)
-
-
-def test_set_up_and_tear_down_run_once_on_the_loop_and_may_be_async(pool: Callable[..., Pool]) -> None:
-    """Clients that are bound to a loop are opened and closed on it."""
-    calls: list[Any] = []
-
-    async def set_up() -> None:
-        await asyncio.sleep(0)
-        calls.append(asyncio.get_running_loop())
-
-    async def tear_down() -> None:
-        await asyncio.sleep(0)
-        calls.append(asyncio.get_running_loop())
-
-    async def work(_entry: Entry) -> None:
-        calls.append(asyncio.get_running_loop())
-
-    made = pool(4, work, set_up=set_up, tear_down=tear_down)
-    made.receive(made.assign(), 0, [b"a"])
-    made.wait(lambda: made.ended)
-    assert made.workers.stop(LIMIT_S) == []
-    assert len(calls) == 3
-    assert len(set(calls)) == 1
 
 
 def test_a_stuck_report_shows_what_a_suspended_call_awaits(pool: Callable[..., Pool]) -> None:

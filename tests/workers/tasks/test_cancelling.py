@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
-import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,7 +14,6 @@ from tests.workers.tasks.conftest import offset_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ehkafka.lanes.epoch import Epoch
     from ehkafka.lanes.inbox import Entry
     from tests.workers.tasks.conftest import Pool
 
@@ -126,50 +123,3 @@ def test_a_cancellation_that_a_call_leaves_behind_is_not_the_next_records(pool: 
     made.receive(made.assign(), 0, [b"a", b"a", b"b"])
     made.wait(lambda: len(made.ended) == 3)
     assert made.failed == []
-
-
-def test_epochs_that_end_while_calls_run_leave_no_hole_and_repeat_nothing(pool: Callable[..., Pool]) -> None:
-    """300 revokes with and without patience: nothing unfinished is passed, nothing runs twice in an epoch."""
-    rng = random.Random(5)
-    done: dict[int, set[int]] = {}
-
-    async def work(entry: Entry) -> None:
-        epoch, offset = entry[EPOCH].number, offset_of(entry)
-        if offset % 3:
-            await asyncio.sleep(0)
-        if offset % 7 == 0:
-            await asyncio.sleep(0.0005)
-        assert offset not in done[epoch]
-        done[epoch].add(offset)
-
-    made = pool(6, work)
-    keys = [b"k%d" % n for n in range(12)]
-    position = 0
-    for epoch in range(1, 301):
-        done[epoch] = set()
-        assigned = made.assign()
-        count = rng.randrange(1, 80)
-        made.receive(assigned, position, [rng.choice(keys) for _ in range(count)])
-        if rng.random() < 0.5:
-            time.sleep(rng.random() * 0.002)
-        with made.hub.locked() as inboxes:
-            inboxes.drain([assigned], lambda _work: True)
-        patient = rng.random() < 0.6
-
-        def drained(assigned: Epoch = assigned) -> bool:
-            with made.hub.locked() as inboxes:
-                return inboxes.is_drained([assigned])
-
-        if patient:
-            made.wait(drained)
-        with made.hub.locked() as inboxes:
-            watermark = assigned.watermark()
-            inboxes.end([assigned])
-        made.workers.cancel_ended()
-        assert watermark is not None
-        assert set(range(position, watermark)) <= done[epoch]
-        if patient:
-            assert watermark == max(done[epoch], default=position - 1) + 1
-        position = watermark
-    assert made.failed == []
-    assert made.deaths == []

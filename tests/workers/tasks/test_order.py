@@ -32,6 +32,8 @@ class Member:
         # The last offset that was called, by epoch and key; what has finished.
         self.last: dict[tuple[int, object], int] = {}
         self.done: set[int] = set()
+        # What has finished, with its epoch: nothing may twice.
+        self.finished: set[tuple[int, int]] = set()
         self.swapped: list[tuple[int, int]] = []
         self.pool = pool(8, self.work)
         self.pool.decide = lambda _attempt, _error: RetryHead(rng.random() * 0.005, "it failed")
@@ -50,6 +52,8 @@ class Member:
             await asyncio.sleep(rng.random() * 0.004 if chance < 0.4 else 0.03)
         if rng.random() < 0.02:
             raise ValueError
+        assert (epoch.number, offset) not in self.finished
+        self.finished.add((epoch.number, offset))
         if not epoch.ended:
             self.done.add(offset)
 
