@@ -106,6 +106,7 @@ class Router:
                 self.place(entry)
             return
         if (home := self._only_home()) is not None:
+            home.only_behind = None
             home.extend(entries)
             # The last one's number for all: a key counts as live for a moment longer. An object for each
             # record would be one more that Python's collector looks through.
@@ -133,13 +134,9 @@ class Router:
 
     def _only_home(self) -> Inbox | None:
         """Return the one inbox that takes new keys, if nothing is anywhere else: all keys are its own."""
-        if self.width > 1 or self.held or self.trials.keys or not self.open or self.piles.all():
-            return None
-        home = self.open[0]
-        if any(inbox is not home for inbox in self.moving()):
-            return None
-        home.only_behind = None
-        return home
+        home = self.open[0] if self.open and self.width == 1 else None
+        is_elsewhere = self.held or self.trials.keys or self.piles.all()
+        return None if is_elsewhere or any(inbox is not home for inbox in self.moving()) else home
 
     def count_in(self, epoch: Epoch, entries: Sequence[Entry], size: int) -> None:
         """Count records of one partition, so many bytes in all, into the backlog."""

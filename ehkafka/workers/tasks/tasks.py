@@ -320,7 +320,7 @@ class InboxTasks:
             if head is not None and not inbox.frozen and head[EPOCH].ended:
                 task.cancel("the record's partition is no longer this member's")
 
-    def abandon(self) -> None:
+    def cancel_all(self) -> None:
         """Cancel all that runs on a loop that has died before its time."""
         for task in list(self._tasks.values()):
             task.cancel("its event loop died")

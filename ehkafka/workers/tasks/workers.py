@@ -210,7 +210,7 @@ class AsyncioWorkers:
                 return
             tasks.is_dead = True
             assert self._loop is not None
-            self._loop.call(tasks.abandon)
+            self._loop.call(tasks.cancel_all)
         self._options.on_death(error)
 
 
