@@ -48,6 +48,7 @@ _OTHERS = {
         "PIN_MEMBERS",
         "PROCESS_KILLS",
         "PROCESS_STRESS_SEEDS",
+        "RANDOM_APP_SEEDS",
         "REQUIRE_BROKER",
         "RERUNS",
         "SIMULATION_SEEDS",
