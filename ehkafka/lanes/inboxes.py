@@ -266,7 +266,7 @@ class Inboxes:
 
     def put_back(self, inbox: Inbox) -> None:
         """Let all that a batch worker has wait again: its call has ended none of it."""
-        PutBack(self.router, self.waiting, self.ending).put_back(inbox)
+        PutBack(self.router, self.ending).put_back(inbox)
 
     def end_batch(self, inbox: Inbox, skipped: Sequence[Entry] = ()) -> None:
         """End what a batch worker has; of these records with the result *skipped*."""

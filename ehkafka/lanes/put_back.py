@@ -15,15 +15,13 @@ if TYPE_CHECKING:
     from ehkafka.lanes.ending import Ending
     from ehkafka.lanes.inbox import Entry, Inbox
     from ehkafka.lanes.routing import Router
-    from ehkafka.lanes.waiting import Waiting
 
 
 class PutBack:
     """Puts the records of one worker back in front of what waits of their keys, wherever that is."""
 
-    def __init__(self, router: Router, waiting: Waiting, ending: Ending) -> None:
+    def __init__(self, router: Router, ending: Ending) -> None:
         self._router = router
-        self._waiting = waiting
         self._ending = ending
 
     def put_back(self, inbox: Inbox) -> None:

@@ -96,7 +96,14 @@ MUTANTS = [
         "pulled: list[Entry] = []",
     ),
     _mutant(
-        "place: what runs of a piled key is forgotten", Router.place, "if running is not None:", "if False:"
+        "place: what runs of a piled key is forgotten",
+        Router.place,
+        "if running is not None:",
+        "if False:",
+        is_shared=True,
+        is_batch=False,
+        keys=3,
+        partitions=range(4),
     ),
     _mutant("pull: records of the key stay", Router.pull, "(mine if is_mine else others)", "others"),
     _mutant("put all: keys are not owned", Router.put_all, "zip(repeat(inbox), numbers)", "()"),
