@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.lanes.decision import RetryHead
 from ehkafka.lanes.inbox import MESSAGE
 from ehkafka.lanes.inboxes import Inboxes
 from ehkafka.records import TopicPartition
+from tests.kit.mutant import Mutant
 from tests.lanes.inbox_consumers import Message
 from tests.lanes.inbox_world import run_seed
 
@@ -27,6 +29,11 @@ def a_history_is_red(**chosen: Any) -> bool:
         except Exception:
             return True
     return False
+
+
+def mutant(name: str, function: Any, guard: str, without: str, **chosen: Any) -> Mutant:
+    """Describe a guard; `chosen` are properties of histories in which its absence shows soon."""
+    return Mutant(name, function, guard, without, partial(a_history_is_red, **chosen))
 
 
 def a_batch_loses_records_of_another_partition() -> bool:

@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.lanes.inbox_mutants import MUTANTS
+from tests.lanes import inbox_mutants
 from tests.lanes.inbox_world import run_seed
+from tests.lanes.trial_mutants import PUT_BACK, TRIALS
 
 if TYPE_CHECKING:
     from tests.kit.mutant import Mutant
 
 SEEDS = int(os.environ.get("EHKAFKA_INBOX_SEEDS", "1000"))
 GROUPS = 4
+MUTANTS = [*inbox_mutants.MUTANTS, *TRIALS, *PUT_BACK]
 
 
 @pytest.mark.parametrize("group", range(GROUPS))

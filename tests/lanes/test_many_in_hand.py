@@ -161,7 +161,7 @@ def _go_on(core: Inboxes, records: int) -> None:
                 deque.popleft(inbox.q)
 
 
-def _look(core: Inboxes, epochs: list[Epoch], now_s: float) -> int:
+def _inspect(core: Inboxes, epochs: list[Epoch], now_s: float) -> int:
     """Do what is done often: a check, and what a commit asks; return how many records were looked at."""
     Looked.count = 0
     core.check(now_s)
@@ -177,18 +177,18 @@ def test_a_look_over_many_records_looks_at_those_that_have_moved() -> None:
     """A few for each consumer and partition, and a few for each record that has finished."""
     core, epochs = _in_hand()
     assert core.tally.backlog_records == IN_HAND
-    _look(core, epochs, 0.001)
+    _inspect(core, epochs, 0.001)
     least = 4 * (CONSUMERS + PARTITIONS)
-    assert _look(core, epochs, 0.002) <= least
+    assert _inspect(core, epochs, 0.002) <= least
     for moved in (1, 5):
         _go_on(core, moved)
-        assert _look(core, epochs, 0.003 * moved) <= least + 6 * moved * CONSUMERS
+        assert _inspect(core, epochs, 0.003 * moved) <= least + 6 * moved * CONSUMERS
 
 
 def test_a_look_where_all_calls_hang_looks_at_few_records() -> None:
     """No consumer is free or moves, so what waits stays where it is."""
     core, epochs = _in_hand()
-    looked = [_look(core, epochs, 0.01 * turn) for turn in range(1, 101)]
+    looked = [_inspect(core, epochs, 0.01 * turn) for turn in range(1, 101)]
     assert sum(looked[50:]) <= 50 * 4 * (CONSUMERS + PARTITIONS)
     assert sorted(entry[MESSAGE].offset() for entry in epochs[0].unfinished()) == list(
         range(IN_HAND // PARTITIONS)

@@ -89,7 +89,7 @@ def test_it_asks_for_nothing_where_nothing_waits() -> None:
 
 
 def test_more_of_a_key_on_trial_goes_as_soon_as_its_consumer_has_nothing() -> None:
-    """Without the poll thread, which is told to look again soon as long as a key is on trial."""
+    """Without the poll thread, which looks again soon as long as a key is on trial."""
     now_s = 1.0
     hub = Hub(Inboxes(1), lambda: now_s)
     epoch = hub.inboxes.assign(TopicPartition("t", 0), 1)
