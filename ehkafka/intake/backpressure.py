@@ -178,7 +178,7 @@ class Backpressure:
         demand.note(route.hub.tally.outcomes, self._context.clock())
         call_records = route.hub.inboxes.balance.call_records
         takers = _takers(route)
-        wanted = max(demand.wanted_records(takers), 2 * takers * call_records)
+        wanted = max(demand.wanted_records(), 2 * takers * call_records)
         fed, at_hand = route.hub.waiting()
         if at_hand < wanted:
             return 2 * wanted - at_hand

@@ -18,8 +18,6 @@ from typing import Final
 _AHEAD_S: Final = 0.25
 # At least and at most so many records: the most are some looks of the poll thread ahead of any handler.
 _RECORDS_MIN, _RECORDS_MAX = 100, 2_500
-# Or so many for each worker: with fewer, some of a thousand have none, though others have many.
-_RECORDS_EACH: Final = 4
 # The rate is taken over so long at least.
 _RATE_S: Final = 0.1
 # Of the threshold of Python's collector, for what else is made meanwhile.
@@ -45,10 +43,9 @@ class Demand:
         self._rate_per_s += ((outcomes - seen) / passed_s - self._rate_per_s) / 2
         self._seen = outcomes, now_s
 
-    def wanted_records(self, workers: int = 0) -> int:
-        """Return how many records should be at hand for so many workers that take new keys."""
-        most = max(_RECORDS_MAX, _RECORDS_EACH * workers)
-        return min(most, max(_RECORDS_MIN, int(self._rate_per_s * _AHEAD_S)))
+    def wanted_records(self) -> int:
+        """Return how many records should be at hand."""
+        return min(_RECORDS_MAX, max(_RECORDS_MIN, int(self._rate_per_s * _AHEAD_S)))
 
 
 def records_uncollected(records_max: int) -> int:
