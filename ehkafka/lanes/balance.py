@@ -123,12 +123,9 @@ class Balance:
 
     def _list_idle(self, moving: set[Inbox]) -> bool:
         """List the consumers that have nothing, where the list is not right; tell whether there are any."""
+        self._open()
         router = self._router
         inboxes, width = router.inboxes, router.width
-        if width < len(inboxes) or any(inbox.stuck for inbox in moving):
-            router.open = list(islice((inbox for inbox in inboxes if not inbox.stuck), width))
-        elif len(router.open) < len(inboxes):
-            router.open = list(inboxes)
         rest = len(inboxes) - sum(1 for inbox in moving if not inbox.leaves)
         if width < len(inboxes) or len(router.idle) < rest:
             router.idle.clear()
@@ -136,6 +133,15 @@ class Balance:
                 inbox.listed = True
                 router.idle.append(inbox)
         return bool(router.idle)
+
+    def _open(self) -> None:
+        """Choose which consumers take new keys: those that move, as many as there may be."""
+        router = self._router
+        inboxes, width = router.inboxes, router.width
+        if width < len(inboxes) or any(inbox.stuck for inbox in router.moving()):
+            router.open = list(islice((inbox for inbox in inboxes if not inbox.stuck), width))
+        elif len(router.open) < len(inboxes):
+            router.open = list(inboxes)
 
     def _free(self) -> list[Inbox]:
         return [inbox for inbox in self._router.open if inbox.is_empty() and not inbox.frozen]
@@ -186,6 +192,7 @@ class Balance:
             width.note(seen.at_s, self.mean_s, passed_s / done if was_fed else None, waits)
         router.width = len(router.inboxes) if width.consumers is None else width.consumers
         if router.width > 1:
+            self._open()  # what is unread goes to all of them at once
             router.unread.end()
 
     def _unload_stuck(self, moving: set[Inbox], *, has_free: bool, now_s: float) -> None:

@@ -38,3 +38,18 @@ def test_records_whose_keys_were_read_go_behind_those_whose_keys_were_not() -> N
     old_and_young = messages("ya", 3)
     inboxes.receive(epoch, old_and_young, READER.keys(old_and_young[1:]), 0.1, {3})
     assert [entry[MESSAGE].offset() for entry in first.q] == [1, 2, 4]
+
+
+def test_once_all_consumers_take_keys_each_gets_its_part_at_once() -> None:
+    """Not one consumer half of it at each check: until then other keys would wait behind slow ones."""
+    inboxes = Inboxes(4, read_keys=READER.keys, cores=1)
+    epoch = inboxes.assign(TopicPartition("t", 0), 1)
+    inboxes.receive(epoch, messages("abcdefghijklmnopqrstuvwxyz"), None, 0.0)
+    first = inboxes.inboxes[0]
+    assert len(first.q) == 26
+    for waits in range(2):
+        first.head = first.q[0]
+        first.q.popleft()
+        inboxes.check(waits / 1_000, waits)
+    assert inboxes.router.width == 4
+    assert all(len(inbox.q) >= 4 for inbox in inboxes.inboxes)
