@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
+from ehkafka.errors import UnfinishedError
 from tests.kit.marks import Marks
 from tests.kit.processes import MemberProcess
 from tests.kit.waiting import wait_until
@@ -161,7 +162,9 @@ class Crew:
                 member.kill()
             else:
                 member.terminate()
-                assert member.wait(STOP_S) == 0, member.log_tail()
+                # It ends with another code where it could not save what is finished above a record that waits
+                # for its retry: the commit has no room for it. Its records are handled again then.
+                assert member.wait(STOP_S) in {0, UnfinishedError.exit_code}, member.log_tail()
             member.start()
             self._before = list(self._committed)
         return True
