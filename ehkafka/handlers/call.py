@@ -69,6 +69,17 @@ def make_invoke(
     return invoke if history is None else around(invoke, partial(_in_history, history))
 
 
+def around_call(history: History | None, outlet: Outlet | None) -> Callable[[Invoke], Invoke]:
+    """Return what goes around the end of a call that ran in a worker process, as it does around one here."""
+
+    def around(invoke: Invoke) -> Invoke:
+        if outlet is not None:
+            invoke = sending(invoke, outlet)
+        return invoke if history is None else _recorded(invoke, history)
+
+    return around
+
+
 def _calling_at_first(spec: HandlerSpec, make_record: type[Record], outlet: Outlet, again: Invoke) -> Invoke:
     """Take the short way for a record's first attempt, and `again` for each later one."""
     call = calling(spec.of_record(spec.function), outlet)

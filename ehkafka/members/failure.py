@@ -13,8 +13,8 @@ from ehkafka.errors import (
     FencedError,
     UnfinishedError,
 )
-from ehkafka.members.process import how_it_ended
 from ehkafka.wording import ended
+from ehkafka.workers.processes.link import how_it_ended
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -103,16 +103,6 @@ def _taken(stream: IO[bytes] | None) -> int:
     return fd
 
 
-def how_it_ended(exit_code: int) -> str:
-    """Return an exit code in words."""
-    if exit_code >= 0:
-        return f"exit code {exit_code}"
-    try:
-        return f"signal {signal.Signals(-exit_code).name}"
-    except ValueError:
-        return f"signal {-exit_code}"
-
-
 _PR_GET_CHILD_SUBREAPER: Final = 37
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ehkafka.events import UserCodeFailed
-from ehkafka.handlers.call import make_call, make_invoke, must_run_in_threads
+from ehkafka.handlers.call import around_call, make_call, make_invoke, must_run_in_threads
 from ehkafka.handlers.spec import is_batch
 from ehkafka.lanes.inbox import Inbox
 from ehkafka.records import record_type
@@ -154,10 +154,10 @@ class Pools:
                 f"what handler {spec.name!r} decodes to": spec.payload,
                 **middleware,
             },
-            on_tear_down_error=self._tear_down_failed,
             on_stop=self.stop_from_child,
             emit=self.emit,
-            history=self.app.history,
+            around=around_call(self.app.history, parts.outlet),
+            reports_all=self.app.history is not None,
             outlet=parts.outlet,
             deadline_s=spec.deadline_s,
             now_s=self.app.clock.now_s,

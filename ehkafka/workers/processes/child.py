@@ -143,7 +143,7 @@ class Caller:
         failed: set[int] = set()
         started = 0
         for record in records:
-            if not claims.take_one():
+            if not claims.take():
                 break  # the parent has taken back the rest
             if record is not None and record[2] not in failed and not self._call(started, *record):
                 failed.add(record[2])

@@ -97,7 +97,7 @@ class ChildInbox(Inbox):
 
     def withdraw(self) -> None:
         """Let what the child has not started wait again: in front of the others, with its numbers."""
-        withdrawn = 0 if self.claims is None else self.claims.take_back()
+        withdrawn = 0 if self.claims is None else self.claims.take(len(self.batch))
         for _ in range(withdrawn):
             if self.pace is not None:
                 self.pace.give_back()

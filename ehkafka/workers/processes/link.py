@@ -168,11 +168,5 @@ def how_it_ended(exit_code: int) -> str:
 
 def interpreter_flags() -> list[str]:
     """Return the interpreter's options that change what code does, for the child, too."""
-    flags = ["-W" + option for option in sys.warnoptions]
-    if sys.flags.dev_mode:
-        flags.append("-Xdev")
-    if sys.flags.isolated:
-        flags.append("-I")
-    if sys.flags.optimize:
-        flags.append("-" + "O" * sys.flags.optimize)
-    return flags
+    # What `multiprocessing` starts its processes with.
+    return list(subprocess._args_from_interpreter_flags())  # type: ignore[attr-defined]  # noqa: SLF001

@@ -13,14 +13,13 @@ from __future__ import annotations
 
 import math
 import time
-from contextlib import contextmanager, nullcontext, suppress
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from ehkafka.errors import WorkerDiedError
-from ehkafka.events.history import call_in_history
-from ehkafka.lanes.inbox import KEY
+from ehkafka.events import WorkerProcessDied
+from ehkafka.lanes.inbox import KEY, MESSAGE
 from ehkafka.lanes.order import KeyFailure
-from ehkafka.lanes.user_keys import users_key
 from ehkafka.outputs.book import NotSentError
 from ehkafka.wording import seconds
 from ehkafka.workers.processes import wire
@@ -28,14 +27,11 @@ from ehkafka.workers.processes.failure import unpack_error
 from ehkafka.workers.processes.message import copied
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
-    from ehkafka.lanes.attempt import Attempt
     from ehkafka.lanes.decision import Decision
     from ehkafka.lanes.inbox import Entry
-    from ehkafka.outputs.claim import Claim
     from ehkafka.outputs.making import Made
-    from ehkafka.outputs.outlet import Outlet
     from ehkafka.workers.processes.inbox import ChildInbox
     from ehkafka.workers.processes.link import ProcessLink
     from ehkafka.workers.processes.workers import ProcessWorkers
@@ -59,7 +55,7 @@ class BatchRun:
         self._entries = entries
         self._router = pool.hub.inboxes.router
         # Whether anything is to be done for each record that ends.
-        reports = pool.outlet is not None or pool.history is not None
+        reports = pool.outlet is not None or pool.reports_all
         self._is_each = reports or any(isinstance(entry[KEY], KeyFailure) for entry in entries)
         # How many records have ended, as far as the child has said.
         self._ended = 0
@@ -127,7 +123,7 @@ class BatchRun:
 
     def _end(self, made: Sequence[Made] | None = None, error: BaseException | None = None) -> None:
         """Take the end of the next record: what its call has sent, and what it raised."""
-        entry, pool = self._entries[self._ended], self._pool
+        entry, options = self._entries[self._ended], self._pool.options
         self._ended += 1
         if self._router.name_of(entry) in self._failed_keys:
             return
@@ -136,37 +132,36 @@ class BatchRun:
         attempt = self._router.attempt_of(entry)
         trace = None if error is None else error.__traceback__
         decision: Decision | None
+        deferrals = options.deferrals
         try:
-            self._report(attempt, made, error)
-            decision = None if pool.deferrals is None else pool.deferrals.claims(attempt)
+            self._report(attempt.entry, attempt.number, made, error)
+            decision = None if deferrals is None else deferrals.claims(attempt)
         except BaseException as raised:  # SystemExit and the like too: `Failures` stops the app for them
             if raised is error:
                 error.__traceback__ = trace  # where it was raised: not here
             else:
                 self._is_unknown_there = True  # its outputs are not taken, or were refused at once
-            decision = pool.on_failure(attempt, raised)
+            decision = options.on_failure(attempt, raised)
         if decision is not None:
             self._failures.append((entry, decision))
             self._failed_keys.add(self._router.name_of(entry))
 
-    def _report(self, attempt: Attempt, made: Sequence[Made] | None, error: BaseException | None) -> None:
-        """Report a call, and send what it has sent. Raises what it raised, or why that is not sent."""
-        history, outlet = self._pool.history, self._pool.outlet
-        context = (
-            nullcontext() if history is None else call_in_history(history, _of(attempt), attempt.message)
-        )
-        with context:
-            if outlet is None or not (made or outlet.in_vain):
-                if error is not None:
-                    raise error
-                return
-            with _sending(outlet, attempt) as claim:
-                if made:
-                    # Where that is too late, what the call raised is the reason to tell.
-                    with suppress(*(() if error is None else (NotSentError,))):
-                        outlet.post(claim, made)
-                if error is not None:
-                    raise error  # another attempt sends it again
+    def _report(
+        self, entry: Entry, number: int, made: Sequence[Made] | None, error: BaseException | None
+    ) -> None:
+        """Take the end of a call as if it had run here. Raises what it raised, or why nothing is sent."""
+        outlet = self._pool.outlet
+
+        def end(entry: Entry, _number: int) -> None:
+            if outlet is not None and made:
+                # Where that is too late, what the call raised is the reason to report.
+                with suppress(*(() if error is None else (NotSentError,))):
+                    outlet.post(outlet.claim_of(entry[MESSAGE]), made)
+            if error is not None:
+                raise error  # another attempt sends it again
+
+        if made or error is not None or self._pool.reports_all or (outlet is not None and outlet.in_vain):
+            self._pool.around(end)(entry, number)
 
     # -- what becomes of it ----------------------------------------------------------------------------
 
@@ -199,7 +194,7 @@ class BatchRun:
         was_running = self._ended < started
         if self._is_overdue:
             how = f"killed at its record's deadline of {seconds(pool.deadline_s or 0)}"
-        pool.on_child_death(self._link.pid, how, was_running)
+        pool.emit(WorkerProcessDied(pool.name, self._link.pid, how, was_running))
         if was_running:
             self._end(error=self._cause(how))
         self._end_batch(started, time.monotonic() - self._began_s)
@@ -255,21 +250,3 @@ class BatchRun:
         self._is_overdue = self._pool.now_s() >= self._since_s + deadline_s
         if self._is_overdue:
             self._link.kill()
-
-
-@contextmanager
-def _sending(outlet: Outlet, attempt: Attempt) -> Iterator[Claim]:
-    """Note for the outlet that a call begins, and how it ends."""
-    claim = outlet.begin(attempt.epoch, attempt.message, attempt.number)
-    try:
-        yield claim
-    except BaseException:
-        outlet.failed(claim)
-        raise
-    outlet.returned(claim)
-
-
-def _of(attempt: Attempt) -> tuple[Any, ...]:
-    """Return how a history names an attempt."""
-    epoch = attempt.epoch
-    return epoch.partition, epoch.number, attempt.message.offset(), users_key(attempt.key), attempt.number

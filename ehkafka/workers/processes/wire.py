@@ -12,7 +12,6 @@ place of the pipe saves nothing. A claim costs 0.65 µs.
 
 from __future__ import annotations
 
-import array
 import contextlib
 import fcntl
 import marshal
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     Word = tuple[Any, ...]
 
 LENGTH: Final = struct.Struct("=Q")
+INT: Final = struct.Struct("i")
 PIECE_BYTES: Final = 1 << 16
 
 # To the child: what it needs to become one; records; that it is to leave.
@@ -131,23 +131,16 @@ class Claims:
         """Put down a claim for each record of a batch. Parent, while the child has no batch."""
         os.write(self._write_fd, bytes(count))
 
-    def take_one(self) -> bool:
-        """Take the claim on the next record; False when the parent took the rest back. Child."""
-        try:
-            return bool(os.read(self.read_fd, 1))
-        except BlockingIOError:
-            return False
+    def take(self, count: int = 1) -> int:
+        """Take up to so many; return how many there were.
 
-    def take_back(self) -> int:
-        """Take all that are left; return how many. Parent."""
-        taken = 0
-        with contextlib.suppress(BlockingIOError):
-            while part := os.read(self.read_fd, PIECE_BYTES):
-                taken += len(part)
-        return taken
+        The child takes that of its next record: 0 where the parent took it back, which takes back all.
+        """
+        try:
+            return len(os.read(self.read_fd, count))
+        except BlockingIOError:
+            return 0
 
     def left(self) -> int:
         """How many neither side has taken yet. Parent."""
-        found = array.array("i", [0])
-        fcntl.ioctl(self.read_fd, termios.FIONREAD, found)
-        return found[0]
+        return INT.unpack(fcntl.ioctl(self.read_fd, termios.FIONREAD, bytes(INT.size)))[0]  # type: ignore[no-any-return]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 from ehkafka.errors import WorkerDiedError, describe
+from ehkafka.events import UserCodeFailed
 from ehkafka.workers.processes import wire
 from ehkafka.workers.processes.failure import unpack_error
 from ehkafka.workers.processes.inbox import ChildInbox
@@ -63,7 +65,7 @@ class ProcessWorker(Worker):
         # It shows something that does not move: so it gets no new keys, and what waits goes to others.
         inbox.head = []
         for failed in range(STARTS_MAX):
-            if self._pool.closing.is_set() and not inbox.q:
+            if self._pool.hub.closed and not inbox.q:
                 break
             try:
                 self.launch()
@@ -74,7 +76,7 @@ class ProcessWorker(Worker):
                         f"A worker process of {self._pool.name} could not be started again, {STARTS_MAX} "
                         f"times in a row: {describe(error)}"
                     ) from error
-            self._pool.closing.wait(START_AGAIN_S * 2**failed)
+            time.sleep(START_AGAIN_S * 2**failed)
         inbox.head = None
         return self.link
 
@@ -113,7 +115,7 @@ class ProcessWorker(Worker):
         while not (self._pool.is_given_up or link.is_gone):
             for kind, said in link.receive(CHECK_S):
                 if kind == wire.TORN_DOWN:
-                    self._pool.on_tear_down_error(unpack_error(said, link.pid))
+                    self._pool.emit(UserCodeFailed.of("on_worker_stop", unpack_error(said, link.pid)))
         if not self._pool.is_given_up:
             link.bury()
         self.drop()

@@ -12,7 +12,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ehkafka.events import WorkerProcessDied, WorkersLogNothing
+from ehkafka.events import WorkersLogNothing
 from ehkafka.workers.processes.boot import boot_bytes
 from ehkafka.workers.processes.inbox import ChildInbox
 from ehkafka.workers.processes.option import PROCESSES_MAX
@@ -24,13 +24,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from ehkafka.events import Event
-    from ehkafka.events.history import History
     from ehkafka.lanes.inbox import Inbox
     from ehkafka.outputs.outlet import Outlet
     from ehkafka.workers.hub import Hub
     from ehkafka.workers.processes.link import ProcessLink
     from ehkafka.workers.processes.option import Processes
-    from ehkafka.workers.protocol import PoolOptions
+    from ehkafka.workers.protocol import Invoke, PoolOptions
     from ehkafka.workers.thread_pool import Worker
 
 # For children that were killed: their threads need a moment to see it.
@@ -52,58 +51,44 @@ class ProcessWorkers(ThreadPool):
         options: PoolOptions,
         call: Any,
         parts: Mapping[str, Any],
-        on_tear_down_error: Callable[[BaseException], None],
         on_stop: Callable[[Any, float | None], None],
         emit: Callable[[Event], None],
-        history: History | None = None,
+        around: Callable[[Invoke], Invoke] = lambda invoke: invoke,
+        reports_all: bool = False,
         outlet: Outlet | None = None,
         deadline_s: float | None = None,
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         """`call.bind(…)`, in the child, gives what is called with a message and its attempt.
 
-        `outlet` takes what calls send; None where they send nothing. `on_stop` hears what a handler gave to
-        `App.stop` there, `now_s` is the clock of deadlines.
+        `around` goes around what takes the end of a call; with `reports_all` of each, else of those that have
+        sent or raised. `outlet` takes what calls send; None where they send nothing. `on_stop` hears what a
+        handler gave to `App.stop` there, `now_s` is the clock of deadlines.
 
         `parts` names what `call` is made of. Raises `ConfigurationError` for what cannot be pickled.
         """
         self.boot = boot_bytes(call, parts=parts, set_up=options.set_up, tear_down=options.tear_down)
         self.hub = hub
         self.settings = settings
+        self.options = options
         self.name = f"ehkafka-{options.name}"
-        self.on_failure = options.on_failure
-        self.deferrals = options.deferrals
-        self.on_tear_down_error = on_tear_down_error
         self._on_stop = on_stop
-        self.history = history
+        self.around = around
+        self.reports_all = reports_all
         self.outlet = outlet
         self.deadline_s = deadline_s
         self.now_s = now_s
         # A key whose next record waits for outputs has one in a batch, too: a child knows of no
         # acknowledgement.
         self.one_of_a_key = outlet is not None and outlet.before_next
-        self._emit = emit
-        # Set once; `closing` cuts waits short, `is_given_up` tells that no result is waited for any more.
-        self.closing = threading.Event()
+        self.emit = emit
+        # Set once: no result is waited for any more.
         self.is_given_up = False
         # Reported once, whichever of the threads is first; reported twice would do no harm.
         self._is_silence_reported = False
         # The users' own set-up and tear-down run in each child.
-        super().__init__(hub, replace(options, set_up=self._launch, tear_down=self._end_child))
-
-    def start(self) -> None:
-        """Start all children and wait until each is ready. Raises the first one's error."""
-        try:
-            super().start()
-        except BaseException:
-            self.stop(0.0)
-            self.let_go()
-            raise
-
-    def stop(self, timeout_s: float) -> list[str]:
-        """Let idle workers leave; return the names of those still busy after `timeout_s` seconds."""
-        self.closing.set()
-        return super().stop(timeout_s)
+        set_up, tear_down = (lambda: _this_worker().launch()), (lambda: _this_worker().end())
+        super().__init__(hub, replace(options, set_up=set_up, tear_down=tear_down))
 
     def let_go(self) -> None:
         """Kill the children that are left, for which nothing waits. Their records stay unfinished."""
@@ -132,12 +117,6 @@ class ProcessWorkers(ThreadPool):
     def _new_workers(self, number: int) -> list[Worker]:
         names = (f"{self.name}-{next(self._numbers)}" for _ in range(number))
         return [ProcessWorker(self, self._main, name) for name in names]
-
-    def _launch(self) -> None:
-        _this_worker().launch()
-
-    def _end_child(self) -> None:
-        _this_worker().end()
 
     def _consume(self, worker: Worker, inbox: Inbox) -> None:
         assert isinstance(worker, ProcessWorker)
@@ -185,11 +164,7 @@ class ProcessWorkers(ThreadPool):
         """Tell, once, that what handlers log in their processes goes nowhere, while it does here."""
         if not self._is_silence_reported:
             self._is_silence_reported = True
-            self._emit(WorkersLogNothing(self.name))
-
-    def on_child_death(self, pid: int, how: str, was_running: bool) -> None:
-        """Tell that a child died by itself, whether a record ran in it or not."""
-        self._emit(WorkerProcessDied(self.name, pid, how, was_running))
+            self.emit(WorkersLogNothing(self.name))
 
 
 def _this_worker() -> ProcessWorker:

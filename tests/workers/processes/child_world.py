@@ -30,15 +30,11 @@ class PlayedClaims:
         """How many nothing has taken."""
         return self.number
 
-    def take_back(self) -> int:
-        """Take all that are left."""
-        found, self.number = self.number, 0
-        return found
-
-    def take_one(self) -> bool:
-        """Take one for the next record."""
-        self.number -= bool(self.number)
-        return True
+    def take(self, records: int = 1) -> int:
+        """Take so many."""
+        taken = min(records, self.number)
+        self.number -= taken
+        return taken
 
 
 class ChildConsumer:
@@ -96,7 +92,7 @@ class ChildConsumer:
         elif self.place == len(self.batch) or not self.claims.left():
             self.is_done = True
         else:
-            self.claims.take_one()
+            self.claims.take()
             entry = self.batch[self.place]
             self.place += 1
             if world.name(entry) not in self.failed:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ehkafka.handlers.call import HandlerCall
+from ehkafka.handlers.call import HandlerCall, around_call
 from ehkafka.headers.size import sizes_of
 from ehkafka.lanes.decision import RetryHead
 from ehkafka.lanes.inboxes import Inboxes
@@ -46,7 +46,6 @@ class Crew:
         self.failures: list[tuple[int, BaseException]] = []
         self.deaths: list[BaseException] = []
         self.events = Events()
-        self.torn: list[BaseException] = []
         self.stops: list[tuple[Any, float | None]] = []
         self.next_offset = 0
         self.outlet: Outlet | None = None
@@ -78,8 +77,8 @@ class Crew:
                 maker=None if self.outlet is None else self.outlet.maker,
             ),
             parts={},
-            on_tear_down_error=self.torn.append,
             outlet=self.outlet,
+            around=around_call(None, self.outlet),
             on_stop=lambda drain, timeout_s: self.stops.append((drain, timeout_s)),
             emit=self.events.append,
             **options,

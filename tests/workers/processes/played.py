@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ehkafka.handlers.sending import sending
 from ehkafka.headers.size import sizes_of
 from ehkafka.lanes.decision import HoldHead
 from ehkafka.lanes.inbox import MESSAGE
@@ -31,17 +32,23 @@ class Posts:
         self.sent_in_vain: list[tuple[int, str]] = []
         self.refused: set[int] = set()
         self.awaited: set[int] = set()
+        self._claims: dict[int, list[tuple[int, str]]] = {}
         # Called before outputs are taken, in place of a wait for room.
         self.wait: Callable[[], object] = lambda: None
 
     def begin(self, _epoch: Any, message: Any, _attempt: int) -> list[tuple[int, str]]:
         """Return the claim: what is sent for it."""
-        return [(message.offset(), "")]
+        self._claims[message.offset()] = claim = [(message.offset(), "")]
+        return claim
+
+    def claim_of(self, message: Any) -> list[tuple[int, str]]:
+        """Return the claim of a record."""
+        return self._claims[message.offset()]
 
     def post(self, claim: Any, made: Any) -> None:
         """Take outputs."""
         self.wait()
-        ((offset, _),) = claim
+        offset = claim[0][0]
         if offset in self.refused:
             raise NotSentError("gone")
         claim += [(offset, one) for one in made]
@@ -89,7 +96,7 @@ class PlayedChild:
         """Return how many claims are left."""
         return self._leaves
 
-    def take_back(self) -> int:
+    def take(self, _records: int = 1) -> int:
         """Give them back."""
         if self._leaves:
             self.steps.append("claims")
@@ -112,11 +119,11 @@ class Played:
     deadline_s: float | None = None
     batch_s = 0.0
     is_given_up = False
-    history: Any = None
+    reports_all = False
 
     def __init__(self, records: str, **inboxes: Any) -> None:
         """`records`: a letter for the key and a number for the offset each."""
-        self.settings = self
+        self.settings = self.options = self
         self.posts = self.outlet = self.deferrals = Posts()
         self.time_s = 0.0
         self.failures: list[tuple[int, BaseException]] = []
@@ -157,6 +164,10 @@ class Played:
         with self.hub.locked():
             return [entry[MESSAGE].offset() for entry in self.epoch.unfinished()]
 
+    def around(self, invoke: Any) -> Any:
+        """Return the end of a call with its outputs."""
+        return sending(invoke, self.posts)  # type: ignore[arg-type]
+
     def now_s(self) -> float:
         """Return the time that a test gives."""
         return self.time_s
@@ -166,9 +177,9 @@ class Played:
         self.failures.append((attempt.message.offset(), error))
         return HoldHead("held")
 
-    def on_child_death(self, _pid: int, _how: str, was_running: bool) -> None:
-        """Note it."""
-        self.deaths.append(was_running)
+    def emit(self, died: Any) -> None:
+        """Note that a child has died."""
+        self.deaths.append(died.was_running)
 
 
 def sent(place: int, *values: str) -> wire.Word:

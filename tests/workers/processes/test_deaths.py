@@ -137,7 +137,7 @@ from ehkafka.workers.processes.option import Processes
 from ehkafka.workers.protocol import PoolOptions
 inboxes = Inboxes(2, make_inbox=ChildInbox)
 hub = Hub(inboxes, time.monotonic)
-names = ("on_tear_down_error", "on_stop", "emit")
+names = ("on_stop", "emit")
 options = PoolOptions(name="p", size=2, on_failure=print, on_death=print)
 pool = ProcessWorkers(hub, Processes(2), options=options, parts={{}}, **dict.fromkeys(names, print),
     call=HandlerCall(process_handlers.handle, (), Record))

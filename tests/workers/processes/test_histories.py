@@ -57,7 +57,7 @@ MUTANTS = [
     of_an_inbox(
         "what a child has not started stays with it",
         ChildInbox.withdraw,
-        "0 if self.claims is None else self.claims.take_back()",
+        "0 if self.claims is None else self.claims.take(len(self.batch))",
         "0",
     ),
     of_an_inbox("what comes back is in the wrong order", ChildInbox.withdraw, "appendleft", "append"),

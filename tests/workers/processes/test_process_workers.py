@@ -216,7 +216,7 @@ def test_what_cannot_be_pickled_is_refused_before_anything_starts(what: str) -> 
             options=PoolOptions(name="x", size=1, on_failure=print, on_death=print),  # type: ignore[arg-type]
             call=None,
             parts={"handler 'x'": thing},
-            **dict.fromkeys(("on_tear_down_error", "on_stop", "emit"), print),
+            **dict.fromkeys(("on_stop", "emit"), print),
         )
 
 

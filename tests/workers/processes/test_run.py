@@ -291,7 +291,7 @@ class Reports:
         self.claims = claims
         self.words: list[str] = []
 
-    def take_one(self) -> bool:
+    def take(self) -> bool:
         """Give a claim."""
         self.words.append("claim")
         self.claims -= 1
@@ -342,7 +342,7 @@ def test_what_a_record_had_sent_before_it_failed_comes_with_the_failure() -> Non
 
 def test_mutant_the_next_claim_is_taken_before_outputs_are_reported(mutate: Callable[..., None]) -> None:
     """They are kept for the batch's end: cheaper, but nobody would know them when the batch is taken back."""
-    late = "self._parent.take_one(); self._parent.send(wire.ENDED"
+    late = "self._parent.take(); self._parent.send(wire.ENDED"
     mutate(child.Caller, "_call", "self._parent.send(wire.ENDED", late)
     assert reported() != "claim, ended 0, claim, ended 1, done 2"
 
