@@ -19,7 +19,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Hashable, Sequence
+    from collections.abc import Callable, Collection, Hashable, Sequence
 
     from ehkafka.lanes.epoch import Epoch
     from ehkafka.lanes.routing import Name
@@ -122,7 +122,7 @@ class Inbox:
         self.sent -= len(taken)
         return taken
 
-    def pull(self, names: Container[Name]) -> tuple[list[Entry], list[Entry]]:
+    def pull(self, names: Collection[Name]) -> tuple[list[Entry], list[Entry]]:
         """Empty the queue; return what waits of these keys, and what is to be put back, each in order."""
         mine: list[Entry] = []
         others: list[Entry] = []

@@ -145,16 +145,17 @@ class Caller:
         for record in records:
             if not claims.take():
                 break  # the parent has taken back the rest
-            if record is not None and record[2] not in failed and not self._call(started, *record):
-                failed.add(record[2])
+            *_, attempt, key = record
+            if attempt and key not in failed and not self._call(started, CopiedMessage(record), attempt):
+                failed.add(key)
             started += 1
         elapsed_s = time.perf_counter() - began_s
         _flush()  # what was printed is not to wait until the buffer is full, or be lost with this process
         self._parent.send(wire.DONE, started, elapsed_s)
 
-    def _call(self, place: int, fields: Any, attempt: int, _key: int) -> bool:
+    def _call(self, place: int, message: CopiedMessage, attempt: int) -> bool:
         """Call the handler for the record of a place; False where it fails."""
-        message, outbox, raised = CopiedMessage(fields), self._outbox, None
+        outbox, raised = self._outbox, None
         if outbox is not None:
             outbox.begin(message)
         try:

@@ -11,11 +11,11 @@ from collections import deque
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from ehkafka.lanes.inbox import MESSAGE, SIZE, Inbox
+from ehkafka.lanes.inbox import EPOCH, KEY, MESSAGE, SIZE, Inbox
 from ehkafka.lanes.routing import Router
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from ehkafka.lanes.inbox import Entry
     from ehkafka.lanes.routing import Name
@@ -89,11 +89,11 @@ class ChildInbox(Inbox):
 
     def behind(self, entry: Entry) -> list[Entry]:
         """Return the records of a record's key that the child has behind it."""
-        name, batch = Router.name_of(entry), iter(self.batch)
+        key, owners, batch = entry[KEY], entry[EPOCH].owners, iter(self.batch)
         for one in batch:
             if one is entry:
                 break
-        return [one for one in batch if Router.name_of(one) == name]
+        return [one for one in batch if one[KEY] == key and one[EPOCH].owners is owners]
 
     def withdraw(self) -> None:
         """Let what the child has not started wait again: in front of the others, with its numbers."""
@@ -111,20 +111,25 @@ class ChildInbox(Inbox):
         self.withdraw()
         return super().take_back()
 
-    def pull(self, names: Container[Name]) -> tuple[list[Entry], list[Entry]]:
+    def pull(self, names: Collection[Name]) -> tuple[list[Entry], list[Entry]]:
         """Take what waits of these keys; all others stay, so none is to be put back.
 
         Numbers of records behind these then are too high, which no question about them minds.
         """
-        q, rest = self.q, self.make_queue()
+        keys = {key for _, key in names}
+        found = [place for place, entry in enumerate(self.q) if entry[KEY] in keys]
+        waiting = len(self.log) - len(self.q)
+        # Another queue, as whenever anything was taken back.
+        waits, self.q = self.q, self.make_queue()
+        self.q.extend(waits)
         mine: list[Entry] = []
-        for entry in q:
-            (mine if Router.name_of(entry) in names else rest).append(entry)
-        for _ in q:
-            self.log.pop()
-        self.log.extend(rest)
-        self.q = rest
+        for place in reversed(found):
+            if Router.name_of(entry := self.q[place]) in names:
+                mine.append(entry)
+                del self.q[place]
+                del self.log[waiting + place]
         self.sent -= len(mine)
+        mine.reverse()
         return mine, []
 
     def has_waiting(self, number: int) -> bool:

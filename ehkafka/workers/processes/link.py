@@ -51,7 +51,6 @@ class ProcessLink:
                 "sys.executable is empty, so no worker process can be started; use threads (workers=16)."
             )
         self._take_aside = take_aside
-        self.is_ready = False
         # It has ended, or closed its connection, and all that it had said was heard.
         self.is_gone = False
         with ExitStack() as files:
@@ -129,10 +128,10 @@ class ProcessLink:
         return how_it_ended(code)
 
     def stack(self, until_s: float) -> str:
-        """Return the Python stacks of the child's threads if it tells them in time. Any thread."""
+        """Return the Python stacks of a ready child's threads if it tells them in time. Any thread."""
         found = b""
         with suppress(OSError, ValueError):  # it ended, and its files are closed
-            if self.is_ready and not self._is_dead:
+            if not self._is_dead:
                 found = self._dumped(until_s)
         stacks = dumped_stack(found.decode(errors="replace")) if found else ""
         return f"in the child {self.pid}" + (f":\n{stacks}" if found else "")

@@ -5,6 +5,7 @@ confluent's `Message` cannot be pickled, so the fields are copied. Pure values; 
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import TYPE_CHECKING, TypeAlias
 
 from ehkafka.headers.taking import take_headers
@@ -20,45 +21,47 @@ if TYPE_CHECKING:
     from ehkafka.lanes.routing import Name, Router
     from ehkafka.records import Headers
 
-# topic, partition, offset, key, value, headers, timestamp, leader epoch
-Fields: TypeAlias = (
-    "tuple[str, int, int, bytes | None, bytes | None, Headers | None, tuple[int, int], int | None]"
+# topic, partition, offset, key, value, headers, timestamp, leader epoch, the number of the attempt, and a
+# number that the record shares with the batch's others of its key. An attempt of number 0 is not to be run:
+# the record's key could not be computed.
+Copied: TypeAlias = (
+    "tuple[str, int, int, bytes | None, bytes | None, Headers | None, tuple[int, int], int | None, int, int]"
 )
-# The record, the number of its attempt, and a number that it shares with the batch's others of its key. None:
-# it is not to be run, for its key could not be computed.
-Copied: TypeAlias = "tuple[Fields, int, int] | None"
+
+
+def has_key_failure(entries: Iterable[Entry]) -> bool:
+    """Tell whether the key of any of these records could not be computed."""
+    return KeyFailure in set(map(type, map(itemgetter(KEY), entries)))
 
 
 def copied(entries: Iterable[Entry], router: Router) -> tuple[Copied, ...]:
     """Return what a child needs of the records of a batch."""
     keys: dict[Name, int] = {}
-    attempts, number_of, name_of = router.attempts, keys.setdefault, router.name_of
-    return tuple(
-        None
-        if isinstance(entry[KEY], KeyFailure)
-        else (
-            _fields(entry),
-            router.attempt_of(entry).number if attempts else 1,
-            number_of(name_of(entry), len(keys)),
+    attempts, records = router.attempts, []
+    for entry in entries:
+        message = entry[MESSAGE]
+        # Each topic once: `marshal` knows one object by its identity.
+        topic, partition = entry[EPOCH].partition
+        number = 1
+        if isinstance(entry[KEY], KeyFailure):
+            number = 0
+        elif attempts and (known := attempts.get(id(message))) is not None:
+            number = known.failed + 1
+        records.append(
+            (
+                topic,
+                partition,
+                message.offset(),
+                message.key(),
+                message.value(),
+                take_headers(message) or None,
+                message.timestamp(),
+                message.leader_epoch(),
+                number,
+                keys.setdefault(router.name_of(entry), len(keys)),
+            )
         )
-        for entry in entries
-    )
-
-
-def _fields(entry: Entry) -> Fields:
-    message = entry[MESSAGE]
-    # Each topic once: `marshal` knows one object by its identity.
-    topic, partition = entry[EPOCH].partition
-    return (
-        topic,
-        partition,
-        message.offset(),
-        message.key(),
-        message.value(),
-        take_headers(message) or None,
-        message.timestamp(),
-        message.leader_epoch(),
-    )
+    return tuple(records)
 
 
 class CopiedMessage:
@@ -66,7 +69,7 @@ class CopiedMessage:
 
     __slots__ = ("_fields",)
 
-    def __init__(self, fields: Fields) -> None:
+    def __init__(self, fields: Copied) -> None:
         self._fields = fields
 
     def topic(self) -> str:

@@ -24,7 +24,7 @@ from ehkafka.outputs.book import NotSentError
 from ehkafka.wording import seconds
 from ehkafka.workers.processes import wire
 from ehkafka.workers.processes.failure import unpack_error
-from ehkafka.workers.processes.message import copied
+from ehkafka.workers.processes.message import copied, has_key_failure
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,7 +56,7 @@ class BatchRun:
         self._router = pool.hub.inboxes.router
         # Whether anything is to be done for each record that ends.
         reports = pool.outlet is not None or pool.reports_all
-        self._is_each = reports or any(isinstance(entry[KEY], KeyFailure) for entry in entries)
+        self._is_each = reports or has_key_failure(entries)
         # How many records have ended, as far as the child has said.
         self._ended = 0
         # What failed and is to be taken over; the names of their keys, of which no later record counts here.

@@ -31,6 +31,7 @@ class ProcessWorker(Worker):
     def __init__(self, pool: ProcessWorkers, main: Callable[[], None], name: str) -> None:
         super().__init__(main, name)
         self._pool = pool
+        # Set once it is ready.
         self.link: ProcessLink | None = None
         self._size = BatchSize(pool.settings.batch_records_max, pool.settings.batch_s)
 
@@ -51,7 +52,6 @@ class ProcessWorker(Worker):
                     raise unpack_error(said, link.pid)
                 if said:
                     self._pool.on_silent_child()
-                link.is_ready = True
                 return
             if link.is_gone:
                 raise WorkerDiedError(

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -169,15 +168,3 @@ def is_alive(pid: str) -> bool:
     except FileNotFoundError:
         return False
     return status.rpartition(")")[2].split()[0] != "Z"
-
-
-def test_attempts_are_counted_in_the_child(crew: Any) -> None:
-    """`record.attempt` is the parent's count, whichever child runs it."""
-    one = crew()
-    one.receive("kill 2")
-    one.finish_all()
-
-    attempts = defaultdict(list)
-    for offset, attempt, _ in one.lines("start"):
-        attempts[offset].append(int(attempt))
-    assert attempts == {"0": [1, 2, 3]}

@@ -23,12 +23,9 @@ MUTANT_SEEDS = 100
 
 
 def goes_wrong() -> bool:
-    """Tell whether any of some histories is red."""
+    """Run some histories; raises what one of them finds."""
     for seed in range(MUTANT_SEEDS):
-        try:
-            run_seed(seed)
-        except (AssertionError, LookupError):
-            return True
+        run_seed(seed)
     return False
 
 
@@ -73,7 +70,7 @@ MUTANTS = [
     of_an_inbox(
         "later records of a failed one's key count as finished",
         ChildInbox.behind,
-        "Router.name_of(one) == name",
+        "one[KEY] == key and one[EPOCH].owners is owners",
         "0",
     ),
 ]
@@ -90,4 +87,4 @@ def test_every_guard_is_needed(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) 
     """Without this guard a history goes wrong."""
     assert mutant.is_red is goes_wrong or not mutant.is_red()
     mutant.apply(monkeypatch)
-    assert mutant.is_red(), f"nothing noticed: {mutant.name}"
+    assert mutant.is_noticed(), f"nothing noticed: {mutant.name}"

@@ -58,21 +58,6 @@ def test_errors_come_back_as_they_were_where_they_can_be_rebuilt(crew: Any, hand
     assert "raise Odd(7" in str(odd.__cause__)
 
 
-def test_a_slow_record_delays_nothing_of_its_batch_but_its_key(crew: Any) -> None:
-    """The rest of a batch that met a slow record is taken back and runs elsewhere."""
-    one = crew(2)
-    one.warm_up()
-    first = one.next_offset
-    one.receive("x", "wait", *["x"] * 30, keys="ba" + "acdefghijk" * 3)
-
-    one.wait(lambda: one.finished() == first + 1 + 27)
-    ran = {int(offset) - first for offset, _, _ in one.lines("end") if int(offset) >= first}
-    assert ran == {0, *(2 + n for n in range(30) if n % 10)}
-    (one.directory / "gate").touch()
-    one.finish_all()
-    assert one.failures == []
-
-
 def test_a_drain_waits_for_what_the_child_may_start_and_leaves_the_rest(crew: Any) -> None:
     """With the head running and no hole below it, what was lent and did not start is returned."""
     one = crew()

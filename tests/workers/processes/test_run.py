@@ -24,14 +24,6 @@ if TYPE_CHECKING:
 # -- what is sent ------------------------------------------------------------------------------------------
 
 
-def test_each_output_is_of_its_own_record() -> None:
-    """Some of a batch send, some do not; all are finished."""
-    one = Played("a0 b1 a2 b3 a4")
-    one.run(PlayedChild([[sent(0, "x", "y"), sent(2, "z"), sent(4, "w"), done(5)]]))
-    assert one.posts.sent == [(0, "x"), (0, "y"), (2, "z"), (4, "w")]
-    assert (one.unfinished(), one.failures, one.inbox.head) == ([], [], None)
-
-
 def unfinished_while_sending(one: Played) -> list[list[int]]:
     """Return what was unfinished whenever outputs were taken."""
     found: list[list[int]] = []
@@ -316,9 +308,9 @@ class OneEach:
 
 def reported(invoke: Callable[..., object] = lambda _message, _attempt: None, keys: str = "aa") -> str:
     """Run a batch as a child does, with a claim for all but the last key; return what the parent hears."""
-    fields = ("t", 0, 0, b"k", b"v", None, (1, 0), None)
+    fields = ("t", 0, 0, b"k", b"v", None, (1, 0), None, 1)
     seen = Reports(len(keys) - keys.count("-"))
-    records = tuple((fields, 1, ord(key)) for key in keys)
+    records = tuple((*fields, ord(key)) for key in keys)
     child.Caller(seen, invoke, OneEach()).run(records, seen)  # type: ignore[arg-type]
     return ", ".join(seen.words)
 
@@ -430,6 +422,6 @@ def test_a_record_without_a_key_is_not_run() -> None:
     one.receive("c2", keys=[KeyFailure(ValueError("no key"))])
     played = PlayedChild([[done(3)]])
     assert one.run(played) == (3, 0.0)
-    assert [record is None for record in played.given] == [False, False, True]
+    assert [record[-2] for record in played.given] == [1, 1, 0]
     assert [(offset, str(error)) for offset, error in one.failures] == [(2, "no key")]
     assert (one.held(), one.inbox.head) == ([[2]], None)
