@@ -74,8 +74,10 @@ def around_call(history: History | None, outlet: Outlet | None) -> Callable[[Inv
 
     def around(invoke: Invoke) -> Invoke:
         if outlet is not None:
-            invoke = sending(invoke, outlet)
-        return invoke if history is None else _recorded(invoke, history)
+            invoke = within(invoke, claiming(outlet), is_async=False)
+        if history is not None:
+            invoke = within(invoke, partial(_in_history, history), is_async=False)
+        return invoke
 
     return around
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ehkafka.handlers.sending import sending
 from ehkafka.headers.size import sizes_of
 from ehkafka.lanes.decision import HoldHead
-from ehkafka.lanes.inbox import MESSAGE
+from ehkafka.lanes.inbox import EPOCH, MESSAGE
 from ehkafka.lanes.inboxes import Inboxes
 from ehkafka.outputs.book import NotSentError
 from ehkafka.records import TopicPartition
@@ -20,6 +19,8 @@ from tests.kit.simulated.message import SimulatedMessage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from ehkafka.lanes.inbox import Entry
 
 
 class Posts:
@@ -166,7 +167,17 @@ class Played:
 
     def around(self, invoke: Any) -> Any:
         """Return the end of a call with its outputs."""
-        return sending(invoke, self.posts)  # type: ignore[arg-type]
+
+        def call(entry: Entry, number: int) -> None:
+            claim = self.posts.begin(entry[EPOCH], entry[MESSAGE], number)
+            try:
+                invoke(entry, number)
+            except BaseException:
+                self.posts.failed(claim)
+                raise
+            self.posts.returned(claim)
+
+        return call
 
     def now_s(self) -> float:
         """Return the time that a test gives."""
