@@ -15,7 +15,7 @@ from ehkafka.lanes.inbox import EPOCH, KEY, MESSAGE, SIZE, Inbox
 from ehkafka.lanes.routing import Router
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Sequence
 
     from ehkafka.lanes.inbox import Entry
     from ehkafka.lanes.routing import Name
@@ -110,27 +110,6 @@ class ChildInbox(Inbox):
         """Empty the queue, and take back what the child has not started; in order."""
         self.withdraw()
         return super().take_back()
-
-    def pull(self, names: Collection[Name]) -> tuple[list[Entry], list[Entry]]:
-        """Take what waits of these keys; all others stay, so none is to be put back.
-
-        Numbers of records behind these then are too high, which no question about them minds.
-        """
-        keys = {key for _, key in names}
-        found = [place for place, entry in enumerate(self.q) if entry[KEY] in keys]
-        waiting = len(self.log) - len(self.q)
-        # Another queue, as whenever anything was taken back.
-        waits, self.q = self.q, self.make_queue()
-        self.q.extend(waits)
-        mine: list[Entry] = []
-        for place in reversed(found):
-            if Router.name_of(entry := self.q[place]) in names:
-                mine.append(entry)
-                del self.q[place]
-                del self.log[waiting + place]
-        self.sent -= len(mine)
-        mine.reverse()
-        return mine, []
 
     def has_waiting(self, number: int) -> bool:
         """Tell whether the record of that number waits here: it can be taken back."""

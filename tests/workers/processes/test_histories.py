@@ -58,7 +58,6 @@ MUTANTS = [
         "0",
     ),
     of_an_inbox("what comes back is in the wrong order", ChildInbox.withdraw, "appendleft", "append"),
-    of_an_inbox("what is pulled still counts", ChildInbox.pull, "self.sent -= len(mine)", ""),
     Mutant(
         "a batch's keys are dead but for the last",
         ChildInbox.take,

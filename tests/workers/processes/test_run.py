@@ -362,7 +362,8 @@ def test_what_was_taken_over_does_not_wait_for_the_child_as_well() -> None:
 def test_mutant_what_was_taken_over_waits_twice(mutate: Callable[..., None]) -> None:
     """It would be handled twice."""
     mutate(ChildInbox, "withdraw", "not in self.gone", "is not None")
-    assert waits_after_a_failure() == [1, 2]
+    with pytest.raises(AssertionError):
+        waits_after_a_failure()
 
 
 def shown(*, moved: bool) -> bool:
