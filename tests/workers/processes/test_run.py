@@ -12,13 +12,14 @@ import pytest
 from ehkafka.lanes.decision import HoldHead
 from ehkafka.lanes.order import KeyFailure
 from ehkafka.workers.processes import child, wire
-from ehkafka.workers.processes.inbox import ChildInbox
 from ehkafka.workers.processes.run import BatchRun
 from ehkafka.workers.rate import Pace
 from tests.workers.processes.played import Played, PlayedChild, done, failed, sent
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from ehkafka.workers.processes.inbox import ChildInbox
 
 
 # -- what is sent ------------------------------------------------------------------------------------------
@@ -357,13 +358,6 @@ def waits_after_a_failure() -> list[int]:
 def test_what_was_taken_over_does_not_wait_for_the_child_as_well() -> None:
     """Its key waits elsewhere."""
     assert waits_after_a_failure() == [2]
-
-
-def test_mutant_what_was_taken_over_waits_twice(mutate: Callable[..., None]) -> None:
-    """It would be handled twice."""
-    mutate(ChildInbox, "withdraw", "not in self.gone", "is not None")
-    with pytest.raises(AssertionError):
-        waits_after_a_failure()
 
 
 def shown(*, moved: bool) -> bool:
