@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ehkafka.outputs.outlet import Outlet
     from ehkafka.records import Message
     from ehkafka.workers.processes.outbox import Outbox
-    from ehkafka.workers.protocol import Invoke
+    from ehkafka.workers.protocol import Invoke, PlainCall
 
 
 def make_invoke(
@@ -80,6 +80,19 @@ def around_call(history: History | None, outlet: Outlet | None) -> Callable[[Inv
         return invoke
 
     return around
+
+
+def make_plain_call(
+    spec: HandlerSpec, middleware: Sequence[Any], make_record: type[Record] = Record
+) -> PlainCall:
+    """Return the same for records whose keys are unread: without outputs the message is enough."""
+    handler = with_middleware(taking(spec.of_record(spec.function), None), middleware)
+
+    def call(message: Message) -> None:
+        if (result := handler(make_record(message))) is not None:
+            must_return_nothing(result)
+
+    return call
 
 
 def _calling_at_first(spec: HandlerSpec, make_record: type[Record], outlet: Outlet, again: Invoke) -> Invoke:

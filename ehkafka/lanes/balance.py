@@ -104,6 +104,8 @@ class Balance:
             self._set_width(self._last, seen)
         self._last = seen
         self.has_free = has_free = self._list_idle(moving)
+        if router.unread.inbox is not None:
+            return busy  # all is in one inbox, and no other consumer may take any of it
         if router.deep:
             self._gather(moving)
         self._unload_stuck(moving, has_free=has_free, now_s=now_s)

@@ -6,8 +6,9 @@ Pure; all of it belongs to the lock's holder. Two values of an epoch are read wi
 
 from __future__ import annotations
 
-import itertools
+import heapq
 from collections import deque
+from itertools import chain, islice, pairwise
 from typing import TYPE_CHECKING
 
 from ehkafka.lanes.finished import Extent, FinishedBefore
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator, Sequence
 
     from ehkafka.lanes.inbox import Entry, Owner
+    from ehkafka.lanes.runs import Run
     from ehkafka.records import Message, TopicPartition
 
 TIMESTAMP_NOT_AVAILABLE = 0
@@ -31,6 +33,7 @@ class Epoch:
 
     `order` has the records that were routed, oldest first, and `done` the identities of those messages in
     it that are finished. What the commit position has passed leaves both, so they are as long as the backlog.
+    `runs` has the unfinished records whose keys are unread, oldest first: these finish in order.
     Restored and skipped records never enter them: the commit position passes these like offsets without a
     record.
     """
@@ -55,6 +58,7 @@ class Epoch:
         self.received = Received(finished_before)
         self.order: deque[Entry] = deque()
         self.done: set[int] = set()
+        self.runs: deque[Run] = deque()
         # The latest records that finished, for commits that look at no more; whether others finished, too.
         self.ended_lately: deque[Message] = deque(maxlen=ENDED_LATELY_MAX)
         self.is_extent_due = True
@@ -71,10 +75,14 @@ class Epoch:
         self.order.extend(entries)
         self.tally.receive(len(entries), size)
 
+    def put_into_order(self, entries: Iterable[Entry]) -> None:
+        """Let records, ascending, be of no run any more: each may finish for itself."""
+        self.order = deque(heapq.merge(self.order, entries, key=_offset_of))
+
     def note_finished(self, entry: Entry) -> None:
         """Let the commit position pass a routed record. The caller counts it."""
         order, message = self.order, entry[MESSAGE]
-        if order and order[0][MESSAGE] is message:
+        if order and order[0][MESSAGE] is message and not self.runs:
             order.popleft()  # the commit position passes it at once
         else:
             self.done.add(id(message))
@@ -96,23 +104,31 @@ class Epoch:
 
     def watermark(self) -> int | None:
         """Next_offset up to which every received record has a result; None before the first record."""
-        self.pass_finished()
-        return self.order[0][MESSAGE].offset() if self.order else self.received.next_offset
+        oldest = self.oldest()
+        return self.received.next_offset if oldest is None else oldest[MESSAGE].offset()
 
     def oldest(self) -> Entry | None:
         """Return the oldest unfinished record."""
         self.pass_finished()
-        return self.order[0] if self.order else None
+        firsts = [*islice(self.order, 1), *(next(run.entries()) for run in islice(self.runs, 1))]
+        return min(firsts, key=_offset_of, default=None)
 
     def unfinished(self) -> Iterator[Entry]:
         """Yield the records without a result, oldest first, those included that were returned."""
         done = self.done
-        return (entry for entry in self.order if id(entry[MESSAGE]) not in done)
+        known = (entry for entry in self.order if id(entry[MESSAGE]) not in done)
+        if not self.runs:
+            return known
+        unread = chain.from_iterable(run.entries() for run in self.runs)
+        return heapq.merge(known, unread, key=_offset_of) if self.order else unread
 
-    def copied(self) -> tuple[list[Entry], set[int]]:
-        """Return what was routed above the commit position, and by identity which messages are finished."""
+    def copied(self) -> tuple[list[Entry], set[int], list[Message]]:
+        """Return what was routed above the commit position, and by identity which messages are finished.
+
+        Third, the messages of those unfinished records whose keys are unread.
+        """
         self.pass_finished()
-        return list(self.order), self.done.copy()
+        return list(self.order), self.done.copy(), [one for run in self.runs for one in run.left()]
 
     @property
     def ends_unnoted(self) -> bool:
@@ -158,6 +174,10 @@ class Epoch:
         if self.ended:
             return False
         return self.drain_limit is None or entry[MESSAGE].offset() <= self.drain_limit
+
+
+def _offset_of(entry: Entry) -> int:
+    return entry[MESSAGE].offset()
 
 
 class Received:
@@ -242,7 +262,7 @@ class Received:
     def _mark_epoch_changes(self, messages: Sequence[Message], now_s: float) -> None:
         # A commit must carry the epoch of the very record before it: a newer one would hide a truncated
         # log, an older one would report a truncation that never was.
-        for message, following in itertools.pairwise(messages):
+        for message, following in pairwise(messages):
             if message.leader_epoch() != following.leader_epoch():
                 self.marks.add(Mark(message.offset(), now_s, message.leader_epoch()))
 

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from ehkafka.records import Message
 
     # What waits and runs: a message, its key, its size in bytes and its epoch. The key was asked for once,
-    # outside of the lock, and the size was counted once; both travel with the message.
+    # outside of the lock, and the size was counted once; both travel with the message. What waits with its
+    # key unread is in runs, and a driver may want just the messages of these in its queue: see `unread`.
     Entry = tuple[Message, Hashable, int, Epoch]
     # The inbox that has a key's unfinished records, and the number of the last one there.
     Owner = tuple["Inbox", int]
@@ -79,7 +80,7 @@ class Inbox:
         self.sent = 0
         self.noted = 0
         # The consumer's: the record that runs, or the list of those that a batch or a child process has.
-        self.head: Entry | list[Entry] | None = None
+        self.head: Entry | Message | list[Entry] | None = None
         # How many of the last removed records `head` may are for.
         self.slack = 1
         # Its consumer has posted a failure and waits until the dispatcher has taken it over.
@@ -113,13 +114,18 @@ class Inbox:
         The queue is replaced first, then emptied from the right: what the consumer removes meanwhile is the
         left end, and stays in the log.
         """
+        taken = self.empty_queue()
+        self.log = deque(islice(self.log, len(self.log) - len(taken)))
+        self.sent -= len(taken)
+        return taken
+
+    def empty_queue(self) -> list[Any]:
+        """Return what the consumer had not removed, in order. The caller sees to `log` and `sent`."""
         q, self.q = self.q, self.make_queue()
-        taken: list[Entry] = []
+        taken: list[Any] = []
         with suppress(IndexError):  # empty, by us or by the consumer
             taken.extend(iter(q.pop, None))  # there may be thousands
         taken.reverse()
-        self.log = deque(islice(self.log, len(self.log) - len(taken)))
-        self.sent -= len(taken)
         return taken
 
     def pull(self, names: Collection[Name]) -> tuple[list[Entry], list[Entry]]:
@@ -150,23 +156,26 @@ class Inbox:
         ahead = number - self.sent + len(self.q)  # above 0 it waits; at 0 it was removed last
         return ahead > 0 or (ahead > -self.slack and self.head is not None)
 
-    def take_finished(self) -> list[Entry]:
-        """Return the removed records that have finished since the last call, in order."""
+    def count_finished(self) -> int:
+        """Return how many removed records have finished since the last call. The caller sees to `log`."""
         waiting = len(self.q)  # first what waits, second what runs
         head = self.head
         removed = self.sent - waiting - self.noted
         if removed <= 0:
-            return []
+            return 0
         # A head that was only shown lets the one before count as running until its consumer continues.
         running = 0 if head is None else len(head) if isinstance(head, list) else 1
-        finished = removed - running
-        self.noted += finished
+        self.noted += (finished := removed - running)
+        return finished
+
+    def take_finished(self) -> list[Entry]:
+        """Return the removed records that have finished since the last call, in order."""
         popleft = self.log.popleft
-        return [popleft() for _ in range(finished)]
+        return [popleft() for _ in range(self.count_finished())]
 
     def running(self) -> list[Entry]:
         """Return the removed records that are unfinished. Call it after `take_finished`."""
-        return [self.log[place] for place in range(self.sent - self.noted - len(self.q))]
+        return list(islice(self.log, self.sent - self.noted - len(self.q)))
 
     def give_up(self, entries: Sequence[Entry]) -> None:
         """Take unfinished records away from a consumer that waits for it. Call it after `take_finished`."""

@@ -20,7 +20,7 @@ from ehkafka.lanes.outliving import Outliving
 from ehkafka.lanes.piles import Pile
 from ehkafka.lanes.put_back import PutBack
 from ehkafka.lanes.routing import Router
-from ehkafka.lanes.unread import UNREAD
+from ehkafka.lanes.runs import UNREAD
 from ehkafka.lanes.waiting import Waiting
 from ehkafka.lanes.width import Width
 from ehkafka.records import TopicPartition
@@ -195,7 +195,7 @@ class Inboxes:
         sizes: Sequence[int],
     ) -> None:
         unread = self.router.unread
-        if unread.takes() if keys is None else unread.is_on:
+        if unread.takes():
             unread.receive(epoch, messages, keys, sizes)
         else:
             entries = list(zip(messages, repeat(UNREAD) if keys is None else keys, sizes, repeat(epoch)))
@@ -204,7 +204,7 @@ class Inboxes:
     @property
     def takes_unread(self) -> bool:
         """Whether `receive` needs no keys now. A guess without the lock: it reads what it needs."""
-        return self.router.unread.is_possible()
+        return self.router.unread.needs_no_keys()
 
     def key_of(self, entry: Entry) -> Hashable:
         """Return a record's key, which may not have been read yet. Needs no lock."""

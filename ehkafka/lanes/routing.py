@@ -99,7 +99,8 @@ class Router:
 
     def route(self, epoch: Epoch, entries: Sequence[Entry]) -> None:
         """Put records of one partition, ascending, behind the others of their keys."""
-        self.count_in(epoch, entries, sum(entry[SIZE] for entry in entries))
+        epoch.add(entries, size := sum(entry[SIZE] for entry in entries))
+        self.tally.receive(len(entries), size)
         piles = self.piles
         if piles.stopped is not None or epoch in piles.unopened or epoch.drain_limit is not None:
             for entry in entries:
@@ -138,11 +139,6 @@ class Router:
         is_elsewhere = self.held or self.trials.keys or self.piles.all()
         return None if is_elsewhere or any(inbox is not home for inbox in self.moving()) else home
 
-    def count_in(self, epoch: Epoch, entries: Sequence[Entry], size: int) -> None:
-        """Count records of one partition, so many bytes in all, into the backlog."""
-        epoch.add(entries, size)
-        self.tally.receive(len(entries), size)
-
     def place(self, entry: Entry) -> None:
         """Put a record that is counted already where it belongs: into its key's inbox, a pile, or back."""
         epoch = entry[EPOCH]
@@ -168,9 +164,7 @@ class Router:
 
     def place_all(self, entries: Sequence[Entry]) -> None:
         """Do the same for records of one key, in order."""
-        if not entries:
-            return
-        if self.piles.is_open and all(entry[EPOCH].may_start(entry) for entry in entries):
+        if entries and self.piles.is_open and all(entry[EPOCH].may_start(entry) for entry in entries):
             owner = self.owner_of(entries[0][EPOCH], entries[0][KEY])
             self.put_all(self.choose() if owner is None else owner[0], entries)
             return
@@ -203,6 +197,8 @@ class Router:
 
     def choose(self) -> Inbox:
         """Return an inbox for a key that has none: an idle one, else the shorter of two."""
+        if (home := self.unread.inbox) is not None:
+            return home
         if self.deep:
             return self._fill()
         idle = self.idle
@@ -253,6 +249,8 @@ class Router:
 
     def pull_several(self, inbox: Inbox, entries: Iterable[Entry]) -> dict[Name, list[Entry]]:
         """Take what waits of these records' keys out of the inbox that owned them until now, in one pass."""
+        if inbox is self.unread.inbox:
+            return self.unread.pull_several(entries)
         pulled: dict[Name, list[Entry]] = {}
         for entry in entries:
             owners, key = entry[EPOCH].owners, entry[KEY]
@@ -302,12 +300,14 @@ class Router:
 
     def shown(self) -> list[Entry]:
         """Return what all consumers show: it runs, or is about to."""
-        heads = [inbox.head for inbox in self.moving()]
-        shown: list[Entry] = [head for head in heads if type(head) is tuple]
+        heads = [(inbox, inbox.head) for inbox in self.moving()]
+        shown: list[Entry] = [head for _, head in heads if type(head) is tuple]
         if len(shown) < len(heads):
-            for head in heads:
+            for inbox, head in heads:
                 if isinstance(head, list):
                     shown += head
+                elif head is not None and not isinstance(head, tuple):
+                    shown += filter(None, [self.unread.entry_of(inbox, head)])
         return shown
 
     def keeps_key(self, entry: Entry) -> bool:
@@ -334,11 +334,10 @@ class Router:
 
     def give_back(self, entry: Entry) -> None:
         """Leave a record for the partition's next owner: it is in no inbox, and stops the commit position."""
-        size = entry[SIZE]
         for tally in (entry[EPOCH].tally, self.tally):
-            tally.leave_backlog(1, size)
+            tally.leave_backlog(1, entry[SIZE])
             tally.returned_records += 1
-            tally.returned_bytes += size
+            tally.returned_bytes += entry[SIZE]
         self.attempts.pop(id(entry[MESSAGE]), None)
 
     def without_ended(self, entries: Iterable[Entry]) -> list[Entry]:
@@ -376,20 +375,25 @@ class Router:
         """Take in what has finished in all inboxes. O(finished)."""
         finished: list[Entry] = []
         for inbox in self.moving():
+            if inbox is self.unread.inbox:
+                self.unread.note()
+                continue
             # Most have one record that runs, or none: of thousands of inboxes each is asked in 0.1 µs.
             waiting = len(inbox.q)  # first what waits, second what runs
             removed = inbox.sent - inbox.noted - waiting
             if removed > 1 or (removed == 1 and type(inbox.head) is not tuple):
                 finished += inbox.take_finished()
-        if finished:
-            self._note(finished)
+        self.note_entries(finished)
 
     def note(self, inbox: Inbox) -> None:
         """Take in what has finished in one inbox."""
-        if finished := inbox.take_finished():
-            self._note(finished)
+        if inbox is self.unread.inbox:
+            self.unread.note()
+        elif finished := inbox.take_finished():
+            self.note_entries(finished)
 
-    def _note(self, finished: list[Entry]) -> None:
+    def note_entries(self, finished: list[Entry]) -> None:
+        """Count these as finished."""
         for entry in finished if self.attempts else ():
             self.attempts.pop(id(entry[MESSAGE]), None)
         if self.trials.keys:
@@ -403,15 +407,16 @@ class Router:
                 # Records of one partition often follow each other.
                 if last is not None:
                     counts[last] = records, total
-                last, order, ended = epoch, epoch.order, epoch.ended
+                last, order, ended, has_runs = epoch, epoch.order, epoch.ended, bool(epoch.runs)
                 add, end = epoch.done.add, epoch.ended_lately.append
                 records, total = counts.get(epoch, (0, 0))
             if ended:
-                self._ignore(epoch, entry)
+                self.ignore(epoch)
+                self.freed.discard(id(entry[MESSAGE]))
                 continue
             message = entry[MESSAGE]
             # `Epoch.note_finished`, written out: this runs for each record.
-            if order and order[0][MESSAGE] is message:
+            if order and order[0][MESSAGE] is message and not has_runs:
                 order.popleft()  # the commit position passes it at once
             else:
                 add(id(message))
@@ -423,10 +428,6 @@ class Router:
         for epoch, (records, total) in counts.items():
             epoch.tally.finish(records, total)
             self.tally.finish(records, total)
-
-    def _ignore(self, epoch: Epoch, entry: Entry) -> None:
-        self.ignore(epoch)
-        self.freed.discard(id(entry[MESSAGE]))
 
     def purge(self) -> None:
         """Forget keys that have no unfinished record: what is kept follows the backlog, not the keys seen."""

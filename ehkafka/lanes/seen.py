@@ -15,7 +15,7 @@ from ehkafka.lanes.decision import HoldHead, RetryHead
 from ehkafka.lanes.held import Held
 from ehkafka.lanes.inbox import EPOCH, KEY, MESSAGE
 from ehkafka.lanes.piles import Pile
-from ehkafka.lanes.unread import UNREAD
+from ehkafka.lanes.runs import UNREAD
 from ehkafka.lanes.waiting import PAUSED
 
 if TYPE_CHECKING:
@@ -64,11 +64,11 @@ class EpochSeen(NamedTuple):
 class Keys:
     """The keys with unfinished records of one partition, counted when asked. Needs no lock."""
 
-    __slots__ = ("_counted", "_entries", "_finished", "_limit", "_stays", "_total", "_unread")
+    __slots__ = ("_counted", "_entries", "_finished", "_limit", "_messages", "_stays", "_total", "_unread")
 
     def __init__(self, epoch: Epoch, limit: int | None, stays: set[int], unread: Unread) -> None:
         """While the partition drains, what is above `limit` is left for its next owner, unless it `stays`."""
-        self._entries, self._finished = epoch.copied()
+        self._entries, self._finished, self._messages = epoch.copied()
         self._total, self._unread = epoch.tally.unfinished_records, unread
         self._limit, self._stays = limit, stays
         self._counted: Counter[Hashable] | None = None
@@ -90,6 +90,7 @@ class Keys:
             if limit is not None:
                 entries = [entry for entry in entries if _is_left(entry, limit, stays)]
             self._counted = Counter(self._unread.keys_of(entries))
+            self._counted.update(self._unread.read(self._messages))
         return self._counted
 
 
@@ -299,7 +300,9 @@ def _waits(held: Held) -> str:
 def _is_shown(inbox: Inbox, entry: Entry) -> bool:
     """Tell whether a consumer shows a record; its key may have been read since."""
     head, message = inbox.head, entry[MESSAGE]
-    shown = head if isinstance(head, list) else () if head is None else (head,)
+    if head is message:  # of a run
+        return True
+    shown = head if isinstance(head, list) else (head,) if isinstance(head, tuple) else ()
     return any(one[MESSAGE] is message for one in shown)
 
 

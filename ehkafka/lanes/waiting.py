@@ -32,9 +32,6 @@ if TYPE_CHECKING:
 # Keys whose next records wait, or follow a dead letter, in one assignment. Past it a dead-lettered record
 # stays on hold, so that its key cannot continue as if nothing had happened.
 AFTER_LETTER_MAX: Final = 10_000
-# After a failure the keys of so many records are read as they are received: another failure is likely, and
-# finds the later records of its key by their owner.
-KEYED_RECORDS: Final = 10_000
 FULL: Final = HoldHead(f"{AFTER_LETTER_MAX} dead-lettered keys wait already")
 PAUSED: Final = HoldHead("the key is paused")
 BEHIND_LETTER: Final = HoldHead("an earlier record of its key was dead-lettered")
@@ -71,14 +68,18 @@ class Waiting:
         not started, or which are to be handled again.
         """
         router = self.router
-        router.unread.end(rest_records=KEYED_RECORDS)
         failures = [
             (router.unread.keyed(entry), decision, router.unread.with_keys(later))
             for entry, decision, later in failures
         ]
         router.note(inbox)
+        router.unread.read_running(inbox)
         inbox.give_up([one for entry, _, later in failures for one in (entry, *later)])
-        live = [entry for entry, _, later in failures if not entry[EPOCH].ended or later]
+        live = [
+            entry
+            for entry, decision, later in failures
+            if not entry[EPOCH].ended or later or isinstance(decision, AwaitHead)
+        ]
         pulled = router.pull_several(inbox, live)
         for entry, decision, later in failures:
             behind = router.without_ended(later)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ehkafka.events import UserCodeFailed
-from ehkafka.handlers.call import around_call, make_call, make_invoke, must_run_in_threads
+from ehkafka.handlers.call import around_call, make_call, make_invoke, make_plain_call, must_run_in_threads
 from ehkafka.handlers.spec import is_batch
 from ehkafka.lanes.inbox import Inbox
 from ehkafka.records import record_type
@@ -81,8 +81,11 @@ class Pools:
 
     def _threads(self, spec: HandlerSpec, parts: HandlerParts) -> Pool:
         invoke, attempts = self._invoke(spec, parts)
+        is_shown = spec.deadline_s is not None or self.app.history is not None
+        needs_entry = is_shown or spec.is_class or parts.outlet is not None
+        plain = None if needs_entry else make_plain_call(spec, self.app.middleware, parts.make_record)
         options = self._options(spec, parts, size_of(spec), self._guarded_tear_down())
-        return Pool(ThreadWorkers(parts.hub, options, invoke=invoke), attempts)
+        return Pool(ThreadWorkers(parts.hub, options, invoke=invoke, plain=plain), attempts)
 
     def _invoke(self, spec: HandlerSpec, parts: HandlerParts) -> tuple[Any, AttemptClock | None]:
         """Return what calls a handler, and the clock of its calls where it has a deadline."""

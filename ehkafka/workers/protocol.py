@@ -12,10 +12,13 @@ if TYPE_CHECKING:
     from ehkafka.lanes.attempt import Attempt
     from ehkafka.lanes.decision import Decision
     from ehkafka.lanes.inbox import Entry
+    from ehkafka.records import Message
     from ehkafka.recovery.pending import PendingAnswers
 
     # What workers call with a record and the number of its attempt, 1 for the first.
     Invoke = Callable[[Entry, int], object]
+    # The same for a record whose key is unread, at its first attempt: with the message only.
+    PlainCall = Callable[[Message], object]
     InvokeAsync = Callable[[Entry, int], Awaitable[object]]
 
 

@@ -8,7 +8,7 @@ dispatcher; the thread waits until that is done.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ehkafka.lanes.inbox import MESSAGE
 from ehkafka.records.deferral import DEFERRED
@@ -18,8 +18,9 @@ from ehkafka.workers.thread_waits import waits_of_this_thread
 if TYPE_CHECKING:
     from ehkafka.lanes.decision import Decision
     from ehkafka.lanes.inbox import Entry, Inbox
+    from ehkafka.records import Message
     from ehkafka.workers.hub import Hub
-    from ehkafka.workers.protocol import Invoke, PoolOptions
+    from ehkafka.workers.protocol import Invoke, PlainCall, PoolOptions
     from ehkafka.workers.rate import Pace
     from ehkafka.workers.thread_pool import Worker
 
@@ -27,9 +28,18 @@ if TYPE_CHECKING:
 class ThreadWorkers(ThreadPool):
     """Daemon threads that call a handler for one record after another."""
 
-    def __init__(self, hub: Hub, options: PoolOptions, *, invoke: Invoke) -> None:
+    def __init__(
+        self, hub: Hub, options: PoolOptions, *, invoke: Invoke, plain: PlainCall | None = None
+    ) -> None:
+        """`plain` calls the handler for the first time with a message whose key is unread; see `lanes.runs`.
+
+        None where it needs more than the message.
+        """
         super().__init__(hub, options)
         self._invoke = invoke
+        # Called with no entry, and where it is None with nothing.
+        self._plain: Any = plain
+        hub.inboxes.router.unread.is_bare = plain is not None and hub.pace is None
         self._router = hub.inboxes.router
         self._on_failure = options.on_failure
         self._deferrals = options.deferrals
@@ -59,10 +69,12 @@ class ThreadWorkers(ThreadPool):
     def _run(self, inbox: Inbox) -> None:
         """Run what waits, until nothing does. The hot path: see DESIGN.md before adding a line to it."""
         hub, invoke, attempts, q = self._hub, self._invoke, self._router.attempts, inbox.q
+        plain = self._plain
+        one: Any
         while hub.call_times is None:
             try:
                 inbox.head = q[0]  # shown before it leaves the queue
-                entry = q.popleft()
+                one = q.popleft()
             except IndexError:
                 # Taking back replaces the queue: what was put there again is in the new one.
                 if inbox.q is q:
@@ -70,12 +82,15 @@ class ThreadWorkers(ThreadPool):
                 q = inbox.q
                 continue
             try:
-                invoke(entry, 1 if not attempts else self._number(entry))
+                if type(one) is tuple:
+                    invoke(one, 1 if not attempts else self._number(one))
+                else:
+                    plain(one)
             except BaseException as error:  # SystemExit and the like too: `Failures` stops the app for them
-                self._failed(inbox, entry, error)
+                self._failed(inbox, self._entry_of(inbox, one), error)
             else:
                 if DEFERRED:
-                    self._claim(inbox, entry)
+                    self._claim(inbox, one)
 
     def _run_timed(self, inbox: Inbox) -> None:
         """Do the same, and count how long each call takes."""
@@ -101,11 +116,12 @@ class ThreadWorkers(ThreadPool):
 
     def _run_next(self, inbox: Inbox) -> bool:
         """Run the next record, timed if that is wanted; False where there is none."""
+        one: Any
         while True:
             q = inbox.q
             try:
                 inbox.head = q[0]
-                entry = q.popleft()
+                one = q.popleft()
             except IndexError:
                 if inbox.q is q:
                     return False
@@ -113,14 +129,17 @@ class ThreadWorkers(ThreadPool):
             break
         began_s = time.perf_counter()
         try:
-            self._invoke(entry, self._number(entry))
+            if type(one) is tuple:
+                self._invoke(one, self._number(one))
+            else:
+                self._plain(one)
         except BaseException as error:  # as in `_run`
             self._note_time(began_s)
-            self._failed(inbox, entry, error)
+            self._failed(inbox, self._entry_of(inbox, one), error)
         else:
             self._note_time(began_s)
             if DEFERRED:
-                self._claim(inbox, entry)
+                self._claim(inbox, one)
         return True
 
     def _note_time(self, began_s: float) -> None:
@@ -131,6 +150,15 @@ class ThreadWorkers(ThreadPool):
         known = self._router.attempts.get(id(entry[MESSAGE]))
         return 1 if known is None else known.failed + 1
 
+    def _entry_of(self, inbox: Inbox, one: Entry | Message) -> Entry:
+        """Return the entry of what this thread runs. Waits for the lock where that is a message."""
+        if isinstance(one, tuple):
+            return one
+        with self._hub.locked(noted=False) as inboxes:
+            entry = inboxes.router.unread.entry_of(inbox, one)
+        assert entry is not None
+        return entry
+
     def _failed(self, inbox: Inbox, entry: Entry, error: BaseException) -> None:
         # Here, without the lock: what decides may be the user's code.
         attempt = self._router.attempt_of(entry)
@@ -139,10 +167,12 @@ class ThreadWorkers(ThreadPool):
             self._deferrals.void(attempt)
         self._hand_over(inbox, entry, self._on_failure(attempt, error))
 
-    def _claim(self, inbox: Inbox, entry: Entry) -> None:
+    def _claim(self, inbox: Inbox, one: Entry | Message) -> None:
         """Let a record wait for its answer, if it is one of those that are deferred."""
-        if self._deferrals is None:
+        message = one[MESSAGE] if isinstance(one, tuple) else one
+        if self._deferrals is None or id(message) not in DEFERRED:
             return
+        entry = self._entry_of(inbox, one)
         try:
             decision = self._deferrals.claims(self._router.attempt_of(entry))
         except BaseException as error:  # that of an answer which came before the handler had returned

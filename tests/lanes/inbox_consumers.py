@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.lanes.inbox import EPOCH, MESSAGE
+from ehkafka.lanes.runs import UNREAD
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
+    from ehkafka.lanes.epoch import Epoch
     from ehkafka.lanes.inbox import Entry, Inbox
     from tests.lanes.inbox_world import World
 
@@ -21,6 +23,7 @@ class Message:
     def __init__(self, partition: int, offset: int, key: int | None) -> None:
         self._partition, self._offset, self.its_key = partition, offset, key
         self.serial = next(SERIAL)
+        self.epoch: Epoch
 
     def __repr__(self) -> str:
         return f"{self.its_key}@{self._partition}/{self._offset}"
@@ -61,6 +64,11 @@ class Message:
         return 1 + self._offset % 3
 
 
+def entry_of(one: Any) -> Entry:
+    """Return what is in a queue as an entry: perhaps it is a message alone."""
+    return one if isinstance(one, tuple) else (one, UNREAD, len(one), one.epoch)  # type: ignore[return-value]
+
+
 class Consumer:
     """One worker, in steps: it shows a record, removes it, runs it, ends it."""
 
@@ -91,8 +99,10 @@ class Consumer:
         elif self.entry is not None:
             entry, self.entry = self.entry, None
             if may_fail and r.random() < world.failing:
+                its = world.core.router.unread.entry_of(inbox, entry[MESSAGE])
+                assert its is not None, "what runs is not known"
                 inbox.frozen = True
-                world.failed.append((inbox, [(entry, ())]))
+                world.failed.append((inbox, [(its, ())]))
             else:
                 world.ends(entry)
         elif self.shown is not None:
@@ -121,8 +131,8 @@ class Consumer:
             return
         # A queue that lost its head between the two steps cannot give another record: it only shrinks.
         assert entry is self.inbox.head
-        self.entry = entry
-        self.world.starts(entry)
+        self.entry = entry_of(entry)
+        self.world.starts(self.entry)
 
     def _find_another_queue(self) -> bool:
         if self.inbox.q is not self.q:

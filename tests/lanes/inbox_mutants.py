@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 from ehkafka.lanes import resizing
-from ehkafka.lanes.balance import Balance
 from ehkafka.lanes.ending import Ending
 from ehkafka.lanes.epoch import Epoch
 from ehkafka.lanes.held import Held
@@ -15,7 +13,6 @@ from ehkafka.lanes.inboxes import Inboxes
 from ehkafka.lanes.outliving import Outliving
 from ehkafka.lanes.piles import Piles
 from ehkafka.lanes.routing import Router
-from ehkafka.lanes.unread import Unread
 from ehkafka.lanes.waiting import Waiting
 from tests.kit.mutant import Mutant, fails
 from tests.lanes import test_outliving
@@ -27,23 +24,18 @@ from tests.lanes.inbox_scenarios import (
     mutant,
     what_waits_stays_where_a_consumer_is_to_go,
 )
-
-
-def _unread(name: str, function: Any, guard: str, without: str, **more: Any) -> Mutant:
-    chosen = {"is_unread": True, "is_narrow": True, "is_batch": False, "is_shared": False, **more}
-    return mutant(name, function, guard, without, **chosen)
-
+from tests.lanes.inbox_unread_mutants import UNREAD_MUTANTS
 
 MUTANTS = [
     mutant(
         "finished: what runs is read before what waits",
-        Inbox.take_finished,
+        Inbox.count_finished,
         "waiting = len(self.q)  # first what waits, second what runs\n    head = self.head\n",
         "head = self.head\n    waiting = len(self.q)\n",
     ),
     mutant(
         "take back: the queue is not replaced",
-        Inbox.take_back,
+        Inbox.empty_queue,
         "q, self.q = self.q, self.make_queue()",
         "q = self.q",
     ),
@@ -116,12 +108,14 @@ MUTANTS = [
     mutant(
         "spread: a key does not go behind what runs of it", Piles._spread, "owners[key] = running", "pass"
     ),
-    mutant("note: a result of an ended epoch counts", Router._note, "if ended:", "if False:"),
-    mutant("note: attempts are kept", Router._note, "self.attempts.pop(id(entry[MESSAGE]), None)", "pass"),
+    mutant("note: a result of an ended epoch counts", Router.note_entries, "if ended:", "if False:"),
+    mutant(
+        "note: attempts are kept", Router.note_entries, "self.attempts.pop(id(entry[MESSAGE]), None)", "pass"
+    ),
     mutant(
         "give back: a returned record stays in the backlog",
         Router.give_back,
-        "tally.leave_backlog(1, size)",
+        "tally.leave_backlog(1, entry[SIZE])",
         "pass",
     ),
     mutant(
@@ -401,30 +395,6 @@ MUTANTS = [
         "yield from (entry",
         "_ = (entry",
     ),
-    _unread("unread: begins while another inbox has some", Unread._begin, "not inbox.is_empty()", "False"),
-    _unread("unread: begins while a key waits", Unread.is_possible, "router.held or ", ""),
-    _unread("unread: begins while a key is on trial", Unread.is_possible, " or router.trials.keys", ""),
-    _unread("unread: begins though something waits in a pile", Unread._begin, " or router.piles.all()", ""),
-    _unread(
-        "unread: begins while a partition drains", Unread._begin, "epoch.drain_limit is not None", "False"
-    ),
-    _unread(
-        "unread: what runs owns no key",
-        Unread.end,
-        "entry[EPOCH].owners[entry[KEY]] = (inbox, inbox.noted + 1 + place)",
-        "pass",
-        keys=1,
-        failing=0,
-    ),
-    _unread(
-        "unread: read keys are not known to the epoch", Unread.end, "self._put_into_order(entries)", "pass"
-    ),
-    _unread("fail: keys stay unread", Waiting.fail, "router.unread.end(rest_records=KEYED_RECORDS)", "pass"),
-    _unread("pause: keys stay unread", Waiting.pause_key, "router.unread.end()", "pass"),
-    _unread("stop: keys stay unread", Piles.stop, "router.unread.end()", "pass"),
-    _unread("hold back: keys stay unread", Piles.hold_back, "self._router.unread.end()", "pass", failing=0),
-    _unread("drain: keys stay unread", Ending.drain, "self._router.unread.end()", "pass"),
-    _unread("end: keys stay unread", Ending.end, "router.unread.end()", "pass"),
-    _unread("width: keys stay unread", Balance._set_width, "router.unread.end()", "pass"),
     mutant("check: retries never come", Inboxes.check, "self.waiting.retry_due(now_s)", "pass"),
+    *UNREAD_MUTANTS,
 ]

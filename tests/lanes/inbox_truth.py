@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.lanes.inbox import EPOCH, MESSAGE
+from tests.lanes.inbox_consumers import entry_of
 
 if TYPE_CHECKING:
     from ehkafka.lanes.epoch import Epoch
@@ -118,7 +119,7 @@ class Truth:
             assert core.is_running(entry[MESSAGE], core.key_of(entry)) is (True if is_current else None), (
                 entry
             )
-        waiting = [entry for inbox in core.all_inboxes() for entry in inbox.q]
+        waiting = [entry_of(one) for inbox in core.all_inboxes() for one in inbox.q]
         for entry in waiting[:3]:
             assert core.is_running(entry[MESSAGE], core.key_of(entry)) is False, (
                 "runs, though it waits",

@@ -14,7 +14,7 @@ from ehkafka.lanes.decision import AwaitHead, HoldHead, RetryHead, SkipHead
 from ehkafka.lanes.finished import FinishedBefore
 from ehkafka.lanes.inbox import EPOCH, KEY, MESSAGE, Inbox
 from ehkafka.lanes.inboxes import Inboxes
-from ehkafka.lanes.unread import UNREAD
+from ehkafka.lanes.runs import UNREAD
 from ehkafka.lanes.width import Width
 from ehkafka.records import Outcome, TopicPartition
 from tests.lanes.inbox_commands import Commands
@@ -43,6 +43,7 @@ class World(Commands):
         self.failing = r.choice((0, 0.02, 0.2, 0.2))
         self.preempted = r.choice((0, 0.01, 0.1))
         self.is_unread = r.random() < 0.6
+        self.is_bare = not self.is_batch and seed % 4 < 3
         self.is_narrow = seed % 3 == 0 if self.is_batch else r.random() < 0.4
         vars(self).update(chosen)
         super().__init__(self.partitions, is_shared=self.is_shared)
@@ -66,6 +67,7 @@ class World(Commands):
             cores=r.choice((1, 2)) if self.is_narrow else None,
         )
         self.core.waiting.divert = lambda _attempt, *_reason: AwaitHead("diverted", _begin)
+        self.core.router.unread.is_bare = self.is_bare
         if self.is_batch:
             self.core.router.deep = r.choice((0, 3, 6))
         self.consume(self.core.inboxes)
@@ -290,6 +292,8 @@ class World(Commands):
         if not offsets:
             return
         batch = [Message(p, offset, self.log[p][offset]) for offset in offsets]
+        for message in batch:
+            message.epoch = self.epochs[p]
         keys = None if self.core.takes_unread and self.r.random() < 0.8 else _keys(batch)
         self.sent[p] += len(batch)
         self.do(self.core.receive, self.epochs[p], batch, keys, self.now_s)

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from ehkafka.lanes.decision import HoldHead, RetryHead
 from ehkafka.lanes.inbox import KEY, MESSAGE
 from ehkafka.lanes.inboxes import Inboxes
 from ehkafka.lanes.order import KeyReader
-from ehkafka.lanes.unread import UNREAD
+from ehkafka.lanes.runs import UNREAD
 from ehkafka.records import TopicPartition
 from tests.kit.simulated.message import WatchedMessage
+
+if TYPE_CHECKING:
+    from ehkafka.lanes.epoch import Epoch
+    from ehkafka.lanes.inbox import Inbox
 
 READER = KeyReader()
 
@@ -53,3 +60,79 @@ def test_once_all_consumers_take_keys_each_gets_its_part_at_once() -> None:
         inboxes.check(waits / 1_000, waits)
     assert inboxes.router.width == 4
     assert all(len(inbox.q) >= 4 for inbox in inboxes.inboxes)
+
+
+def unread_inboxes(keys: str) -> tuple[Inboxes, Epoch]:
+    """Return inboxes of one consumer with unread records of one partition."""
+    inboxes = Inboxes(1, read_keys=READER.keys)
+    epoch = inboxes.assign(TopicPartition("t", 0), 1)
+    inboxes.receive(epoch, messages(keys), None, 0.0)
+    assert epoch.runs
+    return inboxes, epoch
+
+
+def run(inbox: Inbox, records: int) -> None:
+    """Let the consumer run so many records, and show the last one still."""
+    for _ in range(records):
+        inbox.head = inbox.q[0]
+        inbox.q.popleft()
+
+
+def test_what_ends_after_its_epoch_counts_for_nothing() -> None:
+    """The last commit does not pass it, so the next owner handles it again."""
+    inboxes, epoch = unread_inboxes("abc")
+    run(inboxes.inboxes[0], 3)
+    assert inboxes.end([epoch]) == [3]
+    assert inboxes.tally.stale_records == 2
+    assert (epoch.tally.finished_records, list(inboxes.router.ignored)) == (0, [epoch, epoch])
+
+
+def test_after_a_failure_all_other_keys_stay_unread() -> None:
+    """The later records of its key wait with it, those received afterwards, too."""
+    inboxes, epoch = unread_inboxes("abcab")
+    (inbox,) = inboxes.inboxes
+    run(inbox, 1)
+    inbox.frozen = True
+    inboxes.fail(inbox, inboxes.running()[0], RetryHead(1.0, "again"), 0.0)
+    inbox.frozen = False
+    inboxes.take_touched()
+    inboxes.receive(epoch, messages("da", 5), None, 0.0)
+    inboxes.take_touched()
+    (held,) = inboxes.waiting.held
+    assert [entry[MESSAGE].offset() for entry in held.q] == [0, 3, 6]
+    assert [(entry[MESSAGE].offset(), entry[KEY]) for entry in inbox.q] == [
+        (offset, UNREAD) for offset in (1, 2, 4, 5)
+    ]
+    assert epoch.tally.parked_records == 3
+    assert [entry[MESSAGE].offset() for entry in epoch.unfinished()] == list(range(7))
+
+
+def test_what_ends_above_a_record_that_waits_is_known_to_commits() -> None:
+    """Be it of a run, or the waiting one itself, when records of runs lie below."""
+    inboxes, epoch = unread_inboxes("abc")
+    (inbox,) = inboxes.inboxes
+    run(inbox, 2)
+    inbox.frozen = True
+    inboxes.fail(inbox, inboxes.running()[0], HoldHead("held"), 0.0)
+    inbox.frozen = False
+    run(inbox, 1)
+    inbox.head = None
+    inboxes.router.note_all()
+    assert (epoch.watermark(), epoch.take_ended()) == (1, [2])
+    inboxes.receive(epoch, messages("db", 3), None, 0.0)
+    assert inboxes.waiting.skip_key(b"b", epoch, records=2) == 2
+    assert (epoch.watermark(), sorted(epoch.take_ended())) == (3, [1, 4])
+
+
+def test_behind_a_call_that_takes_long_keys_are_read_and_others_go_on() -> None:
+    """All is in one inbox only while calls are quick."""
+    inboxes = Inboxes(2, read_keys=READER.keys, cores=1)
+    first, second = inboxes.inboxes
+    epoch = inboxes.assign(TopicPartition("t", 0), 1)
+    inboxes.receive(epoch, messages("aba"), None, 0.0)
+    run(first, 1)
+    for now_s in (0.0, 0.1, 0.2):
+        inboxes.check(now_s)
+    assert not epoch.runs
+    assert [entry[MESSAGE].offset() for entry in second.q] == [1]
+    assert [entry[MESSAGE].offset() for entry in first.q] == [2]

@@ -14,6 +14,7 @@ import pytest
 
 from ehkafka.lanes.inbox import EPOCH, KEY, MESSAGE
 from ehkafka.lanes.inboxes import Inboxes
+from ehkafka.lanes.order import KeyReader
 from ehkafka.records import TopicPartition
 from ehkafka.workers.hub import Hub
 from ehkafka.workers.protocol import PoolOptions
@@ -42,6 +43,8 @@ class Judge:
         self.handled = 0
         self._running: dict[Any, int] = {}
         self._last: dict[Any, int] = {}
+        # By the message's identity, what is called with a message alone.
+        self.entries: dict[int, Entry] = {}
         self._count = threading.Lock()
 
     def __call__(self, entry: Entry, number: int) -> None:
@@ -65,6 +68,10 @@ class Judge:
         self.done[epoch].add(offset)
         with self._count:
             self.handled += 1
+
+    def plain(self, message: Any) -> None:
+        """Handle a record whose key is unread, at its first attempt."""
+        self(self.entries[id(message)], 1)
 
     def holds(self, entry: Entry) -> None:
         """Note that a record is deferred: its key still counts as running."""
@@ -90,9 +97,12 @@ class Pool:
         clock: Callable[[], float] = time.monotonic,
         starts: bool = True,
         kind: type[ThreadWorkers] = ThreadWorkers,
+        unread: bool = False,
         **options: Any,
     ) -> None:
-        self.hub = Hub(Inboxes(workers), clock, pace)
+        """`unread`: keys stay unread while calls are quick."""
+        inboxes = Inboxes(workers, read_keys=KeyReader().keys, cores=1) if unread else Inboxes(workers)
+        self.hub = Hub(inboxes, clock, pace)
         self.judge = Judge()
         self.judge.work = work
         self.wrong = self.judge.wrong
@@ -108,6 +118,7 @@ class Pool:
                 **options,
             ),
             invoke=self.judge,
+            plain=self.judge.plain if unread else None,
         )
         if starts:
             self.workers.start()
@@ -126,7 +137,9 @@ class Pool:
     def receive(self, epoch: Epoch, first: int, keys: Sequence[bytes]) -> None:
         """Hand over a batch of one partition."""
         batch = [SimulatedMessage("t", epoch.partition.partition, first + n, k) for n, k in enumerate(keys)]
-        self.hub.receive([(epoch, batch, keys, (), [1] * len(batch))])
+        self.judge.entries.update((id(one), (one, one.key(), 1, epoch)) for one in batch)
+        known = None if self.hub.inboxes.takes_unread else keys
+        self.hub.receive([(epoch, batch, known, (), [1] * len(batch))])
 
     def close(self) -> None:
         """Let the workers leave."""

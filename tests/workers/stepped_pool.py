@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ehkafka.lanes import inbox as inbox_module
 from ehkafka.lanes import routing as routing_module
+from ehkafka.lanes import unread as unread_module
 from ehkafka.lanes.decision import AwaitHead, RetryHead, SkipHead
 from ehkafka.records import Outcome
 from ehkafka.workers import hub as hub_module
@@ -25,7 +26,14 @@ if TYPE_CHECKING:
 
 FILES = [
     module.__file__
-    for module in (inbox_module, routing_module, hub_module, thread_pool_module, threads_module)
+    for module in (
+        inbox_module,
+        routing_module,
+        unread_module,
+        hub_module,
+        thread_pool_module,
+        threads_module,
+    )
 ]
 # Where a moment decides: a thread falls asleep, leaves, or finds the lock taken.
 PAUSING = ("_consume", "_sleep", "wait_until_taken", "settle")
@@ -48,7 +56,7 @@ class _Workers(ThreadWorkers):
 class History:
     """Draws what happens from a seed; `run` returns what was wrong, or nothing."""
 
-    def __init__(self, seed: int, *, paced: bool = False, timed: bool = False) -> None:
+    def __init__(self, seed: int, *, paced: bool = False, timed: bool = False, unread: bool = False) -> None:
         self.stepper = Stepper(seed, FILES, PAUSING)  # type: ignore[arg-type]
         self.random = self.stepper.random
         self.now_s = 1_000.0
@@ -68,6 +76,7 @@ class History:
             clock=lambda: self.now_s,
             starts=False,
             kind=kind,
+            unread=unread,
         )
         self.hub = self.pool.hub
         if timed:

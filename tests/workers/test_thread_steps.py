@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 SEEDS = 30
 MUTANT_SEEDS = 300
-WAYS: tuple[dict[str, Any], ...] = ({}, {"paced": True}, {"timed": True})
+WAYS: tuple[dict[str, Any], ...] = ({}, {"paced": True}, {"timed": True}, {"unread": True})
 
 
-@pytest.mark.parametrize("way", WAYS, ids=["plain", "paced", "timed"])
+@pytest.mark.parametrize("way", WAYS, ids=["plain", "paced", "timed", "unread"])
 def test_no_interleaving_breaks_a_promise(way: dict[str, Any]) -> None:
     """No two calls of a key at once, in order, each record ends, and no commit passes one that has not."""
     wrong = [(seed, found) for seed in range(SEEDS) if (found := History(seed, **way).run())]
@@ -34,8 +34,8 @@ def test_no_interleaving_breaks_a_promise(way: dict[str, Any]) -> None:
 MUTANTS = {
     "a record is shown after it was removed": (
         *(ThreadWorkers, "_run"),
-        "inbox.head = q[0]  # shown before it leaves the queue\n            entry = q.popleft()\n",
-        "entry = q.popleft()\n            inbox.head = entry\n",
+        "inbox.head = q[0]  # shown before it leaves the queue\n            one = q.popleft()\n",
+        "one = q.popleft()\n            inbox.head = one\n",
     ),
     "the last record stays shown": (ThreadWorkers, "_consume", "inbox.head = None\n", "pass\n"),
     "a failed record's consumer goes on": (
