@@ -146,11 +146,11 @@ class Run:
         while count:
             for letter in reader.consume(count, 0.1):
                 count -= 1
-                origin = {name: value.decode() for name, value in letter.headers()}
+                origin = dict(letter.headers())
                 topic, partition, offset = (
                     origin[f"ehkafka-origin-{part}"] for part in ("topic", "partition", "offset")
                 )
-                self.seen.letters.add(Place(topic, int(partition), int(offset)))
+                self.seen.letters.add(Place(topic.decode(), int(partition), int(offset)))
         reader.close()
 
     # -- what is done ----------------------------------------------------------------------------------------
