@@ -1,9 +1,10 @@
 """Where the poll thread and the consumers of one handler meet: the lock around its inboxes.
 
 The poll thread waits for the lock to route what it received, to balance, to cut and to commit. A consumer
-never waits for it: it posts what it has for the dispatcher (a failure, an answer), and does that itself if
-the lock is free. Else the lock's holder does it, which looks again after it has released the lock. A record
-that finishes is not posted: that is read from its inbox.
+posts what it has for the dispatcher (a failure, an answer), and does that itself if the lock is free. Else
+the lock's holder does it, which looks again after it has released the lock. A record that finishes is not
+posted: that is read from its inbox. A consumer waits for the lock where it leaves, and where a record has
+failed whose key was unread.
 
 No code of the user's runs under the lock. It is taken after `App._lock`, and before `Runtime._lock` and the
 event bus's; never two hubs' at once.
