@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from ehkafka.records import Message
     from ehkafka.workers.processes.outbox import Outbox
     from ehkafka.workers.protocol import Invoke, PlainCall
+    from ehkafka.workers.within import Around
 
 
 def make_invoke(
@@ -66,20 +67,18 @@ def make_invoke(
         invoke = around(invoke, lambda entry, _number: Received(entry[MESSAGE]))
     if spec.order_by is not by_key:
         invoke = _failing_without_key(invoke)
-    return invoke if history is None else around(invoke, partial(_in_history, history))
+    noted = in_history(history)
+    return invoke if noted is None else around(invoke, noted)
 
 
-def around_call(history: History | None, outlet: Outlet | None) -> Callable[[Invoke], Invoke]:
+def around_call(outlet: Outlet | None) -> Callable[[Invoke], Invoke]:
     """Return what goes around the end of a call that ran in a worker process, as it does around one here."""
+    return lambda invoke: invoke if outlet is None else within(invoke, claiming(outlet), is_async=False)
 
-    def around(invoke: Invoke) -> Invoke:
-        if outlet is not None:
-            invoke = within(invoke, claiming(outlet), is_async=False)
-        if history is not None:
-            invoke = within(invoke, partial(_in_history, history), is_async=False)
-        return invoke
 
-    return around
+def in_history(history: History | None) -> Around | None:
+    """Return what goes around each call that a history is to know; None where there is none."""
+    return None if history is None else partial(_in_history, history)
 
 
 def make_plain_call(

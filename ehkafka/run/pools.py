@@ -12,7 +12,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ehkafka.events import UserCodeFailed
-from ehkafka.handlers.call import around_call, make_call, make_invoke, make_plain_call, must_run_in_threads
+from ehkafka.handlers.call import (
+    around_call,
+    in_history,
+    make_call,
+    make_invoke,
+    make_plain_call,
+    must_run_in_threads,
+)
 from ehkafka.handlers.spec import is_batch
 from ehkafka.lanes.inbox import Inbox
 from ehkafka.records import record_type
@@ -159,8 +166,8 @@ class Pools:
             },
             on_stop=self.stop_from_child,
             emit=self.emit,
-            around=around_call(self.app.history, parts.outlet),
-            reports_all=self.app.history is not None,
+            around=around_call(parts.outlet),
+            history=in_history(self.app.history),
             outlet=parts.outlet,
             deadline_s=spec.deadline_s,
             now_s=self.app.clock.now_s,

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING
 
 from ehkafka.errors import WorkerDiedError
@@ -28,6 +28,7 @@ from ehkafka.workers.processes.message import copied, has_key_failure
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from contextlib import AbstractContextManager
 
     from ehkafka.lanes.decision import Decision
     from ehkafka.lanes.inbox import Entry
@@ -55,7 +56,7 @@ class BatchRun:
         self._entries = entries
         self._router = pool.hub.inboxes.router
         # Whether anything is to be done for each record that ends.
-        reports = pool.outlet is not None or pool.reports_all
+        reports = pool.outlet is not None or pool.history is not None
         self._is_each = reports or has_key_failure(entries)
         # How many records have ended, as far as the child has said.
         self._ended = 0
@@ -73,6 +74,8 @@ class BatchRun:
         patience_s = OVERRUN * pool.settings.batch_s
         self._overrun_s = self._began_s + min(patience_s, pool.deadline_s or patience_s)
         self._check_s = min(self._began_s + CHECK_S, self._overrun_s)
+        # The call that runs, as the history knows it: where a look has found that it takes long.
+        self._begun: AbstractContextManager[object] | None = None
         # At the end: how many records ran, and for how long.
         self._done: tuple[int, float] | None = None
 
@@ -160,8 +163,22 @@ class BatchRun:
             if error is not None:
                 raise error  # another attempt sends it again
 
-        if made or error is not None or self._pool.reports_all or (outlet is not None and outlet.in_vain):
-            self._pool.around(end)(entry, number)
+        history = self._pool.history
+        if made or error is not None or history is not None or (outlet is not None and outlet.in_vain):
+            with ExitStack() as stack:
+                if history is not None:
+                    self._begin(entry, number)
+                    begun, self._begun = self._begun, None
+                    assert begun is not None
+                    stack.push(begun)
+                self._pool.around(end)(entry, number)
+
+    def _begin(self, entry: Entry, number: int) -> None:
+        """Let the history know that a call runs, once."""
+        if self._begun is None and self._pool.history is not None:
+            begun = self._pool.history(entry, number)
+            begun.__enter__()
+            self._begun = begun
 
     # -- what becomes of it ----------------------------------------------------------------------------
 
@@ -243,9 +260,14 @@ class BatchRun:
         return started
 
     def _watch(self, started: int) -> None:
-        """End the child once the record that runs has passed its deadline."""
+        """Let the history know what runs, and end the child once that has passed its deadline."""
         deadline_s = self._pool.deadline_s
-        if deadline_s is None or self._is_overdue or self._ended >= started:
+        if self._ended >= started:
+            return
+        if self._router.name_of(entry := self._entries[self._ended]) not in self._failed_keys:
+            attempt = self._router.attempt_of(entry)
+            self._begin(attempt.entry, attempt.number)
+        if deadline_s is None or self._is_overdue:
             return
         self._is_overdue = self._pool.now_s() >= self._since_s + deadline_s
         if self._is_overdue:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ehkafka.workers.processes.option import Processes
     from ehkafka.workers.protocol import Invoke, PoolOptions
     from ehkafka.workers.thread_pool import Worker
+    from ehkafka.workers.within import Around
 
 # For children that were killed: their threads need a moment to see it.
 LET_GO_S = 1.0
@@ -54,15 +55,15 @@ class ProcessWorkers(ThreadPool):
         on_stop: Callable[[Any, float | None], None],
         emit: Callable[[Event], None],
         around: Callable[[Invoke], Invoke] = lambda invoke: invoke,
-        reports_all: bool = False,
+        history: Around | None = None,
         outlet: Outlet | None = None,
         deadline_s: float | None = None,
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         """`call.bind(…)`, in the child, gives what is called with a message and its attempt.
 
-        `around` goes around what takes the end of a call; with `reports_all` of each, else of those that have
-        sent or raised. `outlet` takes what calls send; None where they send nothing. `on_stop` hears what a
+        `history` goes around each call; `around` around what takes the end of one that has sent or raised.
+        `outlet` takes what calls send; None where they send nothing. `on_stop` hears what a
         handler gave to `App.stop` there, `now_s` is the clock of deadlines.
 
         `parts` names what `call` is made of. Raises `ConfigurationError` for what cannot be pickled.
@@ -74,7 +75,7 @@ class ProcessWorkers(ThreadPool):
         self.name = f"ehkafka-{options.name}"
         self._on_stop = on_stop
         self.around = around
-        self.reports_all = reports_all
+        self.history = history
         self.outlet = outlet
         self.deadline_s = deadline_s
         self.now_s = now_s

@@ -78,7 +78,7 @@ class Crew:
             ),
             parts={},
             outlet=self.outlet,
-            around=around_call(None, self.outlet),
+            around=around_call(self.outlet),
             on_stop=lambda drain, timeout_s: self.stops.append((drain, timeout_s)),
             emit=self.events.append,
             **options,

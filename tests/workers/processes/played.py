@@ -120,7 +120,7 @@ class Played:
     deadline_s: float | None = None
     batch_s = 0.0
     is_given_up = False
-    reports_all = False
+    history: Any = None
 
     def __init__(self, records: str, **inboxes: Any) -> None:
         """`records`: a letter for the key and a number for the offset each."""

@@ -5,11 +5,13 @@ Each rule has a mutant that takes its guard out and breaks the order.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from ehkafka.lanes.decision import HoldHead
+from ehkafka.lanes.inbox import MESSAGE
 from ehkafka.lanes.order import KeyFailure
 from ehkafka.workers.processes import child, wire
 from ehkafka.workers.processes.run import BatchRun
@@ -17,7 +19,7 @@ from ehkafka.workers.rate import Pace
 from tests.workers.processes.played import Played, PlayedChild, done, failed, sent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from ehkafka.workers.processes.inbox import ChildInbox
 
@@ -409,6 +411,31 @@ def test_a_rate_limits_tokens_come_back_with_the_records() -> None:
         assert (len(entries), one.inbox.pace.tokens) == (4, 0)
         one.inbox.take_back()
     assert one.inbox.pace.tokens == 2
+
+
+def test_a_history_knows_of_a_long_call_while_it_runs() -> None:
+    """A look finds it, and reports its start once; of others start and end are reported together."""
+    one = Played("a0 b1 c2")
+    told: list[str] = []
+
+    @contextmanager
+    def noted(entry: Any, _number: int) -> Iterator[None]:
+        told.append(f"{entry[MESSAGE].offset()} runs")
+        yield
+        told.append(f"{entry[MESSAGE].offset()} ended")
+
+    one.history = noted
+    played = PlayedChild([[], [], [], [done(3)]], leaves=1)
+    receive = played.receive
+
+    def look(wait_s: float) -> list[wire.Word]:
+        told.append("look")
+        return receive(wait_s)
+
+    played.receive = look  # type: ignore[method-assign]
+    one.run(played)
+    looks = ["look", "look"]
+    assert told == [*looks, "0 runs", "0 ended", "1 runs", *looks, "1 ended", "2 runs", "2 ended"]
 
 
 def test_a_record_without_a_key_is_not_run() -> None:
