@@ -40,7 +40,8 @@ def is_split() -> bool:
     assert isinstance(busy, ChildInbox)
     first: Any = [Message(0, 0, 1), Message(0, 1, 2)]
     later: Any = [Message(0, 2, 1)]
-    inboxes.receive(epoch, first, [1, 2], 0.0)
+    for message, key in zip(first, [1, 2], strict=True):  # of a take they would have the last one's number
+        inboxes.receive(epoch, [message], [key], 0.0)
     assert len(busy.take(9, 9, one_of_a_key=False)) == 2
     (idle,) = inboxes.grow(1)
     inboxes.router.idle.append(idle)
