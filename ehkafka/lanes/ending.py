@@ -69,7 +69,7 @@ class Ending:
         time passes.
         """
         self._router.unread.end()
-        self._router.trials.end_all()
+        self._router.slow.end_all()
         taken = [(inbox, self._take_back(inbox)) for inbox in self._all()]
         waiting = [entry for _, entries in taken for entry in entries]
         waiting += [entry for held in self._waiting.held for entry in list(held.q)[held.ticket is not None :]]
@@ -156,7 +156,7 @@ class Ending:
         the last commit counts as ignored: that commit does not pass it.
         """
         router = self._router
-        router.trials.end_all()
+        router.slow.end_all()
         for epoch in epochs:  # all before any: a key that one of them lets go must not start another's record
             epoch.ended = True
             epoch.drain_limit = -1

@@ -55,9 +55,9 @@ class Held(Inbox):
         self.is_paused = False
         # What the key's next records do because one was dead-lettered; it outlives the records here.
         self.after: AfterDeadLetter = "continue"
-        # What still runs of a key that was paused meanwhile; of a key on trial, what has gone to a consumer.
+        # What still runs of a key that was paused meanwhile; in slow start, what has gone to a consumer.
         self.behind: Owner | None = None
-        # How many of its first records go together: those that a call had which failed. See `trials`.
+        # How many of its first records go together: those that a call had which failed. See `slow_start`.
         self.window = 1
         # The records that a command sends to the dead letters, the first one included, and why.
         self.by_hand: tuple[list[Entry], str] | None = None

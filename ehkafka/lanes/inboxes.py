@@ -280,7 +280,7 @@ class Inboxes:
 
     def take_touched(self) -> list[Inbox]:
         """Return the inboxes whose consumers have something new; new records of waiting keys are counted."""
-        self.router.trials.go_on()
+        self.router.slow.go_on()
         touched = self.router.touched
         self.router.moving()  # takes note of them
         consumers: set[Inbox] = set()

@@ -81,7 +81,7 @@ class Piles:
             return False
         router = self._router
         router.unread.end()
-        router.trials.end_all()
+        router.slow.end_all()
         pile = self.stopped = Pile(-2, router.make_queue)
         for inbox in (*router.inboxes, *router.leaving):
             taken = inbox.take_back()

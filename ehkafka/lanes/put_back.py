@@ -28,7 +28,7 @@ class PutBack:
         """Let all that the consumer of this inbox has wait again."""
         router = self._router
         router.unread.end()
-        router.trials.end_all()
+        router.slow.end_all()
         router.note(inbox)
         assert isinstance(inbox.head, list)
         entries = inbox.head = router.unread.with_keys(inbox.head)

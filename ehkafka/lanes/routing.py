@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, Final
 from ehkafka.lanes.attempt import Attempt
 from ehkafka.lanes.inbox import EPOCH, FOREVER, KEY, MESSAGE, SIZE, Inbox
 from ehkafka.lanes.piles import Pile, Piles
+from ehkafka.lanes.slow_start import SlowStart
 from ehkafka.lanes.tally import Tally
-from ehkafka.lanes.trials import Trials
 from ehkafka.lanes.unread import Unread
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class Router:
         self._filled_at = 0
         # The keys that wait, see `waiting`.
         self.held: dict[Held, None] = {}
-        self.trials = Trials(self)
+        self.slow = SlowStart(self)
         self.unread = Unread(self, read_keys)
         self._turn = 0
 
@@ -136,7 +136,7 @@ class Router:
     def _only_home(self) -> Inbox | None:
         """Return the one inbox that takes new keys, if nothing is anywhere else: all keys are its own."""
         home = self.open[0] if self.open and self.width == 1 else None
-        is_elsewhere = self.held or self.trials.keys or self.piles.all()
+        is_elsewhere = self.held or self.slow.keys or self.piles.all()
         return None if is_elsewhere or any(inbox is not home for inbox in self.moving()) else home
 
     def place(self, entry: Entry) -> None:
@@ -172,15 +172,15 @@ class Router:
             self.place(entry)
 
     def put(self, inbox: Inbox, entry: Entry) -> None:
-        """Append a record to an inbox, which then owns its key, unless that is on trial."""
+        """Append a record to an inbox, which then owns its key, unless that starts slowly."""
         number = inbox.append(entry)
-        if not (self.trials.keys and self.trials.has_moved(inbox, entry, number)):
+        if not (self.slow.keys and self.slow.has_moved(inbox, entry, number)):
             entry[EPOCH].owners[entry[KEY]] = (inbox, number)
         self.touched.add(inbox)
 
     def put_all(self, inbox: Inbox, entries: Sequence[Entry]) -> None:
-        """Append records to an inbox, which then owns their keys, except those on trial."""
-        if self.trials.keys:
+        """Append records to an inbox, which then owns their keys, except those in slow start."""
+        if self.slow.keys:
             for entry in entries:
                 self.put(inbox, entry)
             return
@@ -254,7 +254,7 @@ class Router:
         pulled: dict[Name, list[Entry]] = {}
         for entry in entries:
             owners, key = entry[EPOCH].owners, entry[KEY]
-            if (tried := self.trials.keys.get((id(owners), key))) is not None:
+            if (tried := self.slow.keys.get((id(owners), key))) is not None:
                 owner = tried.behind
             elif (owner := owners.get(key)) is not None and owner[0] is inbox:
                 del owners[key]
@@ -396,8 +396,8 @@ class Router:
         """Count these as finished."""
         for entry in finished if self.attempts else ():
             self.attempts.pop(id(entry[MESSAGE]), None)
-        if self.trials.keys:
-            self.trials.note(finished)
+        if self.slow.keys:
+            self.slow.note(finished)
         counts: dict[Epoch, tuple[int, int]] = {}
         last: Epoch | None = None
         records = total = 0

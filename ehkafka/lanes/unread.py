@@ -54,7 +54,7 @@ class Unread:
     def needs_no_keys(self) -> bool:
         """Tell whether records go unread now; else keys are read before the lock is taken. Needs none."""
         router = self._router
-        return self._read_keys is not None and router.width == 1 and not (router.held or router.trials.keys)
+        return self._read_keys is not None and router.width == 1 and not (router.held or router.slow.keys)
 
     def _begin(self) -> bool:
         router = self._router
@@ -82,7 +82,7 @@ class Unread:
         records, size = len(messages), sum(sizes)
         epoch.tally.receive(records, size)
         router.tally.receive(records, size)
-        if router.held or router.trials.keys:
+        if router.held or router.slow.keys:
             messages, sizes = self._without_waiting(epoch, messages, keys, sizes)
             if not messages:
                 return
@@ -156,7 +156,7 @@ class Unread:
         pulled: dict[Name, list[Entry]] = {}
         for entry in entries:
             name, owner = router.name_of(entry), router.owner_of(entry[EPOCH], entry[KEY])
-            if name in router.trials.keys:
+            if name in router.slow.keys:
                 pulled[name] = []
             elif owner is None or owner[0] is inbox:
                 pulled[name] = []
@@ -215,7 +215,7 @@ class Unread:
             return
         router = self._router
         if router.width > 1:
-            router.trials.end_all()  # to place what has gone of such a key would put it behind what has not
+            router.slow.end_all()  # to place what has gone of such a key would put it behind what has not
         self.note()
         unread = list(self._log)
         entries = self.with_keys(unread)

@@ -110,9 +110,9 @@ class Waiting:
         """Make the key of a record wait, with these records in front of all that waits of it."""
         router, epoch, key = self.router, entry[EPOCH], entry[KEY]
         owner = router.owner_of(epoch, key)
-        if owner is not None and isinstance(owner[0], Held):  # on trial, or paused by hand while this one ran
+        if owner is not None and isinstance(owner[0], Held):  # in slow start, or paused meanwhile
             held = owner[0]
-            router.trials.take(held)
+            router.slow.take(held)
             self.held[held] = None
             held.set_parked(router.tally, parked=parked)
         else:
@@ -333,7 +333,7 @@ class Waiting:
         if was_paused:
             router.place_all(list(held.q))
         elif held.q:
-            router.trials.begin(held)
+            router.slow.begin(held)
 
     def _forget(self, held: Held) -> None:
         del self.held[held]
@@ -396,7 +396,7 @@ class Waiting:
         """Start nothing more of a key; what runs ends first. False where it is paused already."""
         router = self.router
         router.unread.end()
-        router.trials.end_key(epoch.owners, key)
+        router.slow.end_key(epoch.owners, key)
         held = self.find(key, epoch)
         if held is None:
             owner = router.owner_of(epoch, key)

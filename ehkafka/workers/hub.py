@@ -86,7 +86,7 @@ class Hub:
             self._do_posted()
             if noted:
                 self.inboxes.router.note_all()
-                self.inboxes.router.trials.go_on()
+                self.inboxes.router.slow.go_on()
             yield self.inboxes
             touched = self.inboxes.take_touched()
         self._after(touched)
@@ -160,7 +160,7 @@ class Hub:
         if not inbox.listed:
             inbox.listed = True
             self.inboxes.router.idle.append(inbox)
-        if self.inboxes.router.trials.keys:
+        if self.inboxes.router.slow.keys:
             self.post(self.inboxes.router.note, inbox)  # its last record may be what others wait for
         if self.inboxes.balance.queued and self.clock() > self._idle_check_s:
             self.post(self._check_if_due)
@@ -213,7 +213,7 @@ class Hub:
             self.wake(self.inboxes.all_inboxes())  # it sleeps by another clock than a test's
         # While nothing waits behind what runs, that ends without this thread.
         waits = self.inboxes.balance.queued > 0 or self.received_lately > 0
-        waits = waits or bool(self.inboxes.router.trials.keys)
+        waits = waits or bool(self.inboxes.router.slow.keys)
         return waits and self.next_due_s() is None
 
     def _check_if_due(self) -> None:

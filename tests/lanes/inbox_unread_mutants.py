@@ -85,7 +85,7 @@ UNREAD_MUTANTS = [
         "if False:",
     ),
     _unread("receive: records of a waiting key run", Unread.receive, "if router.held or", "if"),
-    _unread("receive: records of a key on trial run", Unread.receive, " or router.trials.keys:", ":"),
+    _unread("receive: records of a key in slow start run", Unread.receive, " or router.slow.keys:", ":"),
     _unread("pause: keys stay unread", Waiting.pause_key, "router.unread.end()", "pass"),
     _unread("stop: keys stay unread", Piles.stop, "router.unread.end()", "pass"),
     _unread("hold back: keys stay unread", Piles.hold_back, "self._router.unread.end()", "pass", failing=0),

@@ -13,14 +13,14 @@ import pytest
 
 from tests.lanes import inbox_mutants
 from tests.lanes.inbox_world import run_seed
-from tests.lanes.trial_mutants import PUT_BACK, TRIALS
+from tests.lanes.slow_start_mutants import PUT_BACK, SLOW_START
 
 if TYPE_CHECKING:
     from tests.kit.mutant import Mutant
 
 SEEDS = int(os.environ.get("EHKAFKA_INBOX_SEEDS", "1000"))
 GROUPS = 4
-MUTANTS = [*inbox_mutants.MUTANTS, *TRIALS, *PUT_BACK]
+MUTANTS = [*inbox_mutants.MUTANTS, *SLOW_START, *PUT_BACK]
 
 
 @pytest.mark.parametrize("group", range(GROUPS))

@@ -88,8 +88,8 @@ def test_it_asks_for_nothing_where_nothing_waits() -> None:
     bench.end_other()
 
 
-def test_more_of_a_key_on_trial_goes_as_soon_as_its_consumer_has_nothing() -> None:
-    """Without the poll thread, which looks again soon as long as a key is on trial."""
+def test_more_of_a_key_in_slow_start_goes_as_soon_as_its_consumer_has_nothing() -> None:
+    """Without the poll thread, which looks again soon as long as a key starts slowly."""
     now_s = 1.0
     hub = Hub(Inboxes(1), lambda: now_s)
     epoch = hub.inboxes.assign(TopicPartition("t", 0), 1)
@@ -113,7 +113,7 @@ def test_more_of_a_key_on_trial_goes_as_soon_as_its_consumer_has_nothing() -> No
     assert len(inbox.q) == 2
 
 
-def test_a_handler_whose_key_is_on_trial_is_not_at_rest() -> None:
+def test_a_handler_whose_key_starts_slowly_is_not_at_rest() -> None:
     """Its record has ended, and what follows it has not gone to a consumer yet."""
     hub = Hub(Inboxes(1), lambda: 0.0)
     epoch = hub.inboxes.assign(TopicPartition("t", 0), 1)

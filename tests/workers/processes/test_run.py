@@ -414,28 +414,28 @@ def test_a_rate_limits_tokens_come_back_with_the_records() -> None:
 
 
 def test_a_history_knows_of_a_long_call_while_it_runs() -> None:
-    """A look finds it, and reports its start once; of others start and end are reported together."""
+    """The parent finds it, and reports its start once; of others start and end are reported together."""
     one = Played("a0 b1 c2")
-    told: list[str] = []
+    reported: list[str] = []
 
     @contextmanager
     def noted(entry: Any, _number: int) -> Iterator[None]:
-        told.append(f"{entry[MESSAGE].offset()} runs")
+        reported.append(f"{entry[MESSAGE].offset()} runs")
         yield
-        told.append(f"{entry[MESSAGE].offset()} ended")
+        reported.append(f"{entry[MESSAGE].offset()} ended")
 
     one.history = noted
     played = PlayedChild([[], [], [], [done(3)]], leaves=1)
     receive = played.receive
 
-    def look(wait_s: float) -> list[wire.Word]:
-        told.append("look")
+    def inspect(wait_s: float) -> list[wire.Word]:
+        reported.append("inspected")
         return receive(wait_s)
 
-    played.receive = look  # type: ignore[method-assign]
+    played.receive = inspect  # type: ignore[method-assign]
     one.run(played)
-    looks = ["look", "look"]
-    assert told == [*looks, "0 runs", "0 ended", "1 runs", *looks, "1 ended", "2 runs", "2 ended"]
+    inspected = ["inspected", "inspected"]
+    assert reported == [*inspected, "0 runs", "0 ended", "1 runs", *inspected, "1 ended", "2 runs", "2 ended"]
 
 
 def test_a_record_without_a_key_is_not_run() -> None:

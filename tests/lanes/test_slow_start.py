@@ -1,4 +1,4 @@
-"""Keys on trial: after a failure or a deferral a key's records go to consumers by one, two, four and more."""
+"""Keys in slow start: after a failure or a deferral their records go to consumers by one, two, four …"""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ehkafka.lanes.decision import AwaitHead, RetryHead
 from ehkafka.lanes.inbox import MESSAGE
 from ehkafka.lanes.inboxes import Inboxes
 from ehkafka.lanes.seen import Inspection
-from ehkafka.lanes.trials import WINDOW_MAX
+from ehkafka.lanes.slow_start import WINDOW_MAX
 from ehkafka.records import Outcome, TopicPartition
 from tests.kit.inbox_bench import InboxBench
 from tests.kit.simulated.message import WatchedMessage
@@ -20,7 +20,7 @@ DEFERRED = AwaitHead("deferred", lambda _: None)
 
 
 def tried(records: int = 9) -> tuple[InboxBench, Any]:
-    """Bring key `a` on trial: its first record has failed, and waits for a consumer again."""
+    """Bring key `a` in slow start: its first record has failed, and waits for a consumer again."""
     bench = InboxBench(consumers=2)
     epoch = bench.assign()
     bench.receive(epoch, " ".join(f"a{offset}" for offset in range(records)))
@@ -53,7 +53,7 @@ def test_a_key_that_has_calmed_down_is_routed_as_any_other() -> None:
     for _ in range(2 * WINDOW_MAX - 1):
         bench.finish(bench.call("a"))
     assert at_hand(bench) == 1_000 - (2 * WINDOW_MAX - 1)
-    assert not bench.inboxes.router.trials.keys
+    assert not bench.inboxes.router.slow.keys
 
 
 def test_another_failure_starts_from_one_again() -> None:
@@ -69,7 +69,7 @@ def test_another_failure_starts_from_one_again() -> None:
     assert bench.started == ["a0", "a0", "a1", *(f"a{offset}" for offset in range(1, 9))]
 
 
-def test_a_key_on_trial_does_not_count_as_waiting() -> None:
+def test_a_key_in_slow_start_does_not_count_as_waiting() -> None:
     """Pages, budgets and commands see a key that runs; its records are in the backlog."""
     bench, epoch = tried(3)
     tally, waiting = bench.inboxes.tally, bench.waiting
@@ -122,7 +122,7 @@ def test_a_drain_leaves_what_has_not_gone_to_a_consumer() -> None:
     assert bench.inboxes.end([epoch]) == [9]
 
 
-def test_no_key_comes_on_trial_while_its_partition_drains() -> None:
+def test_no_key_starts_slowly_while_its_partition_drains() -> None:
     """What lies above the highest started offset is left for the next owner."""
     bench = InboxBench()
     epoch = bench.assign()
@@ -193,7 +193,7 @@ def test_a_deferral_moves_few_records_however_many_wait() -> None:
 
 
 @pytest.mark.parametrize("end", [Outcome.FINISHED, RetryHead(0.0, "again")])
-def test_all_keys_on_trial_end(end: Any) -> None:
+def test_all_keys_in_slow_start_end(end: Any) -> None:
     """Deferred records and those that fail again, of several keys in turn."""
     bench = InboxBench(consumers=2)
     epoch = bench.assign()
@@ -204,4 +204,4 @@ def test_all_keys_on_trial_end(end: Any) -> None:
         bench.check(0.0)
     bench.work()
     assert bench.is_empty()
-    assert not bench.inboxes.router.trials.keys
+    assert not bench.inboxes.router.slow.keys

@@ -1,10 +1,10 @@
-"""Keys on trial: a record of theirs has failed or was deferred just now, and the next ones may do the same.
+"""Keys in slow start: one of their records has failed or was deferred, and the next ones may do the same.
 
 Pure; the caller has the lock. Of such a key one record goes to a consumer, or all that a failed batch had of
 it; once that has ended well two more, then four, and so on. The others stay where they have waited, and that
 stays the key's owner: one more failure takes back no more than has gone.
 
-What seldom happens (a drain, an end, a stop, a key's pause) ends trials first, so it need not know of them.
+What seldom happens (a drain, an end, a stop, a key's pause) ends that first, so it need not know of them.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 WINDOW_MAX: Final = 32
 
 
-class Trials:
-    """The keys of one handler that are on trial."""
+class SlowStart:
+    """The keys of one handler that start slowly."""
 
     def __init__(self, router: Router) -> None:
         self._router = router
@@ -78,7 +78,7 @@ class Trials:
     # -- what has gone ---------------------------------------------------------------------------------
 
     def has_moved(self, inbox: Inbox, entry: Entry, number: int) -> bool:
-        """Remember where a record of a key on trial is now; False for other keys'."""
+        """Remember where a record of a key in slow start is now; False for other keys'."""
         held = self.keys.get(self._router.name_of(entry))
         if held is None or held is inbox:
             return False
@@ -103,7 +103,7 @@ class Trials:
         self._router.place_all(list(held.q))
 
     def end_key(self, owners: dict[Hashable, Owner], key: Hashable) -> None:
-        """Let all records of a key go, if it is on trial."""
+        """Let all records of a key go, if it starts slowly."""
         if (held := self.keys.get((id(owners), key))) is not None:
             self.end(held)
 
