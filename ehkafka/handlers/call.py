@@ -77,7 +77,7 @@ def around_call(outlet: Outlet | None) -> Callable[[Invoke], Invoke]:
 
 
 def in_history(history: History | None) -> Around | None:
-    """Return what goes around each call that a history is to know; None where there is none."""
+    """Return what goes around each call that a history is to know; None without a history."""
     return None if history is None else partial(_in_history, history)
 
 

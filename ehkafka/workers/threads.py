@@ -82,6 +82,8 @@ class ThreadWorkers(ThreadPool):
                 q = inbox.q
                 continue
             try:
+                # A record whose key is unread is here as its message: an entry for each would be one more
+                # object that Python's collector looks through.
                 if type(one) is tuple:
                     invoke(one, 1 if not attempts else self._number(one))
                 else:
@@ -154,6 +156,7 @@ class ThreadWorkers(ThreadPool):
         """Return the entry of what this thread runs. Waits for the lock where that is a message."""
         if isinstance(one, tuple):
             return one
+        # Its run may be read or taken apart at any time: only under the lock is it known where it is.
         with self._hub.locked(noted=False) as inboxes:
             entry = inboxes.router.unread.entry_of(inbox, one)
         assert entry is not None
