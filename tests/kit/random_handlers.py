@@ -152,7 +152,8 @@ class Handlers:
 
 def error_of(word: bytes) -> Exception:
     """Return a new error."""
-    return ERRORS[word]()
+    error: Exception = ERRORS[word]()
+    return error
 
 
 def spend(seconds: float) -> None:

@@ -140,7 +140,7 @@ class Judge:
             if next_offset < highest[where]:
                 self.faults.append(f"the commit of {where} went back to {next_offset}")
             for offset in range(highest[where], next_offset):
-                place = Place(*where, offset)
+                place = Place(where[0], where[1], offset)
                 result_ns = self.done.get(place, (None,))[0]
                 if result_ns is None and place in self.given_up:
                     result_ns = self.failed_ns.get(place, 0)

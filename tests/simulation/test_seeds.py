@@ -109,7 +109,7 @@ def test_the_seeds_with_transactions_see_what_they_are_meant_to_see() -> None:
         "waited for stable offsets",
     )
     assert min(seen[what] for what in often) > 20, seen
-    assert min(seen[what] for what in ("taken back", "not waited for", "producers in slow start")) > 0, seen
+    assert min(seen[what] for what in ("taken back", "not waited for", "producers on trial")) > 0, seen
 
 
 def test_a_seed_replays_exactly() -> None:

@@ -38,7 +38,7 @@ MUTANTS = [
     Mutant(
         "the commit position passes what is unfinished",
         Epoch.watermark,
-        "self.order[0][MESSAGE].offset() if self.order else self.received.next_offset",
+        "self.received.next_offset if oldest is None else oldest[MESSAGE].offset()",
         "self.received.next_offset",
         a_seed_is_red,
     ),
