@@ -1,4 +1,4 @@
-"""Keys in slow start: after a failure or a deferral their records go to consumers by one, two, four …"""
+"""Keys in slow start: after a failure or a deferral their records go to consumers by one, two and four."""
 
 from __future__ import annotations
 
