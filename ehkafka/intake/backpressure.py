@@ -179,16 +179,11 @@ class Backpressure:
         call_records = route.hub.inboxes.balance.call_records
         takers = _takers(route)
         wanted = max(demand.wanted_records(), 2 * takers * call_records)
+        # Something for each worker that has nothing waiting, twice for the time until the next look.
         fed, at_hand = route.hub.waiting()
-        if at_hand < wanted:
-            return 2 * wanted - at_hand
-        # Something for each worker that has nothing waiting, twice for the time until the next look; for
-        # half of all workers at least: many small takes cost more than a few large ones.
-        unfed = takers - fed
-        if at_hand >= 2 * wanted:
-            # What waits is of few keys if others have nothing to do, else it is only not spread evenly.
-            unfed = min(unfed, takers - route.hub.busy)
-        return max(2 * unfed, takers // 2) * call_records if unfed > takers // 16 else 0
+        unfed = max(0, takers - fed)
+        missing = 2 * unfed * call_records if unfed > takers // 16 else 0
+        return max(missing, 2 * wanted - at_hand if at_hand < wanted else 0)
 
     def _wanted_when_half_full(self, consumer: Consumer, amounts: Amounts) -> int:
         """Look for what is stuck, if a handler lacks work."""

@@ -175,8 +175,8 @@ def test_row_31_a_stop_with_more_than_fits_leaves_it_at_once(
     is_long = scale > 1
     for _ in range(STOPS_IN_A_LONG_RUN if is_long else 1):
         stage = stage_on(kafka, PARTITIONS)
-        # Processes take no more than half a second of work at hand, the others what there is.
-        takes_all = kind != "processes"
+        # Processes, and batches, have no more than half a second of work at hand; the others what there is.
+        takes_all = kind in ("threads", "tasks")
         load = stage.load(keys=() if takes_all else FEW_KEYS)
         load.produce(BACKLOG)
         app, noted = make_app(stage, kind, stop_s=STOP_S if takes_all else STOP_S_OF_LITTLE)
