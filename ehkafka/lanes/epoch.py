@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from itertools import chain, islice, pairwise
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING
 
 from ehkafka.lanes.finished import Extent, FinishedBefore
@@ -110,8 +110,11 @@ class Epoch:
     def oldest(self) -> Entry | None:
         """Return the oldest unfinished record."""
         self.pass_finished()
-        firsts = [*islice(self.order, 1), *(next(run.entries()) for run in islice(self.runs, 1))]
-        return min(firsts, key=_offset_of, default=None)
+        known = self.order[0] if self.order else None
+        if not self.runs:
+            return known
+        unread = next(self.runs[0].entries())
+        return unread if known is None else min(known, unread, key=_offset_of)
 
     def unfinished(self) -> Iterator[Entry]:
         """Yield the records without a result, oldest first, those included that were returned."""

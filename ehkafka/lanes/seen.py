@@ -170,12 +170,13 @@ class Inspection:
             awaited = sum(one.ticket is not None and not one.is_parked for one in held)
             blocked = [one for one in held if one.is_parked and one.q]
         running = min(self._running[epoch], epoch.tally.backlog_records)
+        first = epoch.oldest()
         return EpochSeen(
-            watermark=epoch.watermark(),
+            watermark=epoch.received.next_offset if first is None else first[MESSAGE].offset(),
             in_flight_records=running + awaited,
             blocked_keys=len(blocked),
             held_keys=sum(one.due_s is None for one in blocked) if blocked else 0,
-            oldest=self._oldest(epoch),
+            oldest=self._oldest(epoch, first),
             keys=self._keys(epoch),
         )
 
@@ -249,10 +250,9 @@ class Inspection:
             behind = inbox, 0
         return behind is not None and _is_shown(behind[0], entry)
 
-    def _oldest(self, epoch: Epoch) -> RecordSeen | None:
-        if epoch.drain_limit is None:
-            entry = epoch.oldest()
-        else:  # what was left for the next owner is in no inbox
+    def _oldest(self, epoch: Epoch, first: Entry | None) -> RecordSeen | None:
+        entry = first
+        if epoch.drain_limit is not None:  # what was left for the next owner is in no inbox
             stays = self._staying(epoch)
             entry = next((one for one in epoch.unfinished() if _is_left(one, epoch.drain_limit, stays)), None)
         return None if entry is None else self.record(entry)
