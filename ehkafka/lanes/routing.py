@@ -300,10 +300,10 @@ class Router:
 
     def shown(self) -> list[Entry]:
         """Return what all consumers show: it runs, or is about to."""
-        heads = [(inbox, inbox.head) for inbox in self.moving()]
-        shown: list[Entry] = [head for _, head in heads if type(head) is tuple]
+        heads = {inbox: inbox.head for inbox in self.moving()}
+        shown: list[Entry] = [head for head in heads.values() if type(head) is tuple]
         if len(shown) < len(heads):
-            for inbox, head in heads:
+            for inbox, head in heads.items():
                 if isinstance(head, list):
                     shown += head
                 elif head is not None and not isinstance(head, tuple):

@@ -90,7 +90,8 @@ class Keys:
             if limit is not None:
                 entries = [entry for entry in entries if _is_left(entry, limit, stays)]
             self._counted = Counter(self._unread.keys_of(entries))
-            self._counted.update(self._unread.read(self._messages))
+            if self._messages:
+                self._counted.update(self._unread.read(self._messages))
         return self._counted
 
 

@@ -47,7 +47,7 @@ UNREAD_MUTANTS = [
         "heapq.merge(self.order, entries, key=_offset_of)",
         "[*self.order, *entries]",
     ),
-    _unread("unread: runs are not looked at", Epoch.oldest, "islice(self.runs, 1)", "()"),
+    _unread("unread: runs are not looked at", Epoch.oldest, "if not self.runs:", "if True:"),
     _unread("unread: nothing finishes", Unread.note, "epoch.tally.finish(records, size)", "pass"),
     Mutant(
         "unread: a result of an ended epoch counts",

@@ -156,7 +156,7 @@ MUTANTS = [
         CommitLedger.plan,
         "self.in_flight = dirty",
         "self.in_flight = dirty; self.confirm(dirty, now_s)",
-        partial(a_seed_is_red, 23),
+        partial(a_seed_is_red, 63),
     ),
     Mutant(
         "the ledger takes answers of other epochs",

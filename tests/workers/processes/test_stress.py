@@ -87,7 +87,7 @@ class Stress:
             if r.random() < 0.5:
                 self.deliver(place)
         self.turns += 1
-        if (r.random() < 0.003 or self.turns == 50) and (pids := self.one.workers.pids):
+        if (r.random() < 0.003 or self.turns == 20) and (pids := self.one.workers.pids):
             with suppress(ProcessLookupError):
                 os.kill(pid := r.choice(pids), signal.SIGKILL)
                 self.killed.add(pid)
