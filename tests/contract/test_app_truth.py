@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 
 THE_APP = "the-app"
-UNREACHABLE_S = 2.0
+UNREACHABLE_S = 3.0
 # Records of each partition before the fault, and of the second one in each half after it.
 BEFORE, HALF = 20, 300
 # What a slow app handles while it is looked at.
