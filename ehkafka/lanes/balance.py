@@ -55,6 +55,8 @@ class Balance:
         self.call_records = 1
         # How many records had been received by the last check.
         self.received_records = 0
+        # Whether the last check has given records to other consumers: then the next one may come soon.
+        self.has_moved = False
         self.width = width
         if width is not None:
             router.width = 1
@@ -80,6 +82,7 @@ class Balance:
         # Where one consumer runs all, the first call that takes long ends that: all others wait behind it.
         late_s = 2 * LATE_S if self.is_quick else min(LATE_S_MAX, max(LATE_S, LATE_MEANS * self.mean_s))
         busy = 0
+        self.has_moved = False
         router.note_all()
         for inbox in list(moving):
             if inbox.leaves:
@@ -195,6 +198,7 @@ class Balance:
         router.width = len(router.inboxes) if width.consumers is None else width.consumers
         if router.width > 1:
             self._open()  # what is unread goes to all of them at once
+            self.has_moved |= router.unread.inbox is not None
             router.unread.end()
 
     def _unload_stuck(self, moving: set[Inbox], *, has_free: bool, now_s: float) -> None:
@@ -215,7 +219,9 @@ class Balance:
                 continue
             targets = free or (router.open if now_s - inbox.seen_s > patience_s else [])
             if targets:
-                room -= router.unload(inbox, targets[: self._needed(inbox)])
+                moved = router.unload(inbox, targets[: self._needed(inbox)])
+                self.has_moved |= moved > 0
+                room -= moved
                 inbox.only_behind = head
 
     def _even_out(self, moving: set[Inbox]) -> None:
@@ -234,7 +240,7 @@ class Balance:
         while spare and full:
             inbox = full.pop()
             if not inbox.frozen and self._has_other_keys(inbox):
-                router.unload(inbox, [spare.pop()], half=len(inbox.q) > 2)
+                self.has_moved |= router.unload(inbox, [spare.pop()], half=len(inbox.q) > 2) > 0
 
     def _has_other_keys(self, inbox: Inbox) -> bool:
         """Tell whether anything waits in an inbox that could run elsewhere.

@@ -35,11 +35,13 @@ if TYPE_CHECKING:
     from ehkafka.workers.call_times import CallTimes
     from ehkafka.workers.rate import Pace
 
-# Between two checks of what does not move; longer where a check takes more than a fiftieth of it.
+# Between two checks of what does not move; longer where a check takes more than a fiftieth of it, or a fifth if
+# it gave records to consumers that had none: others may have none as well.
 CHECK_S: Final = 5e-3
 # The same where a consumer has nothing, and others have more than they run.
 IDLE_CHECK_S: Final = 1e-3
 CHECK_SHARE: Final = 50
+MOVING_SHARE: Final = 5
 # But no longer than this, however many consumers there are: records wait behind those that do not move.
 CHECK_S_MAX: Final = 0.25
 
@@ -223,9 +225,11 @@ class Hub:
 
     def _check(self) -> None:
         """Caller has the lock."""
+        self.inboxes.router.note_all()  # its cost is that of the records, not of the check
         now_s, own_s = self.clock(), self._own_s()
         self.inboxes.check(now_s, self.count_waits() if self.inboxes.balance.counts_waits else None)
-        rest_s = CHECK_SHARE * (self._own_s() - own_s)
+        share = MOVING_SHARE if self.inboxes.balance.has_moved else CHECK_SHARE
+        rest_s = share * (self._own_s() - own_s)
         self._next_check_s = now_s + min(CHECK_S_MAX, max(CHECK_S, rest_s))
         self._idle_check_s = now_s + min(CHECK_S_MAX, max(IDLE_CHECK_S, rest_s))
 
