@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from ehkafka.workers.call_times import CallTimes
     from ehkafka.workers.rate import Pace
 
-# Between two checks of what does not move; longer where a check takes more than a fiftieth of it, or a fifth if
-# it gave records to consumers that had none: others may have none as well.
+# Between two checks of what does not move; longer where a check takes more than a fiftieth of it, or a fifth
+# if it gave records to consumers that had none: others may have none as well.
 CHECK_S: Final = 5e-3
 # The same where a consumer has nothing, and others have more than they run.
 IDLE_CHECK_S: Final = 1e-3
