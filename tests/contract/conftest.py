@@ -204,9 +204,9 @@ def judged(broker: EmbeddedBroker) -> Iterator[Lab]:
         lab.close()
     if lab.judged:
         verdict = lab.verdict()
-        assert verdict.ok, verdict.report()
+        assert verdict.ok, f"FACT: {verdict.report()}"
     if lab.keys_judged:
-        assert not (overlaps := lab.overlaps()), overlaps
+        assert not (overlaps := lab.overlaps()), f"FACT: {overlaps}"
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ meanwhile: commands, stops, crashes, members that come and go. `EHKAFKA_RANDOM_A
 from __future__ import annotations
 
 import os
+import re
 import random
 import threading
 import time
@@ -222,12 +223,18 @@ def run(embedded_broker_factory: Callable[..., EmbeddedBroker]) -> Callable[[int
     return lambda seed: Run(draw(seed), embedded_broker_factory({**PARTITIONS, "dead": 1})).run()
 
 
+# What no slow machine makes: a record without a result may still get one.
+FACTS = re.compile("overlaps|overtakes|of its key is next|is repeated within|below a commit|went back|passes")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_no_promise_is_broken_at_random(run: Callable[[int], list[str]], seed: int) -> None:
     """Order, results, commits, repeats and counts are as promised."""
     faults = run(seed)
-    assert not faults, (draw(seed).options, draw(seed).settings, draw(seed).acts, len(faults), faults[:5])
+    plan = draw(seed)
+    what = (plan.options, plan.settings, plan.acts, len(faults), faults[:5])
+    assert not faults, f"FACT: {what}" if any(FACTS.search(fault) for fault in faults) else what
 
 
 @pytest.mark.slow
