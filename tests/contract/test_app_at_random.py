@@ -7,8 +7,8 @@ meanwhile: commands, stops, crashes, members that come and go. `EHKAFKA_RANDOM_A
 from __future__ import annotations
 
 import os
-import re
 import random
+import re
 import threading
 import time
 from contextlib import suppress
