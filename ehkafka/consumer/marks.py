@@ -145,7 +145,7 @@ class Marks:
             ours = self._partitions.get(partition)
             entry = None if ours is None else ours.unmarked.pop(offset, None)
             if ours is not None and entry is not None:
-                ours.epoch.note_finished(entry)
+                ours.epoch.note_finished((entry,))
                 for tally in (ours.epoch.tally, self._tally):
                     tally.finished_records += 1
                     tally.leave_backlog(1, entry[SIZE])

@@ -125,7 +125,7 @@ class Backpressure:
             with route.hub.locked():
                 unfinished = list(epoch.unfinished())
             # After the lock is let go: counting takes a while, and a key's `repr` may be the user's code.
-            largest = largest_key(route.hub.inboxes.with_keys(unfinished))
+            largest = largest_key(route.hub.inboxes.router.unread.with_keys(unfinished))
             key = None if largest is None else describe_key(largest[KEY])
             self._context.emit(
                 PartitionPaused(partition, epoch.tally.backlog_records, epoch.tally.backlog_bytes, key)

@@ -265,7 +265,7 @@ class PollLoop:
         # Before any code of the user's sees the messages.
         sizes = sizes_of(batch)
         if context.ages is None or not (skipped := context.ages.too_old(partition, fresh)):
-            keys = None if route.hub.inboxes.takes_unread else route.keys.keys(batch)
+            keys = None if route.hub.inboxes.router.unread.needs_no_keys() else route.keys.keys(batch)
             return epoch, batch, keys, (), sizes
         young = [message for message in batch if message.offset() not in skipped]
         if context.history is not None:

@@ -183,12 +183,7 @@ class Ending:
         router = self._router
         taken = [(inbox, self._take_back(inbox)) for inbox in self._all()]
         # As long as a call of a key runs here, the key's next record goes behind that call.
-        kept = [
-            (entry, (inbox, inbox.noted + 1 + place))
-            for inbox, _ in taken
-            for place, entry in enumerate(inbox.running())
-            if router.has_key(inbox, entry)
-        ]
+        kept = [kept for inbox, _ in taken for kept in router.running_keys(inbox)]
         if router.shared is None:
             for epoch in gone:
                 epoch.owners.clear()

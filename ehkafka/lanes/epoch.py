@@ -75,18 +75,23 @@ class Epoch:
         self.order.extend(entries)
         self.tally.receive(len(entries), size)
 
-    def put_into_order(self, entries: Iterable[Entry]) -> None:
+    def put_into_order(self, entries: Sequence[Entry]) -> None:
         """Let records, ascending, be of no run any more: each may finish for itself."""
-        self.order = deque(heapq.merge(self.order, entries, key=_offset_of))
-
-    def note_finished(self, entry: Entry) -> None:
-        """Let the commit position pass a routed record. The caller counts it."""
-        order, message = self.order, entry[MESSAGE]
-        if order and order[0][MESSAGE] is message and not self.runs:
-            order.popleft()  # the commit position passes it at once
+        if entries and self.order and _offset_of(entries[0]) < _offset_of(self.order[-1]):
+            self.order = deque(heapq.merge(self.order, entries, key=_offset_of))
         else:
-            self.done.add(id(message))
-            self.ended_lately.append(message)
+            self.order.extend(entries)
+
+    def note_finished(self, entries: Iterable[Entry]) -> None:
+        """Let the commit position pass routed records. The caller counts them."""
+        order, runs = self.order, self.runs
+        for entry in entries:
+            message = entry[MESSAGE]
+            if order and order[0][MESSAGE] is message and not runs:
+                order.popleft()  # the commit position passes it at once
+            else:
+                self.done.add(id(message))
+                self.ended_lately.append(message)
 
     def pass_finished(self) -> None:
         """Forget what lies below the commit position."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from ehkafka.lanes.decision import AfterDeadLetter, Decision, Ticket
     from ehkafka.lanes.inbox import Entry, Owner
+    from ehkafka.lanes.routing import Name
     from ehkafka.lanes.tally import Tally
 
 
@@ -65,7 +66,7 @@ class Held(Inbox):
         self.is_parked = True
         self.counted = 0
 
-    def owner_behind(self, _entry: Entry) -> Owner | None:
+    def owner_behind(self, _name: Name) -> Owner | None:
         """Return what still runs of the key."""
         return self.behind
 

@@ -19,7 +19,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Hashable, Sequence
+    from collections.abc import Callable, Hashable, Sequence
 
     from ehkafka.lanes.epoch import Epoch
     from ehkafka.lanes.routing import Name
@@ -128,14 +128,6 @@ class Inbox:
         taken.reverse()
         return taken
 
-    def pull(self, names: Collection[Name]) -> tuple[list[Entry], list[Entry]]:
-        """Empty the queue; return what waits of these keys, and what is to be put back, each in order."""
-        mine: list[Entry] = []
-        others: list[Entry] = []
-        for entry in self.take_back():
-            (mine if (id(entry[EPOCH].owners), entry[KEY]) in names else others).append(entry)
-        return mine, others
-
     def extend(self, entries: Sequence[Entry]) -> range:
         """Put records behind the others; return their numbers."""
         numbers = range(self.sent + 1, self.sent + 1 + len(entries))
@@ -193,15 +185,9 @@ class Inbox:
         else:
             self.head = None
 
-    def owner_behind(self, _entry: Entry) -> Owner | None:
-        """Return what may still run of a record's key elsewhere. Inboxes that wait know it."""
+    def owner_behind(self, _name: Name) -> Owner | None:
+        """Return what may still run of a key elsewhere. Inboxes that wait know it."""
         return None
-
-    def put_back(self) -> None:
-        """Let all records that a batch worker has wait again, in front of the others, with their numbers."""
-        assert isinstance(self.head, list)
-        self.q.extendleft(reversed(self.head))
-        self.head = None
 
     def is_empty(self) -> bool:
         """Tell whether nothing waits here and nothing runs."""

@@ -11,16 +11,13 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.headers.size import sizes_of
-from ehkafka.lanes import resizing
 from ehkafka.lanes.balance import Balance
 from ehkafka.lanes.ending import Ending
 from ehkafka.lanes.held import Held
-from ehkafka.lanes.inbox import EPOCH, FOREVER, KEY, MESSAGE, Inbox
+from ehkafka.lanes.inbox import EPOCH, FOREVER, MESSAGE, Inbox
 from ehkafka.lanes.outliving import Outliving
 from ehkafka.lanes.piles import Pile
-from ehkafka.lanes.put_back import PutBack
 from ehkafka.lanes.routing import Router
-from ehkafka.lanes.runs import UNREAD
 from ehkafka.lanes.waiting import Waiting
 from ehkafka.lanes.width import Width
 from ehkafka.records import TopicPartition
@@ -28,14 +25,12 @@ from ehkafka.records import TopicPartition
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Hashable, Sequence
 
-    from ehkafka.lanes.decision import Answer, Decision, Ticket
     from ehkafka.lanes.ending import Work
     from ehkafka.lanes.epoch import Epoch
     from ehkafka.lanes.finished import FinishedBefore
     from ehkafka.lanes.inbox import Entry
     from ehkafka.lanes.order import Scope
     from ehkafka.lanes.unread import ReadKeys
-    from ehkafka.lanes.waiting import Failure
     from ehkafka.records import Message
 
     # One partition's part of what was received: its epoch, messages, the keys of those that are not skipped,
@@ -116,26 +111,17 @@ class Inboxes:
         """End epochs that end together; return how many records each left. See `Ending.end`."""
         return self.ending.end(epochs)
 
-    def has_runnable(self) -> bool:
-        """Tell whether any record runs, or can start without an outside event."""
-        return not self.ending.is_drained(list(self.router.epochs.values()))
-
     # -- questions -------------------------------------------------------------------------------------
 
     def all_inboxes(self) -> list[Inbox]:
         """Return the inboxes of all consumers, those that are to go included."""
         return [*self.router.inboxes, *self.router.leaving]
 
-    def is_idle(self) -> bool:
-        """Tell whether no consumer has anything."""
-        return all(inbox.is_empty() for inbox in self.all_inboxes())
-
     def running(self) -> list[Entry]:
         """Return what runs now, with its keys; those records included whose epoch has ended."""
         self.router.note_all()
-        return self.router.unread.with_keys(
-            [entry for inbox in self.all_inboxes() for entry in inbox.running()]
-        )
+        running = [entry for inbox in self.all_inboxes() for entry in inbox.running()]
+        return self.router.unread.with_keys(running)
 
     def is_running(self, message: Message, key: Hashable) -> bool | None:
         """Tell whether a record is with its handler, by the very message; `key` says where to look first.
@@ -169,8 +155,8 @@ class Inboxes:
     ) -> None:
         """Route one partition's records, ascending. `keys` has one for each message that is not skipped.
 
-        `keys` may be None where `takes_unread` said so: they are then read when they are needed. Offsets in
-        `skipped` get that result as they arrive: they are too old to be handled. `sizes` are the bytes of
+        `keys` may be None where `Unread.needs_no_keys` said so: they are read when they are needed. Offsets
+        in `skipped` get that result as they arrive: they are too old to be handled. `sizes` are the bytes of
         each message, where they were counted before.
         """
         epoch.received.note(messages, now_s)
@@ -184,39 +170,12 @@ class Inboxes:
             self._count_passed(epoch, len(fresh) - len(left), "finished_records", "restored_records")
             fresh, sizes = _take(fresh, left), _take(sizes, left)
             keys = None if keys is None else _take(keys, left)
-        if fresh:
-            self._route(epoch, fresh, keys, sizes)
-
-    def _route(
-        self,
-        epoch: Epoch,
-        messages: Sequence[Message],
-        keys: Sequence[Hashable] | None,
-        sizes: Sequence[int],
-    ) -> None:
         unread = self.router.unread
-        if unread.takes():
-            unread.receive(epoch, messages, keys, sizes)
-        else:
-            entries = list(zip(messages, repeat(UNREAD) if keys is None else keys, sizes, repeat(epoch)))
-            self.router.route(epoch, entries if keys is not None else unread.with_keys(entries))
-
-    @property
-    def takes_unread(self) -> bool:
-        """Whether `receive` needs no keys now. A guess without the lock: it reads what it needs."""
-        return self.router.unread.needs_no_keys()
-
-    def key_of(self, entry: Entry) -> Hashable:
-        """Return a record's key, which may not have been read yet. Needs no lock."""
-        return self.router.unread.keyed(entry)[KEY]
-
-    def with_keys(self, entries: Sequence[Entry]) -> list[Entry]:
-        """Return records with their keys, all read at once. Needs no lock."""
-        return self.router.unread.with_keys(entries)
-
-    def read_keys(self) -> None:
-        """Read the keys of all records: something is to be done with those of a key."""
-        self.router.unread.end()
+        if fresh and unread.takes():
+            unread.receive(epoch, fresh, keys, sizes)
+        elif fresh:
+            keys = unread.read(fresh) if keys is None else keys
+            self.router.route(epoch, list(zip(fresh, keys, sizes, repeat(epoch))))
 
     def _count_passed(self, epoch: Epoch, records: int, *counts: str) -> None:
         """Count records that have their result as they arrive; they never enter an inbox."""
@@ -225,21 +184,6 @@ class Inboxes:
                 setattr(tally, count, getattr(tally, count) + records)
         epoch.is_extent_due |= records > 0
 
-    def fail(
-        self, inbox: Inbox, entry: Entry, decision: Decision, now_s: float, later: Sequence[Entry] = ()
-    ) -> None:
-        """Take a record over from its frozen consumer, with all later ones of its key. See `Waiting.fail`."""
-        self.fail_several(inbox, ((entry, decision, later),), now_s)
-
-    def fail_several(self, inbox: Inbox, failures: Sequence[Failure], now_s: float) -> None:
-        """The same for several records of different keys."""
-        self.waiting.fail(inbox, failures, now_s)
-        self.router.touched.add(inbox)
-
-    def answer(self, ticket: Ticket, answer: Answer, now_s: float) -> None:
-        """Take the answer to a ticket."""
-        self.waiting.answer(ticket, answer, now_s)
-
     def take(self, inbox: Inbox, records_max: int) -> list[Entry]:
         """Let a batch worker, or a child process, have up to so many records at once."""
         self.router.note(inbox)  # what it had before; below it has more than `head` shows
@@ -247,26 +191,6 @@ class Inboxes:
         entries = [q.popleft() for _ in range(min(records_max, len(q)))]
         inbox.head, inbox.slack = entries or None, max(1, len(entries))
         return entries
-
-    def leave(self, inbox: Inbox) -> bool:
-        """Let the consumer of an inbox that is to go leave, unless there is something left for it."""
-        return resizing.leave(self.router, inbox)
-
-    def grow(self, number: int) -> list[Inbox]:
-        """Add inboxes; return them, for their consumers."""
-        return resizing.grow(self.router, number)
-
-    def stay(self, number: int) -> list[Inbox]:
-        """Let up to so many inboxes stay whose consumers are to go; return them."""
-        return resizing.stay(self.router, number)
-
-    def shrink(self, number: int) -> list[Inbox]:
-        """Take inboxes away whose consumers are to go; return them. See `resizing`."""
-        return resizing.shrink(self.router, number)
-
-    def put_back(self, inbox: Inbox) -> None:
-        """Let all that a batch worker has wait again: its call has ended none of it."""
-        PutBack(self.router, self.ending).put_back(inbox)
 
     def end_batch(self, inbox: Inbox, skipped: Sequence[Entry] = ()) -> None:
         """End what a batch worker has; of these records with the result *skipped*."""

@@ -7,7 +7,7 @@ The four named ones are recognised by the dispatcher, which then asks librdkafka
 from __future__ import annotations
 
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from ehkafka.headers.partition_key import partition_key_bytes
 from ehkafka.headers.taking import take_headers
@@ -23,45 +23,27 @@ Scope = Literal["partition", "handler"]
 NullKey = Literal["spread", "partition"]
 # Whether this thread, or task, is in a key's own `__str__`.
 _is_asking: ContextVar[bool] = ContextVar("is_asking", default=False)
-_Kind = TypeVar("_Kind", bound="tuple[Any, ...]")
+# In each key that is made here, so that no tuple of a user's equals it, whatever it has.
+_OURS: Final = object()
 
 
-def _equal_to_its_kind_only(kind: type[_Kind]) -> type[_Kind]:
-    """Let a named tuple equal its own kind only: a user's key may be a plain tuple of the same content.
-
-    Still a tuple, because that is quick to make and to hash, and one is made for every record with a lane of
-    its own. The lanes' maps compare keys of equal hash alone, so this comparison seldom runs.
-    """
-
-    def equals(self: tuple[Any, ...], other: object) -> bool:
-        return type(other) is kind and tuple.__eq__(self, other)
-
-    def differs(self: tuple[Any, ...], other: object) -> bool:
-        return not equals(self, other)
-
-    kind.__eq__ = equals  # type: ignore[method-assign]
-    kind.__ne__ = differs  # type: ignore[method-assign,assignment]
-    return kind
-
-
-@_equal_to_its_kind_only
 class Apart(NamedTuple):
-    """The key of a record that has a lane of its own. No user's tuple equals it."""
+    """The key of a record that has a lane of its own."""
 
     topic: str
     partition: int
     offset: int
+    made: object = _OURS
 
 
-@_equal_to_its_kind_only
 class PartitionWide(NamedTuple):
-    """The key of a partition's records without a key. No user's tuple equals it."""
+    """The key of a partition's records without a key."""
 
     topic: str
     partition: int
+    made: object = _OURS
 
 
-@_equal_to_its_kind_only
 class KeyFailure(NamedTuple):
     """The order function raised, or what it returned cannot be hashed.
 
@@ -69,6 +51,7 @@ class KeyFailure(NamedTuple):
     """
 
     error: BaseException
+    made: object = _OURS
 
     def __hash__(self) -> int:
         return id(self.error)  # an exception need not be hashable: a dataclass is not
@@ -134,22 +117,16 @@ class KeyReader:
             return keys
         if not self.calls_user_code:
             return [self._order_by(message) for message in messages]
-        stand_in = self._users.stand_in
-        return [self._users_key(message, stand_in) for message in messages]
+        return [self._users_key(message, keep=True) for message in messages]
 
     def find(self, message: Message) -> Hashable:
         """Return by which key a received message may have a lane. Any thread; the function is asked anew."""
-        if self.calls_user_code:
-            return self._users_key(message, self._users.find)
-        try:
-            return self._users.find(self.keys([message])[0])  # a handler of messages may have set anything
-        except Exception as error:
-            return KeyFailure(error)
+        return self._users_key(message, keep=False)
 
-    def _users_key(self, message: Message, stand_in: Callable[[Hashable], Hashable]) -> Hashable:
+    def _users_key(self, message: Message, *, keep: bool) -> Hashable:
         try:
             key = self._asked(message) if self._wrap is None else self._order_by(self._wrap(message))
-            return self._without_key(message) if key is None else stand_in(key)
+            return self._without_key(message) if key is None else self._users.stand_in(key, keep=keep)
         except BaseException as error:  # reported by `Failures`: the poll thread must not die of it
             return KeyFailure(error)
 

@@ -48,7 +48,7 @@ class Outliving:
                 return inbox.q[0]
             behind = inbox.behind
         else:
-            behind = self._router.running_behind(owner, key, epoch, 0)
+            behind = self._router.running_behind(owner, (id(epoch.owners), key), 0)
         return None if behind is None else self._running(behind, key, epoch)
 
     def free_key(self, key: Hashable, epoch: Epoch) -> Entry | None:

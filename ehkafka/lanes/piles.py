@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 from ehkafka.lanes.inbox import EPOCH, FOREVER, KEY, Inbox
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable, Hashable, Sequence
 
     from ehkafka.lanes.epoch import Epoch
     from ehkafka.lanes.inbox import Entry, Owner
     from ehkafka.lanes.routing import Name, Router
+    from ehkafka.lanes.tally import Tally
 
 
 class Pile(Inbox):
@@ -33,16 +34,17 @@ class Pile(Inbox):
         self.head = []  # it never gets a consumer, so its records count as unfinished
         self.behind: dict[Name, tuple[dict[Hashable, Owner], Owner]] = {}
 
-    def put_first(self, entry: Entry) -> None:
-        """Put a record that has started and is to wait in front of the others of its key."""
-        self.q.appendleft(entry)
-        self.log.appendleft(entry)
-        self.sent += 1
-        self.behind.pop((id(entry[EPOCH].owners), entry[KEY]), None)
+    def put_first(self, entries: Sequence[Entry], _total: Tally) -> None:
+        """Put records that have started and are to wait in front of the others of their keys."""
+        self.q.extendleft(reversed(entries))
+        self.log.extendleft(reversed(entries))
+        self.sent += len(entries)
+        for entry in entries:
+            self.behind.pop((id(entry[EPOCH].owners), entry[KEY]), None)
 
-    def owner_behind(self, entry: Entry) -> Owner | None:
-        """Return what may still run of a record's key."""
-        known = self.behind.get((id(entry[EPOCH].owners), entry[KEY]))
+    def owner_behind(self, name: Name) -> Owner | None:
+        """Return what may still run of a key."""
+        known = self.behind.get(name)
         return None if known is None else known[1]
 
 
@@ -86,12 +88,9 @@ class Piles:
         for inbox in (*router.inboxes, *router.leaving):
             taken = inbox.take_back()
             router.note(inbox)
-            for place, entry in enumerate(inbox.running()):
-                if router.has_key(inbox, entry):
-                    running = inbox, inbox.noted + 1 + place
-                    pile.behind[router.name_of(entry)] = (entry[EPOCH].owners, running)
-            for entry in taken:
-                router.put(pile, entry)
+            for entry, running in router.running_keys(inbox):
+                pile.behind[router.name_of(entry)] = (entry[EPOCH].owners, running)
+            router.put_all(pile, taken)
         return True
 
     def resume(self) -> bool:
@@ -108,14 +107,7 @@ class Piles:
         for (_, key), (owners, running) in pile.behind.items():
             if (owner := owners.get(key)) is not None and owner[0] is pile:
                 owners[key] = running
-        empty(pile)  # it owns no key any more
+        pile.q.clear()
+        pile.sent, pile.head = FOREVER, None  # it owns no key any more
         for entry in entries:
             self._router.place(entry)
-
-
-def empty(inbox: Inbox) -> None:
-    """Empty an inbox without a consumer: it owns no key any more."""
-    inbox.q = inbox.make_queue()
-    inbox.log.clear()
-    inbox.sent = FOREVER
-    inbox.slack, inbox.head = 1, None

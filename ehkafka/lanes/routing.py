@@ -12,20 +12,20 @@ or a handler may not start yet. The router puts a key's next record there like a
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from itertools import groupby, repeat
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from ehkafka.lanes.attempt import Attempt
 from ehkafka.lanes.inbox import EPOCH, FOREVER, KEY, MESSAGE, SIZE, Inbox
-from ehkafka.lanes.piles import Pile, Piles
+from ehkafka.lanes.piles import Piles
 from ehkafka.lanes.slow_start import SlowStart
 from ehkafka.lanes.tally import Tally
 from ehkafka.lanes.unread import Unread
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Sequence
+    from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 
     from ehkafka.lanes.attempt import Attempts
     from ehkafka.lanes.epoch import Epoch
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 OWNERS_MIN: Final = 1_000
 _KEY_OF: Final = itemgetter(KEY)
 _EPOCH_OF: Final = itemgetter(EPOCH)
+_SIZE_OF: Final = itemgetter(SIZE)
 
 
 class Router:
@@ -99,7 +100,7 @@ class Router:
 
     def route(self, epoch: Epoch, entries: Sequence[Entry]) -> None:
         """Put records of one partition, ascending, behind the others of their keys."""
-        epoch.add(entries, size := sum(entry[SIZE] for entry in entries))
+        epoch.add(entries, size := sum(map(_SIZE_OF, entries)))
         self.tally.receive(len(entries), size)
         piles = self.piles
         if piles.stopped is not None or epoch in piles.unopened or epoch.drain_limit is not None:
@@ -155,9 +156,9 @@ class Router:
             if owner is not None:
                 # What waits of the key comes along, so that its records are in one place.
                 pulled = self.pull(owner[0], entry[KEY], epoch)
-                running = self.running_behind(owner, entry[KEY], epoch, len(pulled))
+                running = self.running_behind(owner, name := self.name_of(entry), len(pulled))
                 if running is not None:
-                    pile.behind[self.name_of(entry)] = (epoch.owners, running)
+                    pile.behind[name] = (epoch.owners, running)
                 for one in pulled:
                     self.put(pile, one)
             self.put(pile, entry)
@@ -238,43 +239,42 @@ class Router:
 
     def pull(self, inbox: Inbox, key: Hashable, epoch: Epoch) -> list[Entry]:
         """Take what waits of one key out of an inbox that owns it, in order."""
-        mine: list[Entry] = []
         if inbox.has_waiting(epoch.owners[key][1]):
-            others: list[Entry] = []
-            for entry in inbox.take_back():
-                is_mine = entry[KEY] == key and entry[EPOCH].owners is epoch.owners
-                (mine if is_mine else others).append(entry)
-            self.put_all(inbox, others)
+            return self._pull(inbox, {(id(epoch.owners), key)})
+        return []
+
+    def _pull(self, inbox: Inbox, names: Collection[Name]) -> list[Entry]:
+        mine: list[Entry] = []
+        others: list[Entry] = []
+        for entry in inbox.take_back():
+            (mine if self.name_of(entry) in names else others).append(entry)
+        self.put_all(inbox, others)
         return mine
 
     def pull_several(self, inbox: Inbox, entries: Iterable[Entry]) -> dict[Name, list[Entry]]:
         """Take what waits of these records' keys out of the inbox that owned them until now, in one pass."""
-        if inbox is self.unread.inbox:
-            return self.unread.pull_several(entries)
         pulled: dict[Name, list[Entry]] = {}
+        is_unread = inbox is self.unread.inbox
         for entry in entries:
             owners, key = entry[EPOCH].owners, entry[KEY]
             if (tried := self.slow.keys.get((id(owners), key))) is not None:
                 owner = tried.behind
             elif (owner := owners.get(key)) is not None and owner[0] is inbox:
                 del owners[key]
-            if owner is not None and owner[0] is inbox and inbox.has_waiting(owner[1]):
+            if is_unread or (owner is not None and owner[0] is inbox and inbox.has_waiting(owner[1])):
                 pulled[id(owners), key] = []
-        if pulled:
-            mine, others = inbox.pull(pulled)
-            for entry in mine:
+        if is_unread:
+            self.unread.pull(pulled)
+        elif pulled:
+            for entry in self._pull(inbox, pulled):
                 pulled[self.name_of(entry)].append(entry)
-            self.put_all(inbox, others)
         return pulled
 
     @staticmethod
-    def running_behind(owner: Owner, key: Hashable, epoch: Epoch, pulled: int) -> Owner | None:
+    def running_behind(owner: Owner, name: Name, pulled: int) -> Owner | None:
         """Return what may still run of a key of whose records so many were pulled from its owner."""
         inbox, number = owner
-        if isinstance(inbox, Pile):
-            known = inbox.behind.get((id(epoch.owners), key))
-            return None if known is None else known[1]
-        return inbox, number - pulled
+        return inbox.owner_behind(name) if inbox.slack == FOREVER else (inbox, number - pulled)
 
     def unload(self, inbox: Inbox, targets: list[Inbox], *, half: bool = False) -> int:
         """Move what waits in an inbox behind other keys to these; return how many records moved.
@@ -300,14 +300,14 @@ class Router:
 
     def shown(self) -> list[Entry]:
         """Return what all consumers show: it runs, or is about to."""
-        heads = {inbox: inbox.head for inbox in self.moving()}
-        shown: list[Entry] = [head for head in heads.values() if type(head) is tuple]
-        if len(shown) < len(heads):
-            for inbox, head in heads.items():
-                if isinstance(head, list):
-                    shown += head
-                elif head is not None and not isinstance(head, tuple):
-                    shown += filter(None, [self.unread.entry_of(inbox, head)])
+        shown: list[Entry] = []
+        for inbox in self.moving():
+            head = inbox.head
+            if isinstance(head, list):
+                shown += head
+            elif head is not None:
+                entry = head if isinstance(head, tuple) else self.unread.entry_of(inbox, head)
+                shown += () if entry is None else (entry,)
         return shown
 
     def keeps_key(self, entry: Entry) -> bool:
@@ -324,8 +324,13 @@ class Router:
             return False
         owner = entry[EPOCH].owners.get(entry[KEY])
         if owner is not None and owner[0].slack == FOREVER:
-            owner = owner[0].owner_behind(entry)
+            owner = owner[0].owner_behind(self.name_of(entry))
         return owner is None or owner[0] is inbox
+
+    def running_keys(self, inbox: Inbox) -> list[tuple[Entry, Owner]]:
+        """Return the running records that keep their keys in an inbox, and what their owners are by that."""
+        running = enumerate(inbox.running(), inbox.noted + 1)
+        return [(entry, (inbox, number)) for number, entry in running if self.has_key(inbox, entry)]
 
     @staticmethod
     def name_of(entry: Entry) -> Name:
@@ -398,36 +403,19 @@ class Router:
             self.attempts.pop(id(entry[MESSAGE]), None)
         if self.slow.keys:
             self.slow.note(finished)
-        counts: dict[Epoch, tuple[int, int]] = {}
-        last: Epoch | None = None
-        records = total = 0
+        by_epoch: defaultdict[Epoch, list[Entry]] = defaultdict(list)
         for entry in finished:
-            epoch = entry[EPOCH]
-            if epoch is not last:
-                # Records of one partition often follow each other.
-                if last is not None:
-                    counts[last] = records, total
-                last, order, ended, has_runs = epoch, epoch.order, epoch.ended, bool(epoch.runs)
-                add, end = epoch.done.add, epoch.ended_lately.append
-                records, total = counts.get(epoch, (0, 0))
-            if ended:
-                self.ignore(epoch)
-                self.freed.discard(id(entry[MESSAGE]))
+            by_epoch[entry[EPOCH]].append(entry)
+        for epoch, entries in by_epoch.items():
+            if epoch.ended:
+                for entry in entries:
+                    self.ignore(epoch)
+                    self.freed.discard(id(entry[MESSAGE]))
                 continue
-            message = entry[MESSAGE]
-            # `Epoch.note_finished`, written out: this runs for each record.
-            if order and order[0][MESSAGE] is message and not has_runs:
-                order.popleft()  # the commit position passes it at once
-            else:
-                add(id(message))
-                end(message)
-            records += 1
-            total += entry[SIZE]
-        if last is not None:
-            counts[last] = records, total
-        for epoch, (records, total) in counts.items():
-            epoch.tally.finish(records, total)
-            self.tally.finish(records, total)
+            epoch.note_finished(entries)
+            size = sum(map(_SIZE_OF, entries))
+            epoch.tally.finish(len(entries), size)
+            self.tally.finish(len(entries), size)
 
     def purge(self) -> None:
         """Forget keys that have no unfinished record: what is kept follows the backlog, not the keys seen."""

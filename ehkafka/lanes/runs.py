@@ -11,7 +11,7 @@ from itertools import chain, islice, repeat
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from ehkafka.lanes.epoch import Epoch
     from ehkafka.lanes.inbox import Entry
@@ -51,56 +51,38 @@ class Run:
         return islice(zip(self.messages, repeat(UNREAD), self.sizes, repeat(self.epoch)), self.first, None)
 
 
-class RunLog:
+class RunLog(deque["Entry | Run"]):
     """The log of an inbox with unread records: entries and runs, in order. Reads like a deque of entries."""
 
-    def __init__(self, entries: Iterable[Entry]) -> None:
-        self.parts: deque[Entry | Run] = deque(entries)
-
     def __bool__(self) -> bool:
-        return bool(self.parts)
+        return next(self.parts(), None) is not None
 
     def __len__(self) -> int:
-        return sum(len(part) if isinstance(part, Run) else 1 for part in self.parts)
+        return sum(len(part) if isinstance(part, Run) else 1 for part in self.parts())
 
     def __iter__(self) -> Iterator[Entry]:
-        return chain.from_iterable(
-            part.entries() if isinstance(part, Run) else (part,) for part in self.parts
-        )
+        parts = self.parts()
+        return chain.from_iterable(part.entries() if isinstance(part, Run) else (part,) for part in parts)
 
-    def append(self, entry: Entry) -> None:
-        """Put an entry behind all others."""
-        self.parts.append(entry)
-
-    def extend(self, entries: Iterable[Entry]) -> None:
-        """Put entries behind all others."""
-        self.parts.extend(entries)
-
-    def extendleft(self, entries: Iterable[Entry]) -> None:
-        """Put entries before all others, the last one first."""
-        self.parts.extendleft(entries)
-
-    def popleft(self) -> Entry:
-        """Remove the first record, which must be of no run."""
-        part = self.parts.popleft()
-        assert not isinstance(part, Run)
-        return part
+    def parts(self) -> Iterator[Entry | Run]:
+        """Yield the entries and the runs."""
+        return super().__iter__()
 
     def take(self, records: int) -> tuple[list[Entry], list[tuple[Run, int, int]]]:
         """Remove so many records from the front: entries, and of runs those from a place to another."""
         entries: list[Entry] = []
         pieces: list[tuple[Run, int, int]] = []
         while records:
-            part = self.parts[0]
+            part = self[0]
             if not isinstance(part, Run):
                 entries.append(part)
-                self.parts.popleft()
+                self.popleft()
                 records -= 1
                 continue
             first, part.first = part.first, min(len(part.messages), part.first + records)
             pieces.append((part, first, part.first))
             records -= part.first - first
             if not part:
-                self.parts.popleft()
+                self.popleft()
                 part.epoch.runs.popleft()
         return entries, pieces

@@ -10,7 +10,7 @@ engine's messages, never get here.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from itertools import islice
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -19,7 +19,8 @@ from ehkafka.lanes.inbox import EPOCH, KEY, MESSAGE, SIZE
 from ehkafka.lanes.runs import UNREAD, Run, RunLog
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Sequence
+    from collections.abc import Callable, Hashable, Sequence
+    from collections.abc import Set as AbstractSet
 
     from ehkafka.lanes.epoch import Epoch
     from ehkafka.lanes.inbox import Entry, Inbox
@@ -42,7 +43,7 @@ class Unread:
         # anything, so no owner is live but those in this very inbox and keys that wait.
         self.inbox: Inbox | None = None
         # What it has, with runs.
-        self._log = RunLog(())
+        self._log = RunLog()
         # Its consumer takes messages in place of entries with an unread key. The driver's, set before it
         # starts.
         self.is_bare = False
@@ -79,38 +80,27 @@ class Unread:
         """Put records of one partition, ascending, behind all others. `keys` may have been read before."""
         router = self._router
         self.note()
-        records, size = len(messages), sum(sizes)
-        epoch.tally.receive(records, size)
-        router.tally.receive(records, size)
-        if router.held or router.slow.keys:
-            messages, sizes = self._without_waiting(epoch, messages, keys, sizes)
-            if not messages:
-                return
+        for tally in (epoch.tally, router.tally):
+            tally.receive(len(messages), sum(sizes))
         epoch.runs.append(run := Run(epoch, messages, sizes))
+        if router.held or router.slow.keys:
+            keys = self.read(messages) if keys is None else keys
+            known = {key: router.owner_of(epoch, key) for key in epoch.owners.keys() & keys}
+            waits = {key: owner[0] for key, owner in known.items() if owner and owner[0] is not self.inbox}
+            for entry in self._take_out(run, waits.keys(), keys):
+                router.put(waits[entry[KEY]], entry)
         self._put(run)
 
-    def _without_waiting(
-        self,
-        epoch: Epoch,
-        messages: Sequence[Message],
-        keys: Sequence[Hashable] | None,
-        sizes: Sequence[int],
-    ) -> tuple[Sequence[Message], Sequence[int]]:
-        """Put records behind those of their keys that wait; return the others."""
-        assert self._read_keys is not None
-        router, keys = self._router, self._read_keys(messages) if keys is None else keys
-        if epoch.owners.keys().isdisjoint(keys):
-            return messages, sizes
-        others: list[int] = []
-        for place, key in enumerate(keys):
-            owner = router.owner_of(epoch, key)
-            if owner is None or owner[0] is self.inbox:
-                others.append(place)
-            else:
-                entry = messages[place], key, sizes[place], epoch
-                epoch.order.append(entry)
-                router.put(owner[0], entry)
-        return [messages[place] for place in others], [sizes[place] for place in others]
+    def _put(self, run: Run) -> None:
+        """Put a run behind all others."""
+        inbox = self.inbox
+        assert inbox is not None
+        if run:
+            self._log.append(run)
+            items: Any = run.left() if self.is_bare else run.entries()
+            inbox.q.extend(items)
+            inbox.sent += len(run)
+            self._router.touched.add(inbox)
 
     # -- what has finished, and what runs --------------------------------------------------------------
 
@@ -122,16 +112,15 @@ class Unread:
         if entries:
             router.note_entries(entries)
         for run, first, end in pieces:
-            epoch, records = run.epoch, end - first
+            epoch = run.epoch
             if epoch.ended:
-                for _ in range(records):
+                for _ in range(first, end):
                     router.ignore(epoch)
                 continue
             if epoch.order:  # one that waits is perhaps below, and keeps the commit position
                 epoch.ended_lately.extend(run.messages[first:end])
-            size = sum(run.sizes[first:end])
-            epoch.tally.finish(records, size)
-            router.tally.finish(records, size)
+            for tally in (epoch.tally, router.tally):
+                tally.finish(end - first, sum(run.sizes[first:end]))
 
     @staticmethod
     def entry_of(inbox: Inbox, message: Message) -> Entry | None:
@@ -141,73 +130,48 @@ class Unread:
     def read_running(self, inbox: Inbox) -> None:
         """Read the keys of what runs in an inbox: some of it has failed. After `note`."""
         if inbox is self.inbox:
-            running = inbox.running()
-            read = self.with_keys(running)
+            running = self._read(inbox.running())
             self._log.take(len(running))
-            self._log.extendleft(reversed(read))
-            self._put_into_order(
-                [after for before, after in zip(running, read, strict=True) if before[KEY] is UNREAD]
-            )
+            self._log.extendleft(reversed(running))
 
-    def pull_several(self, entries: Iterable[Entry]) -> dict[Name, list[Entry]]:
-        """Take what waits of the keys of these records out of the inbox. Its consumer waits for that."""
-        inbox, router = self.inbox, self._router
+    def pull(self, pulled: dict[Name, list[Entry]]) -> None:
+        """Take what waits of these keys out of the inbox. Its consumer waits for that."""
+        inbox, router, log = self.inbox, self._router, self._log
         assert inbox is not None
-        pulled: dict[Name, list[Entry]] = {}
-        for entry in entries:
-            name, owner = router.name_of(entry), router.owner_of(entry[EPOCH], entry[KEY])
-            if name in router.slow.keys:
-                pulled[name] = []
-            elif owner is None or owner[0] is inbox:
-                pulled[name] = []
-                entry[EPOCH].owners.pop(entry[KEY], None)
-        running = len(self._log) - len(inbox.q)
-        stay: list[Any] = []
-        for part in islice(self._log.parts, running, None):  # of what runs, each is an entry of its own
+        # Of what runs, each is an entry of its own.
+        parts = list(islice(log.parts(), len(log) - len(inbox.q), None))
+        inbox.sent -= len(inbox.empty_queue())
+        for _ in parts:
+            log.pop()
+        for part in parts:
             if isinstance(part, Run):
-                self._pull_from(part, pulled)
-                stay += [part] if part else []
-            else:
-                pulled.get(router.name_of(part), stay).append(part)
-        if any(pulled.values()):
-            inbox.sent -= len(inbox.empty_queue())
-            self._log.parts = deque(islice(self._log.parts, running))
-            for part in stay:
+                wanted = {key for owners, key in pulled if owners == id(part.epoch.owners)}
+                for entry in self._take_out(part, wanted):
+                    pulled[router.name_of(entry)].append(entry)
                 self._put(part)
-        return pulled
+            elif (its := pulled.get(router.name_of(part))) is not None:
+                its.append(part)
+            else:
+                router.put(inbox, part)
 
-    def _put(self, part: Entry | Run) -> None:
-        """Put a run, or a record whose key is known, behind all others."""
-        inbox, router = self.inbox, self._router
-        assert inbox is not None
-        if isinstance(part, Run):
-            self._log.parts.append(part)
-            items: Any = part.left() if self.is_bare else part.entries()
-            inbox.q.extend(items)
-            inbox.sent += len(part)
-            router.touched.add(inbox)
-        else:
-            router.put(inbox, part)
-
-    def _pull_from(self, run: Run, pulled: dict[Name, list[Entry]]) -> None:
-        assert self._read_keys is not None
-        epoch = run.epoch
-        wanted = {key for owners, key in pulled if owners == id(epoch.owners)}
-        left = run.left()
-        if not wanted or wanted.isdisjoint(keys := self._read_keys(left)):
-            return
-        sizes = run.sizes[run.first :]
+    def _take_out(
+        self, run: Run, wanted: AbstractSet[Hashable], keys: Sequence[Hashable] | None = None
+    ) -> list[Entry]:
+        """Take the records of these keys out of a run: each may finish for itself. Return them."""
+        left, sizes, epoch = run.left(), run.sizes[run.first :], run.epoch
+        keys = self.read(left) if wanted and keys is None else keys
+        if not wanted or keys is None or wanted.isdisjoint(keys):
+            return []
         found = [(left[place], key, sizes[place], epoch) for place, key in enumerate(keys) if key in wanted]
-        for entry in found:
-            pulled[self._router.name_of(entry)].append(entry)
-        self._put_into_order(found)
         others = [place for place, key in enumerate(keys) if key not in wanted]
         run.messages, run.sizes = [left[place] for place in others], [sizes[place] for place in others]
         run.first = 0
         if not run:
             epoch.runs.remove(run)
+        epoch.put_into_order(found)
+        return found
 
-    # -- the end ---------------------------------------------------------------------------------------
+    # -- keys ------------------------------------------------------------------------------------------
 
     def end(self) -> None:
         """Read the keys of all that is unread; each then owns its inbox, and routing goes by them."""
@@ -217,62 +181,55 @@ class Unread:
         if router.width > 1:
             router.slow.end_all()  # to place what has gone of such a key would put it behind what has not
         self.note()
-        unread = list(self._log)
-        entries = self.with_keys(unread)
+        entries = self._read(list(inbox.log))
         inbox.log = deque(entries)
-        self.inbox, self._log = None, RunLog(())
-        for epoch in {entry[EPOCH] for entry in unread}:
+        self.inbox, self._log = None, RunLog()
+        for epoch in {entry[EPOCH] for entry in entries}:
             epoch.runs.clear()
-        self._put_into_order(
-            [after for before, after in zip(unread, entries, strict=True) if before[KEY] is UNREAD]
-        )
         waiting = len(inbox.take_back())
         router.note(inbox)
-        for place, entry in enumerate(inbox.running()):
+        for number, entry in enumerate(inbox.running(), inbox.noted + 1):
             owner = router.owner_of(entry[EPOCH], entry[KEY])
             # What waits of the key elsewhere knows what runs of it.
             if router.keeps_key(entry) and (owner is None or owner[0] is inbox):
-                entry[EPOCH].owners[entry[KEY]] = (inbox, inbox.noted + 1 + place)
+                entry[EPOCH].owners[entry[KEY]] = inbox, number
         if router.width == 1:
             router.put_all(inbox, entries[len(entries) - waiting :])
         else:  # all consumers get their part at once
             for entry in entries[len(entries) - waiting :]:
                 router.place(entry)
 
+    def _read(self, entries: Sequence[Entry]) -> list[Entry]:
+        """Return the entries with their keys; the epochs know those that are of no run any more."""
+        read = self.with_keys(entries)
+        of: defaultdict[Epoch, list[Entry]] = defaultdict(list)
+        for before, after in zip(entries, read, strict=True):
+            if before is not after:
+                of[after[EPOCH]].append(after)
+        for epoch, its in of.items():
+            epoch.put_into_order(its)
+        return read
+
     def with_keys(self, entries: Sequence[Entry]) -> list[Entry]:
         """Return the entries, each with its key. Needs no lock."""
-        keys = self.keys_of(entries)
         return [
             entry if entry[KEY] is key else (entry[MESSAGE], key, entry[SIZE], entry[EPOCH])
-            for entry, key in zip(entries, keys, strict=True)
+            for entry, key in zip(entries, self.keys_of(entries), strict=True)
         ]
+
+    def keyed(self, entry: Entry) -> Entry:
+        """Return an entry with its key. Needs no lock."""
+        return entry if entry[KEY] is not UNREAD else self.with_keys((entry,))[0]
 
     def keys_of(self, entries: Sequence[Entry]) -> list[Hashable]:
         """Return the entries' keys, all read at once. Needs no lock."""
         keys = list(map(_key_of, entries))
-        if self._read_keys is not None and UNREAD in keys:
-            places = [place for place, key in enumerate(keys) if key is UNREAD]
-            read = self._read_keys([entries[place][MESSAGE] for place in places])
-            for place, key in zip(places, read, strict=True):
-                keys[place] = key
+        if UNREAD in keys:
+            read = iter(self.read([entry[MESSAGE] for entry in entries if entry[KEY] is UNREAD]))
+            keys = [next(read) if key is UNREAD else key for key in keys]
         return keys
 
     def read(self, messages: Sequence[Message]) -> Sequence[Hashable]:
-        """Return the keys of messages that are in runs. Needs no lock."""
-        return () if self._read_keys is None or not messages else self._read_keys(messages)
-
-    def keyed(self, entry: Entry) -> Entry:
-        """Return an entry with its key. Needs no lock."""
-        if entry[KEY] is not UNREAD:
-            return entry
+        """Return the keys of messages, none of which was read before. Needs no lock."""
         assert self._read_keys is not None
-        return entry[MESSAGE], self._read_keys((entry[MESSAGE],))[0], entry[SIZE], entry[EPOCH]
-
-    @staticmethod
-    def _put_into_order(entries: Sequence[Entry]) -> None:
-        """Let the epochs know records that are of no run any more."""
-        of: dict[Epoch, list[Entry]] = {}
-        for entry in entries:
-            of.setdefault(entry[EPOCH], []).append(entry)
-        for epoch, its in of.items():
-            epoch.put_into_order(its)
+        return self._read_keys(messages)

@@ -44,7 +44,7 @@ class UserKey:
 
 
 class UserKeys:
-    """The keys of one order function. `stand_in` is the poll thread's, `find` may be called by any."""
+    """The keys of one order function. The poll thread keeps them; any thread may find one."""
 
     def __init__(self, own_kinds: frozenset[type]) -> None:
         """`own_kinds` are key types of ours."""
@@ -54,8 +54,11 @@ class UserKeys:
         self._count = 0
         self._sweep_at = KNOWN_MIN
 
-    def stand_in(self, key: Hashable) -> Hashable:
-        """Return by what a lane of this key is found. Raises what the key's own code raises."""
+    def stand_in(self, key: Hashable, *, keep: bool = True) -> Hashable:
+        """Return by what a lane of this key is found. Raises what the key's own code raises.
+
+        What is not kept is a key that no lane is found by, where it is not known.
+        """
         kinds = self._kinds
         if type(key) in kinds or (type(key) is tuple and kinds.issuperset(map(type, key))):
             return key
@@ -63,27 +66,17 @@ class UserKeys:
         if plain is not _NOT_PLAIN:
             return plain
         value = hash(key)
-        return self._known_one(value, key) or self._new_one(value, key)
-
-    def find(self, key: Hashable) -> Hashable:
-        """Return the same without keeping it: what no lane is found by, where the key is not known."""
-        plain = self._plain(key)
-        return plain if plain is not _NOT_PLAIN else self._known_one(hash(key), key) or UserKey(key)
-
-    def _known_one(self, value: int, key: Hashable) -> UserKey | None:
         for known, its_key in self._known.get(value, ()):
             own = known()
             # As a dict would: the same object is equal, whatever it says.
             if own is not None and (its_key is key or its_key == key):
                 return own
-        return None
-
-    def _new_one(self, value: int, key: Hashable) -> UserKey:
-        if self._count >= self._sweep_at:
-            self._sweep()
         own = UserKey(key)
-        self._known[value] = (*self._known.get(value, ()), (ref(own), key))
-        self._count += 1
+        if keep:
+            if self._count >= self._sweep_at:
+                self._sweep()
+            self._known[value] = (*self._known.get(value, ()), (ref(own), key))
+            self._count += 1
         return own
 
     def _sweep(self) -> None:

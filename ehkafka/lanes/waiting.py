@@ -90,6 +90,7 @@ class Waiting:
                 held = self._hold(entry, (entry, *behind), parked=not isinstance(decision, AwaitHead))
                 held.window = 1 + len(later)
                 self.decide(held, decision, now_s)
+        router.touched.add(inbox)
 
     def _fail_too_late(self, entry: Entry, decision: Decision, later: Sequence[Entry]) -> None:
         """Forget the failure of an ended epoch; a deferred record keeps its key until its answer."""
@@ -291,7 +292,7 @@ class Waiting:
         """Give the first record of a waiting key a result."""
         entry = held.take_first(self.router.tally)
         epoch, size = entry[EPOCH], entry[SIZE]
-        epoch.note_finished(entry)
+        epoch.note_finished((entry,))
         self.router.attempts.pop(id(entry[MESSAGE]), None)
         for tally in (epoch.tally, self.router.tally):
             tally.leave_backlog(1, size)
@@ -404,7 +405,7 @@ class Waiting:
             self.held[held] = None
             if owner is not None:
                 held.put_first(router.pull(owner[0], key, epoch), router.tally)
-                held.behind = router.running_behind(owner, key, epoch, len(held.q))
+                held.behind = router.running_behind(owner, (id(epoch.owners), key), len(held.q))
             epoch.owners[key] = (held, held.sent)
             self._wait(held, PAUSED)
         elif held.is_paused:

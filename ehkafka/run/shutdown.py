@@ -238,7 +238,7 @@ class Shutdown:
     @staticmethod
     def _has_runnable(route: Route, request: StopRequest) -> bool:
         with route.hub.locked() as inboxes:
-            if inboxes.has_runnable():
+            if inboxes.ending.undrained(list(inboxes.router.epochs.values())):
                 return True
             due_s = inboxes.waiting.next_due_s()
             # Where all is to be handled, a retry that comes in time is, too.

@@ -210,7 +210,7 @@ def _oldest(
     picture = unfinished_of(route, record, now_s)
     if record.status == "deferred" and picture["offset"] in outputs:
         picture |= SENDING  # with `acknowledged="before_next"` nobody else is to answer
-    return picture, route.hub.inboxes.key_of(record.entry)
+    return picture, route.hub.inboxes.router.unread.keyed(record.entry)[KEY]
 
 
 def unfinished_of(route: Route, record: RecordSeen, now_s: float) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
+from ehkafka.lanes import resizing
 from ehkafka.lanes.inbox import EPOCH, MESSAGE
 
 if TYPE_CHECKING:
@@ -150,7 +151,7 @@ class Hub:
         self.post(self._take_over, inbox, failures)
 
     def _take_over(self, inbox: Inbox, failures: Sequence[Failure]) -> None:
-        self.inboxes.fail_several(inbox, failures, self.clock())
+        self.inboxes.waiting.fail(inbox, failures, self.clock())
         inbox.frozen = False
 
     def note_idle(self, inbox: Inbox) -> None:
@@ -173,7 +174,7 @@ class Hub:
         Waits for the lock: else the dispatcher could put a record behind the consumer that has just left.
         """
         with self.locked(noted=False) as inboxes:
-            return inboxes.leave(inbox)
+            return resizing.leave(inboxes.router, inbox)
 
     def answer(self, ticket: Ticket, answer: Answer) -> None:
         """Take what became of a ticket's record. Any thread without the lock; a second answer is ignored."""
@@ -185,7 +186,7 @@ class Hub:
         self._posted.append((self._answer, (ticket, answer)))
 
     def _answer(self, ticket: Ticket, answer: Answer) -> None:
-        self.inboxes.answer(ticket, answer, self.clock())
+        self.inboxes.waiting.answer(ticket, answer, self.clock())
 
     def close(self) -> None:
         """Let every consumer leave once it has nothing."""

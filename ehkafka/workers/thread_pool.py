@@ -14,6 +14,7 @@ import time
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
+from ehkafka.lanes import resizing
 from ehkafka.wording.live_stack import thread_stack
 
 if TYPE_CHECKING:
@@ -135,14 +136,14 @@ class ThreadPool(ABC):
             self._start(added, self._grow)
         elif missing < 0:
             with self._hub.locked() as inboxes:
-                gone = inboxes.shrink(-missing)
+                gone = resizing.shrink(inboxes.router, -missing)
                 for worker in self._workers:
                     worker.leaves |= worker.inbox in gone
 
     def _keep(self, threads: int) -> int:
         """Let up to so many threads stay that were to leave; return how many there were."""
         with self._hub.locked() as inboxes:
-            staying = inboxes.stay(threads)
+            staying = resizing.stay(inboxes.router, threads)
             for worker in self._workers:
                 if worker.inbox in staying:
                     worker.leaves = False
@@ -150,7 +151,7 @@ class ThreadPool(ABC):
 
     def _grow(self, workers: Sequence[Worker]) -> None:
         with self._hub.locked() as inboxes:
-            for worker, inbox in zip(workers, inboxes.grow(len(workers)), strict=True):
+            for worker, inbox in zip(workers, resizing.grow(inboxes.router, len(workers)), strict=True):
                 worker.take(inbox)
 
     def stop(self, timeout_s: float) -> list[str]:

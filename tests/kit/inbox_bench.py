@@ -91,7 +91,7 @@ class InboxBench:
 
     def answer(self, answer: Answer) -> None:
         """Answer the ticket that was asked for first."""
-        self.inboxes.answer(self.waiting.outbox.popleft(), answer, self.now_s)
+        self.inboxes.waiting.answer(self.waiting.outbox.popleft(), answer, self.now_s)
         self.inboxes.take_touched()
 
     # Consumers.
@@ -123,7 +123,7 @@ class InboxBench:
 
     def fail(self, call: Call, decision: Decision) -> None:
         """Let a call fail."""
-        self.inboxes.fail(call.inbox, call.entry, decision, self.now_s)
+        self.inboxes.waiting.fail(call.inbox, ((call.entry, decision, ()),), self.now_s)
         self.inboxes.take_touched()
 
     def work(self) -> None:
@@ -143,7 +143,8 @@ class InboxBench:
         """Tell whether nothing is left of any record."""
         tally = self.inboxes.tally
         counts = (tally.backlog_records, tally.backlog_bytes, tally.parked_records, tally.parked_bytes)
-        return not (any(counts) or self.waiting.held or not self.inboxes.is_idle())
+        busy = any(not inbox.is_empty() for inbox in self.inboxes.all_inboxes())
+        return not (any(counts) or self.waiting.held or busy)
 
 
 def at_once(bench: InboxBench) -> list[Call]:

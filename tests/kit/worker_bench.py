@@ -143,7 +143,7 @@ class WorkerBench:
         entry, worker.entry = worker.entry, None
         assert entry is not None
         worker.inbox.frozen = True
-        self.inboxes.fail(worker.inbox, entry, decision, self.now_s)
+        self.inboxes.waiting.fail(worker.inbox, ((entry, decision, ()),), self.now_s)
         worker.inbox.frozen = False
         self._rest(worker)
         self.count()
@@ -163,7 +163,8 @@ class WorkerBench:
         self.count()
         tally = self.inboxes.tally
         counts = (tally.backlog_records, tally.backlog_bytes, tally.parked_records, tally.parked_bytes)
-        return not any(counts) and not self.waiting.held and self.inboxes.is_idle()
+        busy = any(not inbox.is_empty() for inbox in self.inboxes.all_inboxes())
+        return not (any(counts) or self.waiting.held or busy)
 
     def held(self, key: str, epoch: Epoch) -> Held:
         """Return a waiting key."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ehkafka.lanes import put_back
 from ehkafka.lanes.inbox import EPOCH, MESSAGE
 from ehkafka.lanes.runs import UNREAD
 
@@ -183,7 +184,7 @@ class BatchConsumer:
                 world.stops(entry)
                 if not entry[EPOCH].ended:
                     world.last[world.name(entry)] = entry[MESSAGE].serial  # type: ignore[attr-defined]
-            world.core.put_back(inbox)
+            put_back.put_back(world.core, inbox)
             return
         failures: list[tuple[Entry, list[Entry]]] = []
         behind: dict[Any, list[Entry]] = {}

@@ -84,7 +84,7 @@ MUTANTS = [
         keys=3,
         partitions=range(4),
     ),
-    mutant("pull: records of the key stay", Router.pull, "(mine if is_mine else others)", "others"),
+    mutant("pull: records of the key stay", Router._pull, "mine if self.name_of(entry) in names else", ""),
     mutant("put all: keys are not owned", Router.put_all, "zip(repeat(inbox), numbers)", "()"),
     mutant(
         "place all: what still runs of the key is passed",
@@ -108,7 +108,7 @@ MUTANTS = [
     mutant(
         "spread: a key does not go behind what runs of it", Piles._spread, "owners[key] = running", "pass"
     ),
-    mutant("note: a result of an ended epoch counts", Router.note_entries, "if ended:", "if False:"),
+    mutant("note: a result of an ended epoch counts", Router.note_entries, "if epoch.ended:", "if False:"),
     mutant(
         "note: attempts are kept", Router.note_entries, "self.attempts.pop(id(entry[MESSAGE]), None)", "pass"
     ),
@@ -140,8 +140,8 @@ MUTANTS = [
     mutant(
         "fail: followers are not pulled",
         Router.pull_several,
-        "if owner is not None and owner[0] is inbox and inbox.has_waiting(owner[1]):",
-        "if False:",
+        "or (owner is not None and owner[0] is inbox and inbox.has_waiting(owner[1]))",
+        "",
     ),
     mutant(
         "fail: what was pulled is lost",
@@ -206,7 +206,7 @@ MUTANTS = [
     mutant(
         "pause: what runs is forgotten",
         Waiting.pause_key,
-        "held.behind = router.running_behind(owner, key, epoch, len(held.q))",
+        "held.behind = router.running_behind(owner, (id(epoch.owners), key), len(held.q))",
         "pass",
     ),
     mutant(
@@ -371,13 +371,7 @@ MUTANTS = [
     mutant("leave: with records left", resizing.leave, "inbox.log or ", ""),
     mutant("leave: owners stay", Router.forget, "inbox.sent = FOREVER", "pass"),
     mutant(
-        "idle: what runs is not looked at",
-        Inboxes.is_idle,
-        "inbox.is_empty()",
-        "not inbox.q",
-    ),
-    mutant(
-        "idle: consumers that are to go are not looked at",
+        "runs: consumers that are to go are not looked at",
         Inboxes.all_inboxes,
         ", *self.router.leaving",
         "",

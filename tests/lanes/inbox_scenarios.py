@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ehkafka.lanes import put_back, resizing
 from ehkafka.lanes.decision import RetryHead
 from ehkafka.lanes.inbox import MESSAGE
 from ehkafka.lanes.inboxes import Inboxes
@@ -46,7 +47,7 @@ def a_batch_loses_records_of_another_partition() -> bool:
     [inbox] = core.inboxes
     first, second = core.take(inbox, 2)
     core.ending.end(epochs[:1])
-    core.fail(inbox, first, RetryHead(0.0, "failed"), 0.0, [second])
+    core.waiting.fail(inbox, ((first, RetryHead(0.0, "failed"), [second]),), 0.0)
     inbox.head = None
     return [entry[MESSAGE] for entry in inbox.q] != [second[MESSAGE]]
 
@@ -107,17 +108,17 @@ def what_waits_stays_where_a_consumer_is_to_go() -> bool:
     for offset, key in enumerate(("key", "another", "key")):
         _route(core, epoch, gone, offset, key)
     _start(gone)
-    core.shrink(1)
+    resizing.shrink(core.router, 1)
     return [entry[MESSAGE].offset() for entry in gone.q] != [2]
 
 
 def a_record_goes_where_the_consumer_has_left() -> bool:
     """A consumer lists itself as idle while its inbox is taken away, and leaves."""
     core, epoch = _two_inboxes()
-    core.grow(1)  # two are left: one alone would get all
-    [gone] = core.shrink(1)
+    resizing.grow(core.router, 1)  # two are left: one alone would get all
+    [gone] = resizing.shrink(core.router, 1)
     core.router.idle.append(gone)
-    assert core.leave(gone)
+    assert resizing.leave(core.router, gone)
     records: Any = [Message(0, 0, 0)]
     core.receive(epoch, records, ["key"], 0.0)
     return bool(gone.q)
@@ -131,6 +132,6 @@ def a_key_overlaps_where_its_batch_was_put_back() -> bool:
     _route(core, epoch, inbox, 1, "paused")
     core.take(inbox, 2)
     core.waiting.pause_key("paused", epoch)
-    core.put_back(inbox)
+    put_back.put_back(core, inbox)
     _route(core, epoch, other, 2, "key")
     return bool(other.q)

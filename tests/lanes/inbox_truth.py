@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ehkafka.lanes.inbox import EPOCH, MESSAGE
+from ehkafka.lanes.inbox import EPOCH, KEY, MESSAGE
 from tests.lanes.inbox_consumers import entry_of
 
 if TYPE_CHECKING:
@@ -111,19 +111,15 @@ class Truth:
         running += [
             one for _, failures in self.failed for entry, later in failures for one in (entry, *later)
         ]
-        assert not (running and core.is_idle()), ("idle", running)
         found = {id(entry[MESSAGE]) for entry in core.running()}
         assert found >= {id(entry[MESSAGE]) for entry in running}, ("does not know what runs", running)
         for entry in running:
             is_current = entry[EPOCH].partition in core.router.epochs
-            assert core.is_running(entry[MESSAGE], core.key_of(entry)) is (True if is_current else None), (
-                entry
-            )
+            key = core.router.unread.keyed(entry)[KEY]
+            assert core.is_running(entry[MESSAGE], key) is (True if is_current else None), entry
         waiting = [entry_of(one) for inbox in core.all_inboxes() for one in inbox.q]
         for entry in waiting[:3]:
-            assert core.is_running(entry[MESSAGE], core.key_of(entry)) is False, (
-                "runs, though it waits",
-                entry,
-            )
+            key = core.router.unread.keyed(entry)[KEY]
+            assert core.is_running(entry[MESSAGE], key) is False, ("runs, though it waits", entry)
         runs = any(entry[EPOCH] in current for entry in (*running, *waiting))
-        assert core.has_runnable() or not runs, "nothing is runnable"
+        assert core.ending.undrained(list(current)) or not runs, "nothing is runnable"

@@ -9,6 +9,7 @@ from ehkafka.lanes.balance import Balance
 from ehkafka.lanes.ending import Ending
 from ehkafka.lanes.epoch import Epoch
 from ehkafka.lanes.piles import Piles
+from ehkafka.lanes.routing import Router
 from ehkafka.lanes.unread import Unread
 from ehkafka.lanes.waiting import Waiting
 from tests.kit.mutant import Mutant, fails
@@ -30,25 +31,27 @@ UNREAD_MUTANTS = [
     _unread(
         "unread: what runs owns no key",
         Unread.end,
-        "entry[EPOCH].owners[entry[KEY]] = (inbox, inbox.noted + 1 + place)",
+        "entry[EPOCH].owners[entry[KEY]] = inbox, number",
         "pass",
         keys=1,
         failing=0,
     ),
     _unread(
-        "unread: what is read is not known to the epoch",
-        Unread._put_into_order,
-        "epoch.put_into_order(its)",
-        "pass",
+        "unread: what is read is not known to the epoch", Unread._read, "epoch.put_into_order(its)", "pass"
     ),
     _unread(
         "unread: what is read is in no order",
         Epoch.put_into_order,
-        "heapq.merge(self.order, entries, key=_offset_of)",
-        "[*self.order, *entries]",
+        "entries and self.order and _offset_of(entries[0]) < _offset_of(self.order[-1])",
+        "False",
     ),
     _unread("unread: runs are not looked at", Epoch.oldest, "if not self.runs:", "if True:"),
-    _unread("unread: nothing finishes", Unread.note, "epoch.tally.finish(records, size)", "pass"),
+    _unread(
+        "unread: nothing finishes",
+        Unread.note,
+        "tally.finish(end - first, sum(run.sizes[first:end]))",
+        "pass",
+    ),
     Mutant(
         "unread: a result of an ended epoch counts",
         Unread.note,
@@ -59,7 +62,7 @@ UNREAD_MUTANTS = [
     Mutant(
         "unread: a record that waited ends above runs and is not known",
         Epoch.note_finished,
-        "and not self.runs",
+        "and not runs",
         "",
         partial(fails, test_unread.test_what_ends_above_a_record_that_waits_is_known_to_commits),
     ),
@@ -71,19 +74,10 @@ UNREAD_MUTANTS = [
         partial(fails, test_unread.test_what_ends_above_a_record_that_waits_is_known_to_commits),
     ),
     _unread("fail: what runs stays in a run", Waiting.fail, "router.unread.read_running(inbox)", "pass"),
-    _unread("fail: unread ones of the key stay", Unread._pull_from, "if not wanted or", "if True or"),
-    _unread(
-        "fail: read ones of the key stay",
-        Unread.pull_several,
-        "pulled.get(router.name_of(part), stay)",
-        "stay",
-    ),
-    _unread(
-        "fail: the queue keeps what was pulled",
-        Unread.pull_several,
-        "if any(pulled.values()):",
-        "if False:",
-    ),
+    _unread("fail: unread ones of the key stay", Unread._take_out, "if not wanted or", "if True or"),
+    _unread("fail: read ones of the key stay", Unread.pull, "pulled.get(router.name_of(part))", "None"),
+    _unread("fail: the queue keeps what was pulled", Unread.pull, "inbox.empty_queue()", "list(inbox.q)"),
+    _unread("fail: keys in the inbox stay", Router.pull_several, "if is_unread or", "if"),
     _unread("receive: records of a waiting key run", Unread.receive, "if router.held or", "if"),
     _unread("receive: records of a key in slow start run", Unread.receive, " or router.slow.keys:", ":"),
     _unread("pause: keys stay unread", Waiting.pause_key, "router.unread.end()", "pass"),

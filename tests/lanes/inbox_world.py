@@ -10,6 +10,7 @@ import random
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
+from ehkafka.lanes import resizing
 from ehkafka.lanes.decision import AwaitHead, HoldHead, RetryHead, SkipHead
 from ehkafka.lanes.finished import FinishedBefore
 from ehkafka.lanes.inbox import EPOCH, KEY, MESSAGE, Inbox
@@ -90,18 +91,18 @@ class World(Commands):
             consumer.leaves = True  # in its next step, if it gets the lock
         elif has_lock:
             consumer.leaves = False
-            if self.core.leave(consumer.inbox):
+            if resizing.leave(self.core.router, consumer.inbox):
                 self.consumers.remove(consumer)
 
     def resize(self) -> None:
         """Let consumers come or go, or stay that were to go."""
         core, number = self.core, self.r.randint(1, 3)
         if self.r.random() < 0.5 and len(core.inboxes) > number:
-            self.do(core.shrink, number)
+            self.do(resizing.shrink, core.router, number)
         elif self.r.random() < 0.5:
-            self.do(core.stay, number)
+            self.do(resizing.stay, core.router, number)
         elif len(core.inboxes) < 12:
-            self.consume(core.grow(number))
+            self.consume(resizing.grow(core.router, number))
 
     # What fails.
 
@@ -134,7 +135,7 @@ class World(Commands):
         """Let the core take over what failed, and ask for what is awaited."""
         for inbox, failures in self.failed:
             decided = [(entry, self.decide(entry, later), later) for entry, later in failures]
-            self.core.fail_several(inbox, decided, self.now_s)
+            self.core.waiting.fail(inbox, decided, self.now_s)
             # A batch's other records have ended.
             self.core.end_batch(inbox)
             inbox.frozen = False
@@ -157,7 +158,8 @@ class World(Commands):
         ticket = self.tickets.pop(self.r.randrange(len(self.tickets)))
         held = ticket.held
         if held.ticket is not ticket or held not in self.core.waiting.held:
-            self.core.answer(ticket, Outcome.FINISHED, self.now_s)  # a second answer counts for nothing
+            # A second answer counts for nothing.
+            self.core.waiting.answer(ticket, Outcome.FINISHED, self.now_s)
             return
         entry = held.q[0]
         self.stops(entry)
@@ -168,7 +170,7 @@ class World(Commands):
             self.outcome(entry)
         if answer is Outcome.DEAD_LETTERED and not entry[EPOCH].ended and ticket.decision.after != "continue":
             self.followed.add(self.name(entry))
-        self.core.answer(ticket, answer, self.now_s)
+        self.core.waiting.answer(ticket, answer, self.now_s)
 
     # Steps.
 
@@ -294,7 +296,7 @@ class World(Commands):
         batch = [Message(p, offset, self.log[p][offset]) for offset in offsets]
         for message in batch:
             message.epoch = self.epochs[p]
-        keys = None if self.core.takes_unread and self.r.random() < 0.8 else _keys(batch)
+        keys = None if self.core.router.unread.needs_no_keys() and self.r.random() < 0.8 else _keys(batch)
         self.sent[p] += len(batch)
         self.do(self.core.receive, self.epochs[p], batch, keys, self.now_s)
         if self.r.random() < 0.2:

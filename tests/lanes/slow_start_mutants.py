@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from ehkafka.lanes import put_back
 from ehkafka.lanes.ending import Ending
 from ehkafka.lanes.piles import Piles
-from ehkafka.lanes.put_back import PutBack
 from ehkafka.lanes.routing import Router
 from ehkafka.lanes.slow_start import SlowStart
 from ehkafka.lanes.waiting import Waiting
@@ -66,7 +66,7 @@ SLOW_START = [
     ),
     _tried("stop: keys in slow start go on", Piles.stop, "router.slow.end_all()", "pass"),
     _tried("end: keys in slow start stay", Ending.end, "router.slow.end_all()", "pass"),
-    _tried("put back: keys in slow start", PutBack.put_back, "router.slow.end_all()", "pass", is_batch=True),
+    _tried("put back: keys in slow start", put_back.put_back, "router.slow.end_all()", "pass", is_batch=True),
     _tried(
         "slow start: records pass where all others have one home",
         Router._only_home,
@@ -107,36 +107,36 @@ SLOW_START = [
 PUT_BACK = [
     Mutant(
         "put back: owners keep numbers that have changed",
-        PutBack.put_back,
-        "self._own_again(inbox)",
-        "pass",
+        put_back.put_back,
+        "inbox, max(number, owners[key][1])",
+        "owners[key]",
         a_key_overlaps_where_its_batch_was_put_back,
     ),
     mutant(
         "put back: a paused key's records pass those that wait",
-        PutBack._is_elsewhere,
+        put_back._is_elsewhere,
         "entry[EPOCH].owners[entry[KEY]][0] is not inbox",
         "False",
         is_batch=True,
     ),
     mutant(
         "put back: a stopped handler's records start again",
-        PutBack._is_elsewhere,
-        "self._router.piles.stopped is not None or",
+        put_back._is_elsewhere,
+        "router.piles.stopped is not None or",
         "",
         is_batch=True,
     ),
     mutant(
         "put back: records of ended epochs wait again",
-        PutBack.put_back,
-        "entry[EPOCH].ended or self._is_elsewhere",
-        "self._is_elsewhere",
+        put_back.put_back,
+        "entry[EPOCH].ended or _is_elsewhere",
+        "_is_elsewhere",
         is_batch=True,
     ),
     mutant(
         "put back: a drained partition's records start again",
-        PutBack.put_back,
-        "self._ending.sort_out(inbox)",
+        put_back.put_back,
+        "inboxes.ending.sort_out(inbox)",
         "pass",
         is_batch=True,
     ),

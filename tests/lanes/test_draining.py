@@ -277,15 +277,15 @@ def test_whether_anything_can_run_is_known() -> None:
     """A stop waits for every partition's work, and for nothing that only waits."""
     bench = InboxBench()
     one, two = bench.assign(0), bench.assign(1)
-    assert not bench.inboxes.has_runnable()
+    assert not bench.inboxes.ending.undrained([one, two])
     bench.receive(one, "a0")
     bench.receive(two, "b0")
     bench.fail(bench.call("a"), HoldHead("poison"))
-    assert bench.inboxes.has_runnable()
+    assert bench.inboxes.ending.undrained([one, two])
     [call] = at_once(bench)
-    assert bench.inboxes.has_runnable()
+    assert bench.inboxes.ending.undrained([one, two])
     bench.finish(call)
-    assert not bench.inboxes.has_runnable()
+    assert not bench.inboxes.ending.undrained([one, two])
 
 
 def test_the_estimate_is_the_workers_share_or_the_longest_key() -> None:

@@ -143,7 +143,7 @@ def test_a_deferred_record_of_an_ended_epoch_is_a_call_as_well() -> None:
     [left] = bench.inboxes.outliving.calls()
     assert bench.inboxes.outliving.free_key(b"a", epoch) is left
     bench.work()
-    bench.inboxes.answer(ticket, Outcome.FINISHED, 0.0)
+    bench.inboxes.waiting.answer(ticket, Outcome.FINISHED, 0.0)
     assert bench.started == ["a0", "a0", "a1"]
     assert bench.is_empty()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ehkafka.lanes import resizing
 from ehkafka.lanes.decision import AwaitHead, HoldHead, RetryHead
 from ehkafka.lanes.inbox import KEY, MESSAGE
 from ehkafka.lanes.inboxes import Inboxes
@@ -190,7 +191,7 @@ def test_a_record_that_failed_before_its_key_was_read_is_seen_to_wait() -> None:
     assert worker.start()
     assert worker.entry is not None
     worker.inbox.frozen = True
-    inboxes.fail(worker.inbox, worker.entry, HoldHead("kept"), 0.0)
+    inboxes.waiting.fail(worker.inbox, ((worker.entry, HoldHead("kept"), ()),), 0.0)
     seen = Inspection(inboxes).see(epoch)
     assert oldest(seen) == (0, "held", 1, "kept")
     assert (seen.blocked_keys, seen.keys.count, seen.keys.records(b"a")) == (1, 1, 2)
@@ -212,9 +213,9 @@ def test_a_key_is_found_though_the_worker_that_ran_its_record_has_left(waits: st
     else:
         inboxes.router.piles.stop()
         bench.receive(epoch, f"{key.decode()}3")
-    [gone] = inboxes.shrink(1)
+    [gone] = resizing.shrink(inboxes.router, 1)
     bench.finish(call)
-    assert inboxes.leave(gone)
+    assert resizing.leave(inboxes.router, gone)
     offsets = [entry[MESSAGE].offset() for entry in looked(bench).records_of(key, epoch)]
     assert offsets == [one[MESSAGE].offset() for one in epoch.unfinished() if one[KEY] == key]
     assert inboxes.outliving.free_key(key, epoch) is None

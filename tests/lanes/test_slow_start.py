@@ -181,10 +181,10 @@ def test_a_deferral_moves_few_records_however_many_wait() -> None:
                 inbox.head = entry = inbox.q[0]
                 inbox.q.popleft()
                 calls += 1
-                core.fail(inbox, entry, DEFERRED, 0.0)
+                core.waiting.fail(inbox, ((entry, DEFERRED, ()),), 0.0)
                 inbox.head = None
                 core.take_touched()
-                core.answer(core.waiting.outbox.popleft(), Outcome.FINISHED, 0.0)
+                core.waiting.answer(core.waiting.outbox.popleft(), Outcome.FINISHED, 0.0)
                 core.take_touched()
     assert calls == 5_000
     assert core.tally.finished_records == 5_000

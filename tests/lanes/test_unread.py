@@ -93,7 +93,7 @@ def test_after_a_failure_all_other_keys_stay_unread() -> None:
     (inbox,) = inboxes.inboxes
     run(inbox, 1)
     inbox.frozen = True
-    inboxes.fail(inbox, inboxes.running()[0], RetryHead(1.0, "again"), 0.0)
+    inboxes.waiting.fail(inbox, ((inboxes.running()[0], RetryHead(1.0, "again"), ()),), 0.0)
     inbox.frozen = False
     inboxes.take_touched()
     inboxes.receive(epoch, messages("da", 5), None, 0.0)
@@ -113,7 +113,7 @@ def test_what_ends_above_a_record_that_waits_is_known_to_commits() -> None:
     (inbox,) = inboxes.inboxes
     run(inbox, 2)
     inbox.frozen = True
-    inboxes.fail(inbox, inboxes.running()[0], HoldHead("held"), 0.0)
+    inboxes.waiting.fail(inbox, ((inboxes.running()[0], HoldHead("held"), ()),), 0.0)
     inbox.frozen = False
     run(inbox, 1)
     inbox.head = None

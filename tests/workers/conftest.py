@@ -138,7 +138,7 @@ class Pool:
         """Hand over a batch of one partition."""
         batch = [SimulatedMessage("t", epoch.partition.partition, first + n, k) for n, k in enumerate(keys)]
         self.judge.entries.update((id(one), (one, one.key(), 1, epoch)) for one in batch)
-        known = None if self.hub.inboxes.takes_unread else keys
+        known = None if self.hub.inboxes.router.unread.needs_no_keys() else keys
         self.hub.receive([(epoch, batch, known, (), [1] * len(batch))])
 
     def close(self) -> None:

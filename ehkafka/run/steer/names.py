@@ -135,7 +135,7 @@ def _hashable(value: Any) -> Any:
 def key_at(owned: OwnedPartition, offset: int) -> Found | None:
     """Return the key whose first record has that offset, or that waits for a call of an ended epoch there."""
     with owned.route.hub.locked() as inboxes:
-        inboxes.read_keys()
+        inboxes.router.unread.end()
         entry = next((one for one in owned.epoch.unfinished() if one[MESSAGE].offset() == offset), None)
         if entry is None:
             calls = inboxes.outliving.calls()
@@ -163,7 +163,7 @@ def keys_named(owned: Mapping[TopicPartition, OwnedPartition], text: str) -> lis
         its = _those_of(one, meant)
         if not its and one.route.keys.calls_user_code:
             with one.route.hub.locked() as inboxes:
-                inboxes.read_keys()
+                inboxes.router.unread.end()
                 keys = {entry[KEY] for entry in one.epoch.unfinished()}
             its = _those_of(one, [key for key in keys if key_text(key) == text])
         for key in its:

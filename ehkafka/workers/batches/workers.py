@@ -17,6 +17,7 @@ from ehkafka.events.event import raised
 from ehkafka.lanes.decision import RetryHead
 from ehkafka.lanes.inbox import EPOCH, KEY
 from ehkafka.lanes.order import KeyFailure
+from ehkafka.lanes.put_back import put_back
 from ehkafka.records.signals import RetryLater
 from ehkafka.workers.batches.results import first_of_each_key
 from ehkafka.workers.batches.taking import Taking
@@ -227,11 +228,11 @@ class BatchWorkers(ThreadPool):
         retried = [failure for failure in failures if isinstance(failure[1], RetryHead)]
         with self._hub.locked(noted=False) as inboxes:
             if failures:
-                inboxes.fail_several(inbox, failures, self._hub.clock())
+                inboxes.waiting.fail(inbox, failures, self._hub.clock())
             if results is None and narrowed_to is not None:
                 assert isinstance(inbox.head, list)
                 self._taking.narrow(inbox.head, narrowed_to)
-                inboxes.put_back(inbox)
+                put_back(inboxes, inbox)
                 return
             # A record that is retried stays alone: its batch raised because of it.
             self._taking.widen(entries, but=[entry for entry, _, _ in retried])

@@ -193,7 +193,7 @@ class BatchRun:
                 return
             if self._failures:
                 failures = [(entry, decision, inbox.behind(entry)) for entry, decision in self._failures]
-                inboxes.fail_several(inbox, failures, hub.clock())
+                inboxes.waiting.fail(inbox, failures, hub.clock())
             inbox.end(self._ended)
             if is_over:
                 inbox.rest()

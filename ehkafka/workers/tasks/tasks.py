@@ -22,6 +22,7 @@ from contextlib import suppress
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
 
+from ehkafka.lanes import resizing
 from ehkafka.lanes.decision import HoldHead
 from ehkafka.lanes.inbox import EPOCH, MESSAGE
 from ehkafka.lanes.received import Received
@@ -157,7 +158,7 @@ class InboxTasks:
 
     def _leave(self, inbox: Inbox) -> None:
         if inbox in self._router.leaving:
-            self._hub.inboxes.leave(inbox)
+            resizing.leave(self._hub.inboxes.router, inbox)
 
     def check_left(self) -> None:
         """Notice that nothing is left to do."""

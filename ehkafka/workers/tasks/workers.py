@@ -15,7 +15,8 @@ import sys
 import threading
 from typing import TYPE_CHECKING
 
-from ehkafka.lanes.inbox import EPOCH, MESSAGE
+from ehkafka.lanes import resizing
+from ehkafka.lanes.inbox import EPOCH, KEY, MESSAGE
 from ehkafka.lanes.order import describe_key
 from ehkafka.settings.clock import REAL_CLOCK
 from ehkafka.wording.live_stack import task_stack, thread_stack
@@ -125,10 +126,10 @@ class AsyncioWorkers:
         with self._hub.locked() as inboxes:
             more = size - self._size
             if more > 0:
-                for inbox in inboxes.grow(more):
+                for inbox in resizing.grow(inboxes.router, more):
                     inbox.asleep = True
             elif more < 0:
-                inboxes.shrink(-more)
+                resizing.shrink(inboxes.router, -more)
             self._size = size
 
     def cancel_ended(self) -> None:
@@ -151,7 +152,7 @@ class AsyncioWorkers:
         found = {name: thread_stack(frame)}
         running = self._tasks.running()
         for entry, task in running[:STACKS_MAX]:
-            key = describe_key(self._hub.inboxes.key_of(entry))
+            key = describe_key(self._hub.inboxes.router.unread.keyed(entry)[KEY])
             # A call that blocks instead of awaiting is where the loop is.
             is_running = getattr(task.get_coro(), "cr_running", False)
             where = f"{name} {entry[EPOCH].partition}@{entry[MESSAGE].offset()} key {key}"

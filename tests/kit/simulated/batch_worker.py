@@ -9,6 +9,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.lanes.decision import AwaitHead, SkipHead
+from ehkafka.lanes.put_back import put_back
 from tests.kit.simulated.worker import LOCKED_S, SimulatedWorker, draw_decision
 
 if TYPE_CHECKING:
@@ -122,12 +123,12 @@ class SimulatedBatchWorker(SimulatedWorker):
         batch, self._batch = self._batch, []
         with self._hub.locked(noted=False) as inboxes:
             if self._failed:
-                inboxes.fail_several(self.inbox, self._failed, self._world.clock.now_s())
+                inboxes.waiting.fail(self.inbox, self._failed, self._world.clock.now_s())
             if self._raised:
                 head = self.inbox.head
                 assert isinstance(head, list)
                 self._taking.narrow(head, len(batch) // 2)
-                inboxes.put_back(self.inbox)
+                put_back(inboxes, self.inbox)
             else:
                 self._taking.widen(batch, but=[entry for entry, _, _ in self._failed])
                 inboxes.end_batch(self.inbox)

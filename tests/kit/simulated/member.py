@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ehkafka.intake.backpressure import Backpressure
 from ehkafka.intake.epochs import Epochs
 from ehkafka.intake.flow import loads_of
+from ehkafka.lanes import resizing
 from ehkafka.lanes.decision import AwaitHead, SkipHead
 from ehkafka.lanes.inbox import EPOCH, KEY, MESSAGE
 from ehkafka.lanes.inboxes import Inboxes
@@ -118,9 +119,9 @@ class SimulatedMember:
         missing = size - len(self.inboxes.inboxes)
         with self.hub.locked() as inboxes:
             if missing > 0:
-                self._add_workers(inboxes.grow(missing))
+                self._add_workers(resizing.grow(inboxes.router, missing))
             elif missing < 0:
-                inboxes.shrink(-missing)
+                resizing.shrink(inboxes.router, -missing)
         self.intake.workers.size = size
 
     # Awaited records.

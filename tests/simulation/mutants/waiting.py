@@ -140,7 +140,7 @@ def _a_letter_that_a_retry_overtook_counts() -> bool:
     late = bench.waiting.outbox.popleft()
     bench.waiting.retry_key(b"a", epochs[0])
     bench.fail(bench.call(), HoldHead("poison"))
-    bench.inboxes.answer(late, Outcome.DEAD_LETTERED, 0.0)
+    bench.inboxes.waiting.answer(late, Outcome.DEAD_LETTERED, 0.0)
     return bool(epochs[0].tally.dead_lettered_records)
 
 

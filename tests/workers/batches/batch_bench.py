@@ -64,7 +64,7 @@ class BatchBench(InboxBench):
 
     def receive(self, epoch: Epoch, records: str, **options: Any) -> list[Any]:
         """Receive the records written down."""
-        if not self.inboxes.takes_unread:
+        if not self.inboxes.router.unread.needs_no_keys():
             return super().receive(epoch, records, **options)
         messages = [read(epoch.partition, text, options) for text in records.split()]
         self.inboxes.receive(epoch, messages, None, self.now_s)
@@ -77,7 +77,7 @@ class BatchBench(InboxBench):
         self.batches.append(records)
         self.meanwhile()
         reported = self.handle(records)
-        return Results.of(self.inboxes.with_keys(entries), reported) if reported else None
+        return Results.of(self.inboxes.router.unread.with_keys(entries), reported) if reported else None
 
     def _decided(self, attempt: Attempt, _error: BaseException) -> Decision:
         self.failed.append((written(attempt.entry), attempt.number))

@@ -110,7 +110,7 @@ def test_each_failed_key_is_decided_for_itself() -> None:
     assert sorted(record for batch in bench.run_all() for record in batch) == ["b5", "d7"]
     held = bench.held("c", epoch)
     assert held.ticket is not None
-    bench.inboxes.answer(held.ticket, Outcome.DEAD_LETTERED, 0.0)
+    bench.inboxes.waiting.answer(held.ticket, Outcome.DEAD_LETTERED, 0.0)
     bench.inboxes.router.note_all()
     assert left_of(epoch) == ["a0", "a4", "c6", "a8"]
     assert epoch.tally.skipped_records == 1

@@ -141,7 +141,7 @@ class ChildConsumer:
             failures.append((entry, world.decide(entry, ()), inbox.behind(entry)))
         ended = started if is_over else max(started - 1, self.settled, *(place + 1 for place in words), 0)
         if failures:
-            world.core.fail_several(inbox, failures, world.now_s)
+            world.core.waiting.fail(inbox, failures, world.now_s)
         inbox.end(ended)
         self.settled = ended
         if is_over:

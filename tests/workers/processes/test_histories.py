@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from ehkafka.lanes import resizing
 from ehkafka.lanes.inboxes import Inboxes
 from ehkafka.records import TopicPartition
 from ehkafka.workers.processes.inbox import ChildInbox
@@ -43,7 +44,7 @@ def is_split() -> bool:
     for message, key in zip(first, [1, 2], strict=True):  # of a take they would have the last one's number
         inboxes.receive(epoch, [message], [key], 0.0)
     assert len(busy.take(9, 9, one_of_a_key=False)) == 2
-    (idle,) = inboxes.grow(1)
+    (idle,) = resizing.grow(inboxes.router, 1)
     inboxes.router.idle.append(idle)
     inboxes.receive(epoch, later, [1], 0.0)
     return bool(idle.q)

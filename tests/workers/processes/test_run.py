@@ -351,7 +351,7 @@ def waits_after_a_failure() -> list[int]:
     with one.hub.locked() as inboxes:
         one.inbox.claims = PlayedChild([], leaves=2)  # type: ignore[assignment]
         first = one.inbox.take(9, 1 << 20, one_of_a_key=False)[0]
-        inboxes.fail(one.inbox, first, HoldHead("held"), 0.0, one.inbox.behind(first))
+        inboxes.waiting.fail(one.inbox, ((first, HoldHead("held"), one.inbox.behind(first)),), 0.0)
         one.inbox.withdraw()
     assert one.held() == [[0, 1]]
     return one.waiting()
