@@ -48,10 +48,11 @@ OUTPUTS_END_S = 0.5
 
 
 class Released(NamedTuple):
-    """What is committed of partitions that were released, and of which ones the last position is not."""
+    """What is committed of released partitions, and which ones' last positions are not."""
 
     uncommitted: list[TopicPartition]
     committed: dict[TopicPartition, Position | None]
+    returned_records: int
 
 
 class Membership:
@@ -80,6 +81,8 @@ class Membership:
         self.is_in_callback = False
         # When a drain that goes on is to be cut again.
         self.cut_again_s = 0.0
+        # What is revoked while a stop drains, which reports it; None before.
+        self.revoked: list[Released] | None = None
         # Ended while paused: librdkafka keeps that over the next assign.
         self._left_paused: set[TopicPartition] = set()
 
@@ -93,7 +96,12 @@ class Membership:
         self._context.count("rebalances_revoked", 1)
         names = [TopicPartition(p.topic, p.partition) for p in partitions]
         self._stop_waiting(names)
-        self._guard(lambda: self.release(consumer, names, reason="revoked", drain_s=self._context.drain_s))
+        self._guard(lambda: self._revoke(consumer, names))
+
+    def _revoke(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
+        released = self.release(consumer, partitions, reason="revoked", drain_s=self._context.drain_s)
+        if self.revoked is not None:
+            self.revoked.append(released)
 
     def on_lost(self, _consumer: Consumer, partitions: list[KafkaPartition]) -> None:
         """End the epochs at once: another member may own the partitions already, so commit nothing."""
@@ -138,7 +146,9 @@ class Membership:
             self._end_outputs(ours, deadline_s)
         ledger = self._context.ledger
         released = Released(
-            list(ledger.dirty(positions)), {partition: ledger.acknowledged(partition) for partition in ours}
+            list(ledger.dirty(positions)),
+            {partition: ledger.acknowledged(partition) for partition in ours},
+            sum(returned.values()),
         )
         hooks = []
         for partition in ours:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaException
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from confluent_kafka import Consumer
 
     from ehkafka.intake.context import IntakeContext
+    from ehkafka.intake.membership import Released
     from ehkafka.intake.poll_loop import PollLoop
     from ehkafka.intake.route import Route
     from ehkafka.progress.ledger import Position
@@ -70,6 +72,8 @@ class Shutdown:
         context = self._context
         context.emit(AppStopping(request.reason, request.drain, request.timeout_s))
         self._returned_before = self._returned_records()
+        revoked: list[Released] = []
+        self._loop.membership.revoked = revoked
         # Before the drain takes what it does not handle: from then on the client's position proves nothing.
         self._loop.check_log_ends(consumer)
         self._stop_fetching(consumer)
@@ -101,9 +105,12 @@ class Shutdown:
             commit_s=EXIT_S if may_commit else 0.0,
             hooks_end_s=ends_s,
         )
-        if (event := left.event(self.returned_records)) is not None:
+        if (
+            event := left.event(self.returned_records - sum(one.returned_records for one in revoked))
+        ) is not None:
             context.emit(event)
-        not_committed = sorted({*released.uncommitted, *self._refused})
+        ended = chain.from_iterable(one.uncommitted for one in (released, *revoked))
+        not_committed = sorted({*ended, *self._refused})
         words = [left.still_running(), left.unacknowledged()]
         words.append(left.uncommitted(not_committed, released, context.committer.problem))
         if not context.owned.saver.is_mirrored:

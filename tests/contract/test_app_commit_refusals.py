@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError
 
 import ehkafka
-from ehkafka.events import CommitFailed, PartitionAssigned, PartitionLost
+from ehkafka.events import CommitFailed, PartitionAssigned, PartitionLost, RecordsLeft
 from ehkafka.testing import ApiKey
 
 T0 = ehkafka.TopicPartition("t", 0)
@@ -182,3 +183,26 @@ def test_a_last_commit_goes_without_the_metadata_that_is_too_large(
         app.stop(timeout_s=0.5)
     assert len(events.of(CommitFailed)) == 1
     assert lab.committed() == 1
+
+
+def test_a_stop_tells_that_the_commit_of_a_partition_revoked_meanwhile_failed(
+    lab: Any, recorder: Any, events: Any, wait_for: Any
+) -> None:
+    """The group moves while the stop drains, and refuses what was finished: the next owner repeats it."""
+    app = lab.app(recorder, commit_interval_s=60.0, drain_s=0.2)
+    app.add_hook(events)
+    app.start()
+    wait_for(lambda: lab.committed() == 0)
+    gate = recorder.block(b"b")
+    lab.produce("a b")
+    wait_for(lambda: len(recorder.started) == 2 and len(recorder.finished) == 1)
+    lab.broker.fail_next(ApiKey.OFFSET_COMMIT, *[KafkaError.REBALANCE_IN_PROGRESS] * 50)
+    with ThreadPoolExecutor(1) as pool:
+        stopping = pool.submit(app.stop, timeout_s=10.0)
+        other = lab.app(lambda _record: None)
+        other.start()
+        wait_for(lambda: app.snapshot().counters["PartitionRevoked"])
+        gate.set()
+        with pytest.raises(ehkafka.errors.UnfinishedError, match=r"last commit of t\[0\] failed"):
+            stopping.result(20.0)
+    assert events.of(RecordsLeft) == []  # which would say that no finished record is handled again
