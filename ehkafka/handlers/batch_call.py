@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.events import RecordSkipped
 from ehkafka.handlers.call import handler_of, of_its_kind
 from ehkafka.lanes.inbox import EPOCH, KEY, MESSAGE
-from ehkafka.lanes.order import describe_key
+from ehkafka.lanes.order import KeyFailure, describe_key
 from ehkafka.lanes.routing import Router
 from ehkafka.lanes.user_keys import users_key
 from ehkafka.records import Outcome
@@ -51,10 +50,13 @@ class BatchCall:
         history: History | None,
         loop: BatchLoop | None = None,
         outlet: Outlet | None = None,
+        keys_fail: bool = False,
     ) -> None:
+        """`keys_fail`: a key may be a `KeyFailure`, as the user's code makes them."""
         self._function = handler_of(spec, spec.function, of_its_kind(spec, middleware), outlet)
         self._loop = loop
         self._outlet = outlet
+        self._keys_fail = keys_fail
         self._router = router
         self._with_keys = router.unread.with_keys
         self._make_record = make_record
@@ -65,7 +67,8 @@ class BatchCall:
     def __call__(self, entries: Sequence[Entry]) -> Results | None:
         """Call the handler once; return what became of the records where not all ended well.
 
-        A payload that does not fit counts as a record that failed. Raises what the handler raises.
+        A record whose order function raised, or whose payload does not fit, has failed, and the handler gets
+        neither that nor the later ones of its key. Raises what the handler raises.
         """
         if self._history is None:
             return self._run(entries)
@@ -75,20 +78,32 @@ class BatchCall:
         try:
             results = self._run(entries)
         except BaseException:  # for whichever record
-            for first, *_ in _by_key(entries):
-                self._history.finished(*self._what(first), "failed")
+            self._report_ends(entries, {id(entry[MESSAGE]): "failed" for entry in entries}, self._history)
             raise
-        self._report_ends(entries, results, self._history)
+        ends: dict[int, str] = {}
+        if results is not None:
+            ends = {id(entry[MESSAGE]): "failed" for entry, _, _ in results.failed}
+            ends |= {id(entry[MESSAGE]): Outcome.SKIPPED.value for entry, _ in results.skipped}
+        self._report_ends(entries, ends, self._history)
         return results
 
     def _run(self, entries: Sequence[Entry]) -> Results | None:
-        fitting: Fitting | None = None
-        if self._decode is None:
-            batch = late_batch(len(entries), lambda: self._records(entries))
+        unfit: dict[int, Result] = {}
+        if self._keys_fail:
+            keys = enumerate(entry[KEY] for entry in entries)
+            unfit = {place: Failed(key.error) for place, key in keys if isinstance(key, KeyFailure)}
+        # On the batch's own thread, not on the loop of a coroutine.
+        records = None if self._decode is None else self._records(entries)
+        values = [] if records is None else self._decoded(records, unfit)
+        places: Sequence[int] = range(len(entries))
+        if unfit:
+            out = Results.of(self._with_keys(entries), unfit).again
+            places = [place for place in places if place not in out]
+        if records is None:
+            fitting = entries if not unfit else [entries[place] for place in places]
+            batch = late_batch(len(fitting), lambda: self._records(fitting))
         else:
-            # On the batch's own thread, not on the loop of a coroutine.
-            fitting = Fitting.of(entries, self._records(entries), self._decode, self._with_keys)
-            batch = Batch(fitting.records, fitting.values)
+            batch = Batch([records[place] for place in places], [values[place] for place in places])
         with self._claim(batch, entries) as claim:
             try:
                 if batch:  # with nothing that fits there is nothing to handle
@@ -97,8 +112,7 @@ class BatchCall:
             finally:
                 reported = dict(results_of(batch))
                 _refuse_deferrals(batch, reported)
-            if fitting is not None:
-                reported = fitting.results(reported)
+            reported = {places[index]: result for index, result in reported.items()} | unfit
             results = Results.of(self._with_keys(entries), reported) if reported else None
             if claim is not None and results is not None:
                 claim.failed_homes = results.again
@@ -106,6 +120,19 @@ class BatchCall:
             where = entry[EPOCH].partition, entry[MESSAGE].offset(), describe_key(entry[KEY])
             self._emit(RecordSkipped(*where, self._number(entry), reason))
         return results
+
+    def _decoded(self, records: Sequence[Record], unfit: dict[int, Result]) -> list[Any]:
+        """Return what the records hold; where that does not fit, note what failed, by its place."""
+        assert self._decode is not None
+        values: list[Any] = [None] * len(records)
+        for place, record in enumerate(records):
+            try:
+                values[place] = None if place in unfit else self._decode(record)
+            except MemoryError:
+                raise
+            except Exception as error:  # the record's own: `Failures` decides
+                unfit[place] = Failed(error)
+        return values
 
     def _claim(self, batch: Batch[Any], entries: Sequence[Entry]) -> AbstractContextManager[Claim | None]:
         """Return what the call may send for, where it may send."""
@@ -125,20 +152,17 @@ class BatchCall:
             return list(map(make_record, map(itemgetter(MESSAGE), entries)))
         return [make_record(entry[MESSAGE], self._number(entry)) for entry in entries]
 
-    def _report_ends(self, entries: Sequence[Entry], results: Results | None, history: History) -> None:
+    def _report_ends(self, entries: Sequence[Entry], ends: Mapping[int, str], history: History) -> None:
         # The history knows one record of a key at a time: the first of each key starts with the batch, each
         # further one when the one before it has ended.
-        failed = {id(entry[MESSAGE]) for entry, _, _ in results.failed} if results else set()
-        skipped = {id(entry[MESSAGE]) for entry, _ in results.skipped} if results else set()
         for of_key in _by_key(entries):
             for place, entry in enumerate(of_key):
                 if place:
                     history.started(*self._what(entry))
-                if id(entry[MESSAGE]) in failed:
-                    history.finished(*self._what(entry), "failed")
+                end = ends.get(id(entry[MESSAGE]), Outcome.FINISHED.value)
+                history.finished(*self._what(entry), end)
+                if end == "failed":
                     break
-                end = Outcome.SKIPPED if id(entry[MESSAGE]) in skipped else Outcome.FINISHED
-                history.finished(*self._what(entry), end.value)
 
     def _what(self, entry: Entry) -> tuple[Any, int, int, Any, int]:
         message, key, epoch = entry[MESSAGE], entry[KEY], entry[EPOCH]
@@ -150,53 +174,6 @@ def _by_key(entries: Iterable[Entry]) -> Iterable[list[Entry]]:
     for entry in entries:
         found.setdefault(Router.name_of(entry), []).append(entry)
     return found.values()
-
-
-@dataclass(frozen=True, slots=True)
-class Fitting:
-    """The records of a batch whose payloads fit, and what the others failed with.
-
-    A record that does not fit takes the later ones of its key out of the batch, as `batch.fail` does.
-    """
-
-    records: list[Record]
-    values: list[Any]
-    # The place of each of them among all records of the batch.
-    places: list[int]
-    # What the others failed with, by their places.
-    failed: dict[int, Result]
-
-    @classmethod
-    def of(
-        cls,
-        entries: Sequence[Entry],
-        records: Sequence[Record],
-        decode: Callable[[Any], Any],
-        with_keys: Callable[[Sequence[Entry]], Sequence[Entry]],
-    ) -> Fitting:
-        """Decode what the records hold; `with_keys` is asked where one does not fit."""
-        fitting = cls([], [], [], {})
-        unfit: set[Name] = set()
-        for place, record in enumerate(records):
-            if unfit and Router.name_of(entries[place]) in unfit:
-                continue
-            try:
-                value = decode(record)
-            except MemoryError:
-                raise
-            except Exception as error:  # the record's own: `Failures` decides
-                fitting.failed[place] = Failed(error)
-                entries = with_keys(entries)
-                unfit.add(Router.name_of(entries[place]))
-                continue
-            fitting.records.append(record)
-            fitting.values.append(value)
-            fitting.places.append(place)
-        return fitting
-
-    def results(self, reported: Mapping[int, Result]) -> dict[int, Result]:
-        """Return the results of all records by their places; `reported` are those of the handler."""
-        return {**{self.places[index]: result for index, result in reported.items()}, **self.failed}
 
 
 def _refuse_deferrals(batch: Batch, results: dict[int, Result]) -> None:

@@ -84,7 +84,8 @@ class Backpressure:
     @property
     def has_quick(self) -> bool:
         """Whether a handler has something at hand that is done in a millisecond or two."""
-        return any(route.hub.is_quick and route.hub.at_hand for route, _ in self._demands)
+        hubs = [route.hub for route, _ in self._demands]
+        return any(hub.inboxes.balance.is_quick and hub.waiting()[1] for hub in hubs)
 
     def touch_due_s(self) -> float:
         """Return when the client must be called next though nothing is wanted of it."""
@@ -172,15 +173,14 @@ class Backpressure:
 
     def _missing(self, route: Route, demand: Demand) -> int:
         """Return how many records to take for a handler; 0 where it has enough at hand."""
-        if route.hub.is_quick:
-            at_hand = route.hub.at_hand
+        fed, at_hand = route.hub.waiting()
+        if route.hub.inboxes.balance.is_quick:
             return QUICK_RECORDS - at_hand if at_hand < QUICK_RECORDS // 2 else 0
         demand.note(route.hub.tally.outcomes, self._context.clock())
         call_records = route.hub.inboxes.balance.call_records
         takers = _takers(route)
         wanted = max(demand.wanted_records(), 2 * takers * call_records)
         # Something for each worker that has nothing waiting, twice for the time until the next look.
-        fed, at_hand = route.hub.waiting()
         unfed = max(0, takers - fed)
         missing = 2 * unfed * call_records if unfed > takers // 16 else 0
         return max(missing, 2 * wanted - at_hand if at_hand < wanted else 0)
@@ -239,7 +239,7 @@ def _is_short(route: Route) -> bool:
 
     Not by how many records wait: those of few keys are for few workers, however many are taken.
     """
-    return 2 * route.hub.fed < _takers(route)
+    return 2 * route.hub.waiting()[0] < _takers(route)
 
 
 def _takers(route: Route) -> int:

@@ -42,12 +42,14 @@ class Attempt:
 
 
 class Attempts:
-    """The failed calls of one record."""
+    """The calls of one record that have not ended it."""
 
-    __slots__ = ("asked", "failed", "last_error")
+    __slots__ = ("asked", "failed", "last_error", "together_max")
 
     def __init__(self) -> None:
         # Calls that failed; of these, how many only asked for time.
         self.failed = 0
         self.asked = 0
         self.last_error = ""
+        # How many records a batch with it may have, since one has raised; None: as many as ever.
+        self.together_max: int | None = None

@@ -100,7 +100,7 @@ class Ending:
                     router.put(held, entry)
                 elif entry[EPOCH].may_start(entry):
                     router.put(inbox, entry)
-                elif id(entry[MESSAGE]) in router.attempts:
+                elif (known := router.attempts.get(id(entry[MESSAGE]))) is not None and known.failed:
                     kept[name] = self._waiting.keep(entry)
                 else:
                     router.give_back(entry)

@@ -81,7 +81,7 @@ class Router:
         # Results of ended epochs that were ignored, failures apart: for events, by epoch.
         self.ignored: deque[Epoch] = deque()
         self.piles = Piles(self)
-        # Failed attempts of records that are to be called again, by the message's identity.
+        # Of records that are to be called again, by the message's identity.
         self.attempts: dict[int, Attempts] = {}
         # Messages, by identity, whose calls have outlived their epoch and keep no key any more: a command.
         self.freed: set[int] = set()

@@ -324,9 +324,10 @@ class Waiting:
         """Route what waits of a key, behind what still runs of it; first those that may fail again."""
         router = self.router
         first = held.q[0] if held.q else None
-        if first is not None and id(first[MESSAGE]) in router.attempts and not first[EPOCH].may_start(first):
+        known = None if first is None else router.attempts.get(id(first[MESSAGE]))
+        if first is not None and known is not None and known.failed and not first[EPOCH].may_start(first):
             # It failed, and no later record of its key may pass it before its epoch has ended.
-            self._wait(held, HoldHead(router.attempts[id(first[MESSAGE])].last_error))
+            self._wait(held, HoldHead(known.last_error))
             return
         held.set_parked(router.tally, parked=False)
         was_paused = held.decision is PAUSED

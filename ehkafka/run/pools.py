@@ -135,6 +135,7 @@ class Pools:
             history=app.history,
             loop=loop,
             outlet=parts.outlet,
+            keys_fail=parts.keys.calls_user_code,
         )
         return BatchWorkers(
             parts.hub,
@@ -143,7 +144,6 @@ class Pools:
             limits=spec.limits(),
             emit=self.emit,
             loop=loop,
-            keys_fail=parts.keys.calls_user_code,
         )
 
     def _processes(self, spec: HandlerSpec, settings: Processes, parts: HandlerParts) -> ProcessWorkers:

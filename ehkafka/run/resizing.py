@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from ehkafka.errors import ConfigurationError
 from ehkafka.events import HandlerResized, UserCodeFailed
-from ehkafka.workers.protocol import Counting, Resizable
+from ehkafka.workers.protocol import Resizable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -103,8 +103,8 @@ class Resizing:
             return
         route, auto, reported = self._auto[name]
         pool, hub = route.workers, route.hub
-        assert isinstance(pool, Counting)
-        seen = Seen(at_s, hub.count_finished(), cpu_s, pool.busy, is_waited_for=hub.fed > 0)
+        assert isinstance(pool, Resizable)
+        seen = Seen(at_s, hub.count_finished(), cpu_s, hub.busy, is_waited_for=hub.waiting()[0] > 0)
         if (size := auto.next_size(seen)) != pool.size:
             try:
                 pool.resize(size)

@@ -18,7 +18,7 @@ from ehkafka.errors import EhkafkaError, UnfinishedError
 from ehkafka.events import AppStopping, ConnectionProblem, Draining, UserCodeLeft
 from ehkafka.intake.returned import still_unfinished
 from ehkafka.intake.watch import report_stale
-from ehkafka.workers.protocol import Collecting, Releasing
+from ehkafka.workers.protocol import Releasing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -81,8 +81,7 @@ class Shutdown:
             # Before anything is hurried: a batch that still waits for records is not started.
             self._cut(consumer, request)
         for route in self._routes:
-            if isinstance(route.workers, Collecting):
-                route.workers.hurry()
+            route.hub.hurry()
         drained = self._drain(consumer, request)
         if drained and request.drain == "started":
             # A retry that comes due while the last commit is on its way would run into the end.

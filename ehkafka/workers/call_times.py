@@ -7,8 +7,12 @@ or an item of a list, so no addition is lost; a reader may see a call in the buc
 
 from __future__ import annotations
 
+import time
 from bisect import bisect_left
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 # Upper ends of the buckets, in seconds: from what a quick handler takes to what a batch may take.
 BOUNDS_S: Final = (
@@ -26,6 +30,18 @@ class CallTimes:
         # One for each bucket, and one for what takes longer than all bounds.
         self.counts = [0] * (len(BOUNDS_S) + 1)
         self.sum_s = 0.0
+
+    def timed(self, call: Callable[..., object]) -> Callable[..., object]:
+        """Return a function with each of its calls counted."""
+
+        def timed(*arguments: object) -> object:
+            began_s = time.perf_counter()
+            try:
+                return call(*arguments)
+            finally:
+                self.add(time.perf_counter() - began_s)
+
+        return timed
 
     def add(self, each_s: float, calls: int = 1) -> None:
         """Count so many calls that took so long each."""

@@ -17,7 +17,6 @@ import threading
 import time
 from collections import deque
 from contextlib import contextmanager
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from ehkafka.lanes import resizing
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
     from ehkafka.lanes.held import Held
     from ehkafka.lanes.inbox import Entry, Inbox
     from ehkafka.lanes.inboxes import Inboxes, Part
-    from ehkafka.lanes.waiting import Failure
     from ehkafka.records import Message, TopicPartition
     from ehkafka.workers.call_times import CallTimes
     from ehkafka.workers.rate import Pace
@@ -65,14 +63,16 @@ class Hub:
         self.wake: Callable[[Sequence[Inbox]], object] = lambda _inboxes: None
         # Where consumers count how long calls take; None while it is not wanted. Set once, by any thread.
         self.call_times: CallTimes | None = None
-        # Where the driver waits for a time itself, as for a batch to fill: each returns when that is over.
-        # Set before it starts, called without the lock.
-        self.dues: list[Callable[[], float | None]] = []
+        # When the first wait is over that the driver ends by itself, as that for a batch to fill; None while
+        # there is none. The driver's, set before it starts; called without the lock.
+        self.own_due_s: Callable[[], float | None] = lambda: None
         # How often the thread of the first consumer has waited; None where it is not known. The driver's,
         # once it has started.
         self.count_waits: Callable[[], int | None] = lambda: None
         # Set once; consumers leave when they see it and find nothing.
         self.closed = False
+        # Set once: nothing more will be received, so that no batch must wait for more.
+        self.is_hurried = False
         self._next_check_s = self._idle_check_s = 0.0
         # What the poll thread itself has worked: while others have the interpreter, a check costs nothing.
         self._own_s = time.thread_time if clock is time.monotonic else clock
@@ -137,21 +137,16 @@ class Hub:
 
     # -- consumers -------------------------------------------------------------------------------------
 
-    def fail(self, inbox: Inbox, entry: Entry, decision: Decision, later: Sequence[Entry] = ()) -> None:
+    def fail(self, inbox: Inbox, entry: Entry, decision: Decision) -> None:
         """Have a failed or deferred record taken over, with all later ones of its key.
 
         The consumer then waits while `inbox.frozen`; its gate is opened afterwards. See `Waiting.fail`.
         """
         inbox.frozen = True
-        self.post(self._take_over, inbox, ((entry, decision, later),))
+        self.post(self._take_over, inbox, entry, decision)
 
-    def fail_several(self, inbox: Inbox, failures: Sequence[Failure]) -> None:
-        """The same for several records of a batch or of a child process, each with its later ones."""
-        inbox.frozen = True
-        self.post(self._take_over, inbox, failures)
-
-    def _take_over(self, inbox: Inbox, failures: Sequence[Failure]) -> None:
-        self.inboxes.waiting.fail(inbox, failures, self.clock())
+    def _take_over(self, inbox: Inbox, entry: Entry, decision: Decision) -> None:
+        self.inboxes.waiting.fail(inbox, ((entry, decision, ()),), self.clock())
         inbox.frozen = False
 
     def note_idle(self, inbox: Inbox) -> None:
@@ -178,20 +173,22 @@ class Hub:
 
     def answer(self, ticket: Ticket, answer: Answer) -> None:
         """Take what became of a ticket's record. Any thread without the lock; a second answer is ignored."""
-        self.post(self._answer, ticket, answer)
+        self.post(self.inboxes.waiting.answer, ticket, answer, self.clock())
 
     def answer_in_begin(self, ticket: Ticket, answer: Answer) -> None:
         """The same from within the ticket's own `begin`: the caller of that settles it next."""
         # To settle here would begin the next ticket from within this one, and so on: many would recurse.
-        self._posted.append((self._answer, (ticket, answer)))
+        self._posted.append((self.inboxes.waiting.answer, (ticket, answer, self.clock())))
 
-    def _answer(self, ticket: Ticket, answer: Answer) -> None:
-        self.inboxes.waiting.answer(ticket, answer, self.clock())
+    def hurry(self) -> None:
+        """Let no call wait for more records: nothing more will be received."""
+        self.is_hurried = True
+        self.wake(self.inboxes.all_inboxes())
 
     def close(self) -> None:
         """Let every consumer leave once it has nothing."""
         self.closed = True
-        self.wake(self.inboxes.all_inboxes())
+        self.hurry()
 
     # -- the poll thread -------------------------------------------------------------------------------
 
@@ -212,7 +209,7 @@ class Hub:
                 inboxes.waiting.retry_due(now_s)
         if self.pace is not None and (tokens := self.pace.tokens):
             self._wake_waiting(tokens)
-        if self.dues and any(due_s <= now_s for due_s in self._own_dues()):
+        if (due_s := self.own_due_s()) is not None and due_s <= now_s:
             self.wake(self.inboxes.all_inboxes())  # it sleeps by another clock than a test's
         # While nothing waits behind what runs, that ends without this thread.
         waits = self.inboxes.balance.queued > 0 or self.received_lately > 0
@@ -241,11 +238,9 @@ class Hub:
         in turn where that is equal.
         """
         waiting = [inbox for inbox in self.inboxes.router.moving_now() if inbox.asleep and inbox.q]
-        if waiting:
-            self._turn += 1
-            turns = len(self.inboxes.inboxes)
-            order = [(_distance(inbox), (inbox.number + self._turn) % turns, inbox) for inbox in waiting]
-            self.wake([inbox for _, _, inbox in heapq.nsmallest(tokens, order, key=itemgetter(0, 1))])
+        self._turn += 1
+        turn, turns = self._turn, len(self.inboxes.inboxes)
+        self.wake(heapq.nsmallest(tokens, waiting, lambda one: (_distance(one), (one.number + turn) % turns)))
 
     def next_due_s(self) -> float | None:
         """Return when consumers may start records again; None when nothing waits for the rate limit."""
@@ -262,26 +257,15 @@ class Hub:
 
     @property
     def busy(self) -> int:
-        """How many consumers had something at the last check."""
-        return self.inboxes.balance.busy
-
-    @property
-    def is_quick(self) -> bool:
-        """Whether one consumer runs all, because calls are quick or to find out whether they are."""
-        return self.inboxes.balance.is_quick
-
-    @property
-    def fed(self) -> int:
-        """For how many consumers records for a call wait, in addition to what runs."""
-        return self.waiting()[0]
-
-    @property
-    def at_hand(self) -> int:
-        """How many records could start if a consumer were free, as far as is known."""
-        return self.waiting()[1]
+        """How many consumers have something now, about, but for those that are to leave."""
+        moving = self.inboxes.router.moving_now()
+        return sum(inbox.head is not None and not inbox.leaves for inbox in moving)
 
     def waiting(self) -> tuple[int, int]:
-        """Return `fed` and `at_hand`."""
+        """Return for how many consumers records for a call wait, and how many could start, about.
+
+        In addition to what runs; if a consumer were free.
+        """
         balance = self.inboxes.balance
         waiting = balance.waiting()
         least = balance.call_records
@@ -296,12 +280,8 @@ class Hub:
     def earliest_due_s(self) -> float | None:
         """Return when the next thing is due here that waits for a time: a retry, or the rate limit."""
         with self.locked() as inboxes:
-            dues = [inboxes.waiting.next_due_s(), self.next_due_s()]
-        return min((due for due in (*dues, *self._own_dues()) if due is not None), default=None)
-
-    def _own_dues(self) -> list[float]:
-        """Return when the waits of consumers end that wait for a time themselves."""
-        return [due for due_s in self.dues if (due := due_s()) is not None]
+            dues = [inboxes.waiting.next_due_s(), self.next_due_s(), self.own_due_s()]
+        return min((due for due in dues if due is not None), default=None)
 
     def has_received(self, partition: TopicPartition, next_offset: int) -> bool:
         """Tell whether all of a partition up to there was routed, or has a result."""
@@ -317,8 +297,8 @@ class Hub:
         """
         with self.locked() as inboxes:
             # A consumer that sleeps although records wait has found no token, or waits for more of them.
-            dues, now_s = self._own_dues(), self.clock()
-            sleeps = self.next_due_s() is not None or (bool(dues) and min(dues) > now_s)
+            due_s = self.own_due_s()
+            sleeps = self.next_due_s() is not None or (due_s is not None and due_s > self.clock())
             for inbox in inboxes.all_inboxes():
                 if inbox.frozen or (inbox.q and not (sleeps and inbox.asleep)):
                     return False
@@ -339,11 +319,6 @@ class Hub:
         """Return how many records have finished, those of a moment ago included."""
         with self.locked() as inboxes:
             return inboxes.tally.finished_records
-
-    def running(self) -> list[Entry]:
-        """Return what runs now, those included whose epoch has ended."""
-        with self.locked() as inboxes:
-            return inboxes.running()
 
 
 def _distance(inbox: Inbox) -> int:

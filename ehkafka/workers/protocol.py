@@ -86,15 +86,6 @@ class Resizable(Workers, Protocol):
 
 
 @runtime_checkable
-class Counting(Resizable, Protocol):
-    """A pool that knows how many of its workers have something, so that their number may be found out."""
-
-    @property
-    def busy(self) -> int:
-        """How many have a record now. Any thread; a guess."""
-
-
-@runtime_checkable
 class Cancelling(Protocol):
     """A pool that can end calls before they return."""
 
@@ -116,11 +107,3 @@ class Releasing(Protocol):
 
     def let_go(self) -> None:
         """End them, after the last `stop`; their records stay unfinished. Returns within a second."""
-
-
-@runtime_checkable
-class Collecting(Protocol):
-    """A pool whose calls wait for more records than one."""
-
-    def hurry(self) -> None:
-        """Hear that nothing more will be received: a call must not wait for more."""

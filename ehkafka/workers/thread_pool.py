@@ -18,7 +18,7 @@ from ehkafka.lanes import resizing
 from ehkafka.wording.live_stack import thread_stack
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable
 
     from ehkafka.lanes.inbox import Inbox
     from ehkafka.workers.hub import Hub
@@ -34,27 +34,14 @@ class Worker(threading.Thread):
         super().__init__(target=main, name=name, daemon=True)
         # What the set-up raised; then that it is over, and that the thread may continue with its inbox.
         self.error: BaseException | None = None
-        # None until it is set up, where the pool grows.
-        self.inbox: Inbox | None = None
         self.is_set_up = threading.Event()
         self.go = threading.Event()
-        # It is to leave once nothing waits in its inbox. Written by who starts and resizes.
-        self.leaves = False
-
-    def take(self, inbox: Inbox) -> None:
-        """Be the consumer of an inbox."""
-        self.inbox = inbox
-        inbox.gate = threading.Lock()
-        inbox.gate.acquire()
-
-    @property
-    def is_asleep(self) -> bool:
-        """Whether it waits on its gate."""
-        return self.inbox is not None and self.inbox.asleep
+        # None until all that start together are set up.
+        self.inbox: Inbox | None = None
 
 
 def open_gates(inboxes: Iterable[Inbox]) -> None:
-    """Wake the consumers of these inboxes that sleep. Any thread."""
+    """Wake the consumers of these inboxes that sleep. Any thread, without the hub's lock."""
     for inbox in inboxes:
         if inbox.asleep:
             inbox.asleep = False
@@ -64,14 +51,19 @@ def open_gates(inboxes: Iterable[Inbox]) -> None:
                 pass  # another thread has woken it in this moment
 
 
+def sleep_until(inbox: Inbox, is_over: Callable[[], object], wait_s: float = -1) -> None:
+    """Sleep on an inbox's gate, unless the wait is over already. It may be woken in vain."""
+    # Published first, looked at second: who ends the wait looks afterwards who sleeps.
+    inbox.asleep = True
+    if not is_over():
+        inbox.gate.acquire(timeout=wait_s)
+    inbox.asleep = False
+
+
 def wait_until_taken(inbox: Inbox) -> None:
     """Sleep until the dispatcher has taken over what this inbox's consumer handed to `Hub.fail`."""
     while inbox.frozen:
-        # Published first, looked at second: who takes it over thaws the inbox and then looks who sleeps.
-        inbox.asleep = True
-        if inbox.frozen:
-            inbox.gate.acquire()
-        inbox.asleep = False
+        sleep_until(inbox, lambda: not inbox.frozen)
 
 
 class ThreadPool(ABC):
@@ -82,25 +74,16 @@ class ThreadPool(ABC):
     def __init__(self, hub: Hub, options: PoolOptions) -> None:
         """Take the hub's inboxes, one for each thread."""
         self._hub = hub
-        self._on_death = options.on_death
-        self._set_up = options.set_up
-        self._tear_down = options.tear_down
-        self._name = options.name
+        self._options = options
         # A name is never used twice, so a stack tells which thread it was.
         self._numbers = itertools.count()
         # Replaced and never changed, by who resizes, so others read it without a lock.
         self._workers = self._new_workers(options.size)
-        for worker, inbox in zip(self._workers, hub.inboxes.inboxes, strict=True):
-            worker.take(inbox)
-        hub.wake = self.wake
+        hub.wake = open_gates
 
     @abstractmethod
-    def _consume(self, worker: Worker, inbox: Inbox) -> None:
-        """Run what comes into a worker's inbox until it is to leave. On the worker's thread."""
-
-    def wake(self, inboxes: Iterable[Inbox]) -> None:
-        """Wake the workers of these inboxes that sleep. Any thread, without the hub's lock."""
-        open_gates(inboxes)
+    def _consume(self, inbox: Inbox) -> None:
+        """Run what is put into an inbox until its worker is to leave. On the worker's thread."""
 
     def start(self) -> None:
         """Start all threads and wait until each has run its set-up. Raises the first set-up's error."""
@@ -113,12 +96,7 @@ class ThreadPool(ABC):
     @property
     def size(self) -> int:
         """How many threads take new keys; those that are to leave do not count."""
-        return sum(not worker.leaves for worker in self._workers)
-
-    @property
-    def busy(self) -> int:
-        """How many threads have something to do, about."""
-        return sum(inbox.head is not None for inbox in self._hub.inboxes.inboxes)
+        return len(self._hub.inboxes.inboxes)
 
     def resize(self, size: int) -> None:
         """Change the number of threads. Returns once new ones have run their set-up; raises what it raises.
@@ -126,33 +104,16 @@ class ThreadPool(ABC):
         Surplus threads leave at once when idle, else after their call and what waits of its key; until then
         they may stay after all. One caller at a time.
         """
-        missing = size - self.size
-        if missing > 0:
-            missing -= self._keep(missing)
+        with self._hub.locked() as inboxes:
+            missing = size - self.size
+            if missing < 0:
+                resizing.shrink(inboxes.router, -missing)
+            elif missing > 0:
+                missing -= len(resizing.stay(inboxes.router, missing))
         added = self._new_workers(missing)
-        self._workers = [one for one in self._workers if one.is_alive() or not one.leaves] + added
+        self._workers = [one for one in self._workers if one.is_alive()] + added
         if added:
-            # Their inboxes come last: records that got there before could wait for a set-up that fails.
-            self._start(added, self._grow)
-        elif missing < 0:
-            with self._hub.locked() as inboxes:
-                gone = resizing.shrink(inboxes.router, -missing)
-                for worker in self._workers:
-                    worker.leaves |= worker.inbox in gone
-
-    def _keep(self, threads: int) -> int:
-        """Let up to so many threads stay that were to leave; return how many there were."""
-        with self._hub.locked() as inboxes:
-            staying = resizing.stay(inboxes.router, threads)
-            for worker in self._workers:
-                if worker.inbox in staying:
-                    worker.leaves = False
-        return len(staying)
-
-    def _grow(self, workers: Sequence[Worker]) -> None:
-        with self._hub.locked() as inboxes:
-            for worker, inbox in zip(workers, resizing.grow(inboxes.router, len(workers)), strict=True):
-                worker.take(inbox)
+            self._start(added)
 
     def stop(self, timeout_s: float) -> list[str]:
         """Let idle workers leave; return the names of those still busy after `timeout_s` seconds."""
@@ -175,20 +136,18 @@ class ThreadPool(ABC):
         return {
             worker.name: thread_stack(frames[worker.ident])
             for worker in self._workers
-            if worker.ident in frames and not worker.is_asleep
+            if worker.ident in frames and not (worker.inbox is not None and worker.inbox.asleep)
         }
 
     def _new_workers(self, number: int) -> list[Worker]:
-        return [Worker(self._main, f"ehkafka-{self._name}-{next(self._numbers)}") for _ in range(number)]
+        name = self._options.name
+        return [Worker(self._main, f"ehkafka-{name}-{next(self._numbers)}") for _ in range(number)]
 
-    def _start(
-        self, workers: list[Worker], ready: Callable[[Sequence[Worker]], object] = lambda _workers: None
-    ) -> None:
-        """Start threads and wait for their set-ups, then call `ready`.
+    def _start(self, workers: list[Worker]) -> None:
+        """Start threads, wait for their set-ups, and give each an inbox.
 
         When a set-up raises, none of them works and it is raised.
         """
-        failed = True
         try:
             for worker in workers:
                 worker.start()
@@ -197,20 +156,24 @@ class ThreadPool(ABC):
             for worker in workers:
                 if worker.error is not None:
                     raise worker.error
-            ready(workers)
-            failed = False
+            with self._hub.locked() as inboxes:
+                # More are added only now: records that got there before could wait for a set-up that fails.
+                free = [inbox for inbox in inboxes.inboxes if inbox.gate is None]
+                free = free or resizing.grow(inboxes.router, len(workers))
+                for worker, inbox in zip(workers, free, strict=True):
+                    worker.inbox, inbox.gate = inbox, threading.Lock()
+                    inbox.gate.acquire()
         finally:
             # Also where one failed: a thread without `go` would wait until the process ends.
             for worker in workers:
-                worker.leaves = failed
                 worker.go.set()
 
     def _main(self) -> None:
         worker = threading.current_thread()
         assert isinstance(worker, Worker)
         try:
-            if self._set_up is not None:
-                self._set_up()
+            if self._options.set_up is not None:
+                self._options.set_up()
         except BaseException as error:  # handed to `_start`, which raises it
             worker.error = error
             return
@@ -219,25 +182,33 @@ class ThreadPool(ABC):
         worker.go.wait()
         try:
             if worker.inbox is not None:  # else another new worker's set-up has failed
-                self._consume(worker, worker.inbox)
+                self._consume(worker.inbox)
         except BaseException as error:  # not the handler's: the engine's own, and the worker is gone
-            self._on_death(error)
+            self._options.on_death(error)
             return
-        if self._tear_down is not None:
-            self._tear_down()
+        if self._options.tear_down is not None:
+            self._options.tear_down()
 
     # -- for subclasses, on their threads ----------------------------------------------------------------
 
-    def _is_to_leave(self, worker: Worker, inbox: Inbox) -> bool:
-        """Tell whether a worker that found nothing, and shows nothing, is to leave now."""
-        if self._hub.closed:
-            return True
-        return worker.leaves and self._hub.leave(inbox)
+    def _may_run(self, inbox: Inbox) -> bool:
+        """Tell whether a worker is to look for something to run."""
+        pace = self._hub.pace
+        return bool(inbox.q) and (pace is None or pace.is_open)
 
-    def _sleep(self, worker: Worker, inbox: Inbox) -> None:
-        """Sleep until something has come into a worker's inbox, or it is to leave."""
-        # In this order, as in `wait_until_taken`: who puts a record there looks afterwards who sleeps.
-        inbox.asleep = True
-        if not (inbox.q or worker.leaves or self._hub.closed):
-            inbox.gate.acquire()
-        inbox.asleep = False
+    def _rest(self, inbox: Inbox, wait_s: float = -1) -> bool:
+        """Sleep while nothing may run; False once the worker, which shows nothing, is to leave."""
+        hub = self._hub
+        is_closed = hub.closed  # looked at first: what was put there before is run
+        if self._may_run(inbox):
+            return True
+        if is_closed or (inbox.leaves and hub.leave(inbox)):
+            return False
+        if not inbox.q:
+            hub.note_idle(inbox)
+        sleep_until(inbox, lambda: self._is_awake(inbox), wait_s)
+        return True
+
+    def _is_awake(self, inbox: Inbox) -> bool:
+        """Tell whether a worker is not to sleep."""
+        return self._may_run(inbox) or self._hub.closed or (inbox.leaves and not inbox.q)

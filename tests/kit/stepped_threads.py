@@ -58,8 +58,9 @@ class SteppedLock:
         self._stepper = stepper
         self.is_locked = False
 
-    def acquire(self, blocking: bool = True) -> bool:
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
         """Take it; a thread that must wait gets no turn until it is free."""
+        assert timeout == -1
         while self.is_locked:
             if not blocking:
                 return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.lanes import inbox as inbox_module
@@ -12,6 +13,7 @@ from ehkafka.records import Outcome
 from ehkafka.workers import hub as hub_module
 from ehkafka.workers import thread_pool as thread_pool_module
 from ehkafka.workers import threads as threads_module
+from ehkafka.workers.call_times import CallTimes
 from ehkafka.workers.rate import Pace
 from ehkafka.workers.threads import ThreadWorkers
 from tests.kit.stepped_threads import Stepper
@@ -22,7 +24,6 @@ if TYPE_CHECKING:
     from ehkafka.lanes.decision import Decision, Ticket
     from ehkafka.lanes.epoch import Epoch
     from ehkafka.lanes.inbox import Entry, Inbox
-    from ehkafka.workers.thread_pool import Worker
 
 FILES = [
     module.__file__
@@ -36,7 +37,7 @@ FILES = [
     )
 ]
 # Where a moment decides: a thread falls asleep, leaves, or finds the lock taken.
-PAUSING = ("_consume", "_sleep", "wait_until_taken", "settle")
+PAUSING = ("_consume", "_rest", "sleep_until", "wait_until_taken", "settle")
 STEPS_MAX = 200_000
 # Looks in a row after which everything must have ended.
 CHECKS_MAX = 400
@@ -48,9 +49,10 @@ class _Workers(ThreadWorkers):
 
     stepper: Stepper
 
-    def _consume(self, worker: Worker, inbox: Inbox) -> None:
+    def _consume(self, inbox: Inbox) -> None:
         inbox.gate = self.stepper.lock(locked=True)
-        self.stepper.adopt(worker.name, lambda: super(_Workers, self)._consume(worker, inbox))
+        name = threading.current_thread().name
+        self.stepper.adopt(name, lambda: super(_Workers, self)._consume(inbox))
 
 
 class History:
@@ -80,7 +82,7 @@ class History:
         )
         self.hub = self.pool.hub
         if timed:
-            self.hub.call_times = _NoTimes()  # type: ignore[assignment]
+            self.hub.call_times = CallTimes()
         self.hub._lock = self.stepper.lock()  # type: ignore[assignment]
         self.pool.workers.start()
         self.stepper.wait_for(workers)
@@ -240,8 +242,3 @@ class History:
         with self.hub.locked():
             for partition, epoch in self.epochs.items():
                 assert epoch.watermark() in (None, len(self.log[partition])), "not all is committed"
-
-
-class _NoTimes:
-    def add(self, each_s: float, calls: int = 1) -> None:
-        """Count nothing."""

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ehkafka.workers import threads
+from ehkafka.workers import thread_pool, threads
 from ehkafka.workers.hub import Hub
-from ehkafka.workers.thread_pool import ThreadPool
 from ehkafka.workers.threads import ThreadWorkers
 from tests.workers.stepped_pool import History
 
@@ -46,17 +45,14 @@ MUTANTS = {
     ),
     "a consumer is not frozen when its record fails": (Hub, "fail", "inbox.frozen = True", "pass"),
     "a thread sleeps without a second look": (
-        *(ThreadPool, "_sleep"),
-        "if not (inbox.q or worker.leaves or self._hub.closed):",
+        *(thread_pool, "sleep_until"),
+        "if not is_over():",
         "if True:",
     ),
     "a thread publishes that it sleeps after its look": (
-        *(ThreadPool, "_sleep"),
-        "inbox.asleep = True\n    if not (inbox.q or worker.leaves or self._hub.closed):\n",
-        (
-            "is_empty = not (inbox.q or worker.leaves or self._hub.closed)\n"
-            "    inbox.asleep = True\n    if is_empty:\n"
-        ),
+        *(thread_pool, "sleep_until"),
+        "inbox.asleep = True\n    if not is_over():\n",
+        "waits = not is_over()\n    inbox.asleep = True\n    if waits:\n",
     ),
     "the poll thread does not look again": (Hub, "locked", "self.settle()", "pass"),
     "the poll thread wakes no consumer": (Hub, "locked", "self._after(touched)", "pass"),

@@ -53,12 +53,3 @@ class Results:
             elif isinstance(result, Skipped):
                 skipped.append((entry, result.reason))
         return cls(failed, skipped, frozenset(again))
-
-
-def first_of_each_key(entries: Sequence[Entry], error: BaseException) -> Results:
-    """Let the first record of each key have failed."""
-    seen: dict[Name, int] = {}
-    for place, entry in enumerate(entries):
-        seen.setdefault(Router.name_of(entry), place)
-    failure = Failed(error)  # type: ignore[arg-type]
-    return Results.of(entries, dict.fromkeys(seen.values(), failure))

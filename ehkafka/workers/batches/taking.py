@@ -4,15 +4,18 @@ Pure; time comes in as an argument; the caller has the hub's lock: no batch work
 
 Which record is to blame when a handler raises is unknown, so a raise spends no attempt while the batch has
 more than one record: they wait again, *narrowed* to batches half as large, until the culprit has a batch of
-its own. Its attempts are its own then, and no other record is retried, skipped or dead-lettered for it.
+its own. Its attempts are its own then, and no other record is retried, skipped or dead-lettered for it. A
+record that is narrowed stays so until it ends: its batch may have raised because of it.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Final
 
+from ehkafka.lanes.attempt import Attempts
 from ehkafka.lanes.inbox import EPOCH, MESSAGE
 
 if TYPE_CHECKING:
@@ -20,10 +23,8 @@ if TYPE_CHECKING:
 
     from ehkafka.lanes.inbox import Entry, Inbox
     from ehkafka.lanes.inboxes import Inboxes
-    from ehkafka.lanes.routing import Name, Router
+    from ehkafka.lanes.routing import Name
 
-# Narrowed records known before the first look for those that are gone.
-NARROWED_MIN: Final = 1024
 # Keys take turns in an inbox after calls that took so long for each record that waits there: twenty times as
 # long as that takes.
 MIX_S: Final = 10e-6
@@ -48,28 +49,20 @@ class Taking:
     def __init__(self, inboxes: Inboxes, limits: BatchLimits) -> None:
         self._inboxes = inboxes
         self._limits = limits
-        # By the message's identity: a record that waits again, and how many a batch with it may have.
-        self._narrowed: dict[int, tuple[Entry, int]] = {}
-        self._narrowed_max = NARROWED_MIN
+        self._attempts = inboxes.router.attempts
 
     def due_s(self, inbox: Inbox, now_s: float) -> float | None:
         """Return when the next batch of an inbox goes, `now_s` or earlier: now. None: nothing waits."""
         if not inbox.q:
             return None
-        if self._is_enough(inbox) or self.must_go(inbox):
-            return now_s
         first = inbox.q[0]
-        mark = first[EPOCH].received.marks.at(first[MESSAGE].offset())
-        return (now_s if mark is None else mark.received_at_s) + self._limits.wait_s_max
-
-    def must_go(self, inbox: Inbox) -> bool:
-        """Tell whether what waits in an inbox goes, however little it is."""
         # A partition that is being drained gets nothing more, and the drain waits for it. What waits again
         # after a raise has waited already.
-        epochs = self._inboxes.router.epochs.values()
-        return self._limit_of(inbox.q[0]) is not None or any(
-            epoch.drain_limit is not None for epoch in epochs
-        )
+        drains = any(epoch.drain_limit is not None for epoch in self._inboxes.router.epochs.values())
+        if drains or self._limit_of(first) is not None or self._is_enough(inbox):
+            return now_s
+        mark = first[EPOCH].received.marks.at(first[MESSAGE].offset())
+        return (now_s if mark is None else mark.received_at_s) + self._limits.wait_s_max
 
     def _is_enough(self, inbox: Inbox) -> bool:
         limits = self._limits
@@ -90,7 +83,7 @@ class Taking:
             self._mix(inbox)
         narrowed_to = self._limit_of(inbox.q[0])
         records = self._limits.records_max if narrowed_to is None else narrowed_to
-        if self._narrowed:
+        if self._attempts:
             alike = takewhile(lambda entry: self._limit_of(entry) == narrowed_to, inbox.q)
             records = sum(1 for _ in islice(alike, records))
         if self._limits.bytes_max is not None:
@@ -98,39 +91,29 @@ class Taking:
         return self._inboxes.take(inbox, records)
 
     def _mix(self, inbox: Inbox) -> None:
-        """Let keys take turns, if the next batch would be of few, and what waits behind it perhaps not."""
+        """Let keys take turns, one record of each, if the next batch would be of few keys."""
         router, records = self._inboxes.router, self._limits.records_max
-        if len(inbox.q) <= records or self._narrowed:
+        if len(inbox.q) <= records or self._attempts:
             return
         router.unread.end()
-        if 2 * len({router.name_of(entry) for entry in islice(inbox.q, records)}) < records:
-            _mix(router, inbox)
+        if 2 * len({router.name_of(entry) for entry in islice(inbox.q, records)}) >= records:
+            return
+        turns: Counter[Name] = Counter()
+
+        def turn_of(entry: Entry) -> int:
+            turns[router.name_of(entry)] += 1
+            return turns[router.name_of(entry)]
+
+        router.put_all(inbox, sorted(inbox.take_back(), key=turn_of))
 
     def _limit_of(self, entry: Entry) -> int | None:
-        known = self._narrowed.get(id(entry[MESSAGE]))
-        return None if known is None else known[1]
+        known = self._attempts.get(id(entry[MESSAGE]))
+        return None if known is None else known.together_max
 
     def narrow(self, entries: Iterable[Entry], records: int) -> None:
-        """Let these wait for batches of so many records at most, as their handler has raised."""
+        """Let these, which are unfinished, be in batches of so many records at most: their handler raised."""
         for entry in entries:
-            self._narrowed[id(entry[MESSAGE])] = entry, records
-        if len(self._narrowed) > self._narrowed_max:
-            # Those of ended epochs are gone. The others leave when they end.
-            kept = {name: known for name, known in self._narrowed.items() if not known[0][EPOCH].ended}
-            self._narrowed, self._narrowed_max = kept, max(NARROWED_MIN, 2 * len(kept))
-
-    @property
-    def has_narrowed(self) -> bool:
-        """Whether any record waits, or runs, in a smaller batch. Without the lock a guess."""
-        return bool(self._narrowed)
-
-    def widen(self, entries: Iterable[Entry], *, but: Iterable[Entry]) -> None:
-        """Forget that these were narrowed: they have ended, or each is decided for itself."""
-        if self._narrowed:
-            stay = {id(entry[MESSAGE]) for entry in but}
-            for entry in entries:
-                if id(entry[MESSAGE]) not in stay:
-                    self._narrowed.pop(id(entry[MESSAGE]), None)
+            self._attempts.setdefault(id(entry[MESSAGE]), Attempts()).together_max = records
 
 
 def _fitting(entries: Iterable[Entry], bytes_max: int) -> int:
@@ -142,16 +125,3 @@ def _fitting(entries: Iterable[Entry], bytes_max: int) -> int:
             break
         records += 1
     return records
-
-
-def _mix(router: Router, inbox: Inbox) -> None:
-    """Let the keys of what waits in an inbox take turns: one record of each, in every round."""
-    by_key: dict[Name, list[Entry]] = {}
-    for entry in inbox.take_back():
-        by_key.setdefault(router.name_of(entry), []).append(entry)
-    turns, turn = list(by_key.values()), 0
-    while turns:
-        for entries in turns:
-            router.put(inbox, entries[turn])
-        turn += 1
-        turns = [entries for entries in turns if len(entries) > turn]

@@ -107,7 +107,7 @@ class ProcessWorkers(ThreadPool):
     @property
     def pids(self) -> list[int]:
         """The process ids of the children that live now, but for those of workers that are to leave."""
-        return [link.pid for worker, link in self._links() if not worker.leaves]
+        return [link.pid for worker, link in self._links() if worker.inbox is None or not worker.inbox.leaves]
 
     def _links(self) -> list[tuple[Worker, ProcessLink]]:
         links = [(worker, worker.link) for worker in self._workers if isinstance(worker, ProcessWorker)]
@@ -119,32 +119,19 @@ class ProcessWorkers(ThreadPool):
         names = (f"{self.name}-{next(self._numbers)}" for _ in range(number))
         return [ProcessWorker(self, self._main, name) for name in names]
 
-    def _consume(self, worker: Worker, inbox: Inbox) -> None:
-        assert isinstance(worker, ProcessWorker)
+    def _consume(self, inbox: Inbox) -> None:
+        worker = _this_worker()
         assert isinstance(inbox, ChildInbox)
         inbox.pace = self.hub.pace
         try:
             while not self.is_given_up:
                 if worker.run_next(inbox):
                     continue
-                if inbox.q and not (self.hub.closed and self.hub.pace is not None):
-                    self._await_token(inbox)
-                elif self._is_to_leave(worker, inbox):
+                if not self._rest(inbox):
                     return
-                else:
-                    self.hub.note_idle(inbox)
-                    self._sleep(worker, inbox)
         except BaseException:  # the child cannot be started again, or a defect of the engine
             worker.drop()
             raise
-
-    def _await_token(self, inbox: ChildInbox) -> None:
-        """Sleep while the rate limit lets nothing start, until `Hub.watch` finds a token."""
-        pace = self.hub.pace
-        inbox.asleep = True
-        if pace is not None and inbox.q and not (pace.is_open or self.hub.closed):
-            inbox.gate.acquire()
-        inbox.asleep = False
 
     # -- what children tell apart from their records ---------------------------------------------------
 

@@ -309,11 +309,6 @@ class InboxTasks:
                 found.append((inbox.seen_s if inbox.seen is head else math.inf, head, task))
         return [(head, task) for _, head, task in sorted(found, key=operator.itemgetter(0))]
 
-    @property
-    def busy(self) -> int:
-        """How many tasks have a record. Any thread; a guess."""
-        return sum(inbox.head is not None for inbox in self._tasks.copy())
-
     def cancel_ended(self) -> None:
         """Cancel the calls whose epoch has ended: nothing waits for their results."""
         for inbox, task in self._tasks.items():

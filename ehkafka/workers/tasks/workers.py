@@ -116,11 +116,6 @@ class AsyncioWorkers:
         """How many calls may run at once; surplus ones that still do are not counted."""
         return self._size
 
-    @property
-    def busy(self) -> int:
-        """How many calls run, about."""
-        return 0 if self._tasks is None else self._tasks.busy
-
     def resize(self, size: int) -> None:
         """Run up to so many calls at once from now on; surplus tasks leave after their call. Any thread."""
         with self._hub.locked() as inboxes:

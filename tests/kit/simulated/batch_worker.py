@@ -130,7 +130,6 @@ class SimulatedBatchWorker(SimulatedWorker):
                 self._taking.narrow(head, len(batch) // 2)
                 put_back(inboxes, self.inbox)
             else:
-                self._taking.widen(batch, but=[entry for entry, _, _ in self._failed])
                 inboxes.end_batch(self.inbox)
         return self._then(self._show)
 

@@ -91,10 +91,7 @@ class BatchBench(InboxBench):
     def run(self, number: int = 0) -> list[str] | None:
         """Let a worker run the batch that goes now; return its records, None where none goes."""
         workers, inbox = self.workers, self.inboxes.inboxes[number]
-        entries = workers._take(inbox, 0.0, is_last=workers._is_last(inbox))
-        if not entries:
-            inbox.asleep = False
-            del workers._dues[inbox]
+        if not (entries := workers._take(inbox)):
             return None
         workers._run(inbox, entries)
         return [written(entry) for entry in entries]

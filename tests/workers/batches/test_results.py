@@ -171,7 +171,7 @@ def test_a_retried_culprit_stays_alone() -> None:
     assert bench.run_all() == [["c2", "d3", "e4"], ["a0"]]
     bench.receive(epoch, "a5 b6")
     assert bench.run_all() == [["a5", "b6"]]
-    assert not bench.workers._taking.has_narrowed
+    assert not bench.inboxes.router.attempts
 
 
 def test_fresh_records_do_not_join_suspects() -> None:
@@ -205,10 +205,11 @@ def test_retry_later_lets_the_same_records_come_again_together() -> None:
     bench.handle = failing()
     bench.receive(epoch, "d6")
     bench.check(6.0)
-    assert bench.run_all() == [["d6"], ["a0", "a2", "b1", "c3"], ["a5", "b4"]]
-    assert not bench.workers._taking.has_narrowed
+    assert bench.run_all() == [["d6"], ["a0", "a2", "b1", "c3"]]
+    assert bench.run_all() == [["a5", "b4"]]
     bench.inboxes.router.note_all()
     assert bench.is_empty()
+    assert not bench.inboxes.router.attempts
 
 
 def test_an_exit_is_decided_once_and_holds_all_keys() -> None:
@@ -227,18 +228,17 @@ def test_an_exit_is_decided_once_and_holds_all_keys() -> None:
     assert left_of(epoch) == ["a0", "b1", "a2"]
 
 
-def test_narrowed_records_that_are_gone_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_known_of_narrowed_records_that_are_gone() -> None:
     """Memory follows what is there, not what ever raised."""
-    monkeypatch.setattr("ehkafka.workers.batches.taking.NARROWED_MIN", 4)
     bench = BatchBench(records_max=3)
-    bench.workers._taking._narrowed_max = 4
     bench.handle = raising("a0")
-    for _ in range(50):
+    for _ in range(5):
         epoch = bench.assign()
         bench.receive(epoch, "a0 b1 c2")
         bench.run()
+        assert len(bench.inboxes.router.attempts) == 3
         bench.inboxes.end([epoch])
-    assert len(bench.workers._taking._narrowed) <= 8
+        assert not bench.inboxes.router.attempts
 
 
 # --- drains and ends ----------------------------------------------------------------------------------
@@ -310,7 +310,7 @@ def test_a_batch_of_an_ended_epoch_keeps_its_keys() -> None:
     bench.receive(epoch, "a0 b1")
     busy = next(inbox.number for inbox in bench.inboxes.inboxes if inbox.q)
     inbox = bench.inboxes.inboxes[busy]
-    entries = bench.inboxes.take(inbox, 2)
+    bench.inboxes.take(inbox, 2)
     bench.inboxes.end([epoch])
     again = bench.assign()
     bench.receive(again, "a0 b1 c2")
@@ -318,5 +318,5 @@ def test_a_batch_of_an_ended_epoch_keeps_its_keys() -> None:
         bench.check(now_s)
     assert bench.run(1 - busy) == ["c2"]
     assert bench.run(1 - busy) is None
-    bench.workers._end(inbox, entries, [], None, None)
+    bench.workers._end(inbox, None)
     assert bench.run_all() == [["a0", "b1"]]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from ehkafka.headers.size import sizes_of
@@ -63,7 +65,7 @@ def test_a_drain_and_a_hurry_do_not_wait_for_more() -> None:
     bench.inboxes.end([draining])
     bench.receive(other, "a0")
     assert bench.run() is None
-    bench.workers.hurry()
+    bench.hub.hurry()
     assert bench.run() == ["a0"]
 
 
@@ -135,11 +137,12 @@ def test_only_the_first_and_the_last_record_of_a_batch_wake_its_worker() -> None
     bench = BatchBench(records_max=3, wait_s=1.0)
     epoch = bench.assign()
     inbox, workers = bench.inboxes.inboxes[0], bench.workers
+    inbox.gate = threading.Lock()
 
     def sleeps() -> bool:
-        assert workers._take(inbox, 0.0, is_last=False) == []
-        assert inbox.asleep
-        return True
+        assert workers._take(inbox) == []
+        inbox.asleep = not workers._is_awake(inbox)
+        return inbox.asleep
 
     def is_woken(records: str) -> bool:
         messages = [read(epoch.partition, text, {}) for text in records.split()]

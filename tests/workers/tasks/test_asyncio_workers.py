@@ -37,7 +37,7 @@ def test_as_many_calls_run_at_once_as_there_are_workers(pool: Callable[..., Pool
     made = pool(1000, wait)
     made.receive(made.assign(), 0, [b"k%d" % n for n in range(3000)])
     made.wait(lambda: len(made.started) == 1000)
-    assert made.workers.busy == 1000
+    assert made.hub.busy == 1000
     made.call_soon(gate.set)
     made.wait(lambda: len(made.ended) == 3000)
     assert made.running_max == 1000

@@ -25,7 +25,7 @@ from ehkafka.spark.engine.tasks.partition_work import PartitionWork
 from ehkafka.spark.engine.tasks.watch import TaskWatch
 from ehkafka.telemetry.bus import EventBus
 from ehkafka.wording import ended
-from ehkafka.workers.protocol import Cancelling, Collecting
+from ehkafka.workers.protocol import Cancelling
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -170,8 +170,7 @@ class TaskWork:
 
     def _finish(self) -> None:
         for route in self._routes:
-            if isinstance(route.workers, Collecting):
-                route.workers.hurry()
+            route.hub.hurry()
         self._turn()
         # In this order: an output is in the book before its record ends.
         while self._has_unfinished() or self._outputs.count():
