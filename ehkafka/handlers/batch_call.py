@@ -91,7 +91,11 @@ class BatchCall:
         unfit: dict[int, Result] = {}
         if self._keys_fail:
             keys = enumerate(entry[KEY] for entry in entries)
-            unfit = {place: Failed(key.error) for place, key in keys if isinstance(key, KeyFailure)}
+            unfit = {
+                place: Failed(key.error)  # type: ignore[arg-type]
+                for place, key in keys
+                if isinstance(key, KeyFailure)
+            }
         # On the batch's own thread, not on the loop of a coroutine.
         records = None if self._decode is None else self._records(entries)
         values = [] if records is None else self._decoded(records, unfit)

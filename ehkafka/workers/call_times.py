@@ -1,6 +1,6 @@
 """How long a handler's calls take, in buckets: what metrics show of each handler.
 
-Only where somebody asked for it (`Hub.call_times`). Any worker adds, any thread reads. There is no lock:
+Only where it is asked for (`Hub.call_times`). Any worker adds, any thread reads. There is no lock:
 CPython interrupts a thread at calls and loops, never between the read and the write of `+=` on an attribute
 or an item of a list, so no addition is lost; a reader may see a call in the buckets before the sum has it.
 """

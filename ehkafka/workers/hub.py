@@ -257,7 +257,7 @@ class Hub:
 
     @property
     def busy(self) -> int:
-        """How many consumers have something now, about, but for those that are to leave."""
+        """How many consumers have something now, about; not those that are to leave."""
         moving = self.inboxes.router.moving_now()
         return sum(inbox.head is not None and not inbox.leaves for inbox in moving)
 

@@ -90,7 +90,7 @@ class Cancelling(Protocol):
     """A pool that can end calls before they return."""
 
     def cancel_ended(self) -> None:
-        """Cancel the calls whose epoch has ended: nobody waits for their results. Returns at once."""
+        """Cancel the calls whose epoch has ended: nothing waits for their results. Returns at once."""
 
 
 @runtime_checkable
@@ -103,7 +103,7 @@ class Checking(Protocol):
 
 @runtime_checkable
 class Releasing(Protocol):
-    """A pool that can end by force those of its workers that nobody waits for any more."""
+    """A pool that can end by force those of its workers that nothing waits for any more."""
 
     def let_go(self) -> None:
         """End them, after the last `stop`; their records stay unfinished. Returns within a second."""

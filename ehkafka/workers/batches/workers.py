@@ -170,7 +170,7 @@ class BatchWorkers(ThreadPool):
         records = len(entries)
         if records == 1 or isinstance(error, RetryLater) or _stops_the_app(error):
             with_keys = self._hub.inboxes.router.unread.with_keys(entries)
-            failed = Failed(error)  # type: ignore[arg-type] - who fails a record by hand gives an Exception
+            failed = Failed(error)  # type: ignore[arg-type]
             return Results.of(with_keys, dict.fromkeys(range(records), failed)), records
         self._emit(BatchRaised(self._options.name, records, describe(error), records // 2, **raised(error)))
         return None, records // 2
@@ -196,7 +196,7 @@ class BatchWorkers(ThreadPool):
         router = self._hub.inboxes.router
         decided: dict[int, Decision] = {}
         failures: list[Failure] = []
-        # What stops the app is decided once: no record has done that alone, and none may start again before
+        # What stops the app is decided once: no record has done it by itself, and none may start again before
         # the stop. One whose result counts is named for it.
         for entry, error, later in sorted(failed, key=lambda one: one[0][EPOCH].ended):
             if not (_stops_the_app(error) and id(error) in decided):
