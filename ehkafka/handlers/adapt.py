@@ -2,7 +2,7 @@
 
 A `Record` has every reading method of a `Message`, so most handlers need no adapting. This is for those
 that want such an object: they check its type, pickle it, or set its value. It is the handler's own: what is
-set in it is seen by that call alone. No state, no thread.
+set in it is seen by only that call. No state, no thread.
 """
 
 from __future__ import annotations
@@ -34,21 +34,15 @@ def adapt(handler: Callable[[Any], Any]) -> Callable[[Record], Any]:
         raise ConfigurationError(
             f"adapt: {handler!r} is not a function; give the function that takes a confluent_kafka.Message."
         )
-    if is_async(handler):
-
-        async def adapted_async(record: Record) -> Any:
-            return await handler(record.message)
-
-        return _named_as(handler, adapted_async)
 
     def adapted(record: Record) -> Any:
         return handler(record.message)
 
-    return _named_as(handler, adapted)
+    async def adapted_async(record: Record) -> Any:
+        return await handler(record.message)
 
-
-def _named_as(handler: Callable[..., Any], adapted: Callable[..., Any]) -> Callable[..., Any]:
+    result = adapted_async if is_async(handler) else adapted
     names = [name for name in functools.WRAPPER_ASSIGNMENTS if name != "__annotations__"]
-    functools.update_wrapper(adapted, handler, assigned=names, updated=())
-    del vars(adapted)["__wrapped__"]  # its signature is not the handler's
-    return adapted
+    functools.update_wrapper(result, handler, assigned=names, updated=())
+    del vars(result)["__wrapped__"]  # its signature is not the handler's
+    return result

@@ -25,88 +25,97 @@ from ehkafka.wording import ended
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from ehkafka.codecs import Codec
     from ehkafka.handlers.payload import Payload
 
 # Names that mean the record also where they are there for type checkers alone.
 _RECORD_NAMES = {"Record", "Message", "Any", "object", "Batch"}
-# Objects may answer every attribute with another of their kind.
-_WRAPPERS_MAX: Final = 20
+# Names may stand for names without an end.
+_NAMES_MAX: Final = 20
 ARGUMENTS_MAX: Final = 2
 """What a handler is called with at most: the record and its payload."""
 _NOT_GIVEN: Final = inspect.Parameter.empty
+_BY_POSITION = {inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD}
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One parameter: what its annotation says, or that nobody can know."""
+    """One parameter: what its annotation means, or why that is not known."""
 
     name: str
+    default: Any
     annotation: Any
     unknown: str = ""
-    default: Any = _NOT_GIVEN
 
     @property
     def is_record(self) -> bool:
         """True when it is to get the record itself."""
         return not self.unknown and _means_record(self.annotation)
 
+    @property
+    def type(self) -> Any:
+        """What its annotation means, without `| None`."""
+        return _without_none(self.annotation)[0]
+
 
 def payload_of(
+    function: Any, *, batch: bool = False, names: Mapping[str, Any] | None = None, **given: Any
+) -> Payload | None:
+    """Return what a handler's records are decoded to, `None` for a handler that takes only the record.
+
+    `given`: its options `value`, `decoder` and `raw`. `names` are those that annotations may use in addition
+    to the function's own. Raises `ConfigurationError`.
+    """
+    try:
+        return _payload(function, _parameters(function, names or {}), batch=batch, **given)
+    except ConfigurationError as error:
+        where = f"{'batch ' if batch else ''}handler {named(function)!r}"
+        raise type(error)(f"{where}: {error}") from error.__cause__
+
+
+def _payload(
     function: Any,
+    parameters: list[Asked],
     *,
     value: Any = None,
     decoder: Any = None,
     raw: bool = False,
     batch: bool = False,
-    names: Mapping[str, Any] | None = None,
 ) -> Payload | None:
-    """Return what a handler's records are decoded to, `None` for a handler that takes the record alone.
-
-    `names` are those that annotations may use beside the function's own. Raises `ConfigurationError`.
-    """
-    where = f"{'batch ' if batch else ''}handler {named(function)!r}"
-    if value is not None and decoder is not None and not _is_of_registry(decoder):
-        raise ConfigurationError(
-            f"{where}: value= and decoder= both say how a payload is decoded: leave one of them out."
-        )
-    asked, left_out = _asked(function, names or {})
+    # What it is called with: its first parameter, and those without a default.
+    asked = [one for number, one in enumerate(parameters) if not number or one.default is _NOT_GIVEN]
     given = value is not None or decoder is not None
     if raw:
-        _refuse_raw(asked, where, is_given=given)
+        _refuse_raw(asked, is_given=given)
         return None
-    if not batch:
-        _refuse_batch(asked, where)
-        if not given and all(one.is_record for one in asked):
-            _refuse_forgotten(left_out, where)
-    is_class = inspect.isclass(function)
-    place = _of_batch(asked, where, is_class=is_class) if batch else _place(asked, where, is_given=given)
+    if batch:
+        found = _in_batch(asked, is_class=inspect.isclass(function))
+        place = None if found is _NOT_GIVEN else 0
+    else:
+        place = _place(asked, parameters, is_given=given)
+        found = asked[place].annotation if asked and place is not None else _NOT_GIVEN
     if place is None and not given:
         return None
     if len(asked) > ARGUMENTS_MAX:
         raise ConfigurationError(
-            f"{where} takes ({', '.join(one.name for one in asked)}), but is called with the record and its "
+            f"it takes ({', '.join(one.name for one in asked)}), but is called with the record and its "
             "payload at most: leave the others out, and open what else it needs in on_worker_start."
         )
-    found = _annotation(asked, place, is_batch=batch)
     kind, optional = _without_none(found if value is None else value)
-    if value is not None:
-        optional = optional or _without_none(found)[1]
-    from ehkafka.handlers.payload import Payload  # noqa: PLC0415 - apps with records alone need none of it
+    from ehkafka.handlers.payload import Payload, codec_of_payload  # noqa: PLC0415 - of few apps
 
-    try:
-        codec = _codec(kind, decoder, is_named=found is not _NOT_GIVEN or value is not None)
-    except ConfigurationError as error:
-        raise type(error)(f"{where}: {error}") from error
-    arguments = tuple(one.name for one in asked) or ("payload",)
-    return Payload(codec=codec, optional=optional, arguments=arguments, place=place or 0)
+    return Payload(
+        codec=codec_of_payload(None if kind is _NOT_GIVEN else kind, decoder, is_chosen=value is not None),
+        optional=optional or _without_none(found)[1],
+        arguments=tuple(one.name for one in asked) or ("payload",),
+        place=place or 0,
+    )
 
 
 def returned_by(function: Any) -> Any:
     """Return what a function's annotation says that it returns; `Any` where that is not known."""
     annotation = getattr(_bare(function), "__annotations__", {}).get("return", Any)
     try:
-        return _evaluated(annotation, _globals(function), _enclosed(function))
+        return _evaluated(annotation, function, {})
     except Exception:  # it is the user's text, evaluated; it may be there for type checkers alone
         return Any
 
@@ -119,54 +128,56 @@ def names_of_caller() -> dict[str, Any]:
     return dict(frame.f_locals)
 
 
-def _place(asked: list[Asked], where: str, *, is_given: bool) -> int | None:
-    """Return which parameter is the payload."""
+def _place(asked: list[Asked], parameters: list[Asked], *, is_given: bool) -> int | None:
+    """Return which parameter is the payload; `None` where none is."""
+    for one in asked:
+        if _is_batch(one.type):
+            raise ConfigurationError(
+                f"{one.name} is a Batch, which only batch handlers get: write @app.batch_handler(…)."
+            )
     payloads = [number for number, one in enumerate(asked) if not one.is_record]
-    if is_given and not payloads:
-        # Without annotation: the second one beside the record, or the only one.
-        bare = [number for number, one in enumerate(asked) if one.annotation is _NOT_GIVEN]
-        if bare or not asked:
-            return bare[-1] if bare else 0
-        raise ConfigurationError(
-            f"{where}: value= or decoder= says what a payload is, but no parameter takes it: add one, such "
-            "as (record, payload)."
-        )
-    if len(payloads) > 1:
-        first, second = (asked[number].name for number in payloads[:2])
-        raise ConfigurationError(
-            f"{where}: {first} and {second} both have the type of a payload, and a record has one: leave one "
-            "of them out, or annotate it as ehkafka.Record."
-        )
-    if payloads and (unknown := asked[payloads[0]].unknown) and not is_given:
-        raise ConfigurationError(f"{where}: {unknown}")
-    return payloads[0] if payloads else None
-
-
-def _of_batch(asked: list[Asked], where: str, *, is_class: bool) -> int | None:
-    """Return 0 where a batch names the type of its values. A class is refused by what it is registered as."""
-    if not asked:
+    if not payloads and not is_given:
+        _refuse_forgotten(parameters[1:])
         return None
-    if asked[0].unknown and "Batch[" in asked[0].unknown:
-        raise ConfigurationError(f"{where}: {asked[0].unknown}")
-    if not is_class and _is_surely_no_batch(asked[0]):
-        name = asked[0].name
+    if not payloads:
+        # Without annotation: the second one after the record, or the only one.
+        bare = [number for number, one in enumerate(asked) if one.annotation is _NOT_GIVEN]
+        if asked and not bare:
+            raise ConfigurationError(
+                "value= or decoder= defines what a payload is, but no parameter takes it: add one, such as "
+                "(record, payload)."
+            )
+        return bare[-1] if bare else 0
+    first, *others = (asked[number] for number in payloads)
+    if others:
         raise ConfigurationError(
-            f"{where}: {name} is given a batch of records and not what its annotation says: annotate it as "
-            f"ehkafka.Batch, or as ehkafka.Batch[Reading] for the payloads in {name}.values."
+            f"{first.name} and {others[0].name} both have the type of a payload, and a record has one: leave "
+            "one of them out, or annotate it as ehkafka.Record."
         )
-    return 0 if _value_of_batch(asked[0].annotation) is not _NOT_GIVEN else None
+    if first.unknown and not is_given:
+        raise ConfigurationError(first.unknown)
+    return payloads[0]
 
 
-def _is_surely_no_batch(asked: Asked) -> bool:
-    annotation = _without_none(asked.annotation)[0]
-    if asked.unknown or annotation in (_NOT_GIVEN, list, tuple) or _is_batch(annotation):
-        return False
-    if isinstance(annotation, type) and issubclass(annotation, Record):
-        return True
+def _in_batch(asked: list[Asked], *, is_class: bool) -> Any:
+    """Return the type of the values that a batch names. A class is refused by what it is registered as."""
+    if not asked:
+        return _NOT_GIVEN
+    name, kind = asked[0].name, asked[0].type
+    if "Batch[" in asked[0].unknown:
+        raise ConfigurationError(asked[0].unknown)
     from ehkafka.codecs.codec import is_payload_type  # noqa: PLC0415 - as above
 
     # A list of records is near enough to a batch of them.
-    return is_payload_type(annotation) and not any(map(_means_record, get_args(annotation)))
+    is_near = kind in (list, tuple) or any(map(_means_record, get_args(kind)))
+    is_record = isinstance(kind, type) and issubclass(kind, Record)
+    if not is_class and (is_record or (is_payload_type(kind) and not is_near and not _is_batch(kind))):
+        raise ConfigurationError(
+            f"{name} is given a batch of records and not what its annotation means: annotate it as "
+            f"ehkafka.Batch, or as ehkafka.Batch[Reading] for the payloads in {name}.values."
+        )
+    values = get_args(asked[0].annotation) if _is_batch(asked[0].annotation) else ()
+    return values[0] if values and not _means_record(values[0]) else _NOT_GIVEN
 
 
 def _is_batch(annotation: Any) -> bool:
@@ -174,162 +185,88 @@ def _is_batch(annotation: Any) -> bool:
     return room is not None and (get_origin(annotation) or annotation) is room.Batch
 
 
-def _refuse_batch(asked: list[Asked], where: str) -> None:
-    if (one := next((one for one in asked if _is_batch(_without_none(one.annotation)[0])), None)) is not None:
-        raise ConfigurationError(
-            f"{where}: {one.name} is a Batch, which batch handlers alone get: write @app.batch_handler(…)."
-        )
-
-
-def _refuse_forgotten(left_out: list[Asked], where: str) -> None:
+def _refuse_forgotten(left_out: list[Asked]) -> None:
     """Refuse a payload that is None by default: its handler would take every record for a tombstone."""
     for one in left_out:
-        kind, _ = _without_none(one.annotation)
-        if one.unknown or one.is_record or one.default is not None:
+        if one.is_record or one.default is not None:
             continue
         from ehkafka.codecs.codec import is_structured  # noqa: PLC0415 - as above
 
-        if is_structured(kind):
+        if is_structured(one.type):
             raise ConfigurationError(
-                f"{where}: {one.name} has a default, and would be None for every record: leave it out. "
-                "A payload whose type is `… | None` is None for a record without a value alone."
+                f"{one.name} has a default, and would be None for every record: leave it out. "
+                "A payload whose type is `… | None` is None for a record without a value only."
             )
 
 
-def _annotation(asked: list[Asked], place: int | None, *, is_batch: bool) -> Any:
-    if place is None or place >= len(asked) or asked[place].unknown:
-        return _NOT_GIVEN
-    found = asked[place].annotation
-    return _value_of_batch(found) if is_batch else found
-
-
-def _value_of_batch(annotation: Any) -> Any:
-    from ehkafka.records.batch import Batch  # noqa: PLC0415 - for batch handlers alone
-
-    if get_origin(annotation) is not Batch:
-        return _NOT_GIVEN
-    (value,) = get_args(annotation)
-    return _NOT_GIVEN if _means_record(value) else value
-
-
-def _codec(kind: Any, decoder: Any, *, is_named: bool) -> Codec:
-    from ehkafka.codecs.codec import codec_for, is_payload_type  # noqa: PLC0415 - as above
-
-    if decoder is None:
-        return codec_for(kind)
-    from ehkafka.codecs.custom import ConvertingCodec, codec_of  # noqa: PLC0415 - as above
-
-    codec = codec_of(decoder)
-    if not (is_named and getattr(codec, "gives_plain", False) and is_payload_type(kind)):
-        return codec
-    target = codec_for(kind)
-    return ConvertingCodec(codec, target) if hasattr(target, "convert") else codec
-
-
-def _is_of_registry(decoder: Any) -> bool:
-    from ehkafka.codecs.custom import codec_of  # noqa: PLC0415 - as above
-
-    return getattr(codec_of(decoder), "gives_plain", False)
-
-
-def _refuse_raw(asked: list[Asked], where: str, *, is_given: bool) -> None:
-    """Refuse a payload beside raw=True, which hands over the client's message and nothing else."""
+def _refuse_raw(asked: list[Asked], *, is_given: bool) -> None:
     from ehkafka.codecs.codec import is_payload_type  # noqa: PLC0415 - as above
 
     # What is surely no message. Other names have always been let through.
-    if is_given or any(is_payload_type(_without_none(one.annotation)[0]) for one in asked if not one.unknown):
+    if is_given or any(is_payload_type(one.type) for one in asked):
         raise ConfigurationError(
-            f"{where}: raw=True hands over confluent's Message and decodes nothing: leave raw out, or decode "
-            "the message's value in the handler."
+            "raw=True hands over confluent's Message and decodes nothing: leave raw out, or decode the "
+            "message's value in the handler."
         )
 
 
-def _asked(function: Any, names: Mapping[str, Any]) -> tuple[list[Asked], list[Asked]]:
-    """Return what a handler is called with, its first parameter and those without default; and the others."""
-    called, skipped = _called(function)
+def _parameters(function: Any, names: Mapping[str, Any]) -> list[Asked]:
+    """Return the parameters that a handler is called with by position."""
+    called, skipped = function, 0
+    if inspect.isclass(function):
+        method = inspect.getattr_static(function, "process", None)
+        called, skipped = getattr(method, "__func__", method), int(not isinstance(method, staticmethod))
     try:
-        signature = inspect.signature(called, follow_wrapped=False)
         # A wrapper that takes whatever comes hands it on.
-        for _ in range(_WRAPPERS_MAX):
-            if not _takes_anything(signature) or not hasattr(called, "__wrapped__"):
-                break
-            called = called.__wrapped__
-            signature = inspect.signature(called, follow_wrapped=False)
+        called = inspect.unwrap(called, stop=lambda one: not _takes_anything(one))
+        found = inspect.signature(called, follow_wrapped=False).parameters.values()
     except Exception:  # a built-in one has none, and a user's type may do anything when it is asked
-        return [], []
-    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    parameters = [one for one in signature.parameters.values() if one.kind in kinds][skipped:]
-    taken = [one for number, one in enumerate(parameters) if not number or one.default is one.empty]
-    scope = {**names, **_enclosed(called)}
-    left_out = [one for one in parameters if one not in taken]
-    return [_read(one, called, scope) for one in taken], [_read(one, called, scope) for one in left_out]
+        return []
+    return [_read(one, called, names) for one in found if one.kind in _BY_POSITION][skipped:]
 
 
-def _called(function: Any) -> tuple[Any, int]:
-    """Return what is called in the end, and how many of its parameters come before the handler's own."""
-    if not inspect.isclass(function):
-        return function, 0
-    method = inspect.getattr_static(function, "process", None)
-    if isinstance(method, staticmethod):
-        return method.__func__, 0
-    if isinstance(method, classmethod):
-        return method.__func__, 1
-    return method, 1
-
-
-def _takes_anything(signature: inspect.Signature) -> bool:
-    return any(one.kind is one.VAR_POSITIONAL for one in signature.parameters.values()) and not any(
-        one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD) for one in signature.parameters.values()
-    )
+def _takes_anything(function: Any) -> bool:
+    kinds = {one.kind for one in inspect.signature(function, follow_wrapped=False).parameters.values()}
+    return inspect.Parameter.VAR_POSITIONAL in kinds and not kinds & _BY_POSITION
 
 
 def _read(parameter: inspect.Parameter, function: Any, names: Mapping[str, Any]) -> Asked:
-    annotation = parameter.annotation
-    if annotation is parameter.empty:
-        return Asked(parameter.name, annotation, default=parameter.default)
-
+    annotation, unknown = parameter.annotation, ""
     try:
-        found = _evaluated(annotation, _globals(function), dict(names))
+        annotation = _evaluated(annotation, function, names)
     except Exception as error:  # it is the user's text, evaluated
-        if isinstance(annotation, str) and _names_a_record(annotation):
-            return Asked(parameter.name, parameter.empty, default=parameter.default)
-        return Asked(
-            parameter.name,
-            annotation,
-            f"the annotation {quoted(annotation)} of {parameter.name} cannot be read: "
-            f"{ended(describe(error))} Import the name where the program runs, not for type checkers "
-            "alone, and define it above the handler; or give the type itself, by value=.",
-        )
-    return Asked(parameter.name, found, default=parameter.default)
+        if not isinstance(annotation, str) or not _names_a_record(annotation):
+            unknown = (
+                f"the annotation {quoted(annotation)} of {parameter.name} cannot be read: "
+                f"{ended(describe(error))} Import the name where the program runs, not only for type "
+                "checkers, and define it above the handler; or give the type itself, by value=."
+            )
+        annotation = _NOT_GIVEN
+    return Asked(parameter.name, parameter.default, annotation, unknown)
 
 
-def _evaluated(annotation: Any, scope: dict[str, Any], names: dict[str, Any]) -> Any:
+def _evaluated(annotation: Any, function: Any, more: Mapping[str, Any]) -> Any:
+    """Return what an annotation of a function means; it may use `more` names."""
+
     def bearer() -> None: ...
 
     bearer.__annotations__ = {"it": annotation}
+    scope = getattr(_bare(function), "__globals__", None) or vars(sys.modules[type(function).__module__])
+    names = {**more, **_enclosed(function)}
     try:
         return typing.get_type_hints(bearer, scope, names, include_extras=True)["it"]
     except NameError:
+        from ehkafka.records.batch import Batch  # noqa: PLC0415 - for batch handlers alone
+
         # Linters move what is only in annotations to type checkers' eyes: ours are known anyway.
-        ours = {name: one for name, one in _ours().items() if name not in scope and name not in names}
-        return typing.get_type_hints(bearer, scope, {**ours, **names}, include_extras=True)["it"]
-
-
-def _ours() -> dict[str, Any]:
-    from ehkafka.records.batch import Batch  # noqa: PLC0415 - for batch handlers alone
-
-    names = {"Record": Record, "Batch": Batch}
-    return {**names, "ehkafka": SimpleNamespace(**names)}
+        ours = {"Record": Record, "Batch": Batch, "ehkafka": SimpleNamespace(Record=Record, Batch=Batch)}
+        names = {name: one for name, one in ours.items() if name not in scope} | names
+        return typing.get_type_hints(bearer, scope, names, include_extras=True)["it"]
 
 
 def _names_a_record(text: str) -> bool:
     parts: Iterable[str] = text.replace("None", "").split("|")
     return all(one.strip().rpartition(".")[2] in _RECORD_NAMES for one in parts if one.strip())
-
-
-def _globals(function: Any) -> dict[str, Any]:
-    bare = _bare(function)
-    return getattr(bare, "__globals__", None) or vars(sys.modules[type(function).__module__])
 
 
 def _enclosed(function: Any) -> dict[str, Any]:
@@ -361,19 +298,19 @@ def _means_record(annotation: Any) -> bool:
         return all(one is NoneType or _means_record(one) for one in get_args(annotation))
     if not isinstance(annotation, type):
         return False
-    is_message = annotation.__name__ == "Message" and annotation.__module__ in ("confluent_kafka", "cimpl")
-    is_message = is_message or annotation.__module__.startswith("confluent_kafka.")
+    module = annotation.__module__
     return (
         annotation is object
-        or is_message
         or issubclass(annotation, Record)
+        or module.startswith("confluent_kafka.")
+        or (annotation.__name__ == "Message" and module in ("confluent_kafka", "cimpl"))
         or getattr(annotation, "_is_protocol", False)
     )
 
 
 def _resolved(annotation: Any) -> Any:
     """Return what a name stands for: that of a `NewType`, or of `type Readings = …`."""
-    for _ in range(_WRAPPERS_MAX):
+    for _ in range(_NAMES_MAX):
         if isinstance(annotation, typing.NewType):
             annotation = annotation.__supertype__
         elif type(annotation).__name__ == "TypeAliasType":

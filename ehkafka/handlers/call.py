@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from ehkafka.errors import ConfigurationError
 from ehkafka.events.history import call_in_history
-from ehkafka.handlers.sending import calling, claiming, taking, taking_async
-from ehkafka.handlers.spec import is_async, is_batch
+from ehkafka.handlers.sending import calling, claiming, taking
+from ehkafka.handlers.spec import is_async, is_batch, named
 from ehkafka.lanes.inbox import EPOCH, KEY, MESSAGE
 from ehkafka.lanes.order import KeyFailure, by_key
 from ehkafka.lanes.received import Received
@@ -23,7 +23,7 @@ from ehkafka.recovery.unrun import must_return_nothing
 from ehkafka.workers.within import within
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
 
     from ehkafka.events.history import History
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ehkafka.outputs.outlet import Outlet
     from ehkafka.records import Message
     from ehkafka.workers.processes.outbox import Outbox
-    from ehkafka.workers.protocol import Invoke, PlainCall
+    from ehkafka.workers.protocol import Invoke
     from ehkafka.workers.within import Around
 
 
@@ -53,7 +53,7 @@ def make_invoke(
     """
     middleware = of_its_kind(spec, middleware)
     build = _for_class if spec.is_class else _for_function
-    invoke = build(spec, middleware, make_record, outlet)
+    invoke = build(spec, spec.function, middleware, make_record, outlet)
     around = partial(within, is_async=spec.is_async)
     if spec.is_async and spec.deadline_s is not None:
         from ehkafka.workers.tasks.deadlines import Deadlines  # noqa: PLC0415 - few handlers have one
@@ -62,7 +62,7 @@ def make_invoke(
     if outlet is not None:
         invoke = around(invoke, claiming(outlet))
         if not (spec.is_async or middleware or spec.is_class or spec.raw or outlet.before_next):
-            invoke = _calling_at_first(spec, make_record, outlet, invoke)
+            invoke = calling(spec.of_record(spec.function), outlet, make_record, invoke)
     if spec.raw and not spec.is_async:
         invoke = around(invoke, lambda entry, _number: Received(entry[MESSAGE]))
     if spec.order_by is not by_key:
@@ -78,40 +78,22 @@ def around_call(outlet: Outlet | None) -> Callable[[Invoke], Invoke]:
 
 def in_history(history: History | None) -> Around | None:
     """Return what goes around each call that a history is to know; None without a history."""
-    return None if history is None else partial(_in_history, history)
+    if history is None:
+        return None
 
+    def around(entry: Entry, number: int) -> AbstractContextManager[None]:
+        message, epoch = entry[MESSAGE], entry[EPOCH]
+        what = (epoch.partition, epoch.number, message.offset(), users_key(entry[KEY]), number)
+        return call_in_history(history, what, message)
 
-def make_plain_call(
-    spec: HandlerSpec, middleware: Sequence[Any], make_record: type[Record] = Record
-) -> PlainCall:
-    """Return the same for records whose keys are unread: without outputs the message is enough."""
-    handler = with_middleware(taking(spec.of_record(spec.function), None), middleware)
-
-    def call(message: Message) -> None:
-        if (result := handler(make_record(message))) is not None:
-            must_return_nothing(result)
-
-    return call
-
-
-def _calling_at_first(spec: HandlerSpec, make_record: type[Record], outlet: Outlet, again: Invoke) -> Invoke:
-    """Take the short way for a record's first attempt, and `again` for each later one."""
-    call = calling(spec.of_record(spec.function), outlet)
-
-    def invoke(entry: Entry, number: int) -> object:
-        if number > 1:
-            return again(entry, number)
-        message = entry[MESSAGE]
-        return call(entry[EPOCH], message, make_record(message))
-
-    return invoke
+    return around
 
 
 @dataclass(frozen=True, slots=True)
 class HandlerCall:
-    """A function with its middleware, made to be pickled: `bind` gives what a worker process calls.
+    """A function with its middleware, made to be pickled: `bind` gives what calls it for a message only.
 
-    `maker` is how its outputs are made; None where it has none.
+    For worker processes, and for records whose keys are unread. `maker` is how a process makes its outputs.
     """
 
     function: Callable[[Any], object]
@@ -120,78 +102,54 @@ class HandlerCall:
     payload: Payload | None = None
     maker: OutputMaker | None = None
 
-    def bind(self, outbox: Outbox | None = None) -> Callable[[Message, int], None]:
-        """Return what is called with each message and its attempt, and sends by `outbox`."""
+    def bind(self, outbox: Outbox | None = None) -> Callable[..., None]:
+        """Return what is called with each message, and its attempt if not the first; sends by `outbox`."""
         function = self.function if self.payload is None else self.payload.around(self.function)
         handler = with_middleware(taking(function, outbox), self.middleware)
         make_record = self.make_record if outbox is None else sending_type(self.make_record, outbox)
 
-        def call(message: Message, attempt: int) -> None:
+        def call(message: Message, attempt: int = 1) -> None:
             if (result := handler(make_record(message, attempt))) is not None:
                 must_return_nothing(result)
 
         return call
 
 
-def make_call(
-    spec: HandlerSpec,
-    middleware: Sequence[Any],
-    make_record: type[Record],
-    maker: OutputMaker | None = None,
-) -> HandlerCall:
-    """Return how a function handler is called in another process. Raises `ConfigurationError`."""
-    _must_be_of_a_kind(spec, middleware)
-    return HandlerCall(spec.function, tuple(middleware), make_record, spec.payload, maker)
-
-
 def handler_of(
     spec: HandlerSpec, function: Any, middleware: Sequence[Any], outlet: Outlet | None
 ) -> Callable[[Any], Any]:
     """Return a handler's function, or an instance's method, in its middleware and with its outputs sent."""
-    if not spec.is_async:
-        return with_middleware(taking(spec.of_record(function), outlet), middleware)
-    is_last = not middleware and spec.deadline_s is None and not is_batch(spec)
-    taken = taking_async(spec.of_record(function), outlet, ends_the_call=is_last)
-    return _in_middleware(_really_run_async(taken) if middleware else taken, middleware)
+    is_async, is_last = spec.is_async, not middleware and spec.deadline_s is None and not is_batch(spec)
+    taken = taking(spec.of_record(function), outlet, is_async=is_async, ends_the_call=is_last)
+    return with_middleware(taken, middleware, is_async=is_async)
 
 
 def _for_function(
-    spec: HandlerSpec, middleware: Sequence[Any], make_record: type[Record], outlet: Outlet | None
+    spec: HandlerSpec,
+    function: Any,
+    middleware: Sequence[Any],
+    make_record: type[Record],
+    outlet: Outlet | None,
 ) -> Callable[[Entry, int], Any]:
-    handler = handler_of(spec, spec.function, middleware, outlet)
-
-    # No coroutine of its own: who awaits the handler's looks at its result, too.
-    def call_async(entry: Entry, number: int) -> object:
-        return handler(make_record(entry[MESSAGE], number))
+    handler = handler_of(spec, function, middleware, outlet)
+    if spec.raw:
+        return lambda entry, _number: handler(entry[MESSAGE])
+    if spec.is_async:  # no coroutine of its own: who awaits the handler's looks at its result, too
+        return lambda entry, number: handler(make_record(entry[MESSAGE], number))
 
     def call(entry: Entry, number: int) -> None:
         if (result := handler(make_record(entry[MESSAGE], number))) is not None:
             must_return_nothing(result)
 
-    def call_raw(entry: Entry, _number: int) -> object:
-        return handler(entry[MESSAGE])
-
-    if spec.raw:
-        return call_raw
-    return call_async if spec.is_async else call
+    return call
 
 
-def _for_class(
-    spec: HandlerSpec, middleware: Sequence[Any], make_record: type[Record], outlet: Outlet | None
-) -> Callable[[Entry, int], Any]:
-    is_async = spec.is_async
-
+def _for_class(spec: HandlerSpec, _kind: Any, *around: Any) -> Callable[[Entry, int], Any]:
     def process(entry: Entry, number: int) -> object:
-        epoch = entry[EPOCH]
-        instance: Any = epoch.context
-        if instance is None and epoch.ended:  # in the moment before its call
-            return _nothing() if is_async else None
-        handler = handler_of(spec, instance.process, middleware, outlet)
-        message: Any = entry[MESSAGE]
-        result = handler(message if spec.raw else make_record(message, number))
-        if not is_async and result is not None:
-            must_return_nothing(result)
-        return result
+        instance: Any = entry[EPOCH].context
+        if instance is None and entry[EPOCH].ended:  # in the moment before its call
+            return _nothing() if spec.is_async else None
+        return _for_function(spec, instance.process, *around)(entry, number)
 
     return process
 
@@ -200,56 +158,43 @@ async def _nothing() -> None:
     """Do what is to be done for a record whose class instance is gone: its next owner handles it."""
 
 
-def _really_run(handler: Callable[[Any], object]) -> Callable[[Any], object]:
-    def run(record: Any) -> object:
-        must_return_nothing(result := handler(record))
-        return result
-
-    return run
-
-
 def must_run_in_threads(spec: HandlerSpec, *hooks: Any) -> None:
     """Refuse worker hooks that need an event loop where a handler has none. Raises `ConfigurationError`."""
     for hook in hooks:
         if hook is not None and is_async(hook):
             raise ConfigurationError(
                 f"on_worker_start and on_worker_stop run in the workers of every handler: "
-                f"{getattr(hook, '__name__', hook)!r} is an async def, but handler {spec.name!r} is a plain "
+                f"{named(hook)!r} is an async def, but handler {spec.name!r} is a plain "
                 "function and has no event loop. Write it as a plain function, or give the handlers an app "
                 "each."
             )
 
 
 def of_its_kind(spec: HandlerSpec, middleware: Sequence[Any]) -> Sequence[Any]:
-    """Return middleware as it goes around this handler. Raises `ConfigurationError`."""
+    """Return middleware as it goes around this handler: a plain one cannot wait for an async one's end.
+
+    Raises `ConfigurationError`.
+    """
     if spec.is_async:
         middleware = [getattr(one, "for_async", one) for one in middleware]  # ready-made ones do for both
-    _must_be_of_a_kind(spec, middleware)
-    return middleware
-
-
-def _must_be_of_a_kind(spec: HandlerSpec, middleware: Sequence[Any]) -> None:
-    """Refuse middleware that cannot wrap this handler: a plain one cannot wait for an async one's end."""
+    kinds = {False: "a plain function", True: "an async def"}
     for one in middleware:
         if is_async(one) != spec.is_async:
-            own, its = (
-                ("an async def", "a plain function")
-                if spec.is_async
-                else ("a plain function", "an async def")
-            )
+            own, its = kinds[spec.is_async], kinds[not spec.is_async]
             raise ConfigurationError(
-                f"middleware {getattr(one, '__name__', one)!r} is {its}, but handler {spec.name!r} is {own}: "
+                f"middleware {named(one)!r} is {its}, but handler {spec.name!r} is {own}: "
                 "middleware wraps all handlers of an app and must be of their kind. Write it as "
                 f"{own}, or give the handlers an app each."
             )
+    return middleware
 
 
-def with_middleware(handler: Callable[[Any], object], middleware: Sequence[Any]) -> Callable[[Any], object]:
-    """Return a function in its middleware, the first one outermost. Refuses results that nobody would run."""
-    return _in_middleware(_really_run(handler) if middleware else handler, middleware)
-
-
-def _in_middleware(handler: Callable[[Any], object], middleware: Sequence[Any]) -> Callable[[Any], object]:
+def with_middleware(
+    handler: Callable[[Any], Any], middleware: Sequence[Any], *, is_async: bool = False
+) -> Callable[[Any], Any]:
+    """Return a function in its middleware, the first one outermost. Refuses results that would never run."""
+    if middleware:
+        handler = _really_run(handler, is_async=is_async)
     for wrap in reversed(middleware):
         handler = _wrapped(wrap, handler)
     return handler
@@ -268,15 +213,13 @@ def _failing_without_key(invoke: Callable[[Entry, int], Any]) -> Callable[[Entry
     return guarded
 
 
-def _in_history(history: History, entry: Entry, number: int) -> AbstractContextManager[None]:
-    message, epoch = entry[MESSAGE], entry[EPOCH]
-    what = (epoch.partition, epoch.number, message.offset(), users_key(entry[KEY]), number)
-    return call_in_history(history, what, message)
+def _really_run(handler: Callable[[Any], Any], *, is_async: bool) -> Callable[[Any], Any]:
+    def run(record: Any) -> object:
+        must_return_nothing(result := handler(record))
+        return result
 
-
-def _really_run_async(handler: Callable[[Any], Awaitable[object]]) -> Callable[[Any], object]:
-    async def run(record: Any) -> object:
+    async def run_async(record: Any) -> object:
         must_return_nothing(result := await handler(record))
         return result
 
-    return run
+    return run_async if is_async else run

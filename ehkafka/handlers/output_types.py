@@ -1,15 +1,15 @@
-"""What handlers say they return: outputs without a topic, and two codecs for one, are refused at the start.
+"""What handlers are annotated to return: outputs without a topic, and two codecs for one, are refused.
 
-By their return annotations alone, and only where these leave no doubt: a handler without one, or with `Send`
-in it, is refused nothing. The app's start, on its thread.
+Only where annotations leave no doubt: a handler without one, or with `Send` in it, is refused nothing. The
+app's start, on its thread.
 """
 
 from __future__ import annotations
 
-import collections.abc
 import types
 import typing
-from typing import TYPE_CHECKING, Any, NamedTuple, get_args, get_origin
+from collections import abc
+from typing import TYPE_CHECKING, Any, get_args, get_origin
 
 from ehkafka.codecs.codec import is_payload_type
 from ehkafka.errors import ConfigurationError
@@ -23,48 +23,36 @@ if TYPE_CHECKING:
     from ehkafka.handlers.spec import HandlerSpec
 
 # Several outputs in one result, see `outputs.send.sends_of`.
-_SEVERAL = (
-    list,
-    tuple,
-    collections.abc.Iterator,
-    collections.abc.Iterable,
-    collections.abc.Sequence,
-    collections.abc.Generator,
-    collections.abc.AsyncIterator,
-    collections.abc.AsyncIterable,
-    collections.abc.AsyncGenerator,
-)
-
-
-class _Sent(NamedTuple):
-    """What one handler's annotation says: the codec of its values, and the type as it was written."""
-
-    handler: str
-    codec: str
-    kind: str
+_BY_ASYNC_FOR = (abc.AsyncIterator, abc.AsyncIterable, abc.AsyncGenerator)
+_SEVERAL = (list, tuple, abc.Iterator, abc.Iterable, abc.Sequence, abc.Generator, *_BY_ASYNC_FOR)
 
 
 def check_output_types(specs: Iterable[HandlerSpec]) -> None:
     """Refuse two handlers that send values of different codecs to one topic. Raises `ConfigurationError`."""
-    first: dict[str, _Sent] = {}
+    # By topic: the handler, the codec of its values, and the type as its annotation has it.
+    first: dict[str, tuple[str, str, str]] = {}
     for spec in specs:
         if not spec.to:
             _must_return_nothing(spec)
-        if not spec.to or (found := _sent_by(spec)) is None:
             continue
+        annotation = returned_by(spec.called)
+        codecs = {_codec(one) for one in _outputs_in(annotation)}
+        if len(codecs) != 1 or (codec := codecs.pop()) is None:
+            continue  # not known, or of several kinds
+        kind = getattr(annotation, "__name__", None) or str(annotation)
         # What is returned as it is goes to the first topic.
-        known = first.setdefault(spec.to[0], found)
-        if known.codec != found.codec:
+        other, its, known = first.setdefault(spec.to[0], (spec.name, codec, kind))
+        if its != codec:
             raise ConfigurationError(
-                f"To topic {spec.to[0]!r} handler {known.handler!r} sends {known.kind} as {known.codec}, and "
-                f"handler {found.handler!r} sends {found.kind} as {found.codec}: whoever reads the topic "
-                "could not decode both. Give each a topic of its own, or let both return the same kind; a "
-                "handler that is annotated to return ehkafka.Send is not compared."
+                f"To topic {spec.to[0]!r} handler {other!r} sends {known} as {its}, and handler "
+                f"{spec.name!r} sends {kind} as {codec}: a reader of the topic could not decode both. Give "
+                "each a topic of its own, or let both return the same kind; a handler that is annotated to "
+                "return ehkafka.Send is not compared."
             )
 
 
 def _must_return_nothing(spec: HandlerSpec) -> None:
-    for kind in _outputs_in(_returned(spec)):
+    for kind in _outputs_in(returned_by(spec.called)):
         # A batch's result says what became of its records.
         if kind is Send or (not is_batch(spec) and is_output(get_origin(kind) or kind)):
             raise ConfigurationError(
@@ -72,19 +60,6 @@ def _must_return_nothing(spec: HandlerSpec) -> None:
                 "nothing says where its outputs go: give it to=, the topic, such as "
                 "@app.handler('in', to='out'), or let it return nothing."
             )
-
-
-def _sent_by(spec: HandlerSpec) -> _Sent | None:
-    """Return what a handler surely sends; None where that is not known, or is of several kinds."""
-    annotation = _returned(spec)
-    codecs = {_codec(one) for one in _outputs_in(annotation)}
-    if len(codecs) != 1 or (codec := codecs.pop()) is None:
-        return None
-    return _Sent(spec.name, codec, getattr(annotation, "__name__", None) or str(annotation))
-
-
-def _returned(spec: HandlerSpec) -> Any:
-    return returned_by(spec.function.process if spec.is_class else spec.function)
 
 
 def _outputs_in(annotation: Any, *, is_item: bool = False) -> list[Any]:

@@ -1,8 +1,8 @@
-"""Payloads: what a handler is given of a record beside the record, or in place of it.
+"""Payloads: what a handler is given of a record in addition to the record, or in place of it.
 
 Made when a handler is registered (see `arguments`); what it builds is called by workers, on their threads, in
 the child for processes, and never by the poll thread. Decoding is the innermost part of a call: middleware
-sees the record as it came, and its `call_next(record)` decodes what it hands on. A retry decodes again, so
+sees the record unchanged, and its `call_next(record)` decodes what it hands on. A retry decodes again, so
 that a handler never sees what its last attempt made of a value.
 """
 
@@ -12,6 +12,9 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ehkafka.codecs.codec import codec_for, is_payload_type
+from ehkafka.codecs.custom import ConvertingCodec, codec_of
+from ehkafka.errors import ConfigurationError
 from ehkafka.records.signals import RecordSignal, RejectRecord
 
 if TYPE_CHECKING:
@@ -20,7 +23,22 @@ if TYPE_CHECKING:
     from ehkafka.codecs import Codec
     from ehkafka.records import Message, Record
 
-NO_VALUE = "no value"
+
+def codec_of_payload(kind: Any, decoder: Any, *, is_chosen: bool) -> Codec:
+    """Return the codec of a type and a user's decoder; either may be `None`, and `value=` chooses the type.
+
+    Raises `ConfigurationError`.
+    """
+    if decoder is None:
+        return codec_for(kind)
+    codec = codec_of(decoder)
+    is_plain = getattr(codec, "gives_plain", False)
+    if is_chosen and not is_plain:
+        raise ConfigurationError(
+            "value= and decoder= both define how a payload is decoded: leave one of them out."
+        )
+    target = codec_for(kind) if is_plain and kind is not None and is_payload_type(kind) else None
+    return ConvertingCodec(codec, target) if hasattr(target, "convert") else codec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,26 +55,27 @@ class Payload:
 
     def around(self, function: Callable[..., object]) -> Callable[[Any], object]:
         """Return a handler's function as one of a record."""
-        decode = self.decoder()
-        if len(self.arguments) == 1:
-            return lambda record: function(decode(record))
-        if self.place == 0:
-            return lambda record: function(decode(record), record)
-        return lambda record: function(record, decode(record))
+        decode, call = self.decoder(), self._called(function)
+        return lambda record: call(record, decode(record))
 
     def around_async(self, function: Callable[..., Awaitable[object]]) -> Callable[[Any], Awaitable[object]]:
         """Return a coroutine function as one of a record."""
-        decode = self.decoder()
+        decode, call = self.decoder(), self._called(function)
         # What asks a registry would stop every other task of the loop.
         in_thread = getattr(self.codec, "may_block", False)
 
-        async def call(record: Record) -> object:
-            value = await asyncio.to_thread(decode, record) if in_thread else decode(record)
-            if len(self.arguments) == 1:
-                return await function(value)
-            return await (function(value, record) if self.place == 0 else function(record, value))
+        async def decode_first(record: Record) -> object:
+            return await call(
+                record, await asyncio.to_thread(decode, record) if in_thread else decode(record)
+            )
 
-        return call
+        return decode_first
+
+    def _called(self, function: Callable[..., Any]) -> Callable[[Any, Any], Any]:
+        """Return a function as one of a record and its value."""
+        if len(self.arguments) == 1:
+            return lambda _record, value: function(value)
+        return function if self.place else lambda record, value: function(value, record)
 
     def decoder(self) -> Callable[[Record | Message], Any]:
         """Return what gives a record's value. It raises `RejectRecord` for one that does not fit."""
@@ -65,28 +84,20 @@ class Payload:
         def decode(record: Record | Message) -> Any:
             value = record.value()
             if value is None:
-                return self.without_value()
+                if self.optional:
+                    return None
+                raise RejectRecord("no value")
             try:
                 return decode_bytes(value) if decode_message is None else decode_message(record)
+            except RecordSignal:
+                raise
             except Exception as error:
-                if (refusal := self.refusal(error)) is None:
-                    raise
+                nested = (
+                    "its values are too deep in each other" if isinstance(error, RecursionError) else None
+                )
+                if (reason := nested or self.codec.misfit(error)) is None:
+                    raise  # something else failed
                 # Without what the library says: that may repeat the payload.
-                raise refusal from None
+                raise RejectRecord(f"the payload does not fit {self.codec.name}: {reason}") from None
 
         return decode
-
-    def without_value(self) -> None:
-        """Return what a tombstone is to the handler. Raises `RejectRecord` where it is nothing."""
-        if not self.optional:
-            raise RejectRecord(NO_VALUE)
-
-    def refusal(self, error: Exception) -> RejectRecord | None:
-        """Return how a record fails whose payload does not fit; None where something else failed."""
-        if isinstance(error, RecordSignal):
-            return None
-        nested = "its values stand too deep in each other" if isinstance(error, RecursionError) else None
-        reason = nested or self.codec.misfit(error)
-        return (
-            None if reason is None else RejectRecord(f"the payload does not fit {self.codec.name}: {reason}")
-        )

@@ -6,7 +6,7 @@ when the app starts, called by workers on their threads.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from ehkafka.lanes.inbox import EPOCH, MESSAGE
 from ehkafka.outputs.making import PLAIN
@@ -16,21 +16,18 @@ from ehkafka.recovery.unrun import must_not_be_a_coroutine
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ehkafka.lanes.epoch import Epoch
+    from ehkafka.lanes.inbox import Entry
     from ehkafka.outputs.outlet import Outlet
-    from ehkafka.records import Message
+    from ehkafka.workers.protocol import Invoke
     from ehkafka.workers.within import Around
 
 
-class Taker(Protocol):
-    """Takes what calls return: the outlet, or in a worker process what stands for it."""
+def taking(function: Any, outlet: Any, *, is_async: bool = False, ends_the_call: bool = False) -> Any:
+    """Return a function that sends what `function` returns; without an outlet the function itself.
 
-    def take(self, record: Any, result: object) -> None:
-        """Send what a handler returned for a record, or a batch. Raises what fails the attempt."""
-
-
-def taking(function: Callable[[Any], object], outlet: Taker | None) -> Callable[[Any], object]:
-    """Return a function that sends what `function` returns; without an outlet the function itself."""
+    In a worker process an outbox replaces the outlet. `ends_the_call`: nothing that may fail comes after a
+    coroutine.
+    """
     if outlet is None:
         return function
 
@@ -40,21 +37,13 @@ def taking(function: Callable[[Any], object], outlet: Taker | None) -> Callable[
                 must_not_be_a_coroutine(result)
             outlet.take(record, result)
 
-    return call
-
-
-def taking_async(function: Any, outlet: Outlet | None, *, ends_the_call: bool = False) -> Any:
-    """Return the same for a coroutine function; `ends_the_call`: nothing that may fail comes after it."""
-    if outlet is None:
-        return function
-
-    async def call(record: Any) -> None:
+    async def call_async(record: Any) -> None:
         if (result := await function(record)) is not None:
             if type(result) not in PLAIN:
                 must_not_be_a_coroutine(result)
             await outlet.take_async(record, result, ends_the_call=ends_the_call)
 
-    return call
+    return call_async if is_async else call
 
 
 def claiming(outlet: Outlet) -> Around:
@@ -62,16 +51,22 @@ def claiming(outlet: Outlet) -> Around:
     return lambda entry, number: outlet.begin(entry[EPOCH], entry[MESSAGE], number)
 
 
-def calling(function: Callable[[Any], object], outlet: Outlet) -> Callable[[Epoch, Message, Any], None]:
-    """Return what calls `function` for a record the first time, and sends what it returns.
+def calling(
+    function: Callable[[Any], object], outlet: Outlet, make_record: Callable[[Any], Any], again: Invoke
+) -> Invoke:
+    """Return what calls `function` for a record the first time, and sends what it returns; later `again`.
 
     Does what `taking` and `claiming` do, where no middleware is in between, and makes no claim for what most
     calls do: send nothing before they return, and then one value.
     """
     begun, post_plain = outlet.begun, outlet.post_plain
 
-    def call(epoch: Epoch, message: Message, record: Any) -> None:
-        place = id(message)
+    def invoke(entry: Entry, number: int) -> None:
+        if number > 1:
+            again(entry, number)
+            return
+        epoch, message = entry[EPOCH], entry[MESSAGE]
+        place, record = id(message), make_record(message)
         begun[place] = epoch
         try:
             if (result := function(record)) is not None:
@@ -88,4 +83,4 @@ def calling(function: Callable[[Any], object], outlet: Outlet) -> Callable[[Epoc
         if DEFERRED or begun.pop(place, None) is None:
             outlet.returned(outlet.claim_of(message))
 
-    return call
+    return invoke

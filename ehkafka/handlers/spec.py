@@ -10,7 +10,7 @@ import functools
 import inspect
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, get_args
 
 from ehkafka.errors import ConfigurationError
 from ehkafka.headers import HeaderMode
@@ -26,7 +26,7 @@ from ehkafka.workers.auto import Auto
 from ehkafka.workers.processes.option import Processes, is_nameless
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable
+    from collections.abc import Callable, Hashable, Iterable, Mapping
     from datetime import timedelta
     from typing import TypeGuard
 
@@ -43,6 +43,28 @@ TASKS_MAX = 100_000
 # One call in an hour · more than one process can make.
 RATE_MIN = 1 / 3600
 RATE_MAX = 1e6
+# Which values an option may have: the end of the error that refuses another one.
+_USE: Final = {
+    "topics": "give the topics that it handles, such as @app.handler('orders'), since its endpoint names "
+    "none (a connection string does with EntityPath=…).",
+    "function": "it is not callable: decorate a function or a class.",
+    "order_by": "it is not callable: give by_key, by_partition, unordered or a function of a record, such as "
+    "lambda record: record.json()['id'].",
+    "scope": f"use one of {get_args(Scope)}.",
+    "null_key": f"use one of {get_args(NullKey)}.",
+    "workers": f'use a number from 1 to {WORKERS_MAX}, or {TASKS_MAX} for an async def; "auto", or Auto(…) '
+    "with a workers_max up to that; or Processes(…).",
+    "raw": "use True or False.",
+    "headers": f"use one of {get_args(HeaderMode)}.",
+    "retry": "use Retry(attempts=…), or a function (record, attempt, error) that returns the seconds until "
+    "the next attempt or None.",
+    "on_failure": "use Stop(), Hold(), Skip() or DeadLetter(…).",
+    "deadline_s": "give the seconds that one call may take, above 0 and up to "
+    f"{DEADLINE_S_MAX:.0f}, or None for no limit.",
+    "rate_limit": f"give the calls per second, from {RATE_MIN:g} to {RATE_MAX:.0f}, or None for no limit.",
+    "to": "give the name of the topic that it sends to, or a list of them.",
+    "acknowledged": f"use one of {get_args(Acknowledged)}.",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,50 +99,87 @@ class HandlerSpec:
     def __post_init__(self) -> None:
         """Refuse what cannot be run. Raises `ConfigurationError`."""
         where = f"handler {self.name!r}"
-        if not self.topics:
-            raise ConfigurationError(
-                f"{where}: give the topics it handles, such as @app.handler('orders'), since its endpoint "
-                "names none (a connection string does with EntityPath=…)."
-            )
-        check_topics(self.topics, where)
-        if not callable(self.function):
-            raise ConfigurationError(
-                f"{where}: {quoted(self.function)} is not callable: decorate a function or a class."
-            )
-        if self.is_class and not callable(getattr(self.function, "process", None)):
-            raise ConfigurationError(
-                f"{where}: the class has no method process(record): give it one, or decorate a function."
-            )
         if self.workers == "auto":
             object.__setattr__(self, "workers", Auto())
-        object.__setattr__(self, "yields", is_async_generator(self._called))
-        if is_generator(self._called) and not self.to:
-            raise ConfigurationError(
-                f"{where}: it contains yield, so that calling it would run nothing of it: leave the yield "
-                "out, or give it to=, the topic that it sends what it yields to."
-            )
-        self._check_arguments(where)
-        if not callable(self.order_by):
-            raise ConfigurationError(
-                f"{where}: order_by={quoted(self.order_by)} is not callable: give by_key, by_partition, "
-                "unordered or a function of a record, such as lambda record: record.json()['id']."
-            )
-        must_answer(self.order_by, ("record",), f"{where}: order_by={named(self.order_by)}")
-        for option, known in (("scope", Scope), ("null_key", NullKey), ("headers", HeaderMode)):
-            if (value := getattr(self, option)) not in get_args(known):
-                raise ConfigurationError(f"{where}: {option}={value!r}; use one of {get_args(known)}.")
-        if type(self.raw) is not bool:
-            raise ConfigurationError(f"{where}: raw={self.raw!r}; use True or False.")
-        self._check_workers(where)
-        self._check_opening(where)
+        object.__setattr__(self, "yields", is_async_generator(self.called))
+        for option, is_right in self._options().items():
+            if not is_right:
+                value = quoted(getattr(self, option))
+                raise ConfigurationError(f"{where}: {option}={value}; {_USE[option]}")
+        check_topics(self.topics, where)
+        refuse(where, self._mistakes())
+        self._check_functions(where)
         check_max_age(self.max_age)
         check_start_topics(self.start, self.topics)
-        self._check_recovery(where)
-        self._check_limits(where)
-        self._check_outputs(where)
 
-    def _check_arguments(self, where: str) -> None:
-        given: tuple[str, ...] = ("message",) if self.raw is True else (self.argument,)
+    def _options(self) -> dict[str, bool]:
+        """Return whether each option has a value that may be."""
+        most = TASKS_MAX if self.is_async else WORKERS_MAX
+        workers = self.workers if self.auto is None else self.auto.most
+        retry = self.retry
+        return {
+            "topics": bool(self.topics),
+            "function": callable(self.function),
+            "order_by": callable(self.order_by),
+            "scope": self.scope in get_args(Scope),
+            "null_key": self.null_key in get_args(NullKey),
+            "workers": isinstance(workers, Processes) or (type(workers) is int and 1 <= workers <= most),
+            "raw": type(self.raw) is bool,
+            "headers": self.headers in get_args(HeaderMode),
+            "retry": isinstance(retry, Retry) or (callable(retry) and not inspect.isclass(retry)),
+            "on_failure": isinstance(self.on_failure, FailurePolicy),
+            "deadline_s": self.deadline_s is None or _is_within(self.deadline_s, 0.0, DEADLINE_S_MAX),
+            "rate_limit": self.rate_limit is None or _is_within(self.rate_limit, RATE_MIN, RATE_MAX),
+            "to": all(map(is_topic_name, self.to)),
+            "acknowledged": self.acknowledged in get_args(Acknowledged),
+        }
+
+    def _mistakes(self) -> dict[str, bool]:
+        """Return what is wrong where each option alone is right, and whether it is so."""
+        kind, policy, waits = self.function, self.on_failure, self.acknowledged
+        forks = isinstance(self.workers, Processes)
+        holds = "Hold()" if isinstance(policy, Hold) else ""
+        if isinstance(policy, DeadLetter) and policy.after != "continue":
+            holds = f"DeadLetter(after={policy.after!r})"
+        letters = policy.to if isinstance(policy, DeadLetter) and policy.to in self.topics else None
+        return {
+            "workers=Processes(…): raw=True hands over confluent's Message, which cannot be pickled for "
+            "them; take the Record, which has the same methods, or threads: workers=16.": forks and self.raw,
+            "workers=Processes(…): a class handler keeps an instance for each partition, and processes share "
+            "them; use a function, with what it keeps opened in on_worker_start, or threads: "
+            "workers=16.": forks and self.is_class,
+            "workers=Processes(…): an async def needs an event loop, and processes have none; use a plain "
+            "function, which opens its clients in on_worker_start, or threads: "
+            "workers=16.": forks and self.is_async,
+            "workers=Processes(…): a lambda, or a function inside another one, cannot be pickled for them: "
+            "they import it by name; put it at the top level of a module, or use threads: "
+            "workers=16.": forks and is_nameless(kind),
+            "the class has no method process(record): give it one, or decorate a function.": self.is_class
+            and not callable(self.called),
+            "its open() or close() is an async def, but is called on the hook thread, where no event loop "
+            "runs. Make it a plain function; open what belongs to the loop in on_worker_start.": self.is_class
+            and any(is_async(getattr(kind, name, None)) for name in ("open", "close")),
+            "it contains yield, so that calling it would run nothing of it: leave the yield out, or give it "
+            "to=, the topic that it sends what it yields to.": is_generator(self.called) and not self.to,
+            f"its dead letters would go to {letters!r}, which it handles itself; each would come back and "
+            "fail again: give another topic.": letters is not None,
+            f"acknowledged={waits!r} means nothing without outputs: give to=, the topic that it sends "
+            "to.": waits != "before_commit" and not self.to,
+            "acknowledged='before_next' is for handlers of one record: a batch has records of many keys, and "
+            "all of them would wait. Leave it out.": waits == "before_next" and is_batch(self),
+            f"on_failure={holds} is to stop a key's next records, but these run before its outputs are "
+            "acknowledged: give acknowledged='before_next' as well, or another "
+            "on_failure.": bool(holds and self.to) and waits == "before_commit",
+        }
+
+    def _check_functions(self, where: str) -> None:
+        """Refuse functions that cannot be called as they will be."""
+        must_answer(self.order_by, ("record",), f"{where}: order_by={named(self.order_by)}")
+        if not isinstance(self.retry, Retry):
+            must_answer(self.retry, ("record", "attempt", "error"), f"{where}: retry={named(self.retry)}")
+        if isinstance(self.on_failure, DeadLetter) and callable(to := self.on_failure.to):
+            must_answer(to, ("letter",), f"{where}: on_failure=DeadLetter({named(to)})")
+        given: tuple[str, ...] = ("message",) if self.raw else (self.argument,)
         if self.payload is not None and self.argument == "record":
             given = self.payload.arguments
         if not self.is_class:
@@ -130,118 +189,8 @@ class HandlerSpec:
             return
         make = "it is made once for each partition, so leave them out and use open(partition)"
         must_take(self.function, (), f"{where}: the class", instead=make)
-        must_take_in_class(self.function, "process", given, f"{where}: process")
-        must_take_in_class(self.function, "open", ("partition",), f"{where}: open")
-        must_take_in_class(self.function, "close", ("reason",), f"{where}: close")
-
-    def _check_workers(self, where: str) -> None:
-        if isinstance(self.workers, Processes):
-            self._check_processes(where)
-            return
-        workers_max = TASKS_MAX if self.is_async else WORKERS_MAX
-        if (auto := self.auto) is not None:
-            if auto.most > workers_max:
-                raise ConfigurationError(
-                    f"{where}: workers={self.workers!r}; workers_max may be up to {workers_max}."
-                )
-        elif type(self.workers) is not int or not 1 <= self.workers <= workers_max:
-            raise ConfigurationError(
-                f"{where}: workers={quoted(self.workers)}; use a number from 1 to {workers_max}, "
-                '"auto", or Processes(…).'
-            )
-
-    def _check_processes(self, where: str) -> None:
-        unfit = {
-            "raw=True hands over confluent's Message, which cannot be pickled for processes; take the "
-            "Record, which has the same methods": self.raw,
-            "a class handler keeps an instance for each partition, and processes share the partitions; use a "
-            "function, with what it keeps opened in on_worker_start": self.is_class,
-            "an async def needs an event loop, and processes have none; use a plain function, and open its "
-            "clients in on_worker_start": self.is_async,
-            "a lambda, or a function inside another one, cannot be pickled for processes, which import it by "
-            "name; put it at the top level of a module": is_nameless(self.function),
-        }
-        for reason in (reason for reason, is_so in unfit.items() if is_so):
-            raise ConfigurationError(
-                f"{where}: workers={self.workers!r}: {reason}, or use threads: workers=16."
-            )
-
-    def _check_opening(self, where: str) -> None:
-        for name in ("open", "close"):
-            if self.is_class and is_async(getattr(self.function, name, None)):
-                raise ConfigurationError(
-                    f"{where}: its {name}() is an async def, but is called on the hook thread, where no "
-                    "event loop runs. Make it a plain function; open what belongs to the loop in "
-                    "on_worker_start."
-                )
-
-    def _check_recovery(self, where: str) -> None:
-        if not isinstance(self.on_failure, FailurePolicy):
-            raise ConfigurationError(
-                f"{where}: on_failure={quoted(self.on_failure)}; use Stop(), Hold(), Skip() or DeadLetter(…)."
-            )
-        if not isinstance(self.retry, Retry) and (inspect.isclass(self.retry) or not callable(self.retry)):
-            raise ConfigurationError(
-                f"{where}: retry={quoted(self.retry)}; use Retry(attempts=…), or a function "
-                "(record, attempt, error) that returns the seconds until the next attempt or None."
-            )
-        if not isinstance(self.retry, Retry):
-            must_answer(self.retry, ("record", "attempt", "error"), f"{where}: retry={named(self.retry)}")
-        if isinstance(self.on_failure, DeadLetter) and callable(self.on_failure.to):
-            what = f"{where}: on_failure=DeadLetter({named(self.on_failure.to)})"
-            must_answer(self.on_failure.to, ("letter",), what)
-        if isinstance(self.on_failure, DeadLetter) and self.on_failure.to in self.topics:
-            raise ConfigurationError(
-                f"{where}: its dead letters would go to {self.on_failure.to!r}, which it handles itself; "
-                "each would come back and fail again: give another topic."
-            )
-
-    def _check_outputs(self, where: str) -> None:
-        if self.acknowledged not in get_args(Acknowledged):
-            raise ConfigurationError(
-                f"{where}: acknowledged={quoted(self.acknowledged)}; use one of {get_args(Acknowledged)}."
-            )
-        if not self.to:
-            if self.acknowledged != "before_commit":
-                raise ConfigurationError(
-                    f"{where}: acknowledged={self.acknowledged!r} means nothing without outputs: "
-                    f"give to=, the "
-                    "topic that it sends to."
-                )
-            return
-        for topic in self.to:
-            if not is_topic_name(topic):
-                raise ConfigurationError(
-                    f"{where}: to={quoted(topic)}; give the name of the topic that it sends to, or a list of "
-                    "them."
-                )
-        if self.acknowledged == "before_next":
-            if is_batch(self):
-                raise ConfigurationError(
-                    f"{where}: acknowledged='before_next' is for handlers of one record: a batch has records "
-                    "of many keys, and all of them would wait. Leave it out."
-                )
-            return
-        after = self.on_failure.after if isinstance(self.on_failure, DeadLetter) else "continue"
-        if isinstance(self.on_failure, Hold) or after != "continue":
-            what = "Hold()" if isinstance(self.on_failure, Hold) else f"DeadLetter(after={after!r})"
-            raise ConfigurationError(
-                f"{where}: on_failure={what} is to stop a key's next records, but these run before "
-                f"its outputs "
-                "are acknowledged: give acknowledged='before_next' as well, or another on_failure."
-            )
-
-    def _check_limits(self, where: str) -> None:
-        if self.deadline_s is not None and not _is_within(self.deadline_s, DEADLINE_S_MAX):
-            raise ConfigurationError(
-                f"{where}: deadline_s={self.deadline_s!r}; give the seconds that one call may take, above 0 "
-                f"and up to {DEADLINE_S_MAX:.0f}, or None for no limit."
-            )
-        if self.rate_limit is not None and not _is_within(self.rate_limit, RATE_MAX, least=RATE_MIN):
-            raise ConfigurationError(
-                f"{where}: rate_limit={self.rate_limit!r}; give the calls per second, from {RATE_MIN:g} to "
-                f"{RATE_MAX:.0f}, or None for no limit."
-            )
+        for method, takes in (("process", given), ("open", ("partition",)), ("close", ("reason",))):
+            must_take_in_class(self.function, method, takes, f"{where}: {method}")
 
     @property
     def name(self) -> str:
@@ -256,10 +205,10 @@ class HandlerSpec:
     @property
     def is_async(self) -> bool:
         """True when its calls are awaited, on asyncio workers."""
-        return is_async(self._called) or self.yields
+        return is_async(self.called) or self.yields
 
     def of_record(self, function: Any) -> Any:
-        """Return the function, or an instance's method, as one of a record alone."""
+        """Return the function, or an instance's method, as one of a record only."""
         if self.yields:
             function = _collecting(function)
         if self.payload is None or self.argument != "record":
@@ -272,13 +221,14 @@ class HandlerSpec:
         return self.workers.bounds(is_async=self.is_async) if isinstance(self.workers, Auto) else None
 
     @property
-    def _called(self) -> Any:
-        return self.function.process if self.is_class else self.function
+    def called(self) -> Any:
+        """Its function, or its class's method; None where it has none."""
+        return getattr(self.function, "process", None) if self.is_class else self.function
 
 
-def _is_within(value: object, most: float, *, least: float = 0.0) -> bool:
+def _is_within(value: Any, least: float, most: float) -> bool:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return is_number and math.isfinite(value) and 0 < value <= most and value >= least  # type: ignore[arg-type,operator]
+    return is_number and math.isfinite(value) and value > 0 and least <= value <= most
 
 
 def is_batch(spec: HandlerSpec) -> TypeGuard[BatchSpec]:
@@ -292,7 +242,7 @@ def is_async(function: Any) -> bool:
 
 
 def is_generator(function: Any) -> bool:
-    """Tell whether calling it would run nothing of it before somebody iterates."""
+    """Tell whether calling it would run nothing of it before its result is iterated."""
     return is_async_generator(function) or any(map(inspect.isgeneratorfunction, _run_by(function)))
 
 
@@ -322,18 +272,21 @@ def named(function: Any) -> str:
     return getattr(function, "__name__", None) or type(function).__name__
 
 
+def refuse(where: str, mistakes: Mapping[str, bool]) -> None:
+    """Raise a `ConfigurationError` with the first of these texts that is so."""
+    for text, is_so in mistakes.items():
+        if is_so:
+            raise ConfigurationError(f"{where}: {text}")
+
+
 def check_topics(topics: tuple[Any, ...], where: str) -> None:
     """Refuse what is no name of a topic. Raises `ConfigurationError`."""
     for topic in topics:
-        if isinstance(topic, list | tuple | set | frozenset):
-            raise ConfigurationError(
-                f"{where}: give topics one by one, such as @app.handler('orders', 'returns'), not as a "
-                f"{type(topic).__name__}."
-            )
         if not is_topic_name(topic) or "sharedaccess" in topic.lower():
             raise ConfigurationError(
-                f"{where}: give the topics it handles as non-empty names of {TOPIC_CHARACTERS_MAX} printable "
-                f"characters at most, such as @app.handler('orders'), not {quoted(topic).removesuffix(',')}."
+                f"{where}: give the topics it handles one by one, as non-empty names of "
+                f"{TOPIC_CHARACTERS_MAX} printable characters at most, such as @app.handler('orders', "
+                f"'returns'), not {quoted(topic).removesuffix(',')}."
             )
 
 
@@ -344,42 +297,33 @@ def topics_of(to: Any) -> tuple[Any, ...]:
     return tuple(to) if isinstance(to, list | tuple) else (to,)
 
 
-def must_answer(function: Any, given: tuple[str, ...], what: str) -> None:
-    """Refuse a function whose result nobody could take for an answer, or that cannot be called so."""
-    must_be_plain(function, what)
-    must_take(function, given, what)
-
-
 def must_be_callable(function: Any, what: str) -> None:
     """Refuse what cannot be called. Raises `ConfigurationError` naming `what` it was given for."""
-    if not callable(function):
-        raise ConfigurationError(
-            f"{what}: a {type(function).__name__} cannot be called: give a function, by its name and without "
-            "parentheses."
-        )
-    if is_generator(function):
-        raise ConfigurationError(
-            f"{what}: {named(function)} contains yield, so that calling it would run nothing of it: give "
-            "a plain function without it."
-        )
+    mistakes = {
+        f"a {type(function).__name__} cannot be called: give a function, by its name and without "
+        "parentheses.": not callable(function),
+        f"{named(function)} contains yield, so that calling it would run nothing of it: give a plain "
+        "function without it.": is_generator(function),
+    }
+    refuse(what, mistakes)
 
 
-def must_be_plain(function: Any, what: str) -> None:
-    """Refuse what is no plain function. Raises `ConfigurationError` naming `what` it was given for."""
+def must_answer(function: Any, given: tuple[str, ...], what: str) -> None:
+    """Refuse a function whose result could be no answer, or that cannot be called so."""
     must_be_callable(function, what)
-    if is_async(function):
-        raise ConfigurationError(
-            f"{what}: an async def is called here without an event loop, so that nothing of it would run: "
-            "give a plain function, and open what async handlers share in on_worker_start, which runs on "
-            "their loop."
-        )
+    no_loop = (
+        "an async def is called here without an event loop, so that nothing of it would run: give a plain "
+        "function, and open what async handlers share in on_worker_start, which runs on their loop."
+    )
+    refuse(what, {no_loop: is_async(function)})
+    must_take(function, given, what)
 
 
 def check_decorated(topics: tuple[Any, ...], decorator: str) -> None:
     """Refuse a decorator without parentheses, which is given the function for a topic."""
     if len(topics) == 1 and callable(topics[0]):
         raise ConfigurationError(
-            f"@app.{decorator} stands without parentheses: write @app.{decorator}('orders') above "
+            f"@app.{decorator} is written without parentheses: write @app.{decorator}('orders') above "
             f"{named(topics[0])}, with the topics that it handles."
         )
     check_topics(topics, f"@app.{decorator}")

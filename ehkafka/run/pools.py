@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ehkafka.events import UserCodeFailed
 from ehkafka.handlers.call import (
+    HandlerCall,
     around_call,
     in_history,
-    make_call,
     make_invoke,
-    make_plain_call,
     must_run_in_threads,
+    of_its_kind,
 )
 from ehkafka.handlers.spec import is_batch
 from ehkafka.lanes.inbox import Inbox
@@ -90,7 +90,8 @@ class Pools:
         invoke, attempts = self._invoke(spec, parts)
         is_shown = spec.deadline_s is not None or self.app.history is not None
         needs_entry = is_shown or spec.is_class or parts.outlet is not None
-        plain = None if needs_entry else make_plain_call(spec, self.app.middleware, parts.make_record)
+        on_message = HandlerCall(spec.function, tuple(self.app.middleware), parts.make_record, spec.payload)
+        plain = None if needs_entry else on_message.bind()
         options = self._options(spec, parts, size_of(spec), self._guarded_tear_down())
         return Pool(ThreadWorkers(parts.hub, options, invoke=invoke, plain=plain), attempts)
 
@@ -156,8 +157,12 @@ class Pools:
             parts.hub,
             settings,
             options=self._options(spec, parts, settings.size, self.app.worker_tear_down),
-            call=make_call(
-                spec, self.app.middleware, make_record, None if parts.outlet is None else parts.outlet.maker
+            call=HandlerCall(
+                spec.function,
+                tuple(of_its_kind(spec, self.app.middleware)),
+                make_record,
+                spec.payload,
+                None if parts.outlet is None else parts.outlet.maker,
             ),
             parts={
                 f"handler {spec.name!r}": spec.function,

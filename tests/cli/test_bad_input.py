@@ -58,7 +58,7 @@ MODULES = {
     "a handler that is not callable": (
         "app = make()\napp.handler('t')(42)",
         2,
-        ["42 is not callable", "decorate a function"],
+        ["function=42; it is not callable", "decorate a function"],
     ),
     "no handler": ("app = make()", 2, ["no handler", "@app.handler"]),
     "a bad address": (

@@ -65,7 +65,7 @@ MISTAKES: list[tuple[str, str, list[str]]] = [
         "app = make()\n@app.handler()" + HANDLE,
         ["give the topics", "@app.handler('orders')", "EntityPath"],
     ),
-    ("a list of topics", "app = make()\n@app.handler(['a', 'b'])" + HANDLE, ["one by one", "not as a list"]),
+    ("a list of topics", "app = make()\n@app.handler(['a', 'b'])" + HANDLE, ["one by one", "not ['a', 'b']"]),
     ("a topic that is no text", "app = make()\n@app.handler(7)" + HANDLE, ["non-empty names", "not 7"]),
     (
         "two handlers",

@@ -190,7 +190,7 @@ def test_bounds_that_cannot_be_are_refused(make: Any, words: str) -> None:
 def test_more_threads_than_a_process_bears_are_refused() -> None:
     """As with a number."""
     app = ehkafka.App(group="g", start="earliest")
-    with pytest.raises(ConfigurationError, match="workers_max may be up to 10000"):
+    with pytest.raises(ConfigurationError, match=r"a number from 1 to 10000, .* a workers_max up to that"):
         app.handler("t", workers=ehkafka.Auto(1, 20_000))(lambda _record: None)
 
 

@@ -34,7 +34,7 @@ def new_app(**settings: Any) -> Any:
         ({"workers": 0}, "workers=0"),
         ({"workers": 10_001}, "workers=10001"),
         ({"retry": 3}, "retry=3"),
-        ({"order_by": "key"}, "order_by='key' is not callable"),
+        ({"order_by": "key"}, "order_by='key'; it is not callable"),
     ],
 )
 def test_options_that_cannot_work_are_refused_where_they_stand(options: dict[str, Any], words: str) -> None:

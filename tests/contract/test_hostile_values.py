@@ -99,7 +99,7 @@ def test_a_refusal_repeats_no_long_value(ended: dict[str, list[str]]) -> None:
         ("Consumer(mirror=…) object", "Consumer(mirror=…): object is no mirror"),
         ("Consumer(as_confluent=…) none", "as_confluent is of type NoneType; give a list of names"),
         ("FileStore(…) none", "FileStore: None is no path of a folder"),
-        ("app.handler(…) no utf-8", "give the topics it handles as non-empty names"),
+        ("app.handler(…) no utf-8", "give the topics it handles one by one"),
         ("DeadLetter(to=…) no utf-8", "give the dead-letter topic's name"),
         ("App(stop_s=…) huge", "it must be a number from 0 to 31622400"),
         ("app.stop(timeout_s=…) empty", "stop(timeout_s=''): give seconds"),

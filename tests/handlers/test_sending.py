@@ -35,7 +35,8 @@ class Way:
 
     def call(self, function: Callable[[Any], object]) -> None:
         """Call a handler's function for the record."""
-        calling(function, self.outlet)(self.epoch, self.message, self.record)
+        invoke = calling(function, self.outlet, lambda _message: self.record, lambda _entry, _number: None)
+        invoke((self.message, b"k", 1, self.epoch), 1)
 
     @property
     def values(self) -> list[bytes | None]:

@@ -121,9 +121,13 @@ def _of_file(path: Path) -> Iterator[str]:
         if isinstance(node, ast.Raise) and (kind := raised.get((node.lineno, node.col_offset)))
         for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
     }
+    # What is refused stands in tables, too.
+    tables = [node for node in ast.walk(tree) if isinstance(node, ast.Dict)]
+    in_tables = {one.lineno for table in tables for one in (*table.keys, *table.values) if one is not None}
     for line, text in strings_of(tree):
         kind = spans.get(line)
-        if len(re.findall(r"[A-Za-z]{2,}", _PART.sub("", text))) < WORDS_MIN or not (kind or "{" in text):
+        is_shown = kind or "{" in text or (line in in_tables and text.endswith("."))
+        if len(re.findall(r"[A-Za-z]{2,}", _PART.sub("", text))) < WORDS_MIN or not is_shown:
             continue
         shown = _PART.sub(lambda part: filled(part[1], is_quoted=bool(part[2])), text)
         yield f"{kind}: {shown}" if kind else shown
