@@ -14,7 +14,7 @@ from ehkafka.headers.size import sizes_of
 from ehkafka.lanes.balance import Balance
 from ehkafka.lanes.ending import Ending
 from ehkafka.lanes.held import Held
-from ehkafka.lanes.inbox import EPOCH, FOREVER, MESSAGE, Inbox
+from ehkafka.lanes.inbox import EPOCH, MESSAGE, Inbox
 from ehkafka.lanes.outliving import Outliving
 from ehkafka.lanes.piles import Pile
 from ehkafka.lanes.routing import Router
@@ -123,24 +123,16 @@ class Inboxes:
         running = [entry for inbox in self.all_inboxes() for entry in inbox.running()]
         return self.router.unread.with_keys(running)
 
-    def is_running(self, message: Message, key: Hashable) -> bool | None:
-        """Tell whether a record is with its handler, by the very message; `key` says where to look first.
+    def is_running(self, message: Message) -> bool | None:
+        """Tell whether a record is with its handler, or about to be, by the very message.
 
         None where that is not known: its epoch may have ended, or it is another app's.
         """
         topic = message.topic()
         # A handler of messages may have set any topic.
-        known = TopicPartition(topic, message.partition()) if type(topic) is str else None
-        epoch = None if known is None else self.router.epochs.get(known)
-        if epoch is None:
+        if type(topic) is not str or TopicPartition(topic, message.partition()) not in self.router.epochs:
             return None
-        owner = self.router.owner_of(epoch, key)
-        first = [] if owner is None or owner[0].slack == FOREVER else [owner[0]]
-        # The order function may have answered otherwise this time.
-        for inbox in (*first, *self.all_inboxes()):
-            if any(entry[MESSAGE] is message for entry in inbox.running()):
-                return True
-        return False
+        return any(entry[MESSAGE] is message for entry in self.router.shown())
 
     # -- records ---------------------------------------------------------------------------------------
 

@@ -117,16 +117,12 @@ class KeyReader:
             return keys
         if not self.calls_user_code:
             return [self._order_by(message) for message in messages]
-        return [self._users_key(message, keep=True) for message in messages]
+        return [self._users_key(message) for message in messages]
 
-    def find(self, message: Message) -> Hashable:
-        """Return by which key a received message may have a lane. Any thread; the function is asked anew."""
-        return self._users_key(message, keep=False)
-
-    def _users_key(self, message: Message, *, keep: bool) -> Hashable:
+    def _users_key(self, message: Message) -> Hashable:
         try:
             key = self._asked(message) if self._wrap is None else self._order_by(self._wrap(message))
-            return self._without_key(message) if key is None else self._users.stand_in(key, keep=keep)
+            return self._without_key(message) if key is None else self._users.stand_in(key)
         except BaseException as error:  # reported by `Failures`: the poll thread must not die of it
             return KeyFailure(error)
 

@@ -44,21 +44,18 @@ class UserKey:
 
 
 class UserKeys:
-    """The keys of one order function. The poll thread keeps them; any thread may find one."""
+    """The keys of one order function. The poll thread's."""
 
     def __init__(self, own_kinds: frozenset[type]) -> None:
         """`own_kinds` are key types of ours."""
         self._kinds = PLAIN | own_kinds
-        # By the user's hash. Its values are replaced, never changed: other threads read them.
-        self._known: dict[int, tuple[tuple[ref[UserKey], Hashable], ...]] = {}
+        # By the user's hash.
+        self._known: dict[int, list[tuple[ref[UserKey], Hashable]]] = {}
         self._count = 0
         self._sweep_at = KNOWN_MIN
 
-    def stand_in(self, key: Hashable, *, keep: bool = True) -> Hashable:
-        """Return by what a lane of this key is found. Raises what the key's own code raises.
-
-        What is not kept is a key that no lane is found by, where it is not known.
-        """
+    def stand_in(self, key: Hashable) -> Hashable:
+        """Return by what a lane of this key is found. Raises what the key's own code raises."""
         kinds = self._kinds
         if type(key) in kinds or (type(key) is tuple and kinds.issuperset(map(type, key))):
             return key
@@ -71,18 +68,17 @@ class UserKeys:
             # As a dict would: the same object is equal, whatever it says.
             if own is not None and (its_key is key or its_key == key):
                 return own
+        if self._count >= self._sweep_at:
+            self._sweep()
         own = UserKey(key)
-        if keep:
-            if self._count >= self._sweep_at:
-                self._sweep()
-            self._known[value] = (*self._known.get(value, ()), (ref(own), key))
-            self._count += 1
+        self._known.setdefault(value, []).append((ref(own), key))
+        self._count += 1
         return own
 
     def _sweep(self) -> None:
         """Let go of keys that no lane has any more: state follows the backlog, not the keys seen."""
         found = {
-            value: tuple(entry for entry in bucket if entry[0]() is not None)
+            value: [known for known in bucket if known[0]() is not None]
             for value, bucket in self._known.items()
         }
         self._known = {value: bucket for value, bucket in found.items() if bucket}

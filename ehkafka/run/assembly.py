@@ -184,7 +184,7 @@ class Assembly:
             emit=self.bus.emit,
             history=self.app.history,
             clock=self.app.clock.now_s,
-            is_running=lambda message: hub.is_running(message, keys.find(message)),
+            is_running=hub.is_running,
         )
         parts = HandlerParts(hub, keys, failures, deferrals, make_record, outlet)
         workers, attempts = self._pools.pool(spec, parts)

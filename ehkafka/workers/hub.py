@@ -23,7 +23,7 @@ from ehkafka.lanes import resizing
 from ehkafka.lanes.inbox import EPOCH, MESSAGE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Hashable, Iterator, Sequence
+    from collections.abc import Callable, Container, Iterator, Sequence
 
     from ehkafka.lanes.decision import Answer, Decision, Ticket
     from ehkafka.lanes.ending import Work
@@ -308,12 +308,12 @@ class Hub:
                 held.ticket is None or held in deferred for held in inboxes.waiting.held
             )
 
-    def is_running(self, message: Message, key: Hashable) -> bool | None:
+    def is_running(self, message: Message) -> bool | None:
         """Tell whether a record is with its handler; None where that is not known."""
         if self.closed:
             return None
-        with self.locked() as inboxes:
-            return inboxes.is_running(message, key)
+        with self.locked(noted=False) as inboxes:
+            return inboxes.is_running(message)
 
     def count_finished(self) -> int:
         """Return how many records have finished, those of a moment ago included."""

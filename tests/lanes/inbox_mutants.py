@@ -376,13 +376,7 @@ MUTANTS = [
         ", *self.router.leaving",
         "",
     ),
-    mutant("runs: what waits", Inboxes.is_running, "in inbox.running())", "in inbox.log)"),
-    mutant(
-        "runs: where the key is not, nothing is looked for",
-        Inboxes.is_running,
-        "(*first, *self.all_inboxes())",
-        "first",
-    ),
+    mutant("runs: nothing is looked for", Inboxes.is_running, "entry[MESSAGE] is message", "False"),
     mutant(
         "runnable: what is in inboxes is not looked at",
         Ending._unfinished,

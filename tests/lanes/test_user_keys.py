@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ehkafka.lanes.inbox import KEY
-from ehkafka.lanes.order import KeyFailure, KeyReader, describe_key
+from ehkafka.lanes.order import KeyFailure, describe_key
 from ehkafka.lanes.user_keys import KNOWN_MIN, UserKey, UserKeys, users_key
 from tests.kit.inbox_bench import InboxBench, at_once
 from tests.kit.simulated.message import SimulatedMessage
@@ -202,8 +202,6 @@ def test_what_lanes_do_not_have_any_more_is_forgotten() -> None:
         keys.stand_in(Jealous(b"%d" % number))
         assert keys._count <= 2 * len(kept) + KNOWN_MIN + 1
     assert [keys.stand_in(Jealous(b"%d" % number)) for number in range(100)] == kept
-    assert keys.stand_in(Jealous(b"7"), keep=False) is kept[7]
-    assert len({keys.stand_in(Jealous(b"?"), keep=False) for _ in range(2)}) == 2
 
 
 class _Home(NamedTuple):
@@ -280,12 +278,3 @@ def test_stand_ins_are_equal_where_keys_are(keys: list[Any]) -> None:
     own = [table.stand_in(key) for key in keys]
     for one, stands in zip(keys, own, strict=True):
         assert [stands == other for other in own] == [one == other for other in keys]
-
-
-def test_a_reader_gives_each_thread_the_same_key() -> None:
-    """`find` is asked by whoever defers a record: it must meet the lane's own key."""
-    reader = KeyReader(lambda message: Jealous(message.key()))
-    messages = [SimulatedMessage("t", 0, 0, b"k")]
-    [own] = reader.keys(messages)
-    assert reader.find(messages[0]) is own
-    assert KeyReader().find(messages[0]) == b"k"

@@ -92,7 +92,7 @@ class Crew:
             emit=self.events.append,
             history=None,
             clock=time.monotonic,
-            is_running=lambda message: self.hub.is_running(message, message.key()),
+            is_running=self.hub.is_running,
         )
 
     def _failed(self, attempt: Any, error: BaseException) -> RetryHead:
