@@ -7,19 +7,28 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from ehkafka.errors import ConfigurationError
-from ehkafka.handlers.spec import WORKERS_MAX, HandlerSpec
+from ehkafka.handlers.spec import WORKERS_MAX, HandlerSpec, is_count, is_within
 from ehkafka.workers.batches.taking import BatchLimits
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ehkafka.settings import Settings
 
 # More than any backlog that is worth its memory.
 BATCH_RECORDS_MAX = 1_000_000
-# Whoever wants to wait longer for a batch wants another tool.
+# For a longer wait another tool is the right one.
 WAIT_S_MAX = 3600.0
+_USE_IN_BATCHES: Final = {
+    "workers": f"give a number from 1 to {WORKERS_MAX}: each batch has a thread, and the app finds no number "
+    "out, since a batch grows with what waits, and more workers make smaller batches.",
+    "batch_records_max": f"use a number from 1 to {BATCH_RECORDS_MAX}.",
+    "batch_bytes_max": "use a number of bytes, 1 or more, or None.",
+    "wait_s_max": f"use a number of seconds from 0 to {WAIT_S_MAX:.0f}.",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,48 +40,26 @@ class BatchSpec(HandlerSpec):
     wait_s_max: float = 1.0
 
     argument: ClassVar[str] = "batch"
+    use: ClassVar[Mapping[str, str]] = {**HandlerSpec.use, **_USE_IN_BATCHES}
 
-    def __post_init__(self) -> None:
-        """Refuse what cannot be run. Raises `ConfigurationError`."""
-        HandlerSpec.__post_init__(self)  # `super()` does not work in a dataclass with slots
-        where = f"batch handler {self.name!r}"
-        if self.is_class:
-            raise ConfigurationError(
-                f"{where}: it is a class, which gets one instance per partition, but a batch has records of "
-                "several: give a function, or an instance with __call__(batch)."
-            )
-        if self.auto is not None:
-            raise ConfigurationError(
-                f"{where}: workers={self.workers!r}; give a number: a batch grows with what waits, so more "
-                "workers make smaller batches, and nothing tells which are better."
-            )
-        if type(self.workers) is not int or self.workers > WORKERS_MAX:
-            raise ConfigurationError(
-                f"{where}: workers={self.workers!r}; use a number from 1 to {WORKERS_MAX}: each batch has a "
-                "thread."
-            )
-        most = self.batch_records_max
-        if not _is_count(most, BATCH_RECORDS_MAX):
-            raise ConfigurationError(
-                f"{where}: batch_records_max={most!r}; use a number from 1 to {BATCH_RECORDS_MAX}."
-            )
-        self._check_rest(where)
+    def options(self) -> dict[str, bool]:
+        """Return whether each option has a value that may be."""
+        bytes_max = self.batch_bytes_max
+        return {
+            **HandlerSpec.options(self),  # `super()` does not work in a dataclass with slots
+            "workers": is_count(self.workers, WORKERS_MAX),
+            "batch_records_max": is_count(self.batch_records_max, BATCH_RECORDS_MAX),
+            "batch_bytes_max": bytes_max is None or is_count(bytes_max, math.inf),
+            "wait_s_max": is_within(self.wait_s_max, 0.0, WAIT_S_MAX),
+        }
 
-    def _check_rest(self, where: str) -> None:
-        if self.batch_bytes_max is not None and not _is_count(self.batch_bytes_max, math.inf):
-            raise ConfigurationError(
-                f"{where}: batch_bytes_max={self.batch_bytes_max!r}; "
-                "use a number of bytes, 1 or more, or None."
-            )
-        wait_s = self.wait_s_max
-        if (
-            isinstance(wait_s, bool)
-            or not isinstance(wait_s, int | float)
-            or not (math.isfinite(wait_s) and 0 <= wait_s <= WAIT_S_MAX)
-        ):
-            raise ConfigurationError(
-                f"{where}: wait_s_max={wait_s!r}; use a number of seconds from 0 to {WAIT_S_MAX:.0f}."
-            )
+    def mistakes(self) -> dict[str, bool]:
+        """Return what is wrong though each option is right by itself, and whether it is so."""
+        one_batch = (
+            "it is a class, which gets one instance per partition, but a batch has records of several: give "
+            "a function, or an instance with __call__(batch)."
+        )
+        return {one_batch: self.is_class, **HandlerSpec.mistakes(self)}
 
     def limits(self) -> BatchLimits:
         """Return what bounds its batches."""
@@ -91,7 +78,3 @@ class BatchSpec(HandlerSpec):
                 f"backlog_records_max={settings.backlog_records_max} never holds so many. Raise it, or lower "
                 "batch_records_max."
             )
-
-
-def _is_count(value: object, most: float) -> bool:
-    return type(value) is int and 1 <= value <= most

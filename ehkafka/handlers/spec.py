@@ -95,47 +95,49 @@ class HandlerSpec:
 
     # What it is called with.
     argument: ClassVar[str] = "record"
+    use: ClassVar[Mapping[str, str]] = _USE
 
     def __post_init__(self) -> None:
         """Refuse what cannot be run. Raises `ConfigurationError`."""
-        where = f"handler {self.name!r}"
+        where = f"{'batch ' if is_batch(self) else ''}handler {self.name!r}"
         if self.workers == "auto":
             object.__setattr__(self, "workers", Auto())
         object.__setattr__(self, "yields", is_async_generator(self.called))
-        for option, is_right in self._options().items():
+        for option, is_right in self.options().items():
             if not is_right:
                 value = quoted(getattr(self, option))
-                raise ConfigurationError(f"{where}: {option}={value}; {_USE[option]}")
+                raise ConfigurationError(f"{where}: {option}={value}; {self.use[option]}")
         check_topics(self.topics, where)
-        refuse(where, self._mistakes())
+        refuse(where, self.mistakes())
         self._check_functions(where)
         check_max_age(self.max_age)
         check_start_topics(self.start, self.topics)
 
-    def _options(self) -> dict[str, bool]:
+    def options(self) -> dict[str, bool]:
         """Return whether each option has a value that may be."""
         most = TASKS_MAX if self.is_async else WORKERS_MAX
         workers = self.workers if self.auto is None else self.auto.most
-        retry = self.retry
+        retry, deadline_s = self.retry, self.deadline_s
         return {
             "topics": bool(self.topics),
             "function": callable(self.function),
             "order_by": callable(self.order_by),
             "scope": self.scope in get_args(Scope),
             "null_key": self.null_key in get_args(NullKey),
-            "workers": isinstance(workers, Processes) or (type(workers) is int and 1 <= workers <= most),
+            "workers": isinstance(workers, Processes) or is_count(workers, most),
             "raw": type(self.raw) is bool,
             "headers": self.headers in get_args(HeaderMode),
             "retry": isinstance(retry, Retry) or (callable(retry) and not inspect.isclass(retry)),
             "on_failure": isinstance(self.on_failure, FailurePolicy),
-            "deadline_s": self.deadline_s is None or _is_within(self.deadline_s, 0.0, DEADLINE_S_MAX),
-            "rate_limit": self.rate_limit is None or _is_within(self.rate_limit, RATE_MIN, RATE_MAX),
+            "deadline_s": self.deadline_s is None
+            or is_within(self.deadline_s, math.ulp(0.0), DEADLINE_S_MAX),
+            "rate_limit": self.rate_limit is None or is_within(self.rate_limit, RATE_MIN, RATE_MAX),
             "to": all(map(is_topic_name, self.to)),
             "acknowledged": self.acknowledged in get_args(Acknowledged),
         }
 
-    def _mistakes(self) -> dict[str, bool]:
-        """Return what is wrong where each option alone is right, and whether it is so."""
+    def mistakes(self) -> dict[str, bool]:
+        """Return what is wrong though each option is right by itself, and whether it is so."""
         kind, policy, waits = self.function, self.on_failure, self.acknowledged
         forks = isinstance(self.workers, Processes)
         holds = "Hold()" if isinstance(policy, Hold) else ""
@@ -226,9 +228,15 @@ class HandlerSpec:
         return getattr(self.function, "process", None) if self.is_class else self.function
 
 
-def _is_within(value: Any, least: float, most: float) -> bool:
+def is_count(value: Any, most: float) -> bool:
+    """Tell whether it is a whole number from 1 to `most`."""
+    return type(value) is int and 1 <= value <= most
+
+
+def is_within(value: Any, least: float, most: float) -> bool:
+    """Tell whether it is a number from `least` to `most`."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return is_number and math.isfinite(value) and value > 0 and least <= value <= most
+    return is_number and math.isfinite(value) and least <= value <= most
 
 
 def is_batch(spec: HandlerSpec) -> TypeGuard[BatchSpec]:

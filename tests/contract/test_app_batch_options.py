@@ -50,7 +50,7 @@ class _Class:
         """Do nothing."""
 
 
-@pytest.mark.parametrize(("handler", "words"), [(_Class, "one instance per partition"), (3, "not callable")])
+@pytest.mark.parametrize(("handler", "words"), [(_Class, "one instance per partition"), (3, "function=3")])
 def test_handlers_that_cannot_take_batches_are_refused(handler: Any, words: str) -> None:
     """With what to do instead."""
     with pytest.raises(ehkafka.errors.ConfigurationError, match=words):
