@@ -129,8 +129,7 @@ class HandlerSpec:
             "headers": self.headers in get_args(HeaderMode),
             "retry": isinstance(retry, Retry) or (callable(retry) and not inspect.isclass(retry)),
             "on_failure": isinstance(self.on_failure, FailurePolicy),
-            "deadline_s": self.deadline_s is None
-            or is_within(self.deadline_s, math.ulp(0.0), DEADLINE_S_MAX),
+            "deadline_s": deadline_s is None or is_within(deadline_s, math.ulp(0.0), DEADLINE_S_MAX),
             "rate_limit": self.rate_limit is None or is_within(self.rate_limit, RATE_MIN, RATE_MAX),
             "to": all(map(is_topic_name, self.to)),
             "acknowledged": self.acknowledged in get_args(Acknowledged),
