@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from ehkafka.outputs.outlet import Outlet
     from ehkafka.records import Message
     from ehkafka.workers.processes.outbox import Outbox
-    from ehkafka.workers.protocol import Invoke
     from ehkafka.workers.within import Around
 
 
@@ -69,11 +68,6 @@ def make_invoke(
         invoke = _failing_without_key(invoke)
     noted = in_history(history)
     return invoke if noted is None else around(invoke, noted)
-
-
-def around_call(outlet: Outlet | None) -> Callable[[Invoke], Invoke]:
-    """Return what goes around the end of a call that ran in a worker process, as it does around one here."""
-    return lambda invoke: invoke if outlet is None else within(invoke, claiming(outlet), is_async=False)
 
 
 def in_history(history: History | None) -> Around | None:

@@ -13,28 +13,18 @@ from __future__ import annotations
 
 import ctypes
 import os
-import signal
 import socket
 import subprocess
-import sys
 import time
-from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
-from ehkafka.errors import ConfigurationError
 from ehkafka.members.channel import Channel
 from ehkafka.members.orders import HELD
 from ehkafka.members.wire import framed
-from ehkafka.workers.processes.link import interpreter_flags
+from ehkafka.workers.processes.link import spawned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
-
-# What the child executes before it knows the program's import path.
-_MAIN: Final = (
-    "import sys; sys.path.insert(0, sys.argv[1]); from ehkafka.members.child import main; "
-    "main(*map(int, sys.argv[2:]))"
-)
 
 
 class MemberProcess:
@@ -45,11 +35,18 @@ class MemberProcess:
 
     def __init__(self, boot: bytes, *, wake: Callable[[], None]) -> None:
         """Start it. Raises `OSError` when the system cannot."""
-        if not sys.executable:
-            raise ConfigurationError("sys.executable is empty, so no member can be started.")
         ours, theirs = socket.socketpair()
+        connection = theirs.fileno()
         try:
-            self._process = _spawn(sys.executable, theirs.fileno())
+            self._process = spawned(
+                "ehkafka.members.child",
+                connection,
+                os.getpid(),
+                inherited=(connection,),
+                held=HELD,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+            )
         except BaseException:
             ours.close()
             raise
@@ -78,22 +75,6 @@ class MemberProcess:
         self.kill()
         self._process.wait()
         self.channel.close()
-
-
-def _spawn(executable: str, connection: int) -> subprocess.Popen[bytes]:
-    root = str(Path(__file__).parents[2])
-    # Blocked until the child can leave them to its supervisor; a child inherits its thread's mask.
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, HELD)
-    try:
-        return subprocess.Popen(  # noqa: S603 - our own interpreter
-            [executable, *interpreter_flags(), "-c", _MAIN, root, str(connection), str(os.getpid())],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            pass_fds=(connection,),
-        )
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _taken(stream: IO[bytes] | None) -> int:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ehkafka.events import UserCodeFailed
 from ehkafka.handlers.call import (
     HandlerCall,
-    around_call,
     in_history,
     make_invoke,
     must_run_in_threads,
@@ -171,7 +170,6 @@ class Pools:
             },
             on_stop=self.stop_from_child,
             emit=self.emit,
-            around=around_call(parts.outlet),
             history=in_history(self.app.history),
             outlet=parts.outlet,
             deadline_s=spec.deadline_s,

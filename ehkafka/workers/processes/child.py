@@ -6,8 +6,7 @@ once, whatever the handler does. SIGINT and SIGTERM are left to the parent, who 
 
 Before each record a claim is taken, so that the parent knows at any moment which record runs. What a record
 has sent, or failed with, is reported before the next claim is taken: so of records that have ended without a
-word the parent knows, too, that they have sent nothing. Behind a record that has failed the later ones of its
-key take their claims and are not run.
+word the parent knows, too, that they have sent nothing. A record that fails ends its batch.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from ehkafka.workers.processes.message import CopiedMessage
 from ehkafka.workers.processes.outbox import Outbox
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from ehkafka.workers.processes.message import Copied
 
@@ -57,7 +56,7 @@ def main(connected: int, claims: int, dumps: int) -> None:
     )
     threading.Thread(target=_die_with, args=(connected,), name="ehkafka-lifeline", daemon=True).start()
     parent = wire.Connection(socket.socket(fileno=connected))
-    stop_parent = lambda drain, timeout_s: parent.ask(wire.STOP, drain, timeout_s)  # noqa: E731 - one of many
+    stop_parent = lambda *how: parent.send(wire.STOP, *how, waits=False)  # noqa: E731 - one of many
     (_, booted), *_ = parent.receive()
     try:
         boot = pickle.loads(booted)  # noqa: S301 - the parent wrote it
@@ -67,7 +66,7 @@ def main(connected: int, claims: int, dumps: int) -> None:
         raise SystemExit(1) from error
     faulthandler.register(signal.SIGUSR1, file=dumps, all_threads=True)
     parent.send(wire.READY, boot["logs"] and not is_set_up())
-    caller.serve(wire.Claims(claims))
+    _serve(parent, caller, wire.Claims(claims))
     if tear_down is not None:
         try:
             tear_down()
@@ -107,50 +106,47 @@ def _boot(boot: dict[str, Any], parent: wire.Connection) -> tuple[Caller, Callab
             "imports afresh, so each must stand at the top level of a module that it can import, not be "
             'defined within `if __name__ == "__main__":`, nor in a package\'s __main__.py.'
         ) from error
-    outbox = None if call.maker is None else Outbox(call.maker, lambda *kind: parent.ask(wire.KIND, *kind))
-    caller = Caller(parent, call.bind(outbox), outbox)
+    outbox = None if call.maker is None else Outbox(call.maker)
     if set_up is not None:
         set_up()
-    return caller, tear_down
+    return Caller(parent, call.bind(outbox), outbox), tear_down
+
+
+def _serve(parent: wire.Connection, caller: Caller, claims: wire.Claims) -> None:
+    while True:
+        for word in parent.receive():
+            if word[0] == wire.LEAVE:
+                return
+            _, kept, fresh = word
+            caller.run(kept, fresh, claims)
 
 
 class Caller:
-    """Calls the handler for each record of a batch, in order, until a claim is gone."""
+    """Calls the handler for each record of a batch, in order, until one fails or a claim is gone."""
 
     def __init__(
-        self,
-        parent: wire.Connection,
-        invoke: Callable[[CopiedMessage, int], object],
-        outbox: Outbox | None = None,
+        self, parent: wire.Connection, invoke: Callable[[CopiedMessage, int], object], outbox: Outbox | None
     ) -> None:
         """`outbox`: where `invoke` puts what it sends."""
         self._parent = parent
         self._invoke = invoke
         self._outbox = outbox
+        # Records of the last batch that were not started.
+        self._rest: list[Copied] = []
 
-    def serve(self, claims: wire.Claims) -> None:
-        """Run batches until the parent asks this process to leave."""
-        while True:
-            for kind, *said in self._parent.receive():
-                if kind == wire.LEAVE:
-                    return
-                self.run(said[0], claims)
-
-    def run(self, records: tuple[Copied, ...], claims: wire.Claims) -> None:
-        """Run one batch."""
+    def run(self, kept: Sequence[int], fresh: Sequence[Copied], claims: wire.Claims) -> None:
+        """Run one batch: first what is kept of the one before, by its places there."""
         began_s = time.perf_counter()
-        # Keys of which a record has failed: the parent has taken over the later ones, too.
-        failed: set[int] = set()
-        started = 0
-        for record in records:
-            if not claims.take():
-                break  # the parent has taken back the rest
-            *_, attempt, key = record
-            if attempt and key not in failed and not self._call(started, CopiedMessage(record), attempt):
-                failed.add(key)
+        records = [*(self._rest[place] for place in kept), *fresh]
+        started, goes_on = 0, True
+        # Without a claim the parent has taken back the rest.
+        while goes_on and started < len(records) and claims.take():
+            message, attempt = CopiedMessage(records[started]), records[started][-1]
+            goes_on = not attempt or self._call(started, message, attempt)
             started += 1
         elapsed_s = time.perf_counter() - began_s
         _flush()  # what was printed is not to wait until the buffer is full, or be lost with this process
+        self._rest = records[started:]
         self._parent.send(wire.DONE, started, elapsed_s)
 
     def _call(self, place: int, message: CopiedMessage, attempt: int) -> bool:
@@ -162,9 +158,9 @@ class Caller:
             self._invoke(message, attempt)
         except BaseException as error:  # SystemExit and the like too: the parent stops the app
             raised = pack_error(error)
-        made = None if outbox is None else outbox.end()
-        if made or raised is not None:
-            self._parent.send(wire.ENDED, place, made, raised)
+        made, kinds = ((), ()) if outbox is None else outbox.end()
+        if made or kinds or raised is not None:
+            self._parent.send(wire.ENDED, place, made, kinds, raised)
         return raised is None
 
 

@@ -5,45 +5,37 @@ confluent's `Message` cannot be pickled, so the fields are copied. Pure values; 
 
 from __future__ import annotations
 
-from operator import itemgetter
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ehkafka.headers.taking import take_headers
 from ehkafka.lanes.inbox import EPOCH, KEY, MESSAGE
 from ehkafka.lanes.order import KeyFailure
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from confluent_kafka import KafkaError
 
+    from ehkafka.lanes.attempt import Attempts
     from ehkafka.lanes.inbox import Entry
-    from ehkafka.lanes.routing import Name, Router
     from ehkafka.records import Headers
 
-# topic, partition, offset, key, value, headers, timestamp, leader epoch, the number of the attempt, and a
-# number that the record shares with the batch's others of its key. An attempt of number 0 is not to be run:
-# the record's key could not be computed.
+# topic, partition, offset, key, value, headers, timestamp, leader epoch, and the number of the attempt. An
+# attempt of number 0 is not to be run: the record's key could not be computed.
 Copied: TypeAlias = (
-    "tuple[str, int, int, bytes | None, bytes | None, Headers | None, tuple[int, int], int | None, int, int]"
+    "tuple[str, int, int, bytes | None, bytes | None, Headers | None, tuple[int, int], int | None, int]"
 )
 
 
-def has_key_failure(entries: Iterable[Entry]) -> bool:
-    """Tell whether the key of any of these records could not be computed."""
-    return KeyFailure in set(map(type, map(itemgetter(KEY), entries)))
-
-
-def copied(entries: Iterable[Entry], router: Router) -> tuple[Copied, ...]:
-    """Return what a child needs of the records of a batch."""
-    keys: dict[Name, int] = {}
-    attempts, records = router.attempts, []
+def copied(entries: Iterable[Entry], attempts: Mapping[int, Attempts]) -> tuple[Copied, ...]:
+    """Return what a child needs of the records of a batch; `attempts` are those that were made before."""
+    records = []
     for entry in entries:
         message = entry[MESSAGE]
         # Each topic once: `marshal` knows one object by its identity.
         topic, partition = entry[EPOCH].partition
         number = 1
-        if isinstance(entry[KEY], KeyFailure):
+        if type(entry[KEY]) is KeyFailure:
             number = 0
         elif attempts and (known := attempts.get(id(message))) is not None:
             number = known.failed + 1
@@ -58,10 +50,14 @@ def copied(entries: Iterable[Entry], router: Router) -> tuple[Copied, ...]:
                 message.timestamp(),
                 message.leader_epoch(),
                 number,
-                keys.setdefault(router.name_of(entry), len(keys)),
             )
         )
     return tuple(records)
+
+
+def _reader(place: int) -> Callable[[CopiedMessage], Any]:
+    """Return a method that reads one field."""
+    return lambda message: message._fields[place]
 
 
 class CopiedMessage:
@@ -72,29 +68,7 @@ class CopiedMessage:
     def __init__(self, fields: Copied) -> None:
         self._fields = fields
 
-    def topic(self) -> str:
-        return self._fields[0]
-
-    def partition(self) -> int:
-        return self._fields[1]
-
-    def offset(self) -> int:
-        return self._fields[2]
-
-    def key(self) -> bytes | None:
-        return self._fields[3]
-
-    def value(self) -> bytes | None:
-        return self._fields[4]
-
-    def headers(self) -> Headers | None:
-        return self._fields[5]
-
-    def timestamp(self) -> tuple[int, int]:
-        return self._fields[6]
-
-    def leader_epoch(self) -> int | None:
-        return self._fields[7]
+    topic, partition, offset, key, value, headers, timestamp, leader_epoch = map(_reader, range(8))
 
     def latency(self) -> float | None:
         return None  # only a delivery report has one

@@ -14,8 +14,6 @@ from ehkafka.outputs.send import Send
 from ehkafka.records.deferral import engines_own
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ehkafka.outputs.making import Made, OutputMaker
     from ehkafka.workers.processes.message import CopiedMessage
 
@@ -26,16 +24,16 @@ class Outbox:
     The child's main thread begins and ends calls; a thread of the user's may send, too.
     """
 
-    def __init__(self, maker: OutputMaker, report_kind: Callable[[str, str], None]) -> None:
-        """`report_kind` is given each topic with each kind of values that calls send there, once."""
+    def __init__(self, maker: OutputMaker) -> None:
         self._maker = maker
-        self._report_kind = report_kind
-        # Added to by any thread of the user's; reported twice would do no harm.
+        # Each topic with each kind of values that calls have sent there. Added to by any thread of the
+        # user's; reported twice would do no harm.
         self._noted: set[tuple[str, str]] = set()
         self._lock = threading.Lock()
-        # Both under the lock. Whose call runs; what it has sent so far, in that order.
+        # All under the lock. Whose call runs; what it has sent so far, in that order; new kinds of that.
         self._message: CopiedMessage | None = None
         self._made: list[Made] = []
+        self._kinds: list[tuple[str, str]] = []
 
     def begin(self, message: CopiedMessage) -> None:
         """Note that the call for a record begins."""
@@ -68,10 +66,15 @@ class Outbox:
         kind = kind_of(given)
         if kind is not None and (topic, kind) not in self._noted:
             self._noted.add((topic, kind))
-            self._report_kind(topic, kind)
+            with self._lock:
+                self._kinds.append((str.__str__(topic), kind))  # not a user's own type, which cannot travel
 
-    def end(self) -> list[Made]:
-        """Return what the call has sent, which has returned or raised: from here on it sends nothing."""
+    def end(self) -> tuple[list[Made], list[tuple[str, str]]]:
+        """Return what the call has sent, which has returned or raised, and new kinds of that.
+
+        From here on it sends nothing.
+        """
         with self._lock:
-            made, self._made, self._message = self._made, [], None
-        return made
+            ended = self._made, self._kinds
+            self._made, self._kinds, self._message = [], [], None
+        return ended

@@ -6,30 +6,31 @@ which that is, and give the others to one side only. Words are read after the cl
 record before the last one that was started, all was said.
 
 A record's outputs are in the book before its inbox shows that it has ended, so that each key's keep their
-order.
+order. A failure ends the batch and is handed in then: where only the parent knows of it, the child may run a
+later record of the key.
 """
 
 from __future__ import annotations
 
-import math
 import time
 from contextlib import ExitStack, suppress
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from ehkafka.errors import WorkerDiedError
 from ehkafka.events import WorkerProcessDied
-from ehkafka.lanes.inbox import KEY, MESSAGE
+from ehkafka.lanes.inbox import KEY
 from ehkafka.lanes.order import KeyFailure
 from ehkafka.outputs.book import NotSentError
 from ehkafka.wording import seconds
 from ehkafka.workers.processes import wire
 from ehkafka.workers.processes.failure import unpack_error
-from ehkafka.workers.processes.message import copied, has_key_failure
+from ehkafka.workers.processes.message import copied
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from contextlib import AbstractContextManager
 
+    from ehkafka.lanes.attempt import Attempt
     from ehkafka.lanes.decision import Decision
     from ehkafka.lanes.inbox import Entry
     from ehkafka.outputs.making import Made
@@ -56,49 +57,50 @@ class BatchRun:
         self._entries = entries
         self._router = pool.hub.inboxes.router
         # Whether anything is to be done for each record that ends.
-        reports = pool.outlet is not None or pool.history is not None
-        self._is_each = reports or has_key_failure(entries)
-        # How many records have ended, as far as the child has said.
-        self._ended = 0
-        # What failed and is to be taken over; the names of their keys, of which no later record counts here.
-        self._failures: list[tuple[Entry, Decision]] = []
+        has_key_failure = KeyFailure in set(map(type, map(itemgetter(KEY), entries)))
+        self._is_each = has_key_failure or pool.outlet is not None or pool.history is not None
+        # How many records have ended, as far as the child has said; how many of them the inbox knows of.
+        self._ended = self._handed_in = 0
+        # The places of what failed, or waits for its outputs, and is to be taken over; the names of the keys
+        # that failed, of which no later record counts here.
+        self._failures: list[tuple[int, Decision]] = []
         self._failed_keys: set[object] = set()
-        # A failure that the child does not know of: it may have run later records of the key.
-        self._is_unknown_there = False
+        # When the batch has taken so long that it is taken back; when the child is looked at next.
         self._began_s = time.monotonic()
+        patience_s = OVERRUN * pool.settings.batch_s
+        self._overrun_s = self._began_s + min(patience_s, pool.deadline_s or patience_s)
+        self._check_s = min(self._began_s + CHECK_S, self._overrun_s)
         # How many records were started when looked last; since when, by the clock of deadlines.
         self._started = 1
         self._since_s = pool.now_s()
         self._is_overdue = False
-        # When the batch has taken so long that it is taken back; when the child is looked at next.
-        patience_s = OVERRUN * pool.settings.batch_s
-        self._overrun_s = self._began_s + min(patience_s, pool.deadline_s or patience_s)
-        self._check_s = min(self._began_s + CHECK_S, self._overrun_s)
-        # The call that runs, as the history knows it: where a look has found that it takes long.
-        self._begun: AbstractContextManager[object] | None = None
+        # The call that runs, as history and outlet know it: where a look has found that it takes long.
+        self._call: ExitStack | None = None
         # At the end: how many records ran, and for how long.
         self._done: tuple[int, float] | None = None
 
     def run(self) -> tuple[int, float] | None:
         """See the batch to its end; return how many records ran, and for how long. None: the child died."""
         link = self._link
-        link.send_batch(copied(self._entries, self._router))
+        kept = link.kept_of(self._entries)
+        link.send(wire.BATCH, kept, copied(self._entries[len(kept) :], self._router.attempts))
         while self._done is None:
             words = link.receive(self._wait_s())
             if link.is_gone:
                 self._died()
                 return None
-            started = None
+            started = 0
             has_ended = any(word[0] == wire.DONE for word in words)
             # Now and then also while words come: each record that sends gives one.
             if not has_ended and (not words or time.monotonic() >= self._check_s):
                 started = self._check()
                 words += link.receive(0.0)
             self._take(words)
-            if started is not None and self._done is None:
+            if started and self._done is None:
                 self._finish(started - 1)
                 self._watch(started)
             self._hand_in()
+        link.rest = self._entries[self._done[0] :]
         return self._done
 
     # -- what the child says ---------------------------------------------------------------------------
@@ -110,10 +112,12 @@ class BatchRun:
             self._finish(place)
             if kind == wire.DONE:
                 self._end_batch(place, *said)
-            else:
-                assert self._ended == place, "a record counted as ended before all was read of it"
-                made, packed = said
-                self._end(made, None if packed is None else unpack_error(packed, self._link.pid))
+                continue
+            assert self._ended == place, "a record counted as ended before all was read of it"
+            made, kinds, packed = said
+            for topic_kind in kinds:
+                self._pool.outlet.note_kind(*topic_kind)  # type: ignore[union-attr] # the child has its maker
+            self._end(made, None if packed is None else unpack_error(packed, self._link.pid))
         # A wait for room is not the record's that runs now: the child may wait for this thread meanwhile.
         self._since_s += self._pool.now_s() - began_s
 
@@ -124,81 +128,82 @@ class BatchRun:
         while self._ended < place:
             self._end()
 
-    def _end(self, made: Sequence[Made] | None = None, error: BaseException | None = None) -> None:
+    def _end(self, made: Sequence[Made] = (), error: BaseException | None = None) -> None:
         """Take the end of the next record: what its call has sent, and what it raised."""
-        entry, options = self._entries[self._ended], self._pool.options
+        place, options = self._ended, self._pool.options
+        entry = self._entries[place]
         self._ended += 1
-        if self._router.name_of(entry) in self._failed_keys:
+        if (name := self._router.name_of(entry)) in self._failed_keys:
             return
         if isinstance(key := entry[KEY], KeyFailure):
             error = key.error  # it was not run
         attempt = self._router.attempt_of(entry)
         trace = None if error is None else error.__traceback__
-        decision: Decision | None
-        deferrals = options.deferrals
         try:
-            self._report(attempt.entry, attempt.number, made, error)
-            decision = None if deferrals is None else deferrals.claims(attempt)
+            self._report(attempt, made, error)
+            waits = None if options.deferrals is None else options.deferrals.claims(attempt)
+            if waits is not None:
+                self._failures.append((place, waits))
         except BaseException as raised:  # SystemExit and the like too: `Failures` stops the app for them
             if raised is error:
                 error.__traceback__ = trace  # where it was raised: not here
-            else:
-                self._is_unknown_there = True  # its outputs are not taken, or were refused at once
-            decision = options.on_failure(attempt, raised)
-        if decision is not None:
-            self._failures.append((entry, decision))
-            self._failed_keys.add(self._router.name_of(entry))
+            self._failures.append((place, options.on_failure(attempt, raised)))
+            self._failed_keys.add(name)
 
-    def _report(
-        self, entry: Entry, number: int, made: Sequence[Made] | None, error: BaseException | None
-    ) -> None:
+    def _report(self, attempt: Attempt, made: Sequence[Made], error: BaseException | None) -> None:
         """Take the end of a call as if it had run here. Raises what it raised, or why nothing is sent."""
         outlet = self._pool.outlet
-
-        def end(entry: Entry, _number: int) -> None:
+        is_noted = self._pool.history is not None or (outlet is not None and outlet.in_vain)
+        if not made and error is None and not is_noted and self._call is None:
+            return
+        call, self._call = self._begun(attempt), None
+        with call:
             if outlet is not None and made:
                 # Where that is too late, what the call raised is the reason to report.
                 with suppress(*(() if error is None else (NotSentError,))):
-                    outlet.post(outlet.claim_of(entry[MESSAGE]), made)
+                    outlet.post(outlet.claim_of(attempt.message), made)
             if error is not None:
                 raise error  # another attempt sends it again
 
-        history = self._pool.history
-        if made or error is not None or history is not None or (outlet is not None and outlet.in_vain):
-            with ExitStack() as stack:
-                if history is not None:
-                    self._begin(entry, number)
-                    begun, self._begun = self._begun, None
-                    assert begun is not None
-                    stack.push(begun)
-                self._pool.around(end)(entry, number)
-
-    def _begin(self, entry: Entry, number: int) -> None:
-        """Let the history know that a call runs, once."""
-        if self._begun is None and self._pool.history is not None:
-            begun = self._pool.history(entry, number)
-            begun.__enter__()
-            self._begun = begun
+    def _begun(self, attempt: Attempt) -> ExitStack:
+        """Return the call as history and outlet know it, as if it ran here."""
+        if self._call is None:
+            self._call = ExitStack()
+            if self._pool.history is not None:
+                self._call.enter_context(self._pool.history(attempt.entry, attempt.number))
+            if (outlet := self._pool.outlet) is not None:
+                self._call.enter_context(outlet.begin(attempt.epoch, attempt.message, attempt.number))
+        return self._call
 
     # -- what becomes of it ----------------------------------------------------------------------------
 
     def _hand_in(self) -> None:
         """Let what has ended leave the inbox, and have taken over what failed, with all later of its key."""
         hub, inbox, is_over = self._pool.hub, self._inbox, self._done is not None
-        if self._ended == inbox.ended and not (self._failures or is_over):
+        ended = self._ended - self._handed_in
+        if not (ended or is_over):
             return
         with hub.locked(noted=False) as inboxes:
-            if self._is_unknown_there and not is_over:
-                inbox.withdraw()  # and wait for the end: the child may run a later record of the key now
+            if self._failed_keys or is_over:
+                inbox.withdraw()
+            if self._failed_keys and not is_over:
                 return
             if self._failures:
-                failures = [(entry, decision, inbox.behind(entry)) for entry, decision in self._failures]
+                entries = self._entries
+                failures = [(entries[place], what, self._behind(place)) for place, what in self._failures]
                 inboxes.waiting.fail(inbox, failures, hub.clock())
-            inbox.end(self._ended)
-            if is_over:
-                inbox.rest()
+            shown = inbox.head
+            assert isinstance(shown, list)
+            inbox.head = None if is_over else shown[ended - len(self._failures) :]
             inboxes.router.note(inbox)
-        self._failures = []
+        self._handed_in, self._failures = self._ended, []
+
+    def _behind(self, place: int) -> list[Entry]:
+        """Return the records of a failed one's key that the child has run behind it."""
+        name_of = self._router.name_of
+        name = name_of(self._entries[place])
+        ran = self._entries[place + 1 : self._ended] if name in self._failed_keys else ()
+        return [one for one in ran if name_of(one) == name]
 
     def _died(self) -> None:
         pool, how = self._pool, self._link.bury()
@@ -206,7 +211,7 @@ class BatchRun:
             return  # killed at the end of all waiting, its records stay as they are
         with pool.hub.locked(noted=False):
             self._inbox.withdraw()
-            started = self._inbox.started()
+            started = self._handed_in + self._inbox.begun()
         self._finish(started - 1)
         was_running = self._ended < started
         if self._is_overdue:
@@ -252,11 +257,10 @@ class BatchRun:
         with self._pool.hub.locked(noted=False):
             if now_s >= self._overrun_s:
                 self._inbox.withdraw()
-                self._overrun_s = math.inf
-            started = self._inbox.started()
+            started = self._handed_in + self._inbox.begun()
         if started != self._started:
             self._started, self._since_s = started, self._pool.now_s()
-        self._check_s = min(now_s + CHECK_S, self._overrun_s)
+        self._check_s = now_s + CHECK_S if now_s >= self._overrun_s else min(now_s + CHECK_S, self._overrun_s)
         return started
 
     def _watch(self, started: int) -> None:
@@ -265,10 +269,8 @@ class BatchRun:
         if self._ended >= started:
             return
         if self._router.name_of(entry := self._entries[self._ended]) not in self._failed_keys:
-            attempt = self._router.attempt_of(entry)
-            self._begin(attempt.entry, attempt.number)
-        if deadline_s is None or self._is_overdue:
-            return
-        self._is_overdue = self._pool.now_s() >= self._since_s + deadline_s
-        if self._is_overdue:
-            self._link.kill()
+            self._begun(self._router.attempt_of(entry))
+        if deadline_s is not None and not self._is_overdue:
+            self._is_overdue = self._pool.now_s() >= self._since_s + deadline_s
+            if self._is_overdue:
+                self._link.kill()

@@ -1,8 +1,9 @@
 """Process workers: the pool for handlers that are bound by the CPU.
 
-Each worker is a thread of this process and a child that runs the handler; the thread waits, so it costs no
-share of the GIL. Records are copied to the child in batches, and what became of each comes back in order. A
-pool must never fork: its children are started afresh, without any client, thread or lock of this process.
+Each worker is a thread of this process and a child that runs the handler, started again whenever it dies; the
+thread waits, so it costs no share of the GIL. Records are copied to the child in batches, and what became of
+each comes back in order. A pool must never fork: its children are started afresh, without any client, thread
+or lock of this process.
 """
 
 from __future__ import annotations
@@ -12,13 +13,16 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ehkafka.events import WorkersLogNothing
+from ehkafka.errors import WorkerDiedError, describe
+from ehkafka.events import UserCodeFailed, WorkersLogNothing
+from ehkafka.workers.processes import wire
 from ehkafka.workers.processes.boot import boot_bytes
+from ehkafka.workers.processes.failure import unpack_error
 from ehkafka.workers.processes.inbox import ChildInbox
+from ehkafka.workers.processes.link import ProcessLink
 from ehkafka.workers.processes.option import PROCESSES_MAX
-from ehkafka.workers.processes.wire import KIND, STOP
-from ehkafka.workers.processes.worker import ProcessWorker
-from ehkafka.workers.thread_pool import ThreadPool
+from ehkafka.workers.processes.run import CHECK_S, BatchRun
+from ehkafka.workers.thread_pool import ThreadPool, Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -27,16 +31,26 @@ if TYPE_CHECKING:
     from ehkafka.lanes.inbox import Inbox
     from ehkafka.outputs.outlet import Outlet
     from ehkafka.workers.hub import Hub
-    from ehkafka.workers.processes.link import ProcessLink
     from ehkafka.workers.processes.option import Processes
-    from ehkafka.workers.protocol import Invoke, PoolOptions
-    from ehkafka.workers.thread_pool import Worker
+    from ehkafka.workers.protocol import PoolOptions
     from ehkafka.workers.within import Around
 
 # For children that were killed: their threads need a moment to see it.
 LET_GO_S = 1.0
-# All children together: the poll thread waits for it.
+# All children write their stacks meanwhile: the poll thread waits for it.
 STACKS_S = 0.1
+# Starts in a row that may fail before the app is stopped, and the wait after the first; it doubles.
+STARTS_MAX = 5
+START_AGAIN_S = 0.1
+
+
+class ProcessWorker(Worker):
+    """A thread and its child."""
+
+    # While there is one that is ready. Other threads may read it.
+    link: ProcessLink | None = None
+    # How many records its next batch has at most.
+    batch_records = 1
 
 
 class ProcessWorkers(ThreadPool):
@@ -54,7 +68,6 @@ class ProcessWorkers(ThreadPool):
         parts: Mapping[str, Any],
         on_stop: Callable[[Any, float | None], None],
         emit: Callable[[Event], None],
-        around: Callable[[Invoke], Invoke] = lambda invoke: invoke,
         history: Around | None = None,
         outlet: Outlet | None = None,
         deadline_s: float | None = None,
@@ -62,19 +75,16 @@ class ProcessWorkers(ThreadPool):
     ) -> None:
         """`call.bind(…)`, in the child, gives what is called with a message and its attempt.
 
-        `history` goes around each call; `around` around what takes the end of one that has sent or raised.
-        `outlet` takes what calls send; None where they send nothing. `on_stop` hears what a
-        handler gave to `App.stop` there, `now_s` is the clock of deadlines.
-
-        `parts` names what `call` is made of. Raises `ConfigurationError` for what cannot be pickled.
+        `parts` names what `call` is made of; `history` goes around each call; `outlet` takes what calls send,
+        None where they send nothing. `on_stop` hears what a handler gave to `App.stop` there, `now_s` is the
+        clock of deadlines. Raises `ConfigurationError` for what cannot be pickled.
         """
-        self.boot = boot_bytes(call, parts=parts, set_up=options.set_up, tear_down=options.tear_down)
+        self._boot = boot_bytes(call, parts=parts, set_up=options.set_up, tear_down=options.tear_down)
         self.hub = hub
         self.settings = settings
         self.options = options
         self.name = f"ehkafka-{options.name}"
         self._on_stop = on_stop
-        self.around = around
         self.history = history
         self.outlet = outlet
         self.deadline_s = deadline_s
@@ -88,8 +98,7 @@ class ProcessWorkers(ThreadPool):
         # Reported once, whichever of the threads is first; reported twice would do no harm.
         self._is_silence_reported = False
         # The users' own set-up and tear-down run in each child.
-        set_up, tear_down = (lambda: _this_worker().launch()), (lambda: _this_worker().end())
-        super().__init__(hub, replace(options, set_up=set_up, tear_down=tear_down))
+        super().__init__(hub, replace(options, set_up=self._launch, tear_down=self._let_leave))
 
     def let_go(self) -> None:
         """Kill the children that are left, for which nothing waits. Their records stay unfinished."""
@@ -100,9 +109,11 @@ class ProcessWorkers(ThreadPool):
 
     def stacks(self) -> dict[str, str]:
         """Return the Python stacks of the busy children, by their threads' names."""
-        until_s = time.monotonic() + STACKS_S
-        busy = [(one.name, link) for one, link in self._links() if one.inbox is not None and one.inbox.head]
-        return {name: link.stack(until_s) for name, link in busy}
+        busy = {one.name: link for one, link in self._links() if one.inbox is not None and one.inbox.head}
+        for link in busy.values():
+            link.ask_for_stack()
+        time.sleep(STACKS_S if busy else 0.0)
+        return {name: link.stack() for name, link in busy.items()}
 
     @property
     def pids(self) -> list[int]:
@@ -116,8 +127,7 @@ class ProcessWorkers(ThreadPool):
     # -- the workers' threads --------------------------------------------------------------------------
 
     def _new_workers(self, number: int) -> list[Worker]:
-        names = (f"{self.name}-{next(self._numbers)}" for _ in range(number))
-        return [ProcessWorker(self, self._main, name) for name in names]
+        return [ProcessWorker(self._main, f"{self.name}-{next(self._numbers)}") for _ in range(number)]
 
     def _consume(self, inbox: Inbox) -> None:
         worker = _this_worker()
@@ -125,34 +135,107 @@ class ProcessWorkers(ThreadPool):
         inbox.pace = self.hub.pace
         try:
             while not self.is_given_up:
-                if worker.run_next(inbox):
-                    continue
-                if not self._rest(inbox):
+                if not (self._run_next(worker, inbox) or self._rest(inbox)):
                     return
         except BaseException:  # the child cannot be started again, or a defect of the engine
-            worker.drop()
+            self._drop(worker)
             raise
 
-    # -- what children tell apart from their records ---------------------------------------------------
-
-    def take_aside(self, kind: str, *values: Any) -> bool:
-        """Tell whether a word is no word of the child's own but of its user's code, and hand that on.
-
-        That code asks the app to stop, or has sent a kind of values to a topic for the first time.
-        """
-        if kind == STOP:
-            self._on_stop(*values)
-        elif kind == KIND and self.outlet is not None:
-            self.outlet.note_kind(*values)
-        else:
+    def _run_next(self, worker: ProcessWorker, inbox: ChildInbox) -> bool:
+        """Have the child run a batch of what waits; False where it got none, or cannot be started again."""
+        if worker.link is None:
+            self._launch_again(worker, inbox)
+        if (link := worker.link) is None:
             return False
-        return True
+        with self.hub.locked(noted=False) as inboxes:
+            inbox.claims = link.claims
+            inboxes.router.note(inbox)
+            bytes_max = self.settings.batch_bytes_max
+            entries = inbox.take(worker.batch_records, bytes_max, one_of_a_key=self.one_of_a_key)
+        if entries:
+            done = BatchRun(self, link, inbox, entries).run()
+            if done is None:
+                self._drop(worker)
+            else:
+                worker.batch_records = self._fitting(worker.batch_records, *done)
+        return bool(entries)
 
-    def on_silent_child(self) -> None:
-        """Tell, once, that what handlers log in their processes goes nowhere, while it does here."""
-        if not self._is_silence_reported:
-            self._is_silence_reported = True
-            self.emit(WorkersLogNothing(self.name))
+    def _fitting(self, before: int, records: int, elapsed_s: float) -> int:
+        """Return how many records a batch may have after one: at once few if they are dear, else twice it."""
+        if not records:
+            return before
+        fitting = int(self.settings.batch_s * records / max(elapsed_s, 1e-9))
+        return max(1, min(fitting, 2 * records, self.settings.batch_records_max))
+
+    # -- a worker's child, on its thread -----------------------------------------------------------------
+
+    def _launch(self) -> None:
+        """Start a child and wait until it is ready. Raises what its start raises, or `WorkerDiedError`."""
+        worker = _this_worker()
+        link = ProcessLink(self._boot, self._on_stop)
+        try:
+            self._await_ready(link)
+        except BaseException:
+            link.close()
+            raise
+        worker.link = link
+
+    def _await_ready(self, link: ProcessLink) -> None:
+        while not self.is_given_up:
+            for kind, said in link.receive(CHECK_S):
+                if kind == wire.REFUSED:
+                    raise unpack_error(said, link.pid)
+                if said and not self._is_silence_reported:
+                    self._is_silence_reported = True
+                    self.emit(WorkersLogNothing(self.name))
+                return
+            if link.is_gone:
+                raise WorkerDiedError(
+                    f"A worker process of {self.name} ended ({link.bury()}) before it was ready. Look "
+                    "at what it wrote to stderr, and at what its modules do when they are imported."
+                )
+        raise WorkerDiedError(f"A worker process of {self.name} was not ready when the app stopped.")
+
+    def _launch_again(self, worker: ProcessWorker, inbox: ChildInbox) -> None:
+        """Replace a dead child, unless the pool closes meanwhile and nothing waits."""
+        # It shows something that does not move: so it gets no new keys, and what waits goes to others.
+        inbox.head = []
+        failed = 0
+        while worker.link is None and (inbox.q or not self.hub.closed):
+            try:
+                self._launch()
+            except BaseException as error:
+                failed += 1
+                if failed == STARTS_MAX:
+                    raise WorkerDiedError(
+                        f"A worker process of {self.name} could not be started again, {STARTS_MAX} "
+                        f"times in a row: {describe(error)}"
+                    ) from error
+                time.sleep(START_AGAIN_S * 2 ** (failed - 1))
+        inbox.head = None
+
+    def _drop(self, worker: ProcessWorker) -> None:
+        """Let go of a child that is dead, or is to be."""
+        link, worker.link = worker.link, None
+        if isinstance(inbox := worker.inbox, ChildInbox):
+            with self.hub.locked(noted=False):
+                inbox.claims = None  # they are about to be closed
+        if link is not None:
+            link.close()
+
+    def _let_leave(self) -> None:
+        """Let the child run its tear-down, for as long as its end is waited for."""
+        worker = _this_worker()
+        if (link := worker.link) is None:
+            return
+        link.send(wire.LEAVE)
+        while not (self.is_given_up or link.is_gone):
+            for kind, said in link.receive(CHECK_S):
+                if kind == wire.TORN_DOWN:
+                    self.emit(UserCodeFailed.of("on_worker_stop", unpack_error(said, link.pid)))
+        if not self.is_given_up:
+            link.bury()
+        self._drop(worker)
 
 
 def _this_worker() -> ProcessWorker:

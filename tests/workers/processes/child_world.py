@@ -6,8 +6,7 @@ needs the lock, takes batches, reads words and hands in. Children die amid their
 
 from __future__ import annotations
 
-from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ehkafka.workers.processes.inbox import ChildInbox
 from tests.lanes.inbox_world import World, watched_queue
@@ -46,13 +45,11 @@ class ChildConsumer:
         self.claims = PlayedClaims()
         inbox.claims = self.claims  # type: ignore[assignment]
         self.leaves = self.lists = self.is_dead = False
-        # The child's: its batch and the places it has come to, the record that runs, what it wrote down.
+        # The child's: its batch and the place it has come to, the record that runs, whether the last failed.
         self.batch: list[Entry] = []
         self.place = 0
         self.entry: Entry | None = None
-        self.failed: set[Any] = set()
-        self.words: deque[int] = deque()
-        self.is_done = False
+        self.has_failed = self.is_done = False
         # The thread's: how many places it has let go.
         self.settled = 0
 
@@ -85,19 +82,16 @@ class ChildConsumer:
         if (entry := self.entry) is not None:
             self.entry = None
             if may_fail and world.r.random() < world.failing:
-                self.words.append(self.place - 1)
-                self.failed.add(world.name(entry))
+                self.has_failed = self.is_done = True
             else:
                 world.ends(entry)
         elif self.place == len(self.batch) or not self.claims.left():
             self.is_done = True
         else:
             self.claims.take()
-            entry = self.batch[self.place]
+            self.entry = self.batch[self.place]
             self.place += 1
-            if world.name(entry) not in self.failed:
-                self.entry = entry
-                world.starts(entry)
+            world.starts(self.entry)
 
     # -- its thread ----------------------------------------------------------------------------------------
 
@@ -122,33 +116,25 @@ class ChildConsumer:
                 world.rests(self, has_lock=True)
 
     def _hand_in(self) -> None:
-        """Take what the child wrote down, as `BatchRun` does: claims first, words second."""
-        world, inbox = self.world, self.inbox
-        router = world.core.router
-        if self.is_dead or world.r.random() < 0.2:
+        """Take what has ended, as `BatchRun` does: claims first, words second."""
+        world, inbox, is_over = self.world, self.inbox, self.is_done or self.is_dead
+        if is_over or world.r.random() < 0.2:
             inbox.withdraw()
-        started = inbox.started()
-        words, is_over = list(self.words), self.is_done or self.is_dead
-        self.words.clear()
+        started = self.settled + inbox.begun()
         if self.is_dead:
             assert self.entry is not None
-            self.failed.add(world.name(self.entry))
-            self.entry = None
-            words.append(started - 1)
-        failures = []
-        for place in words:
-            entry = self.batch[place]
-            failures.append((entry, world.decide(entry, ()), inbox.behind(entry)))
-        ended = started if is_over else max(started - 1, self.settled, *(place + 1 for place in words), 0)
-        if failures:
-            world.core.waiting.fail(inbox, failures, world.now_s)
-        inbox.end(ended)
+            self.entry, self.has_failed = None, True
+        if self.has_failed:
+            entry = self.batch[started - 1]
+            world.core.waiting.fail(inbox, ((entry, world.decide(entry, ()), ()),), world.now_s)
+        ended = started if is_over else max(started - 1, self.settled)
+        assert isinstance(inbox.head, list)
+        inbox.head = None if is_over else inbox.head[ended - self.settled :]
         self.settled = ended
         if is_over:
-            inbox.rest()
-            self.batch, self.place, self.settled, self.is_done = [], 0, 0, False
-            self.failed.clear()
-        router.note(inbox)
+            self.batch, self.place, self.settled = [], 0, 0
+            self.has_failed = self.is_done = False
+        world.core.router.note(inbox)
 
 
 class ChildWorld(World):

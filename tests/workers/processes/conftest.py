@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ehkafka.handlers.call import HandlerCall, around_call
+from ehkafka.handlers.call import HandlerCall
 from ehkafka.headers.size import sizes_of
 from ehkafka.lanes.decision import RetryHead
 from ehkafka.lanes.inboxes import Inboxes
@@ -78,7 +78,6 @@ class Crew:
             ),
             parts={},
             outlet=self.outlet,
-            around=around_call(self.outlet),
             on_stop=lambda drain, timeout_s: self.stops.append((drain, timeout_s)),
             emit=self.events.append,
             **options,

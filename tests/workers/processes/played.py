@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.headers.size import sizes_of
 from ehkafka.lanes.decision import HoldHead
-from ehkafka.lanes.inbox import EPOCH, MESSAGE
+from ehkafka.lanes.inbox import MESSAGE
 from ehkafka.lanes.inboxes import Inboxes
 from ehkafka.outputs.book import NotSentError
 from ehkafka.records import TopicPartition
@@ -18,9 +19,7 @@ from ehkafka.workers.processes.run import BatchRun
 from tests.kit.simulated.message import SimulatedMessage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ehkafka.lanes.inbox import Entry
+    from collections.abc import Callable, Iterator
 
 
 class Posts:
@@ -37,10 +36,16 @@ class Posts:
         # Called before outputs are taken, in place of a wait for room.
         self.wait: Callable[[], object] = lambda: None
 
-    def begin(self, _epoch: Any, message: Any, _attempt: int) -> list[tuple[int, str]]:
-        """Return the claim: what is sent for it."""
+    @contextmanager
+    def begin(self, _epoch: Any, message: Any, _attempt: int) -> Iterator[None]:
+        """Note what is sent for a record within the block, and whether it had failed."""
         self._claims[message.offset()] = claim = [(message.offset(), "")]
-        return claim
+        try:
+            yield
+        except BaseException:
+            self.sent_in_vain += claim[1:]
+            raise
+        self.sent += claim[1:]
 
     def claim_of(self, message: Any) -> list[tuple[int, str]]:
         """Return the claim of a record."""
@@ -53,14 +58,6 @@ class Posts:
         if offset in self.refused:
             raise NotSentError("gone")
         claim += [(offset, one) for one in made]
-
-    def returned(self, claim: Any) -> None:
-        """Note that a call has returned."""
-        self.sent += claim[1:]
-
-    def failed(self, claim: Any) -> None:
-        """Note that a call has raised."""
-        self.sent_in_vain += claim[1:]
 
     def claims(self, attempt: Any) -> Any:
         """Return how its record waits."""
@@ -79,7 +76,11 @@ class PlayedChild:
         self.is_gone = self.is_dead = False
         self.given: Any = None
 
-    def send_batch(self, records: Any) -> None:
+    def kept_of(self, _entries: Any) -> list[int]:
+        """Have nothing of an earlier batch."""
+        return []
+
+    def send(self, _kind: str, _kept: Any, records: Any) -> None:
         """Take a batch."""
         self.given = records
 
@@ -165,20 +166,6 @@ class Played:
         with self.hub.locked():
             return [entry[MESSAGE].offset() for entry in self.epoch.unfinished()]
 
-    def around(self, invoke: Any) -> Any:
-        """Return the end of a call with its outputs."""
-
-        def call(entry: Entry, number: int) -> None:
-            claim = self.posts.begin(entry[EPOCH], entry[MESSAGE], number)
-            try:
-                invoke(entry, number)
-            except BaseException:
-                self.posts.failed(claim)
-                raise
-            self.posts.returned(claim)
-
-        return call
-
     def now_s(self) -> float:
         """Return the time that a test gives."""
         return self.time_s
@@ -195,12 +182,12 @@ class Played:
 
 def sent(place: int, *values: str) -> wire.Word:
     """Return the word that a record has sent."""
-    return wire.ENDED, place, list(values or (str(place),)), None
+    return wire.ENDED, place, list(values or (str(place),)), [], None
 
 
 def failed(place: int, *values: str) -> wire.Word:
     """Return the word that a record has failed."""
-    return wire.ENDED, place, list(values), pack_error(ValueError("no luck"))
+    return wire.ENDED, place, list(values), [], pack_error(ValueError("no luck"))
 
 
 def done(started: int) -> wire.Word:

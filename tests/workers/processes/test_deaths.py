@@ -14,7 +14,7 @@ import pytest
 
 from ehkafka.errors import WorkerDiedError
 from ehkafka.events import WorkerProcessDied
-from ehkafka.workers.processes import worker as process_worker
+from ehkafka.workers.processes import workers as process_workers
 from tests.kit.waiting import wait_until
 from tests.workers.processes.conftest import CODE
 
@@ -98,7 +98,7 @@ def test_a_child_that_cannot_be_started_again_fails_the_app(
     crew: Any, handlers: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After a few tries with growing waits in between the pool gives up visibly."""
-    monkeypatch.setattr(process_worker, "START_AGAIN_S", 0.01)
+    monkeypatch.setattr(process_workers, "START_AGAIN_S", 0.01)
     one = crew(set_up=handlers.set_up)
     (one.directory / "refuse").touch()
     one.receive("kill 9")

@@ -173,6 +173,7 @@ def test_values_of_a_users_own_types_arrive_as_plain_ones(senders: Any) -> None:
     one = senders()
     one.receive("odd own types")
     one.finish_all()
+    assert one.failures == []
     (output,) = one.outputs()
     assert (output.topic, output.key, output.partition) == ("more", b"more", -1)
     assert type(output.topic) is str
@@ -269,7 +270,7 @@ def test_before_next_a_keys_next_record_waits_for_the_acknowledgement(senders: A
 def started_of_one_key(one: Any) -> int:
     """Give a key eight records when batches are large; return how many have started before any is safe."""
     for worker in one.workers._workers:
-        worker._size.records = 64
+        worker.batch_records = 64
     one.receive(*["x"] * 8, keys="a" * 8)
     one.wait(one.outputs)
     stands_s = time.monotonic() + 0.3

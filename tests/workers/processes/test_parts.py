@@ -9,19 +9,6 @@ import pytest
 from ehkafka.errors import ConfigurationError
 from ehkafka.workers.processes.failure import pack_error, unpack_error
 from ehkafka.workers.processes.option import Processes
-from ehkafka.workers.processes.size import BatchSize
-
-
-def test_batches_grow_by_doubling_and_shrink_at_once() -> None:
-    """Slow handlers get one record at a time, from the first slow batch on."""
-    size = BatchSize(256, 0.02)
-    sizes = []
-    for _ in range(10):
-        size.note(size.records, size.records * 10e-6)
-        sizes.append(size.records)
-    assert sizes == [2, 4, 8, 16, 32, 64, 128, 256, 256, 256]
-    size.note(size.records, size.records * 0.05)
-    assert size.records == 1
 
 
 class _HopelessError(Exception):

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ehkafka.lanes.decision import HoldHead
 from ehkafka.lanes.inbox import MESSAGE
 from ehkafka.lanes.order import KeyFailure
 from ehkafka.workers.processes import child, wire
@@ -103,30 +102,12 @@ def test_what_had_sent_before_it_failed_tells_so_before_it_is_decided() -> None:
 
 
 def test_a_failure_in_mid_batch_stops_its_key_alone() -> None:
-    """What follows of its key waits behind it, whatever the child counts; other keys end."""
-    one = Played("b0 a1 b2 a3 a4")
-    one.receive("a5")
-    one.run(PlayedChild([[failed(1), done(5)]]), records_max=5)
-    assert one.held() == [[1, 3, 4, 5]]
-    assert (one.unfinished(), one.inbox.head, one.waiting()) == ([1, 3, 4, 5], None, [])
-
-
-def test_a_failure_is_taken_over_while_the_batch_goes_on() -> None:
-    """Its retry does not wait for the end of the others."""
-    one = Played("a0 b1 a2 b3")
-    held: list[Any] = []
-    child = PlayedChild([[failed(0)], [], [], [], [done(4)]])
-    before = child.receive
-
-    def receive(wait_s: float) -> list[wire.Word]:
-        if not wait_s:
-            held.append(one.held())
-        return before(wait_s)
-
-    child.receive = receive  # type: ignore[method-assign]
-    one.run(child)
-    assert held == [[], [[0, 2]]]
-    assert one.unfinished() == [0, 2]
+    """The child stops there: what follows of its key waits behind it, others wait in front of the rest."""
+    one = Played("b0 a1 b2 a3 b4")
+    one.receive("a5 c6")
+    one.run(PlayedChild([[failed(1), done(2)]], leaves=3), records_max=5)
+    assert one.held() == [[1, 3, 5]]
+    assert (one.unfinished(), one.inbox.head, one.waiting()) == ([1, 2, 3, 4, 5, 6], None, [2, 4, 6])
 
 
 def test_a_record_that_has_sent_is_not_charged_with_the_death_that_follows() -> None:
@@ -294,7 +275,7 @@ class Reports:
 
     def send(self, kind: str, number: int, *values: Any) -> None:
         """Take a word."""
-        has_failed = kind == wire.ENDED and values[1] is not None
+        has_failed = kind == wire.ENDED and values[-1] is not None
         self.words.append(f"{'failed' if has_failed else kind} {number}")
 
 
@@ -304,17 +285,21 @@ class OneEach:
     def begin(self, message: Any) -> None:
         """Note nothing."""
 
-    def end(self) -> list[str]:
+    def end(self) -> tuple[list[str], list[str]]:
         """Give the output."""
-        return ["x"]
+        return ["x"], []
 
 
-def reported(invoke: Callable[..., object] = lambda _message, _attempt: None, keys: str = "aa") -> str:
-    """Run a batch as a child does, with a claim for all but the last key; return what the parent hears."""
+def reported(
+    invoke: Callable[..., object] = lambda _message, _attempt: None,
+    records: int = 2,
+    *,
+    is_taken_back: bool = False,
+) -> str:
+    """Run a batch as a child does, perhaps without the last record's claim; return what the parent hears."""
     fields = ("t", 0, 0, b"k", b"v", None, (1, 0), None, 1)
-    seen = Reports(len(keys) - keys.count("-"))
-    records = tuple((*fields, ord(key)) for key in keys)
-    child.Caller(seen, invoke, OneEach()).run(records, seen)  # type: ignore[arg-type]
+    seen = Reports(records - 1 if is_taken_back else records)
+    child.Caller(seen, invoke, OneEach()).run([], [fields] * records, seen)  # type: ignore[arg-type]
     return ", ".join(seen.words)
 
 
@@ -326,13 +311,12 @@ def fail(_message: Any, _attempt: int) -> None:
 def test_what_a_record_sends_is_reported_before_the_next_one_starts() -> None:
     """So who finds a claim gone finds in the pipe what all records before it have sent."""
     assert reported() == "claim, ended 0, claim, ended 1, done 2"
-    assert reported(keys="ab-") == "claim, ended 0, claim, ended 1, claim, done 2"
+    assert reported(records=3, is_taken_back=True) == "claim, ended 0, claim, ended 1, claim, done 2"
 
 
 def test_what_a_record_had_sent_before_it_failed_comes_with_the_failure() -> None:
-    """One frame, so that none of the two is ever known without the other; its key's next is not run."""
-    assert reported(fail) == "claim, failed 0, claim, done 2"
-    assert reported(fail, "aba") == "claim, failed 0, claim, failed 1, claim, done 3"
+    """One word, so that none of the two is ever known without the other; and nothing is run behind it."""
+    assert reported(fail) == "claim, failed 0, done 1"
 
 
 def test_mutant_the_next_claim_is_taken_before_outputs_are_reported(mutate: Callable[..., None]) -> None:
@@ -343,23 +327,6 @@ def test_mutant_the_next_claim_is_taken_before_outputs_are_reported(mutate: Call
 
 
 # -- the inbox ---------------------------------------------------------------------------------------------
-
-
-def waits_after_a_failure() -> list[int]:
-    """Have a failed record taken over while its child has two more, and withdraw those; return what waits."""
-    one = Played("a0 a1 b2")
-    with one.hub.locked() as inboxes:
-        one.inbox.claims = PlayedChild([], leaves=2)  # type: ignore[assignment]
-        first = one.inbox.take(9, 1 << 20, one_of_a_key=False)[0]
-        inboxes.waiting.fail(one.inbox, ((first, HoldHead("held"), one.inbox.behind(first)),), 0.0)
-        one.inbox.withdraw()
-    assert one.held() == [[0, 1]]
-    return one.waiting()
-
-
-def test_what_was_taken_over_does_not_wait_for_the_child_as_well() -> None:
-    """Its key waits elsewhere."""
-    assert waits_after_a_failure() == [2]
 
 
 def shown(*, moved: bool) -> bool:
@@ -397,7 +364,7 @@ def limited(inbox: ChildInbox, records_max: int, bytes_max: int, *, one_of_a_key
     inbox.claims = PlayedChild([], leaves=number)  # type: ignore[assignment]
     for entry in inbox.take_back():
         inbox.append(entry)
-    inbox.rest()
+    inbox.head = None
     return number
 
 
@@ -444,6 +411,6 @@ def test_a_record_without_a_key_is_not_run() -> None:
     one.receive("c2", keys=[KeyFailure(ValueError("no key"))])
     played = PlayedChild([[done(3)]])
     assert one.run(played) == (3, 0.0)
-    assert [record[-2] for record in played.given] == [1, 1, 0]
+    assert [record[-1] for record in played.given] == [1, 1, 0]
     assert [(offset, str(error)) for offset, error in one.failures] == [(2, "no key")]
     assert (one.held(), one.inbox.head) == ([[2]], None)

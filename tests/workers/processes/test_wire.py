@@ -59,7 +59,7 @@ def test_a_word_of_another_thread_goes_behind_the_one_that_is_sent(parent: Paren
     writer.start()
     wait_until(parent.child._sending.locked, "the word is being sent")
     for _ in range(3):
-        parent.child.ask(wire.STOP)
+        parent.child.send(wire.STOP, waits=False)
     parent.listen()
     writer.join(30.0)
     assert parent.kinds() == [wire.ENDED, *[wire.STOP] * 3]
@@ -89,7 +89,7 @@ def test_a_signals_handler_may_ask_amid_a_word_of_its_own_thread(
         nonlocal asked
         if asked < 200:
             asked += 1
-            parent.child.ask(wire.STOP)
+            parent.child.send(wire.STOP, waits=False)
 
     parent.listen()
     on_alarm(ask)
@@ -104,9 +104,12 @@ def test_a_signals_handler_may_ask_amid_a_word_of_its_own_thread(
 def test_words_of_many_threads_are_whole(parent: Parent) -> None:
     """Each arrives once."""
     parent.listen()
-    threads = [
-        threading.Thread(target=lambda: [parent.child.ask(wire.STOP) for _ in range(500)]) for _ in range(4)
-    ]
+
+    def ask() -> None:
+        for _ in range(500):
+            parent.child.send(wire.STOP, waits=False)
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
     for thread in threads:
         thread.start()
     for _ in range(20):
