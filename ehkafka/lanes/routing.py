@@ -102,41 +102,20 @@ class Router:
         """Put records of one partition, ascending, behind the others of their keys."""
         epoch.add(entries, size := sum(map(_SIZE_OF, entries)))
         self.tally.receive(len(entries), size)
-        piles = self.piles
-        if piles.stopped is not None or epoch in piles.unopened or epoch.drain_limit is not None:
-            for entry in entries:
-                self.place(entry)
-            return
-        if (home := self._only_home()) is not None:
+        if (home := self._only_home(epoch)) is not None:
             home.only_behind = None
             home.extend(entries)
             # The last one's number for all: a key counts as live for a moment longer. An object for each
             # record would be one more that Python's collector looks through.
             epoch.owners.update(dict.fromkeys(map(_KEY_OF, entries), (home, home.sent)))
             self.touched.add(home)
-            return
-        choose = self._fill if self.deep else self.choose
-        owners, get, touch = epoch.owners, epoch.owners.get, self.touched.add
-        for entry in entries:
-            key = entry[KEY]
-            owner = get(key)
-            if owner is None:
-                inbox = choose()
-            else:
-                inbox = owner[0]
-                # `Inbox.is_live`, written out: this runs for each record.
-                ahead = owner[1] - inbox.sent + len(inbox.q)
-                if ahead <= 0 and (ahead <= -inbox.slack or inbox.head is None):
-                    inbox = choose()
-            inbox.sent = number = inbox.sent + 1
-            owners[key] = (inbox, number)
-            inbox.log.append(entry)
-            inbox.q.append(entry)
-            touch(inbox)
+        else:
+            for entry in entries:
+                self.place(entry)
 
-    def _only_home(self) -> Inbox | None:
-        """Return the one inbox that takes new keys, if nothing is anywhere else: all keys are its own."""
-        home = self.open[0] if self.open and self.width == 1 else None
+    def _only_home(self, epoch: Epoch) -> Inbox | None:
+        """Return the one inbox that takes new keys, if nothing is or goes elsewhere: all keys are its own."""
+        home = self.open[0] if self.open and self.width == 1 and epoch.drain_limit is None else None
         is_elsewhere = self.held or self.slow.keys or self.piles.all()
         return None if is_elsewhere or any(inbox is not home for inbox in self.moving()) else home
 

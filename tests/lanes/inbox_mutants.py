@@ -50,22 +50,18 @@ MUTANTS = [
     ),
     mutant("live: only the last record of a batch keeps its key", Inbox.is_live, "-self.slack", "-1"),
     mutant(
-        "route: the running record does not keep its key",
-        Router.route,
-        "ahead <= 0 and (ahead <= -inbox.slack or inbox.head is None)",
-        "ahead <= 0",
+        "place: an unopened partition's records start", Router.place, "self.piles.unopened.get(epoch) or", ""
+    ),
+    mutant("place: a stopped handler's records start", Router.place, " or self.piles.stopped", ""),
+    mutant(
+        "route: a drained record starts",
+        Router._only_home,
+        " and epoch.drain_limit is None",
+        "",
+        is_narrow=True,
     ),
     mutant(
-        "route: an unopened partition's records start",
-        Router.route,
-        "piles.stopped is not None or epoch in piles.unopened or",
-        "piles.stopped is not None or",
-    ),
-    mutant(
-        "route: a stopped handler's records start",
-        Router.route,
-        "piles.stopped is not None or epoch in",
-        "epoch in",
+        "route: records start where a pile is", Router._only_home, " or self.piles.all()", "", is_narrow=True
     ),
     mutant("place: a drained record starts", Router.place, "not epoch.may_start(entry)", "False"),
     mutant(
