@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import os
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -28,7 +29,7 @@ from ehkafka.workers.protocol import PoolOptions
 from ehkafka.workers.threads import ThreadWorkers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from ehkafka.events import Event
     from ehkafka.handlers.batch import BatchSpec
@@ -91,7 +92,7 @@ class Pools:
         needs_entry = is_shown or spec.is_class or parts.outlet is not None
         on_message = HandlerCall(spec.function, tuple(self.app.middleware), parts.make_record, spec.payload)
         plain = None if needs_entry else on_message.bind()
-        options = self._options(spec, parts, size_of(spec), self._guarded_tear_down())
+        options = self._options(spec, parts)
         return Pool(ThreadWorkers(parts.hub, options, invoke=invoke, plain=plain), attempts)
 
     def _invoke(self, spec: HandlerSpec, parts: HandlerParts) -> tuple[Any, AttemptClock | None]:
@@ -111,7 +112,7 @@ class Pools:
         from ehkafka.workers.tasks.workers import AsyncioWorkers  # noqa: PLC0415
 
         invoke, attempts = self._invoke(spec, parts)
-        options = self._options(spec, parts, size_of(spec), self._guarded_loop_tear_down())
+        options = self._options(spec, parts)
         loop, clock = self.app.shared_loop, self.app.clock
         workers = AsyncioWorkers(
             parts.hub, options, invoke=invoke, restores=spec.raw, shared=loop, clock=clock
@@ -139,7 +140,7 @@ class Pools:
         )
         return BatchWorkers(
             parts.hub,
-            self._options(spec, parts, size_of(spec), self._guarded_tear_down()),
+            self._options(spec, parts),
             call=call,
             limits=spec.limits(),
             emit=self.emit,
@@ -155,7 +156,7 @@ class Pools:
         return ProcessWorkers(
             parts.hub,
             settings,
-            options=self._options(spec, parts, settings.size, self.app.worker_tear_down),
+            options=self._options(spec, parts),
             call=HandlerCall(
                 spec.function,
                 tuple(of_its_kind(spec, self.app.middleware)),
@@ -176,53 +177,41 @@ class Pools:
             now_s=self.app.clock.now_s,
         )
 
-    def _options(
-        self,
-        spec: HandlerSpec,
-        parts: HandlerParts,
-        size: int,
-        tear_down: Callable[[], object] | None,
-    ) -> PoolOptions:
+    def _options(self, spec: HandlerSpec, parts: HandlerParts) -> PoolOptions:
         """Return what all pools are given."""
         return PoolOptions(
             name=spec.name,
-            size=size,
+            size=size_of(spec),
             on_failure=parts.failures,
             on_death=self.worker_died,
             set_up=self.app.worker_set_up,
-            tear_down=tear_down,
+            tear_down=self._tear_down(spec),
             deferrals=parts.deferrals,
         )
 
-    def _guarded_tear_down(self) -> Callable[[], None] | None:
-        tear_down = self.app.worker_tear_down
-        if tear_down is None:
-            return None
+    def _tear_down(self, spec: HandlerSpec) -> Callable[[], object] | None:
+        """Return what runs where a worker leaves. What it raises is reported, like any hook's."""
+        tear_down: Any = self.app.worker_tear_down
+        if tear_down is None or isinstance(spec.workers, Processes):  # what that raises, a child hands over
+            return tear_down  # type: ignore[no-any-return]
+
+        @contextmanager
+        def reporting() -> Iterator[None]:
+            try:
+                yield
+            except BaseException as error:  # whatever it is: the worker leaves anyway
+                self.emit(UserCodeFailed.of("on_worker_stop", error))
 
         def guarded() -> None:
-            try:
+            with reporting():
                 tear_down()
-            except BaseException as error:  # reported, like any hook's: the worker is leaving anyway
-                self._tear_down_failed(error)
 
-        return guarded
-
-    def _guarded_loop_tear_down(self) -> Callable[[], object] | None:
-        tear_down: Callable[[], object] | None = self.app.worker_tear_down
-        if tear_down is None:
-            return None
-
-        async def guarded() -> None:
-            try:
+        async def guarded_on_loop() -> None:
+            with reporting():
                 if inspect.isawaitable(result := tear_down()):
                     await result
-            except BaseException as error:  # reported, like any hook's: the loop is leaving anyway
-                self._tear_down_failed(error)
 
-        return guarded
-
-    def _tear_down_failed(self, error: BaseException) -> None:
-        self.emit(UserCodeFailed.of("on_worker_stop", error))
+        return guarded_on_loop if spec.is_async and not is_batch(spec) else guarded
 
 
 def size_of(spec: HandlerSpec) -> int:
