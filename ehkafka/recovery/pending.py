@@ -42,10 +42,9 @@ _WHY_LATE: dict[State, str] = {
 
 @dataclass(kw_only=True, eq=False)
 class PendingAnswers:
-    """One handler's deferred records. `answer` and `answer_in_begin` are its hub's."""
+    """One handler's deferred records. `answer` is its hub's."""
 
     answer: TakeAnswer
-    answer_in_begin: TakeAnswer
     failures: Callable[[Attempt, BaseException], Decision]
     emit: Callable[[Event], None]
     history: History | None = None
@@ -150,7 +149,7 @@ class DeferredHead:
             self.ticket = ticket
             answer = self._answer
         if answer is not None:
-            self._pending.answer_in_begin(ticket, answer)
+            self._pending.answer(ticket, answer)
 
     def answered(self, error: BaseException | None) -> None:
         """Decide, on the answering thread, and answer the ticket."""

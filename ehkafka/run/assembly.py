@@ -179,7 +179,6 @@ class Assembly:
             hub.inboxes.waiting.divert = failures.divert
         deferrals = PendingAnswers(
             answer=hub.answer,
-            answer_in_begin=hub.answer_in_begin,
             failures=failures,
             emit=self.bus.emit,
             history=self.app.history,

@@ -56,6 +56,8 @@ class Hub:
         self.clock = clock
         self.pace = pace
         self._lock = threading.Lock()
+        # Held, without the other one, while tickets begin.
+        self._begins = threading.Lock()
         # What is to be done under the lock. Any thread appends; only the lock's holder pops.
         self._posted: deque[tuple[Callable[..., object], tuple[Any, ...]]] = deque()
         # Wakes the consumers of inboxes that have something new. The driver's, set before it starts; called
@@ -128,12 +130,14 @@ class Hub:
         if touched:
             self.wake(touched)
         outbox = self.inboxes.waiting.outbox
-        while outbox:
+        # One after another: a `begin` that has the answer calls this from within, and many would recurse.
+        while outbox and self._begins.acquire(blocking=False):
             try:
-                ticket = outbox.popleft()
-            except IndexError:  # another thread took the last one in between
-                return
-            ticket.decision.begin(ticket)
+                while outbox:
+                    ticket = outbox.popleft()
+                    ticket.decision.begin(ticket)
+            finally:
+                self._begins.release()
 
     # -- consumers -------------------------------------------------------------------------------------
 
@@ -174,11 +178,6 @@ class Hub:
     def answer(self, ticket: Ticket, answer: Answer) -> None:
         """Take what became of a ticket's record. Any thread without the lock; a second answer is ignored."""
         self.post(self.inboxes.waiting.answer, ticket, answer, self.clock())
-
-    def answer_in_begin(self, ticket: Ticket, answer: Answer) -> None:
-        """The same from within the ticket's own `begin`: the caller of that settles it next."""
-        # To settle here would begin the next ticket from within this one, and so on: many would recurse.
-        self._posted.append((self.inboxes.waiting.answer, (ticket, answer, self.clock())))
 
     def hurry(self) -> None:
         """Let no call wait for more records: nothing more will be received."""

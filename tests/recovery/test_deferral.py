@@ -64,7 +64,6 @@ class Bench:
         self.decide: Callable[[Any, BaseException], Any] = lambda _attempt, _error: SkipHead("failed")
         self.pending = PendingAnswers(
             answer=self.hub.answer,
-            answer_in_begin=self.hub.answer_in_begin,
             failures=self._failures,
             emit=self.events.append,
             clock=self.clock.now_s,

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 MIX_S: Final = 10e-6
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class BatchLimits:
     """How large a batch becomes, and how long it waits for that.
 

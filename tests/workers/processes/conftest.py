@@ -86,7 +86,6 @@ class Crew:
     def _deferrals(self) -> PendingAnswers:
         return PendingAnswers(
             answer=self.hub.answer,
-            answer_in_begin=self.hub.answer_in_begin,
             failures=self._failed,
             emit=self.events.append,
             history=None,
