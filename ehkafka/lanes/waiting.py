@@ -323,9 +323,8 @@ class Waiting:
     def _let_go(self, held: Held) -> None:
         """Route what waits of a key, behind what still runs of it; first those that may fail again."""
         router = self.router
-        first = held.q[0] if held.q else None
-        known = None if first is None else router.attempts.get(id(first[MESSAGE]))
-        if first is not None and known is not None and known.failed and not first[EPOCH].may_start(first):
+        known = router.attempts.get(id(held.q[0][MESSAGE])) if held.q else None
+        if known is not None and known.failed and not held.q[0][EPOCH].may_start(held.q[0]):
             # It failed, and no later record of its key may pass it before its epoch has ended.
             self._wait(held, HoldHead(known.last_error))
             return
