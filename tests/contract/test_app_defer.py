@@ -61,6 +61,26 @@ def test_a_deferred_record_holds_its_key_and_the_commit_but_no_worker(
     app.stop()
 
 
+def test_the_order_function_is_asked_once_for_a_record_that_is_deferred(lab: Any, wait_for: Any) -> None:
+    """It may be slow, and knows the record as it was received."""
+    asked = []
+
+    def order_by(record: Any) -> bytes:
+        asked.append(record.offset())
+        return bytes(record.key())
+
+    work = Deferring(b"slow")
+    lab.produce("slow a slow")
+    app = lab.app(lab.recorder(work), order_by=order_by)
+    app.start()
+    for place in range(2):
+        wait_for(lambda place=place: len(work.tokens) > place)
+        work.tokens[place].finish()
+    wait_for(lambda: lab.committed() == 3)
+    app.stop()
+    assert sorted(asked) == [0, 1, 2]
+
+
 def test_the_first_answer_counts_and_later_ones_are_ignored(lab: Any, events: Any, wait_for: Any) -> None:
     """Both methods tell whether theirs counted; a late one is nobody's exception."""
     work = Deferring(b"slow")

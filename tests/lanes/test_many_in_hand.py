@@ -1,19 +1,15 @@
-"""However many records wait: they are counted, their keys are asked for once, and a look costs little."""
+"""However many records wait: they are counted, and a look costs little."""
 
 from __future__ import annotations
 
-import random
-from collections import Counter, deque
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from ehkafka.intake.flow import loads_of
-from ehkafka.lanes.decision import AwaitHead, HoldHead, RetryHead
+from ehkafka.lanes.decision import AwaitHead, HoldHead
 from ehkafka.lanes.inbox import MESSAGE
 from ehkafka.lanes.inboxes import Inboxes
-from ehkafka.lanes.seen import Inspection
-from ehkafka.records import Outcome, TopicPartition
+from ehkafka.records import TopicPartition
 from tests.kit.inbox_bench import InboxBench
 from tests.kit.simulated.message import WatchedMessage
 
@@ -46,62 +42,6 @@ def test_what_a_held_key_keeps_counts_in_the_limits_of_its_partition() -> None:
     bench.work()
     assert bench.is_empty()
     assert [(load.parked_bytes, load.backlog_bytes) for load in loads_of(epochs)] == [(0, 0), (0, 0)]
-
-
-class Asked(InboxBench):
-    """A bench that does random things, with an order function that counts."""
-
-    def __init__(self, seed: int) -> None:
-        self.asked: Counter[Any] = Counter()
-        self.random = random.Random(seed)
-        scope = self.random.choice(("partition", "handler"))
-        super().__init__(scope, consumers=3, order_by=self.order_by)  # type: ignore[arg-type]
-        self.epoch = self.assign()
-        self.offset = 0
-
-    def order_by(self, message: Any) -> Any:
-        """Count the call."""
-        self.asked[message.offset()] += 1
-        return message.key()
-
-    def do_one(self) -> None:
-        """Do one random thing."""
-        r, key = self.random, self.random.choice((b"a", b"b", b"c"))
-        x = r.randrange(10)
-        if x < 2:
-            offsets = range(self.offset, self.offset + r.randint(1, 20))
-            self.receive(self.epoch, " ".join(f"{r.choice('abc')}{offset}" for offset in offsets))
-            self.offset = offsets.stop
-        elif x < 5:
-            if (call := self.begin()) is not None:
-                decision = r.choice((None, RetryHead(0.1, "again"), DEFERRED))
-                self.finish(call) if decision is None else self.fail(call, decision)
-        elif x == 5:
-            self.begin()  # it hangs
-        elif x == 6:
-            self.check(self.now_s + 0.1)
-        elif x == 7:
-            r.choice((self.waiting.pause_key, self.waiting.resume_key))(key, self.epoch)
-        elif x == 8:
-            if self.waiting.outbox:
-                self.answer(Outcome.FINISHED)
-        else:
-            seen = Inspection(self.inboxes)
-            for entry in seen.records_of(key, self.epoch):
-                seen.record(entry)
-            seen.see(self.epoch)
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_the_order_function_is_asked_once_for_each_record(seed: int) -> None:
-    """Whatever becomes of it: it moves, fails, waits, is looked at, paused, drained or left."""
-    bench = Asked(seed)
-    for _ in range(300):
-        bench.do_one()
-    bench.drain(bench.epoch, below_started=False)
-    bench.inboxes.end([bench.epoch])
-    assert len(bench.asked) == bench.offset > 100
-    assert set(bench.asked.values()) == {1}
 
 
 class Looked(deque[Any]):

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
-import pytest
-
 from ehkafka.lanes.decision import AwaitHead, RetryHead
 from ehkafka.lanes.inbox import MESSAGE
 from ehkafka.lanes.inboxes import Inboxes
@@ -87,26 +85,6 @@ def test_a_key_in_slow_start_does_not_count_as_waiting() -> None:
         "queued",
         "queued",
     ]
-
-
-def test_what_arrives_meanwhile_goes_behind_the_others() -> None:
-    """Consumers that are free do not get it."""
-    bench, epoch = tried(2)
-    bench.receive(epoch, "a2 b3")
-    bench.finish(bench.call("b"))
-    assert at_hand(bench) == 1
-    bench.work()
-    assert bench.started == ["a0", "b3", "a0", "a1", "a2"]
-
-
-def test_a_paused_key_starts_nothing_though_a_record_had_gone() -> None:
-    """That one waits with the others."""
-    bench, epoch = tried()
-    bench.waiting.pause_key(b"a", epoch)
-    assert at_hand(bench) == 0
-    bench.waiting.resume_key(b"a", epoch)
-    bench.work()
-    assert bench.started == ["a0", *(f"a{offset}" for offset in range(9))]
 
 
 def test_a_drain_leaves_what_has_not_gone_to_a_consumer() -> None:
@@ -190,18 +168,3 @@ def test_a_deferral_moves_few_records_however_many_wait() -> None:
     assert core.tally.finished_records == 5_000
     # The first deferral of each key takes all of it out of its inbox.
     assert moved < 10 * calls + 50 * 1_250
-
-
-@pytest.mark.parametrize("end", [Outcome.FINISHED, RetryHead(0.0, "again")])
-def test_all_keys_in_slow_start_end(end: Any) -> None:
-    """Deferred records and those that fail again, of several keys in turn."""
-    bench = InboxBench(consumers=2)
-    epoch = bench.assign()
-    bench.receive(epoch, " ".join(f"{'abc'[offset % 3]}{offset}" for offset in range(60)))
-    for _ in range(20):
-        bench.fail(bench.call(), DEFERRED)
-        bench.answer(end)
-        bench.check(0.0)
-    bench.work()
-    assert bench.is_empty()
-    assert not bench.inboxes.router.slow.keys

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from ehkafka.lanes.inbox import KEY
 from ehkafka.lanes.order import KeyFailure, describe_key
 from ehkafka.lanes.user_keys import KNOWN_MIN, UserKey, UserKeys, users_key
-from tests.kit.inbox_bench import InboxBench, at_once
+from tests.kit.inbox_bench import InboxBench
 from tests.kit.simulated.message import SimulatedMessage
 
 if TYPE_CHECKING:
@@ -120,21 +120,6 @@ def test_no_code_of_a_key_runs_where_records_are_kept(scope: Scope, *, tupled: b
     bench.drain(epoch, below_started=False)
     bench.inboxes.end([epoch])
     _close(bench)
-
-
-def test_equal_keys_share_a_lane_in_order() -> None:
-    """What the user's type calls equal is one key, for as long as it has a lane and after it."""
-    bench = InboxBench(order_by=lambda message: Jealous(message.key()))
-    epoch = bench.assign()
-    for first in (0, 10):
-        bench.receive(epoch, f"a{first} b{first + 1} a{first + 2}")
-        calls = at_once(bench)
-        assert len(calls) == 2
-        for call in calls:
-            bench.finish(call)
-        bench.work()
-    assert [text for text in bench.started if text[0] == "a"] == ["a0", "a2", "a10", "a12"]
-    assert bench.is_empty()
 
 
 class Restless:
