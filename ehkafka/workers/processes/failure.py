@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import pickle
 import traceback
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.errors import describe
@@ -45,11 +46,10 @@ def pack_error(error: BaseException) -> PackedError:
 
 
 def unpack_error(packed: PackedError, pid: int) -> BaseException:
-    """Return the exception that a child packed, or what stands for it; its cause tells where that was."""
-    module, name, is_exception, text, traced, place, stack, pickled = packed
-    error = _rebuilt(pickled)
-    if error is None:
-        error = _stand_in(module, name, is_exception)(text)
+    """Return the exception that a child packed, or a stand-in for it; its cause tells where that was."""
+    *named, text, traced, place, stack, pickled = packed
+    if (error := _rebuilt(pickled)) is None:
+        error = _stand_in(*named)(text)
     error.__cause__ = RemoteTraceback(f"In worker process {pid}:\n{traced}", place, stack)
     return error
 
@@ -66,12 +66,10 @@ def _trace(error: BaseException) -> str:
 
 
 def _pickled(error: BaseException) -> bytes:
-    try:
+    with suppress(Exception):  # it travels as name, text and traceback
         pickled = pickle.dumps(error)
-        if len(pickled) <= PICKLED_BYTES_MAX and type(pickle.loads(pickled)) is type(error):  # noqa: S301
+        if len(pickled) <= PICKLED_BYTES_MAX and type(_rebuilt(pickled)) is type(error):
             return pickled
-    except Exception:  # noqa: S110 - it travels as name, text and traceback
-        pass
     return b""
 
 

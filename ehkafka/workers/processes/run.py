@@ -12,6 +12,7 @@ later record of the key.
 
 from __future__ import annotations
 
+import math
 import time
 from contextlib import ExitStack, suppress
 from operator import itemgetter
@@ -65,11 +66,10 @@ class BatchRun:
         # that failed, of which no later record counts here.
         self._failures: list[tuple[int, Decision]] = []
         self._failed_keys: set[object] = set()
-        # When the batch has taken so long that it is taken back; when the child is looked at next.
         self._began_s = time.monotonic()
-        patience_s = OVERRUN * pool.settings.batch_s
-        self._overrun_s = self._began_s + min(patience_s, pool.deadline_s or patience_s)
-        self._check_s = min(self._began_s + CHECK_S, self._overrun_s)
+        # How long the batch may take before it is taken back; when the child is looked at next.
+        self._patience_s = min(OVERRUN * pool.settings.batch_s, pool.deadline_s or math.inf)
+        self._check_s = self._began_s + min(CHECK_S, self._patience_s)
         # How many records were started when looked last; since when, by the clock of deadlines.
         self._started = 1
         self._since_s = pool.now_s()
@@ -85,7 +85,7 @@ class BatchRun:
         kept = link.kept_of(self._entries)
         link.send(wire.BATCH, kept, copied(self._entries[len(kept) :], self._router.attempts))
         while self._done is None:
-            words = link.receive(self._wait_s())
+            words = link.receive(max(0.001, self._check_s - time.monotonic()))
             if link.is_gone:
                 self._died()
                 return None
@@ -244,23 +244,16 @@ class BatchRun:
 
     # -- time ------------------------------------------------------------------------------------------
 
-    def _wait_s(self) -> float:
-        """Return how long to wait for the child's next word."""
-        wait_s = self._check_s - time.monotonic()
-        if self._pool.deadline_s is not None and not self._is_overdue:
-            wait_s = min(wait_s, self._since_s + self._pool.deadline_s - self._pool.now_s())
-        return max(wait_s, 0.001)
-
     def _check(self) -> int:
         """Return how many records the child has started; take the others back if it takes too long."""
         now_s = time.monotonic()
         with self._pool.hub.locked(noted=False):
-            if now_s >= self._overrun_s:
+            if now_s >= self._began_s + self._patience_s:
                 self._inbox.withdraw()
             started = self._handed_in + self._inbox.begun()
         if started != self._started:
             self._started, self._since_s = started, self._pool.now_s()
-        self._check_s = now_s + CHECK_S if now_s >= self._overrun_s else min(now_s + CHECK_S, self._overrun_s)
+        self._check_s = now_s + min(CHECK_S, self._pool.deadline_s or CHECK_S)
         return started
 
     def _watch(self, started: int) -> None:

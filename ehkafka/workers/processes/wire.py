@@ -74,17 +74,19 @@ class Connection:
                 break
 
     def receive(self, wait_s: float | None = None) -> list[Word]:
-        """Return the words that are there, waiting so long for the first; there may be none."""
+        """Return all words that are there, waiting so long for the first; there may be none."""
         words: list[Word] = []
         wait_ms = None if wait_s is None else wait_s * 1000
-        while not (words or self.has_ended) and self._poll.poll(wait_ms):
+        is_all = False
+        while not (self.has_ended or (words and is_all)) and self._poll.poll(wait_ms):
             try:
                 part = self._end.recv(PIECE_BYTES)
             except ConnectionResetError:  # the end of a process that has not read all of ours
                 part = b""
-            self.has_ended = not part
+            self.has_ended, is_all = not part, len(part) < PIECE_BYTES
             self._buffer += part
-            words, wait_ms = self._take_words(), 0
+            words += self._take_words()
+            wait_ms = 0
         return words
 
     def _take_words(self) -> list[Word]:

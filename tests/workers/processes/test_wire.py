@@ -132,6 +132,17 @@ def test_what_a_process_had_said_before_its_end_is_received() -> None:
         assert (parents.receive(), parents.has_ended) == ([], True)
 
 
+def test_all_that_is_there_is_received_at_once() -> None:
+    """Who has counted claims counts on it: a record before the last that was started has said all."""
+    mine, its = socket.socketpair()
+    with mine, its:
+        child, parents = wire.Connection(its), wire.Connection(mine)
+        for place in range(3):
+            child.send(wire.ENDED, place, bytes(50_000))
+        assert [place for _, place, _ in parents.receive(0.0)] == [0, 1, 2]
+        assert parents.receive(0.0) == []
+
+
 def test_a_claim_belongs_to_one_side_only() -> None:
     """What the child took cannot be taken back, what came back cannot be taken."""
     ends = os.pipe()
