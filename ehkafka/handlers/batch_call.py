@@ -147,8 +147,7 @@ class BatchCall:
         return self._outlet.begin_batch(batch, inputs, number)
 
     def _number(self, entry: Entry) -> int:
-        known = self._router.attempts.get(id(entry[MESSAGE]))
-        return 1 if known is None else known.failed + 1
+        return self._router.attempt_of(entry).number
 
     def _records(self, entries: Sequence[Entry]) -> list[Record]:
         make_record = self._make_record

@@ -211,9 +211,10 @@ class Hub:
         if (due_s := self.own_due_s()) is not None and due_s <= now_s:
             self.wake(self.inboxes.all_inboxes())  # it sleeps by another clock than a test's
         # While nothing waits behind what runs, that ends without this thread.
-        waits = self.inboxes.balance.queued > 0 or self.received_lately > 0
-        waits = waits or bool(self.inboxes.router.slow.keys)
-        return waits and self.next_due_s() is None
+        balance = self.inboxes.balance
+        has_received = self.tally.received_records > balance.received_records
+        waits = balance.queued or has_received or self.inboxes.router.slow.keys
+        return bool(waits) and self.next_due_s() is None
 
     def _check_if_due(self) -> None:
         """Check once, however many consumers ask for it while the lock is taken."""
@@ -270,11 +271,6 @@ class Hub:
         least = balance.call_records
         fed = len(waiting) - waiting.count(0) if least == 1 else sum(one >= least for one in waiting)
         return fed, sum(waiting)
-
-    @property
-    def received_lately(self) -> int:
-        """How many records were received since the last check."""
-        return self.tally.received_records - self.inboxes.balance.received_records
 
     def earliest_due_s(self) -> float | None:
         """Return when the next thing is due here that waits for a time: a retry, or the rate limit."""

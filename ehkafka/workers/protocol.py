@@ -20,13 +20,9 @@ if TYPE_CHECKING:
     # The same for a record whose key is unread, at its first attempt: with the message only.
     PlainCall = Callable[[Message], object]
     InvokeAsync = Callable[[Entry, int], Awaitable[object]]
-
-
-class Failures(Protocol):
-    """Decides what becomes of a record whose handler raised. Called on the worker's thread."""
-
-    def __call__(self, attempt: Attempt, error: BaseException, /) -> Decision:
-        """Never raises; may call user code."""
+    # Decides what becomes of a record whose handler raised. Called on the worker's thread, never raises, and
+    # may call user code.
+    Failures = Callable[[Attempt, BaseException], Decision]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

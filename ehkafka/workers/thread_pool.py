@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from abc import ABC, abstractmethod
+from concurrent.futures import Future, wait
 from typing import TYPE_CHECKING
 
 from ehkafka.lanes import resizing
@@ -32,11 +33,10 @@ class Worker(threading.Thread):
 
     def __init__(self, main: Callable[[], None], name: str) -> None:
         super().__init__(target=main, name=name, daemon=True)
-        # What the set-up raised; then that it is over, and that the thread may continue with its inbox.
-        self.error: BaseException | None = None
-        self.is_set_up = threading.Event()
+        # Done when the set-up is over; then the thread may continue with its inbox, which is None until all
+        # that start together are set up.
+        self.is_set_up: Future[None] = Future()
         self.go = threading.Event()
-        # None until all that start together are set up.
         self.inbox: Inbox | None = None
 
 
@@ -151,11 +151,9 @@ class ThreadPool(ABC):
         try:
             for worker in workers:
                 worker.start()
+            wait([worker.is_set_up for worker in workers])
             for worker in workers:
-                worker.is_set_up.wait()
-            for worker in workers:
-                if worker.error is not None:
-                    raise worker.error
+                worker.is_set_up.result()
             with self._hub.locked() as inboxes:
                 # More are added only now: records that got there before could wait for a set-up that fails.
                 free = [inbox for inbox in inboxes.inboxes if inbox.gate is None]
@@ -174,11 +172,10 @@ class ThreadPool(ABC):
         try:
             if self._options.set_up is not None:
                 self._options.set_up()
+            worker.is_set_up.set_result(None)
         except BaseException as error:  # handed to `_start`, which raises it
-            worker.error = error
+            worker.is_set_up.set_exception(error)
             return
-        finally:
-            worker.is_set_up.set()
         worker.go.wait()
         try:
             if worker.inbox is not None:  # else another new worker's set-up has failed

@@ -74,7 +74,7 @@ class ThreadWorkers(ThreadPool):
                 # A record whose key is unread is here as its message: an entry for each would be one more
                 # object that Python's collector looks through.
                 if type(one) is tuple:
-                    invoke(one, 1 if not attempts else self._number(one))
+                    invoke(one, 1 if not attempts else self._router.attempt_of(one).number)
                 else:
                     plain(one)
             except BaseException as error:  # SystemExit and the like too: `Failures` stops the app for them
@@ -85,10 +85,6 @@ class ThreadWorkers(ThreadPool):
             if once:
                 return True
         return False
-
-    def _number(self, entry: Entry) -> int:
-        known = self._router.attempts.get(id(entry[MESSAGE]))
-        return 1 if known is None else known.failed + 1
 
     def _finish(self, inbox: Inbox, one: Entry | Message, error: BaseException | None = None) -> None:
         """Have a record taken over that has failed, or is deferred. Decided here: that may be user code."""
