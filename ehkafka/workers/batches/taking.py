@@ -83,7 +83,7 @@ class Taking:
             self._mix(inbox)
         narrowed_to = self._limit_of(inbox.q[0])
         records = self._limits.records_max if narrowed_to is None else narrowed_to
-        if self._attempts:
+        if self._has_called(islice(inbox.q, records)):
             alike = takewhile(lambda entry: self._limit_of(entry) == narrowed_to, inbox.q)
             records = sum(1 for _ in islice(alike, records))
         if self._limits.bytes_max is not None:
@@ -93,7 +93,7 @@ class Taking:
     def _mix(self, inbox: Inbox) -> None:
         """Let keys take turns, one record of each, if the next batch would be of few keys."""
         router, records = self._inboxes.router, self._limits.records_max
-        if len(inbox.q) <= records or self._attempts:
+        if len(inbox.q) <= records or self._has_called(inbox.q):
             return
         router.unread.end()
         if 2 * len({router.name_of(entry) for entry in islice(inbox.q, records)}) >= records:
@@ -105,6 +105,11 @@ class Taking:
             return turns[router.name_of(entry)]
 
         router.put_all(inbox, sorted(inbox.take_back(), key=turn_of))
+
+    def _has_called(self, entries: Iterable[Entry]) -> bool:
+        """Tell whether any of these was called before: it may be narrowed."""
+        known = self._attempts
+        return bool(known) and not known.keys().isdisjoint(id(entry[MESSAGE]) for entry in entries)
 
     def _limit_of(self, entry: Entry) -> int | None:
         known = self._attempts.get(id(entry[MESSAGE]))

@@ -8,6 +8,7 @@ import pytest
 
 from ehkafka.headers.size import sizes_of
 from ehkafka.lanes.inbox import MESSAGE
+from ehkafka.records.batch import Failed
 from tests.kit.inbox_bench import read, written
 from tests.workers.batches.batch_bench import BatchBench
 
@@ -120,6 +121,18 @@ def test_a_hot_key_takes_turns_where_calls_take_long() -> None:
     bench.inboxes.end_batch(inbox)
     assert [record for batch in bench.run_all() for record in batch] == [f"h{n}" for n in range(2, 20)]
     assert bench.is_empty()
+
+
+def test_a_hot_key_takes_turns_though_a_record_of_another_key_is_on_hold() -> None:
+    """What has failed before is known for as long as it waits."""
+    bench = BatchBench(records_max=4)
+    epoch = bench.assign()
+    bench.receive(epoch, "x0")
+    bench.handle = lambda _batch: {0: Failed(ValueError("no luck"))}
+    bench.run()
+    bench.receive(epoch, " ".join(f"h{n}" for n in range(1, 20)) + " a20 b21")
+    taken = bench.workers._taking.take(bench.inboxes.inboxes[0], spent_s=1.0)
+    assert [entry[MESSAGE].offset() for entry in taken] == [1, 20, 21, 2]
 
 
 @pytest.mark.parametrize("spent_s", [0.0, 1e-5])
