@@ -85,7 +85,7 @@ class Backpressure:
     def has_quick(self) -> bool:
         """Whether a handler has something at hand that is done in a millisecond or two."""
         hubs = [route.hub for route, _ in self._demands]
-        return any(hub.inboxes.balance.is_quick and hub.waiting()[1] for hub in hubs)
+        return any(hub.inboxes.balance.width.is_quick and hub.waiting()[1] for hub in hubs)
 
     def touch_due_s(self) -> float:
         """Return when the client must be called next though nothing is wanted of it."""
@@ -174,7 +174,7 @@ class Backpressure:
     def _missing(self, route: Route, demand: Demand) -> int:
         """Return how many records to take for a handler; 0 where it has enough at hand."""
         fed, at_hand = route.hub.waiting()
-        if route.hub.inboxes.balance.is_quick:
+        if route.hub.inboxes.balance.width.is_quick:
             return QUICK_RECORDS - at_hand if at_hand < QUICK_RECORDS // 2 else 0
         demand.note(route.hub.tally.outcomes, self._context.clock())
         call_records = route.hub.inboxes.balance.call_records

@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from ehkafka.lanes.inbox import EPOCH, KEY, MESSAGE
+from ehkafka.lanes.inbox import EPOCH, MESSAGE
 
 if TYPE_CHECKING:
     from collections import deque
@@ -40,8 +40,7 @@ MEAN_RECORDS: Final = 200
 class Balance:
     """Balances the inboxes of one handler."""
 
-    def __init__(self, router: Router, width: Width | None = None) -> None:
-        """`width` may narrow how many consumers take new keys; None: all do."""
+    def __init__(self, router: Router, width: Width) -> None:
         self._router = router
         # How long a record takes a worker, by what busy workers removed between looks, in seconds.
         self.mean_s = 0.0
@@ -58,13 +57,12 @@ class Balance:
         # Whether the last check has given records to other consumers: then the next one may come soon.
         self.has_moved = False
         self.width = width
-        if width is not None:
+        if width.is_quick:
             router.width = 1
             router.open = router.inboxes[:1]
         self._last: _Seen | None = None
-        # Inboxes in which only records of the running key waited at the last look: their queue, that key, and
-        # the number of the last record.
-        self._alone: dict[Inbox, tuple[deque[Entry], Name, int]] = {}
+        # Inboxes in which only records of the running keys waited at the last look.
+        self._alone: dict[Inbox, _Alone] = {}
         # How many records all consumers had removed by the last check.
         self._removed = 0
         # The time of consumers whose head has moved, since a record was removed last. A call that hangs does
@@ -80,7 +78,7 @@ class Balance:
         router = self._router
         moving = router.moving()
         # Where one consumer runs all, the first call that takes long ends that: all others wait behind it.
-        late_s = 2 * LATE_S if self.is_quick else min(LATE_S_MAX, max(LATE_S, LATE_MEANS * self.mean_s))
+        late_s = 2 * LATE_S if self.width.is_quick else min(LATE_S_MAX, max(LATE_S, LATE_MEANS * self.mean_s))
         busy = 0
         self.has_moved = False
         router.note_all()
@@ -109,6 +107,7 @@ class Balance:
         self.has_free = has_free = self._list_idle(moving)
         if router.unread.inbox is not None:
             return busy  # all is in one inbox, and no other consumer may take any of it
+        self._alone = {inbox: seen for inbox, seen in self._alone.items() if inbox in moving}
         if router.deep:
             self._gather(moving)
         self._unload_stuck(moving, has_free=has_free, now_s=now_s)
@@ -151,16 +150,6 @@ class Balance:
     def _free(self) -> list[Inbox]:
         return [inbox for inbox in self._router.open if inbox.is_empty() and not inbox.frozen]
 
-    @property
-    def counts_waits(self) -> bool:
-        """Whether the next check wants to know how often the first consumer's thread has waited."""
-        return self.width is not None and self.width.counts_waits
-
-    @property
-    def is_quick(self) -> bool:
-        """Whether one consumer runs all, because calls are quick or to find out whether they are."""
-        return self.width is not None and self.width.is_quick
-
     def _see(self, inbox: Inbox, now_s: float, late_s: float) -> bool:
         """Note whether an inbox's head has moved; tell whether its consumer is busy."""
         head = inbox.head
@@ -184,8 +173,6 @@ class Balance:
     def _set_width(self, last: _Seen, seen: _Seen) -> None:
         """Choose how many consumers take new keys."""
         width, router = self.width, self._router
-        if width is None:
-            return
         passed_s, done = seen.at_s - last.at_s, seen.first_removed - last.first_removed
         # Of several that compute, the next one takes the place of one that is stuck.
         if width.is_quick and any(inbox.stuck for inbox in router.moving()):
@@ -214,15 +201,11 @@ class Balance:
         for inbox in sorted(late, key=_by_age):
             if free and room <= 0:
                 return
-            head = inbox.head
-            if inbox.frozen or inbox.only_behind is head:
-                continue
             targets = free or (router.open if now_s - inbox.seen_s > patience_s else [])
-            if targets:
+            if targets and not inbox.frozen and self._has_other_keys(inbox):
                 moved = router.unload(inbox, targets[: self._needed(inbox)])
                 self.has_moved |= moved > 0
                 room -= moved
-                inbox.only_behind = head
 
     def _even_out(self, moving: set[Inbox]) -> None:
         """Give consumers that have nothing what waits where another one has more than it takes next."""
@@ -230,8 +213,6 @@ class Balance:
         full = [inbox for inbox in moving if not inbox.stuck and self._is_full(inbox)]
         if router.width < len(router.inboxes):
             full = [inbox for inbox in full if inbox in router.open]
-        if self._alone:
-            self._alone = {inbox: seen for inbox, seen in self._alone.items() if inbox in moving}
         if not full:
             return
         free = self._free()
@@ -247,19 +228,15 @@ class Balance:
 
         To look costs little, to move records and put them back much: all of a hot key's, at every look.
         """
-        running = {self._router.name_of(entry) for entry in inbox.running()}
-        if len(running) != 1:
-            return True
-        (name,) = running
-        q, sent = inbox.q, inbox.sent
-        # What was seen to be of this key alone, unless anything was taken back since.
-        seen_q, seen_name, seen_sent = self._alone.pop(inbox, (None, None, 0))
-        fresh = sent - seen_sent if seen_q is q and seen_name == name else len(inbox.log)
-        owners, key = name
-        for entry in islice(reversed(inbox.log), fresh):
-            if entry[KEY] != key or id(entry[EPOCH].owners) != owners:
+        router, last, head = self._router, self._alone.get(inbox), inbox.head
+        if last is not None and last.q is not inbox.q:
+            last = None  # some was taken back since
+        if last is None or last.head is not head or last.sent < inbox.sent:
+            names = {router.name_of(one) for one in inbox.running() if router.keeps_key(one)}
+            fresh = inbox.sent - last.sent if last is not None and last.names == names else len(inbox.q)
+            if any(router.name_of(one) not in names for one in islice(reversed(inbox.log), fresh)):
                 return True
-        self._alone[inbox] = q, name, sent
+            self._alone[inbox] = _Alone(inbox.q, head, inbox.sent, names)
         return False
 
     def _gather(self, moving: set[Inbox]) -> None:
@@ -298,7 +275,7 @@ class Balance:
 def _since_s(inbox: Inbox) -> float:
     """Return when the first record that waits was received."""
     first = inbox.q[0]
-    mark = first[EPOCH].received.mark_at(first[MESSAGE].offset())
+    mark = first[EPOCH].received.marks.at(first[MESSAGE].offset())
     return 0.0 if mark is None else mark.received_at_s
 
 
@@ -308,6 +285,15 @@ def _by_age(inbox: Inbox) -> tuple[float, int]:
 
 def _by_waiting(inbox: Inbox) -> tuple[int, int]:
     return len(inbox.q), inbox.number
+
+
+class _Alone(NamedTuple):
+    """An inbox in which only records of the keys that run were seen to wait."""
+
+    q: deque[Entry]
+    head: object
+    sent: int
+    names: set[Name]
 
 
 class _Seen(NamedTuple):

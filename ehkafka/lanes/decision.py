@@ -1,4 +1,4 @@
-"""Decisions about a failed record: values that a policy returns and the dispatcher carries out.
+"""Calls of the handler, and decisions about those that failed: a policy returns them, the dispatcher obeys.
 
 Pure. A decision is made on the worker's thread, before the dispatcher takes the record over, so that no user
 code runs on the poll thread or under the lock.
@@ -9,16 +9,63 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from ehkafka.lanes.inbox import EPOCH, KEY, MESSAGE
 from ehkafka.records import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Hashable
 
-    from ehkafka.lanes.attempt import Attempt
+    from ehkafka.lanes.epoch import Epoch
     from ehkafka.lanes.held import Held
+    from ehkafka.lanes.inbox import Entry
+    from ehkafka.records import Message
 
 # What the next records of a key do after one of them was dead-lettered: run, wait, or follow it.
 AfterDeadLetter = Literal["continue", "hold_key", "divert_key"]
+
+
+class Attempt:
+    """A record and one call for it. What callers, failure policies and deferrals are given."""
+
+    __slots__ = ("asked", "entry", "number")
+
+    def __init__(self, entry: Entry, number: int = 1, asked: int = 0) -> None:
+        """`number`: 1 for the first; `asked`: how many of the calls before it only asked for time.
+
+        Such a call uses up no attempt.
+        """
+        self.entry = entry
+        self.number = number
+        self.asked = asked
+
+    @property
+    def message(self) -> Message:
+        """The record's message."""
+        return self.entry[MESSAGE]
+
+    @property
+    def key(self) -> Hashable:
+        """What orders the record; it may be of a user's type."""
+        return self.entry[KEY]
+
+    @property
+    def epoch(self) -> Epoch:
+        """The assignment that the record is of."""
+        return self.entry[EPOCH]
+
+
+class Attempts:
+    """The calls of one record that have not ended it."""
+
+    __slots__ = ("asked", "failed", "last_error", "together_max")
+
+    def __init__(self) -> None:
+        # Calls that failed; of these, how many only asked for time.
+        self.failed = 0
+        self.asked = 0
+        self.last_error = ""
+        # How many records a batch with it may have, since one has raised; None: as many as ever.
+        self.together_max: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -175,7 +175,8 @@ class Ending:
         if router.shared is not None and not router.epochs:
             # Of all partitions, so no one partition's end takes them away; without any, no key is left.
             for held in [held for held in self._waiting.held if held.ticket is None]:
-                self._waiting.drop(held)
+                self._waiting.forget_why(held)
+                self._waiting.take_away(held, ())
         return [epoch.tally.returned_records for epoch in epochs]
 
     def _clear_inboxes(self, gone: set[Epoch]) -> None:
@@ -198,22 +199,15 @@ class Ending:
 
     def _clear(self, held: Held, gone: set[Epoch]) -> None:
         """Take what waits of ended epochs out of a waiting key."""
-        waiting, shared = self._waiting, self._router.shared
-        is_mine = shared is None and any(epoch.owners is held.owners for epoch in gone)
-        has_stale_first = held.ticket is not None and held.q[0][EPOCH].ended
-        if is_mine and not has_stale_first:
-            waiting.drop(held)
-            return
         held.owners[held.key] = (held, held.sent)
+        # Where a ticket waits for its answer, the first record's work continues somewhere: its key waits,
+        # too, and the answer will count for nothing.
         mine = [entry for entry in list(held.q)[held.ticket is not None :] if entry[EPOCH] in gone]
-        if has_stale_first:
-            # Its work continues somewhere, and its key waits for the answer, which will count for nothing.
-            if shared is None:
-                waiting.stop_following(held)
-                held.is_paused = False
-            waiting.take_away(held, mine)
-        elif mine:
-            waiting.take_away(held, mine)
+        if self._router.shared is None and any(epoch.owners is held.owners for epoch in gone):
+            self._waiting.forget_why(held)
+            self._waiting.take_away(held, mine)
+        elif mine or (held.ticket is not None and held.q[0][EPOCH].ended):
+            self._waiting.take_away(held, mine)
 
     def _count_running(self, epoch: Epoch) -> None:
         """Count what still runs as left for the next owner: no wait includes it any more."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from itertools import chain, pairwise
+from itertools import chain, islice, pairwise
 from typing import TYPE_CHECKING
 
 from ehkafka.lanes.finished import Extent, FinishedBefore
@@ -164,7 +164,6 @@ class Epoch:
             received_next,
             [entry[MESSAGE] for entry in self.unfinished()],
             self.received.finished_before,
-            None if (last := self.received.marks.last) is None else last.leader_epoch,
         )
 
     def highest_started(self, waiting: Iterable[Entry]) -> int:
@@ -209,8 +208,11 @@ class Received:
         self.last_offset = last.offset()
         self.next_offset = self.last_offset + 1
         epoch = last.leader_epoch()
-        if messages[0].leader_epoch() != epoch:
-            self._mark_epoch_changes(messages, now_s)
+        # A commit must carry the epoch of the very record before it: a newer one would hide a truncated
+        # log, an older one would report a truncation that never was.
+        for message, following in pairwise(messages) if messages[0].leader_epoch() != epoch else ():
+            if message.leader_epoch() != following.leader_epoch():
+                self.marks.add(Mark(message.offset(), now_s, message.leader_epoch()))
         self.marks.add(Mark(self.last_offset, now_s, epoch, _timestamp_ms(last)))
 
     def fresh(self, messages: Sequence[Message]) -> list[int] | None:
@@ -244,10 +246,6 @@ class Received:
         finished = sum(max(0, min(end, offset) - start) for start, end in before)
         return offset - self.next_offset - finished
 
-    def mark_at(self, offset: int) -> Mark | None:
-        """Return the batch that brought this offset; None when it is no longer known."""
-        return self.marks.at(offset)
-
     def finished_leader_epoch(self) -> int | None:
         """Return the newest leader epoch among what has finished, where known."""
         before = self.finished_before
@@ -257,22 +255,9 @@ class Received:
 
     def trim_marks(self, next_offset: int) -> None:
         """Forget batches wholly below the offset before `next_offset`, except the last one's timestamp."""
-        for mark in self.marks.take_below(next_offset - 1):
-            self._note_anchor(mark)
-        first = self.marks.first
-        if first is not None and first.last_offset < next_offset:
-            self._note_anchor(first)
-
-    def _note_anchor(self, mark: Mark) -> None:
-        if mark.timestamp_ms is not None:
-            self.anchor = mark.last_offset, mark.timestamp_ms
-
-    def _mark_epoch_changes(self, messages: Sequence[Message], now_s: float) -> None:
-        # A commit must carry the epoch of the very record before it: a newer one would hide a truncated
-        # log, an older one would report a truncation that never was.
-        for message, following in pairwise(messages):
-            if message.leader_epoch() != following.leader_epoch():
-                self.marks.add(Mark(message.offset(), now_s, message.leader_epoch()))
+        for mark in (*self.marks.take_below(next_offset - 1), *islice(self.marks, 1)):
+            if mark.last_offset < next_offset and mark.timestamp_ms is not None:
+                self.anchor = mark.last_offset, mark.timestamp_ms
 
 
 def _timestamp_ms(message: Message) -> int | None:

@@ -78,8 +78,6 @@ class Extent(NamedTuple):
     # Ascending. What ran while they were gathered may have ended since.
     unfinished: Sequence[Message]
     before: FinishedBefore | None
-    # Of the last record received.
-    leader_epoch: int | None
 
     def finished(self) -> _Ranges:
         """Return the ranges above `next_offset` that need no handling again, without a gap within a key.
@@ -96,12 +94,6 @@ class Extent(NamedTuple):
         """Return what it tells of the records below an offset, whatever lies above."""
         next_offset, known_to = min(self.next_offset, offset), min(self.known_to, offset)
         return self._replace(next_offset=next_offset, known_to=known_to)
-
-    def finished_leader_epoch(self) -> int | None:
-        """Return the newest leader epoch among the finished records, where known."""
-        if self.before is not None and next(self.before.above(self.received_next), None) is not None:
-            return self.before.leader_epoch
-        return self.leader_epoch
 
 
 def _gaps(undone: list[int], begins_at: int, ends_at: int) -> list[tuple[int, int]]:

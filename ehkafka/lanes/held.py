@@ -29,6 +29,7 @@ class Held(Inbox):
         "after",
         "behind",
         "by_hand",
+        "by_hand_reason",
         "counted",
         "decision",
         "due_s",
@@ -61,7 +62,8 @@ class Held(Inbox):
         # How many of its first records go together: those that a call had which failed. See `slow_start`.
         self.window = 1
         # The records that a command sends to the dead letters, the first one included, and why.
-        self.by_hand: tuple[list[Entry], str] | None = None
+        self.by_hand: list[Entry] = []
+        self.by_hand_reason = ""
         # Whether its records count as waiting, and how many of them have been counted so far.
         self.is_parked = True
         self.counted = 0
@@ -69,6 +71,10 @@ class Held(Inbox):
     def owner_behind(self, _name: Name) -> Owner | None:
         """Return what still runs of the key."""
         return self.behind
+
+    def is_by_hand(self, place: int) -> bool:
+        """Tell whether a command sends the record at a place to the dead letters."""
+        return place < len(self.q) and any(self.q[place] is one for one in self.by_hand)
 
     def count(self, total: Tally) -> None:
         """Count the records that came since the last call; they were routed into the backlog."""

@@ -58,7 +58,6 @@ class Inbox:
         "make_queue",
         "noted",
         "number",
-        "only_behind",
         "q",
         "removed",
         "seen",
@@ -98,8 +97,6 @@ class Inbox:
         self.stuck = False
         self.seen: object = None
         self.seen_s = 0.0
-        # The head behind which nothing waits here but what must: its key's records.
-        self.only_behind: object = None
 
     def append(self, entry: Entry) -> int:
         """Put a record behind the others; return its number."""

@@ -67,7 +67,7 @@ class Inboxes:
         self.waiting = Waiting(self.router)
         self.ending = Ending(self.router, self.waiting)
         self.outliving = Outliving(self.router, self.waiting)
-        self.balance = Balance(self.router, None if cores is None else Width(cores))
+        self.balance = Balance(self.router, Width(cores))
         self.tally = self.router.tally
 
     @property

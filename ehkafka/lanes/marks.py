@@ -13,12 +13,14 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
 MARKS_MAX = 1_000
 # Marks are merged where that makes their records look older by this share of their age; more where there are
 # too many for it.
 CLOSE_SHARE = 1 / 32
+# As good as all but the last ones.
+CLOSE_SHARE_MAX = 1 << 30
 _last_offset = attrgetter("last_offset")
 
 
@@ -28,11 +30,10 @@ class Mark(NamedTuple):
     last_offset: int
     # The first of them.
     received_at_s: float
+    # None where it is not known, or theirs differ.
     leader_epoch: int | None
     # Of the last record.
     timestamp_ms: int | None = None
-    # When the last of several merged ones came; None: it is one.
-    last_received_at_s: float | None = None
 
 
 class Marks:
@@ -48,11 +49,6 @@ class Marks:
         return iter(self._marks)
 
     @property
-    def first(self) -> Mark | None:
-        """The oldest one."""
-        return self._marks[0] if self._marks else None
-
-    @property
     def last(self) -> Mark | None:
         """The newest one."""
         return self._marks[-1] if self._marks else None
@@ -61,7 +57,10 @@ class Marks:
         """Remember a batch behind all others."""
         self._marks.append(mark)
         if len(self._marks) > MARKS_MAX:
-            self._merge(mark.received_at_s)
+            share = CLOSE_SHARE
+            while len(self._marks) > MARKS_MAX // 2 and share < CLOSE_SHARE_MAX:  # halved: it is done seldom
+                self._merge(mark.received_at_s, share)
+                share *= 2
 
     def at(self, offset: int) -> Mark | None:
         """Return the mark that an offset belongs to, None when it is no longer known."""
@@ -75,42 +74,19 @@ class Marks:
         del self._marks[: len(taken)]
         return taken
 
-    def _merge(self, now_s: float) -> None:
-        """Halve them, so that it is done seldom."""
-        share = CLOSE_SHARE
-        while len(self._marks) > MARKS_MAX // 2 and share < 2:
-            self._marks = list(_merged(self._marks, now_s, share))
-            share *= 2
-        if len(self._marks) > MARKS_MAX // 2:
-            # As many leader epochs as marks: two by two. A commit behind such a record carries no epoch.
-            odd = self._marks[-1:] if len(self._marks) % 2 else []
-            self._marks = [*map(_joined, self._marks[0::2], self._marks[1::2]), *odd]
+    def _merge(self, now_s: float, share: float) -> None:
+        """Merge each mark with the next ones of its epoch that are close enough.
 
-
-def _merged(marks: Iterable[Mark], now_s: float, share: float) -> Iterator[Mark]:
-    """Yield the marks, each with the next ones of its epoch merged into it where they are close enough."""
-    kept: Mark | None = None
-    for mark in marks:
-        if kept is None:
-            kept = mark
-            continue
-        last_s = _last_s(mark)
-        is_close = last_s - kept.received_at_s <= (now_s - last_s) * share
-        if is_close and mark.leader_epoch == kept.leader_epoch:
-            kept = _joined(kept, mark)
-        else:
-            yield kept
-            kept = mark
-    if kept is not None:
-        yield kept
-
-
-def _joined(mark: Mark, following: Mark) -> Mark:
-    """Return two as one; its leader epoch is not known where theirs differ."""
-    epoch = mark.leader_epoch if mark.leader_epoch == following.leader_epoch else None
-    last_offset, timestamp_ms = following.last_offset, following.timestamp_ms
-    return Mark(last_offset, mark.received_at_s, epoch, timestamp_ms, _last_s(following))
-
-
-def _last_s(mark: Mark) -> float:
-    return mark.received_at_s if mark.last_received_at_s is None else mark.last_received_at_s
+        Where there are as many epochs as marks they are merged, too: a commit behind such a record has none.
+        """
+        marks, merged = self._marks, self._marks[:1]
+        # The records of a mark came before the next mark did.
+        for mark, before_s in zip(marks[1:], (*(one.received_at_s for one in marks[2:]), now_s), strict=True):
+            kept = merged[-1]
+            is_close = before_s - kept.received_at_s <= (now_s - before_s) * share
+            if is_close and (mark.leader_epoch == kept.leader_epoch or share >= 2):
+                epoch = kept.leader_epoch if mark.leader_epoch == kept.leader_epoch else None
+                merged[-1] = mark._replace(received_at_s=kept.received_at_s, leader_epoch=epoch)
+            else:
+                merged.append(mark)
+        self._marks = merged

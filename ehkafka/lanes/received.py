@@ -2,36 +2,27 @@
 
 `Record` keeps the engine's message to itself. A handler of messages (`raw=True`) is given that very one, as a
 copy would cost more than all else; so what can be set is noted before the call and put back where the record
-is needed again: for the next attempt, a failure policy, a dead letter. Pure; the holder's, like the lane's
-head.
+is needed again: for the next attempt, a failure policy, a dead letter. Pure.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from ehkafka.records.deferral import DEFERRED
 
-if TYPE_CHECKING:
-    from ehkafka.records import Headers
-
-    _Kept = tuple[tuple[str, bytes | None], ...]
-
 
 class Received:
-    """Reads as the message did when it was received, as far as the engine asks."""
+    """Makes a message what it was when it was received."""
 
     __slots__ = ("_headers", "_key", "_message", "_topic", "_value")
 
     def __init__(self, message: Any) -> None:
         """Note a message. Its headers were taken safely when it was received: its size was asked for."""
         self._message = message
-        self._topic: str = message.topic()
-        self._key: bytes | None = message.key()
-        self._value: bytes | None = message.value()
-        headers = message.headers()
+        self._topic, self._key, self._value = message.topic(), message.key(), message.value()
         # The list is the message's own: a handler may change it in place.
-        self._headers: _Kept | None = tuple(headers) if headers else None
+        self._headers = tuple(message.headers() or ())
 
     def __enter__(self) -> Self:
         return self
@@ -43,29 +34,6 @@ class Received:
         else:
             self.restore()
 
-    def topic(self) -> str:
-        """Return the topic's name."""
-        return self._topic
-
-    def partition(self) -> int:
-        """Return the partition's number."""
-        return self._message.partition()  # type: ignore[no-any-return]
-
-    def offset(self) -> int:
-        """Return the position in the partition."""
-        return self._message.offset()  # type: ignore[no-any-return]
-
-    def key(self) -> bytes | None:
-        """Return the key as it came."""
-        return self._key
-
-    def headers(self) -> Headers | None:
-        """Return the headers as they came."""
-        return list(self._headers) if self._headers else None
-
-    def __len__(self) -> int:
-        return 0 if self._value is None else len(self._value)
-
     def has_changed(self) -> bool:
         """Tell whether something was set in the message since."""
         message = self._message
@@ -74,7 +42,7 @@ class Received:
             or message.key() is not self._key
             or message.topic() is not self._topic
             or message.error() is not None
-            or tuple(message.headers() or ()) != (self._headers or ())
+            or tuple(message.headers() or ()) != self._headers
         )
 
     def restore(self) -> None:
@@ -83,7 +51,7 @@ class Received:
         message.set_topic(self._topic)
         message.set_key(self._key)
         message.set_value(self._value)
-        message.set_headers(self.headers())
+        message.set_headers(list(self._headers) or None)
         message.set_error(None)
 
     def keep_for_answer(self) -> None:

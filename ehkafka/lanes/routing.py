@@ -17,7 +17,7 @@ from itertools import groupby, repeat
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
-from ehkafka.lanes.attempt import Attempt
+from ehkafka.lanes.decision import Attempt
 from ehkafka.lanes.inbox import EPOCH, FOREVER, KEY, MESSAGE, SIZE, Inbox
 from ehkafka.lanes.piles import Piles
 from ehkafka.lanes.slow_start import SlowStart
@@ -27,7 +27,7 @@ from ehkafka.lanes.unread import Unread
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 
-    from ehkafka.lanes.attempt import Attempts
+    from ehkafka.lanes.decision import Attempts
     from ehkafka.lanes.epoch import Epoch
     from ehkafka.lanes.held import Held
     from ehkafka.lanes.inbox import Entry, Owner
@@ -103,7 +103,6 @@ class Router:
         epoch.add(entries, size := sum(map(_SIZE_OF, entries)))
         self.tally.receive(len(entries), size)
         if (home := self._only_home(epoch)) is not None:
-            home.only_behind = None
             home.extend(entries)
             # The last one's number for all: a key counts as live for a moment longer. An object for each
             # record would be one more that Python's collector looks through.
@@ -193,7 +192,6 @@ class Router:
         inbox, other = places[turn], places[turn - 1]
         if len(other.q) < len(inbox.q):
             inbox = other
-        inbox.only_behind = None
         return inbox
 
     def _fill(self) -> Inbox:
@@ -211,7 +209,6 @@ class Router:
             places = self.open or self.inboxes
             inbox = self._filling = min(places, key=lambda place: (place.head is not None, len(place.q)))
             self._filled_at = inbox.sent + self.deep
-        inbox.only_behind = None
         return inbox
 
     # -- taking back -----------------------------------------------------------------------------------

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ehkafka.lanes.decision import HoldHead, RetryHead
 from ehkafka.lanes.held import Held
-from ehkafka.lanes.inbox import EPOCH, KEY, MESSAGE
-from ehkafka.lanes.piles import Pile
+from ehkafka.lanes.inbox import EPOCH, FOREVER, KEY, MESSAGE
 from ehkafka.lanes.runs import UNREAD
 from ehkafka.lanes.waiting import PAUSED
 
@@ -23,9 +22,13 @@ if TYPE_CHECKING:
 
     from ehkafka.lanes.decision import Decision
     from ehkafka.lanes.epoch import Epoch
-    from ehkafka.lanes.inbox import Entry, Inbox, Owner
+    from ehkafka.lanes.inbox import Entry, Inbox
     from ehkafka.lanes.inboxes import Inboxes
     from ehkafka.lanes.unread import Unread
+    from ehkafka.records import Message
+
+    # Of an epoch what was routed, which messages of it are finished, by identity, and those with unread keys.
+    Part = tuple[Epoch, list[Entry], set[int], list[Message]]
 
 STOPPED: Final = HoldHead("its handler is stopped")
 
@@ -51,6 +54,7 @@ class RecordSeen(NamedTuple):
 class EpochSeen(NamedTuple):
     """One partition's part."""
 
+    epoch: Epoch
     watermark: int | None
     # With the handler, or waiting for an answer: of the backlog.
     in_flight_records: int
@@ -62,21 +66,20 @@ class EpochSeen(NamedTuple):
 
 
 class Keys:
-    """The keys with unfinished records of one partition, counted when asked. Needs no lock."""
+    """The keys with unfinished records of a partition, or of several that share keys; counted when asked.
 
-    __slots__ = ("_counted", "_entries", "_finished", "_limit", "_messages", "_stays", "_total", "_unread")
+    Needs no lock. A key counts in the first of the partitions that have it.
+    """
 
-    def __init__(self, epoch: Epoch, limit: int | None, stays: set[int], unread: Unread) -> None:
-        """While the partition drains, what is above `limit` is left for its next owner, unless it `stays`."""
-        self._entries, self._finished, self._messages = epoch.copied()
-        self._total, self._unread = epoch.tally.unfinished_records, unread
-        self._limit, self._stays = limit, stays
+    def __init__(self, parts: list[Part], unread: Unread) -> None:
+        self._parts, self._unread = parts, unread
         self._counted: Counter[Hashable] | None = None
+        self._first: Counter[Epoch] = Counter()
 
-    @property
-    def count(self) -> int:
-        """How many keys there are."""
-        return min(len(self._all()), self._total)
+    def count(self, epoch: Epoch) -> int:
+        """Return how many keys count in a partition."""
+        self._all()
+        return self._first[epoch]
 
     def records(self, key: Hashable) -> int:
         """Return how many unfinished records a key has."""
@@ -84,60 +87,15 @@ class Keys:
 
     def _all(self) -> Counter[Hashable]:
         if self._counted is None:
-            entries, done, limit, stays = self._entries, self._finished, self._limit, self._stays
-            if done:
-                entries = [entry for entry in entries if id(entry[MESSAGE]) not in done]
-            if limit is not None:
-                entries = [entry for entry in entries if _is_left(entry, limit, stays)]
-            self._counted = Counter(self._unread.keys_of(entries))
-            if self._messages:
-                self._counted.update(self._unread.read(self._messages))
+            counted: Counter[Hashable] = Counter()
+            for epoch, entries, done, messages in self._parts:
+                known = len(counted)
+                left = [one for one in entries if id(one[MESSAGE]) not in done] if done else entries
+                counted.update(self._unread.keys_of(left))
+                counted.update(self._unread.read(messages))
+                self._first[epoch] = len(counted) - known
+            self._counted = counted
         return self._counted
-
-
-class SharedKeys:
-    """The same of a handler whose partitions share keys: each key counts where its first record is."""
-
-    __slots__ = ("_counted", "_first", "_queues")
-
-    def __init__(self, queues: list[list[Entry]]) -> None:
-        """`queues` are all unfinished records in order, one list for each inbox."""
-        self._queues = queues
-        self._counted: Counter[Hashable] | None = None
-        self._first: Counter[Epoch] = Counter()
-
-    def count_in(self, epoch: Epoch) -> int:
-        """Return how many keys have their first record in a partition."""
-        self.all()
-        return self._first[epoch]
-
-    def all(self) -> Counter[Hashable]:
-        """Return how many unfinished records each key has."""
-        if self._counted is None:
-            self._counted = Counter()
-            for queue in self._queues:
-                for _, key, _, epoch in queue:
-                    if not epoch.ended:
-                        self._first[epoch] += key not in self._counted
-                        self._counted[key] += 1
-        return self._counted
-
-
-class KeysOfShared(Keys):
-    """One partition's part of them."""
-
-    __slots__ = ("_epoch", "_shared")
-
-    def __init__(self, shared: SharedKeys, epoch: Epoch) -> None:
-        self._shared, self._epoch = shared, epoch
-
-    @property
-    def count(self) -> int:
-        """How many keys have their first record here."""
-        return self._shared.count_in(self._epoch)
-
-    def _all(self) -> Counter[Hashable]:
-        return self._shared.all()
 
 
 class Inspection:
@@ -157,8 +115,9 @@ class Inspection:
         # Calls of ended epochs, by what waits for them.
         self._left: dict[tuple[int, Hashable], Entry] = {}
         if any(epoch.ended for epoch in chain(self._running, self._held)):
-            self._left = {_name(entry): entry for entry in inboxes.outliving.calls()}
-        self._shared = None if router.shared is None else SharedKeys(self._queues(inboxes))
+            self._left = {router.name_of(entry): entry for entry in inboxes.outliving.calls()}
+        # Of all partitions together, where they share keys; made when it is asked for.
+        self._keys: Keys | None = None
 
     def calls(self) -> list[Entry]:
         """Return the calls of ended epochs that keep their keys. Needs no lock."""
@@ -171,22 +130,26 @@ class Inspection:
             awaited = sum(one.ticket is not None and not one.is_parked for one in held)
             blocked = [one for one in held if one.is_parked and one.q]
         running = min(self._running[epoch], epoch.tally.backlog_records)
-        first = epoch.oldest()
+        oldest = first = epoch.oldest()
+        if epoch.drain_limit is not None:
+            oldest = next(iter(self._part(epoch)[1]), None)
         return EpochSeen(
+            epoch,
             watermark=epoch.received.next_offset if first is None else first[MESSAGE].offset(),
             in_flight_records=running + awaited,
             blocked_keys=len(blocked),
-            held_keys=sum(one.due_s is None for one in blocked) if blocked else 0,
-            oldest=self._oldest(epoch, first),
-            keys=self._keys(epoch),
+            held_keys=sum(one.due_s is None for one in blocked),
+            oldest=None if oldest is None else self.record(oldest),
+            keys=self._keys_of(epoch),
         )
 
     def begun(self, epoch: Epoch) -> set[int]:
         """Return the offsets of a partition that were begun and have no result."""
-        started = {entry[MESSAGE].offset() for entry in self._shown if entry[EPOCH] is epoch}
-        return started | {
-            one.q[0][MESSAGE].offset() for one in self._held.get(epoch, ()) if one.q and self._was_called(one)
-        }
+        begun = [entry for entry in self._shown if entry[EPOCH] is epoch]
+        waiting = ((held, held.q[0]) for held in self._held.get(epoch, ()) if held.q)
+        attempts = self._router.attempts
+        begun += [one for held, one in waiting if held.ticket is not None or id(one[MESSAGE]) in attempts]
+        return {entry[MESSAGE].offset() for entry in begun}
 
     def record(self, entry: Entry) -> RecordSeen:
         """Return what becomes of an unfinished record."""
@@ -201,25 +164,13 @@ class Inspection:
         owner = self._router.owner_of(epoch, key)
         if owner is None:
             return []
-        inbox = owner[0]
-        found: Iterable[Entry] = inbox.log
-        if isinstance(inbox, Held):
-            found = [*self._still_there(inbox.behind), *inbox.q]
-        elif isinstance(inbox, Pile):
-            behind = inbox.behind.get((id(epoch.owners), key))
-            found = [*self._still_there(None if behind is None else behind[1]), *inbox.log]
-        return [
-            entry
-            for entry in found
-            if entry[KEY] == key and entry[EPOCH].owners is epoch.owners and not entry[EPOCH].ended
-        ]
-
-    def _still_there(self, behind: Owner | None) -> list[Entry]:
-        """Return what a consumer still has of a key that waits elsewhere, with others; it may have left."""
-        if behind is None or not behind[0].is_live(behind[1]):
-            return []
-        self._router.note(behind[0])
-        return list(behind[0].log)
+        inbox, name = owner[0], (id(epoch.owners), key)
+        found: Iterable[Entry] = inbox.q if isinstance(inbox, Held) else inbox.log
+        behind = inbox.owner_behind(name)
+        if behind is not None and behind[0].is_live(behind[1]):  # else its consumer may have left
+            self._router.note(behind[0])
+            found = [*behind[0].log, *found]
+        return [entry for entry in found if self._router.name_of(entry) == name and not entry[EPOCH].ended]
 
     def _status(self, entry: Entry) -> tuple[str, Decision | None, Entry | None]:
         epoch, key = entry[EPOCH], entry[KEY]
@@ -230,63 +181,36 @@ class Inspection:
         if owner is None:
             return "running", None, None  # it has finished just now
         inbox = owner[0]
-        if self._runs_in(inbox, entry):
+        # Where a key waits, what has begun before is with a consumer.
+        runs_in = inbox.owner_behind(self._router.name_of(entry)) if inbox.slack == FOREVER else owner
+        if runs_in is not None and _is_shown(runs_in[0], entry):
             return "running", None, None
-        call = self._left.get(_name(entry))
+        call = self._left.get(self._router.name_of(entry))
         if inbox in self._router.held and inbox.q and inbox.q[0][MESSAGE] is entry[MESSAGE]:
             return _waits(inbox), inbox.decision, call
         if inbox is self._router.piles.stopped:
             return "paused", STOPPED, call
         return "queued" if call is None else "behind", None, call
 
-    @staticmethod
-    def _runs_in(inbox: Inbox, entry: Entry) -> bool:
-        """Tell whether a record runs, where its key belongs to this inbox."""
-        if isinstance(inbox, Held):
-            behind = inbox.behind
-        elif isinstance(inbox, Pile):
-            known = inbox.behind.get(_name(entry))
-            behind = None if known is None else known[1]
-        else:
-            behind = inbox, 0
-        return behind is not None and _is_shown(behind[0], entry)
+    def _keys_of(self, epoch: Epoch) -> Keys:
+        router = self._router
+        if router.shared is None:
+            return Keys([self._part(epoch)], router.unread)
+        if self._keys is None:
+            self._keys = Keys(list(map(self._part, router.epochs.values())), router.unread)
+        return self._keys
 
-    def _oldest(self, epoch: Epoch, first: Entry | None) -> RecordSeen | None:
-        entry = first
-        if epoch.drain_limit is not None:  # what was left for the next owner is in no inbox
-            stays = self._staying(epoch)
-            entry = next((one for one in epoch.unfinished() if _is_left(one, epoch.drain_limit, stays)), None)
-        return None if entry is None else self.record(entry)
-
-    def _staying(self, epoch: Epoch) -> set[int]:
-        """Return what a drain has left where it is: what runs, and what waits."""
-        begun = {id(entry[MESSAGE]) for entry in self._shown if entry[EPOCH] is epoch}
-        waiting = {id(entry[MESSAGE]) for held in self._held.get(epoch, ()) for entry in held.q}
-        return begun | waiting
-
-    def _keys(self, epoch: Epoch) -> Keys:
-        if self._shared is not None:
-            return KeysOfShared(self._shared, epoch)
-        limit = epoch.drain_limit
-        stays = set() if limit is None else self._staying(epoch)
-        return Keys(epoch, limit, stays, self._router.unread)
-
-    def _was_called(self, held: Held) -> bool:
-        return held.ticket is not None or id(held.q[0][MESSAGE]) in self._router.attempts
-
-    def _queues(self, inboxes: Inboxes) -> list[list[Entry]]:
-        piles = self._router.piles.all()
-        return [
-            *(list(inbox.log) for inbox in (*inboxes.all_inboxes(), *piles)),
-            *(list(held.q) for held in inboxes.waiting.held),
-        ]
+    def _part(self, epoch: Epoch) -> Part:
+        entries, done, messages = epoch.copied()
+        if (limit := epoch.drain_limit) is not None:  # what is left for the next owner is in no inbox
+            stays = {id(entry[MESSAGE]) for entry in self._shown}
+            stays.update(id(entry[MESSAGE]) for held in self._held.get(epoch, ()) for entry in held.q)
+            left = (one for one in entries if id(one[MESSAGE]) not in done)
+            entries = [one for one in left if one[MESSAGE].offset() <= limit or id(one[MESSAGE]) in stays]
+        return epoch, entries, done, messages
 
 
 _epoch_of = itemgetter(EPOCH)
-
-
-def _name(entry: Entry) -> tuple[int, Hashable]:
-    return id(entry[EPOCH].owners), entry[KEY]
 
 
 def _waits(held: Held) -> str:
@@ -305,8 +229,3 @@ def _is_shown(inbox: Inbox, entry: Entry) -> bool:
         return True
     shown = head if isinstance(head, list) else (head,) if isinstance(head, tuple) else ()
     return any(one[MESSAGE] is message for one in shown)
-
-
-def _is_left(entry: Entry, limit: int, stays: set[int]) -> bool:
-    """Tell whether a drain has left a record here."""
-    return entry[MESSAGE].offset() <= limit or id(entry[MESSAGE]) in stays

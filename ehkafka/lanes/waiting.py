@@ -11,8 +11,7 @@ import itertools
 from collections import Counter, deque
 from typing import TYPE_CHECKING, Final
 
-from ehkafka.lanes.attempt import Attempts
-from ehkafka.lanes.decision import AwaitHead, HoldHead, RetryHead, Ticket
+from ehkafka.lanes.decision import Attempts, AwaitHead, HoldHead, RetryHead, Ticket
 from ehkafka.lanes.held import Held
 from ehkafka.lanes.inbox import EPOCH, KEY, MESSAGE, SIZE
 from ehkafka.lanes.order import Apart, KeyFailure
@@ -199,38 +198,28 @@ class Waiting:
         held = ticket.held
         if held.ticket is not ticket or held not in self.held:
             return
-        held.ticket = None
         if ticket.attempt.epoch.ended:
             if isinstance(answer, Outcome):
                 self.router.ignore(ticket.attempt.epoch)
-            self._drop_ended_first(held)
-            self._continue(held)
-        elif isinstance(answer, Outcome):
+            self.forget_call(held)
+            return
+        held.ticket = None
+        if isinstance(answer, Outcome):
             self._answered(held, ticket.decision, answer)
         elif held.is_parked and not isinstance(answer, AwaitHead):
             self._wait(held, answer if isinstance(answer, HoldHead) else HoldHead(answer.reason))
-            held.by_hand = None
+            held.by_hand = []
         else:
             self.decide(held, answer, now_s)
 
     def _answered(self, held: Held, decision: AwaitHead, outcome: Outcome) -> None:
-        lettered = outcome is Outcome.DEAD_LETTERED
-        is_last = held.by_hand is None or len(held.by_hand[0]) == 1
-        if lettered and is_last and not self._follow(held, decision.after):
+        is_lettered = outcome is Outcome.DEAD_LETTERED
+        if is_lettered and not held.is_by_hand(1) and not self._follow(held, decision.after):
             held.set_parked(self.router.tally, parked=True)
             self._wait(held, FULL)
             return
         self._end_first(held, outcome)
-        if lettered and held.by_hand is not None:
-            self._send_next_by_hand(held)
-        else:
-            self._continue(held)
-
-    def _drop_ended_first(self, held: Held) -> None:
-        """Take away the first record of a key, whose epoch has ended; it was counted then."""
-        self.router.attempts.pop(id(held.q.popleft()[MESSAGE]), None)
-        held.counted = max(0, held.counted - 1)
-        held.set_parked(self.router.tally, parked=True)
+        self._continue(held)
 
     # -- dead letters ----------------------------------------------------------------------------------
 
@@ -256,20 +245,8 @@ class Waiting:
 
         Then the key's next records do what the policy demands.
         """
-        held.by_hand = list(held.q)[:records], reason
+        held.by_hand, held.by_hand_reason = list(held.q)[:records], reason
         self._send_first(held, reason)
-
-    def _send_next_by_hand(self, held: Held) -> None:
-        assert held.by_hand is not None
-        entries, reason = held.by_hand
-        waiting = set(map(id, held.q))
-        entries = [entry for entry in entries if id(entry) in waiting]  # others were returned meanwhile
-        if entries and entries[0] is held.q[0] and entries[0][EPOCH].may_start(entries[0]):
-            held.by_hand = entries, reason
-            self._send_first(held, reason)
-        else:
-            held.by_hand = None
-            self._continue(held)
 
     def _send_first(self, held: Held, *reason: str) -> None:
         assert self.divert is not None
@@ -307,11 +284,13 @@ class Waiting:
         """Continue with a waiting key whose first record has ended, or whose time has come."""
         total = self.router.tally
         held.due_s = None
-        if held.after != "continue":
+        first = held.q[0] if held.q else None
+        is_open = first is not None and first[EPOCH].may_start(first)
+        if is_open and held.is_by_hand(0):
+            self._send_first(held, held.by_hand_reason)
+        elif held.after != "continue":
             self._wait(held, BEHIND_LETTER)
             held.set_parked(total, parked=True)
-            first = held.q[0] if held.q else None
-            is_open = first is not None and first[EPOCH].may_start(first)
             if held.after == "divert_key" and is_open and self.divert is not None:
                 self._send_first(held)
         elif held.is_paused:
@@ -340,7 +319,8 @@ class Waiting:
         del self.held[held]
         if held.after != "continue":
             self._after[id(held.owners)] -= 1
-        held.ticket = held.decision = held.by_hand = None
+        held.ticket = held.decision = None
+        held.by_hand = []
         behind = held.behind
         if behind is not None and behind[0].is_live(behind[1]):
             held.owners[held.key] = behind
@@ -367,23 +347,23 @@ class Waiting:
         else:
             self._let_go(held)
 
-    def drop(self, held: Held) -> None:
-        """Forget a waiting key whose partition has gone; leave its records for the next owner."""
-        held.set_parked(self.router.tally, parked=False)
-        for entry in list(held.q):
-            self.router.give_back(entry)
-        self._forget(held)
-
     def stop_following(self, held: Held) -> None:
         """Let the next records of a key run, whatever became of a dead-lettered one."""
         if held.after != "continue":
             self._after[id(held.owners)] -= 1
             held.after = "continue"
 
+    def forget_why(self, held: Held) -> None:
+        """Forget a pause and a dead letter of a key whose partition has gone."""
+        self.stop_following(held)
+        held.is_paused = False
+
     def forget_call(self, held: Held) -> None:
         """Let a key continue that waits for the answer to a record of an ended epoch. Counts for nothing."""
         held.ticket = None
-        self._drop_ended_first(held)
+        self.router.attempts.pop(id(held.q.popleft()[MESSAGE]), None)
+        held.counted = max(0, held.counted - 1)  # it was counted when its epoch ended
+        held.set_parked(self.router.tally, parked=True)
         self._continue(held)
 
     # -- commands --------------------------------------------------------------------------------------
@@ -433,7 +413,7 @@ class Waiting:
             return False
         self.stop_following(held)
         if held.ticket is None or held.is_parked:
-            held.ticket = held.by_hand = None
+            held.ticket, held.by_hand = None, []
             self._continue(held)
         return True
 
@@ -442,7 +422,7 @@ class Waiting:
         held = self.find(key, epoch)
         if held is None or not held.q or (held.ticket is not None and not held.is_parked):
             return 0
-        held.ticket = held.by_hand = None
+        held.ticket, held.by_hand = None, []
         skipped = min(records, len(held.q))
         for _ in range(skipped):
             self._end_first(held, Outcome.SKIPPED)

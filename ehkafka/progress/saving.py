@@ -196,7 +196,7 @@ class ProgressSaver:
         elif extent is not None:
             epoch.is_extent_due = False
         epoch.received.trim_marks(self._trims_to(epoch, next_offset))
-        mark = epoch.received.mark_at(next_offset - 1)
+        mark = epoch.received.marks.at(next_offset - 1)
         leader_epoch, anchor = mark.leader_epoch if mark else None, epoch.received.anchor
         newest_epoch = epoch.received.finished_leader_epoch()
         return Sample(epoch, next_offset, leader_epoch, anchor, extent, ended, newest_epoch)

@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     from ehkafka.errors import EhkafkaError
     from ehkafka.events import Event
     from ehkafka.events.history import History
-    from ehkafka.lanes.attempt import Attempt
-    from ehkafka.lanes.decision import Decision, Ticket
+    from ehkafka.lanes.decision import Attempt, Decision, Ticket
     from ehkafka.lanes.epoch import Epoch
     from ehkafka.recovery.letters.letter import Letter
 

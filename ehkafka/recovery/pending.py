@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 
     from ehkafka.events import Event
     from ehkafka.events.history import History
-    from ehkafka.lanes.attempt import Attempt
-    from ehkafka.lanes.decision import Answer, Decision, Ticket
+    from ehkafka.lanes.decision import Answer, Attempt, Decision, Ticket
     from ehkafka.lanes.held import Held
     from ehkafka.records import Message, TopicPartition
     from ehkafka.records.deferral import Deferred, State

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from ehkafka.errors import ConfigurationError, HandlerFailedError, describe
 from ehkafka.events import OutputRefused, UserCodeFailed
-from ehkafka.lanes.attempt import Attempt
-from ehkafka.lanes.decision import AwaitHead, HoldHead, Ticket
+from ehkafka.lanes.decision import Attempt, AwaitHead, HoldHead, Ticket
 from ehkafka.lanes.held import Held
 from ehkafka.records import Outcome, Record, own_copy
 from ehkafka.recovery.failures import STOP_WORDS, StopWords

@@ -71,7 +71,7 @@ def _outliving(context: IntakeContext, route: Route, entry: Entry) -> OutlivingC
 
 def _age_s(epoch: Epoch, offset: int, now_s: float) -> float:
     """Return for how long a record has been here, as far as is known."""
-    mark = epoch.received.mark_at(offset)
+    mark = epoch.received.marks.at(offset)
     return 0.0 if mark is None else max(0.0, now_s - mark.received_at_s)
 
 
@@ -99,7 +99,7 @@ def _pictures(
             if oldest is not None:
                 records = {"lane_records": seen.keys.records(key)} | oldest
                 unfinished = Unfinished(key=describe_key(key), **records)
-            yield PartitionSnapshot(oldest=unfinished, lanes=seen.keys.count, **numbers)
+            yield PartitionSnapshot(oldest=unfinished, lanes=seen.keys.count(seen.epoch), **numbers)
 
 
 def _numbers(

@@ -225,7 +225,7 @@ class Hub:
         """Caller has the lock."""
         self.inboxes.router.note_all()  # its cost is that of the records, not of the check
         now_s, own_s = self.clock(), self._own_s()
-        self.inboxes.check(now_s, self.count_waits() if self.inboxes.balance.counts_waits else None)
+        self.inboxes.check(now_s, self.count_waits() if self.inboxes.balance.width.counts_waits else None)
         share = MOVING_SHARE if self.inboxes.balance.has_moved else CHECK_SHARE
         rest_s = share * (self._own_s() - own_s)
         self._next_check_s = now_s + min(CHECK_S_MAX, max(CHECK_S, rest_s))

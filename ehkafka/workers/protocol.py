@@ -9,8 +9,7 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Awaitable, Callable
 
-    from ehkafka.lanes.attempt import Attempt
-    from ehkafka.lanes.decision import Decision
+    from ehkafka.lanes.decision import Attempt, Decision
     from ehkafka.lanes.inbox import Entry
     from ehkafka.records import Message
     from ehkafka.recovery.pending import PendingAnswers

@@ -18,74 +18,53 @@ if TYPE_CHECKING:
 BURST_S = 0.1
 
 
-class TokenBucket:
-    """Lets `rate_per_s` records a second through, and up to `burst_records` at once after a rest.
+class Pace:
+    """A bucket of tokens, for many threads.
 
-    Within any `t` seconds at most `burst_records + rate_per_s * t` get through. Kept as the time at which
-    the bucket is full again: one number, which no number of steps makes inexact.
+    Within any `t` seconds at most `burst_records + rate_per_s * t` records get through. Kept as the time at
+    which the bucket is full again: one number, which no number of steps makes inexact.
     """
 
-    __slots__ = ("_full_at_s", "_headroom_s", "_step_s")
-
-    def __init__(self, rate_per_s: float, burst_records: int) -> None:
-        self._step_s = 1.0 / rate_per_s
-        # How far ahead of now the full bucket may lie while there is a token left.
-        self._headroom_s = (burst_records - 1) * self._step_s
-        self._full_at_s = float("-inf")
-
-    def take(self, now_s: float) -> bool:
-        """Take a token; False when there is none."""
-        if now_s < self.due_s:
-            return False
-        self._full_at_s = max(self._full_at_s, now_s) + self._step_s
-        return True
-
-    def give_back(self) -> None:
-        """Put a token back that was not used."""
-        self._full_at_s -= self._step_s
-
-    @property
-    def due_s(self) -> float:
-        """When there is a token, or was."""
-        return self._full_at_s - self._headroom_s
-
-    def tokens(self, now_s: float) -> int:
-        """Return how many there are."""
-        if now_s < self.due_s:
-            return 0
-        return 1 + int((self._headroom_s - max(0.0, self._full_at_s - now_s)) / self._step_s)
-
-
-class Pace:
-    """A token bucket for many threads."""
-
-    def __init__(self, rate_per_s: float, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, rate_per_s: float, clock: Callable[[], float], burst_records: int | None = None
+    ) -> None:
+        """`burst_records` get through at once after a rest; None: those of `BURST_S`."""
         self.rate_per_s = rate_per_s
-        self._bucket = TokenBucket(rate_per_s, max(1, math.ceil(rate_per_s * BURST_S)))
+        burst_records = burst_records or max(1, math.ceil(rate_per_s * BURST_S))
+        # How far ahead of now the full bucket may lie while there is a token left.
+        self._headroom_s = (burst_records - 1) / rate_per_s
+        self._full_at_s = float("-inf")
         self._clock = clock
         self._lock = threading.Lock()
 
     def take(self) -> bool:
         """Take a token; False when there is none. Any worker, before it shows a record."""
         with self._lock:
-            return self._bucket.take(self._clock())
+            now_s = self._clock()
+            if now_s < self.due_s:
+                return False
+            self._full_at_s = max(self._full_at_s, now_s) + 1 / self.rate_per_s
+            return True
 
     def give_back(self) -> None:
         """Put a token back that was not used."""
         with self._lock:
-            self._bucket.give_back()
+            self._full_at_s -= 1 / self.rate_per_s
 
     @property
     def due_s(self) -> float:
         """When there is a token, or was."""
-        return self._bucket.due_s
+        return self._full_at_s - self._headroom_s
 
     @property
     def tokens(self) -> int:
         """How many tokens there are now."""
-        return self._bucket.tokens(self._clock())
+        now_s = self._clock()
+        if now_s < self.due_s:
+            return 0
+        return 1 + int((self._headroom_s - max(0.0, self._full_at_s - now_s)) * self.rate_per_s)
 
     @property
     def is_open(self) -> bool:
         """True while there is a token."""
-        return self._clock() >= self._bucket.due_s
+        return self._clock() >= self.due_s

@@ -158,7 +158,7 @@ def test_a_log_without_any_record_is_passed() -> None:
     """A start at the earliest offset has no position before something was fetched."""
     stand = Stand(12, 12, received_next=None)
     assert stand.check() == 12
-    mark = stand.epoch.received.mark_at(11)
+    mark = stand.epoch.received.marks.at(11)
     assert mark is not None
     assert mark.leader_epoch == 3
 

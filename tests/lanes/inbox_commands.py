@@ -70,11 +70,10 @@ class Commands(Truth):
         outliving = self.core.outliving
         for left in outliving.calls():
             epoch = next((one for one in self.epochs.values() if one.owners is left[EPOCH].owners), None)
-            if epoch is None or (call := outliving.call_of(left[KEY], epoch)) is None:
+            if epoch is None:
                 continue
-            assert call[EPOCH].ended
             # A batch has all records of the key that it was given together.
-            self.freed.update(message.serial for message in self.running.pop(self.name(call), ()))
+            self.freed.update(message.serial for message in self.running.pop(self.name(left), ()))
             self.do(outliving.free_key, left[KEY], epoch)
             return
 

@@ -15,7 +15,7 @@ from ehkafka.lanes.piles import Piles
 from ehkafka.lanes.routing import Router
 from ehkafka.lanes.waiting import Waiting
 from tests.kit.mutant import Mutant, fails
-from tests.lanes import test_outliving
+from tests.lanes import test_outliving, test_seen
 from tests.lanes.inbox_scenarios import (
     a_batch_counts_what_it_skipped_otherwise,
     a_batch_loses_records_of_another_partition,
@@ -208,8 +208,8 @@ MUTANTS = [
     mutant(
         "arrived: what follows a dead letter waits for ever",
         Waiting._continue,
-        "self._send_first(held)",
-        "pass",
+        "self._send_first(held)\n",
+        "pass\n",
     ),
     mutant(
         "held: what is routed there is not counted",
@@ -285,7 +285,10 @@ MUTANTS = [
     ),
     mutant("end: waiting records stay", Ending._clear_inboxes, "if entry[EPOCH] in gone:", "if False:"),
     mutant(
-        "end: awaited records free their keys", Ending._clear, "is_mine and not has_stale_first", "is_mine"
+        "end: awaited records free their keys",
+        Ending._clear,
+        "[held.ticket is not None :]",
+        "",
     ),
     mutant(
         "end: a held key loses its records' place",
@@ -307,17 +310,20 @@ MUTANTS = [
     ),
     Mutant(
         "free: a call of this epoch counts as one of an ended one",
-        Outliving._running,
+        Outliving._running_behind,
         "all(entry[EPOCH].ended for entry in its)",
         "True",
         partial(fails, test_outliving.test_a_call_of_this_epoch_is_none),
     ),
     Mutant(
         "free: what has just ended is freed",
-        Outliving._free_from,
-        "self._running(owner, key, epoch) is call",
-        "True",
-        partial(fails, test_outliving.test_a_call_that_has_just_ended_is_not_freed),
+        Outliving._running_behind,
+        "not behind[0].is_live(behind[1])",
+        "False",
+        partial(
+            fails,
+            partial(test_seen.test_a_key_is_found_though_the_worker_that_ran_its_record_has_left, "paused"),
+        ),
     ),
     Mutant(
         "free: the key stays with the call's worker",

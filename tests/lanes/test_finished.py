@@ -88,7 +88,7 @@ def test_restored_ranges_stay_until_their_records_were_received() -> None:
     extent = epoch.extent()
     assert extent is not None
     assert extent.finished() == ((1, 4), (6, 9))
-    assert extent.finished_leader_epoch() == 3
+    assert epoch.received.finished_leader_epoch() == 3
     bench.receive(epoch, "a0 b1 c2", leader_epoch=3)
     assert finished(epoch) == ((1, 4), (6, 9))
     bench.receive(epoch, "d3 e4 f5 g6 h7 i8", leader_epoch=3)

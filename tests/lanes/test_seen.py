@@ -40,7 +40,7 @@ def test_what_is_unfinished_is_counted_by_key() -> None:
     bench.fail(bench.begin_key("d"), HoldHead("kept"))
     seen = looked(bench).see(epoch)
     assert (seen.watermark, seen.in_flight_records, seen.blocked_keys, seen.held_keys) == (0, 1, 2, 1)
-    assert (seen.keys.count, seen.keys.records(b"a"), seen.keys.records(b"c")) == (4, 2, 0)
+    assert (seen.keys.count(epoch), seen.keys.records(b"a"), seen.keys.records(b"c")) == (4, 2, 0)
     assert looked(bench).begun(epoch) == {0, 1, 4}
     assert oldest(seen) == (0, "running", 0, "")
 
@@ -131,7 +131,7 @@ def test_keys_over_partitions_count_where_their_first_record_is() -> None:
     bench.receive(one, "a0 b1")
     bench.receive(other, "a0 c1 c2")
     inspection = looked(bench)
-    assert [inspection.see(epoch).keys.count for epoch in (one, other)] == [2, 1]
+    assert [inspection.see(epoch).keys.count(epoch) for epoch in (one, other)] == [2, 1]
     assert inspection.see(other).keys.records(b"a") == 2
     assert [entry[3] for entry in inspection.records_of(b"a", other)] == [one, other]
 
@@ -146,7 +146,7 @@ def test_what_a_drain_leaves_is_not_shown() -> None:
     bench.inboxes.drain([epoch], None)
     seen = looked(bench).see(epoch)
     assert oldest(seen) == (2, "running", 0, "")
-    assert (seen.keys.count, seen.watermark) == (1, 1)
+    assert (seen.keys.count(epoch), seen.watermark) == (1, 1)
 
 
 def test_records_whose_keys_are_unread_are_seen_as_others() -> None:
@@ -162,7 +162,7 @@ def test_records_whose_keys_are_unread_are_seen_as_others() -> None:
     inspection = Inspection(inboxes)
     seen = inspection.see(epoch)
     assert oldest(seen) == (0, "running", 0, "")
-    assert (seen.in_flight_records, seen.keys.count, seen.keys.records(b"a")) == (1, 3, 2)
+    assert (seen.in_flight_records, seen.keys.count(epoch), seen.keys.records(b"a")) == (1, 3, 2)
     assert [inspection.record(entry).status for entry in epoch.unfinished()] == ["running", *["queued"] * 3]
     records = inspection.records_of(b"a", epoch)
     assert [entry[MESSAGE].offset() for entry in records] == [0, 2]
@@ -194,7 +194,7 @@ def test_a_record_that_failed_before_its_key_was_read_is_seen_to_wait() -> None:
     inboxes.waiting.fail(worker.inbox, ((worker.entry, HoldHead("kept"), ()),), 0.0)
     seen = Inspection(inboxes).see(epoch)
     assert oldest(seen) == (0, "held", 1, "kept")
-    assert (seen.blocked_keys, seen.keys.count, seen.keys.records(b"a")) == (1, 1, 2)
+    assert (seen.blocked_keys, seen.keys.count(epoch), seen.keys.records(b"a")) == (1, 1, 2)
 
 
 @pytest.mark.parametrize("waits", ["paused", "stopped"])

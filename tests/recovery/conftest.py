@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from ehkafka.lanes.attempt import Attempt
+from ehkafka.lanes.decision import Attempt
 from ehkafka.lanes.epoch import Epoch
 from ehkafka.records import TopicPartition
 from ehkafka.recovery.failures import Failures

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import ehkafka
-from ehkafka.lanes.attempt import Attempt
-from ehkafka.lanes.decision import RetryHead, SkipHead
+from ehkafka.lanes.decision import Attempt, RetryHead, SkipHead
 from ehkafka.lanes.inbox import MESSAGE
 from ehkafka.lanes.inboxes import Inboxes
 from ehkafka.records import Record, TopicPartition, deferral

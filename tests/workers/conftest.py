@@ -24,7 +24,7 @@ from tests.kit.simulated.message import SimulatedMessage
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from ehkafka.lanes.attempt import Attempt
+    from ehkafka.lanes.decision import Attempt
     from ehkafka.lanes.epoch import Epoch
     from ehkafka.lanes.inbox import Entry
     from ehkafka.workers.rate import Pace

@@ -20,8 +20,7 @@ from tests.kit.stepped_threads import Stepper
 from tests.workers.conftest import Pool
 
 if TYPE_CHECKING:
-    from ehkafka.lanes.attempt import Attempt
-    from ehkafka.lanes.decision import Decision, Ticket
+    from ehkafka.lanes.decision import Attempt, Decision, Ticket
     from ehkafka.lanes.epoch import Epoch
     from ehkafka.lanes.inbox import Entry, Inbox
 

@@ -93,7 +93,7 @@ class Finder:
         status = self.seen(found).status
         if (why := WHY_NOT.get(status)) is not None:
             reason = "running" if status == "deferred" else status
-            where, mark = described(found), found.epoch.received.mark_at(found.offset)
+            where, mark = described(found), found.epoch.received.marks.at(found.offset)
             if mark is not None:
                 where += f", received {seconds(self._context.clock() - mark.received_at_s)} ago,"
             raise refused(reason, f"Nothing was done: {where} {why}", (found.name,))

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Final
 
-from ehkafka.lanes.attempt import Attempts
+from ehkafka.lanes.decision import Attempts
 from ehkafka.lanes.inbox import EPOCH, MESSAGE
 
 if TYPE_CHECKING:

@@ -16,11 +16,11 @@ from ehkafka.events import BatchRaised
 from ehkafka.events.event import raised
 from ehkafka.lanes.inbox import EPOCH
 from ehkafka.lanes.put_back import put_back
+from ehkafka.lanes.width import Width
 from ehkafka.records.batch import Failed
 from ehkafka.records.signals import RetryLater
 from ehkafka.workers.batches.results import Results
 from ehkafka.workers.batches.taking import Taking
-from ehkafka.workers.batches.width import BatchWidth
 from ehkafka.workers.thread_pool import ThreadPool, open_gates
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class BatchWorkers(ThreadPool):
         self._call = call
         self._emit = emit
         self._loop = loop
-        inboxes, self._width = hub.inboxes, BatchWidth()
+        inboxes, self._width = hub.inboxes, Width(1, is_measured=True)
         inboxes.router.deep = inboxes.balance.call_records = limits.records_max
         inboxes.balance.width, inboxes.router.width = self._width, 1
 

@@ -31,8 +31,7 @@ from tests.kit.simulated.worker import InOrder, SimulatedWorker, watched_queue
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
-    from ehkafka.lanes.attempt import Attempt
-    from ehkafka.lanes.decision import Answer, Decision, Ticket
+    from ehkafka.lanes.decision import Answer, Attempt, Decision, Ticket
     from ehkafka.lanes.epoch import Epoch
     from ehkafka.lanes.inbox import Entry, Inbox
     from ehkafka.lanes.tally import Tally

@@ -52,8 +52,8 @@ MUTANTS = [
     Mutant(
         "leader epochs within a batch are lost",
         Received.note,
-        "self._mark_epoch_changes(messages, now_s)",
-        "pass",
+        "message.leader_epoch() != following.leader_epoch()",
+        "False",
         a_seed_is_red,
     ),
     Mutant(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from ehkafka.intake.flow import Amounts, FlowControl, FlowLimits, Load
 from ehkafka.lanes.decision import AwaitHead, HoldHead, RetryHead, SkipHead
 from ehkafka.lanes.ending import Ending
+from ehkafka.lanes.held import Held
 from ehkafka.lanes.inboxes import Inboxes
 from ehkafka.lanes.piles import Piles
 from ehkafka.lanes.waiting import Waiting
@@ -245,16 +246,16 @@ MUTANTS = [
     ),
     Mutant(
         "letters by hand are counted, not named",
-        Waiting._send_next_by_hand,
-        "[entry for entry in entries if id(entry) in waiting]",
-        "entries[1:]",
+        Held.is_by_hand,
+        "any(self.q[place] is one for one in self.by_hand)",
+        "bool(self.by_hand)",
         _a_letter_is_of_a_later_record,
     ),
     Mutant(
         "a letter by hand takes the next record along",
-        Waiting._send_next_by_hand,
-        "[entry for entry in entries if id(entry) in waiting]",
-        "list(held.q)",
+        Waiting._continue,
+        "is_open and held.is_by_hand(0)",
+        "is_open and held.by_hand",
         _a_letter_is_of_the_next_record,
     ),
     Mutant(

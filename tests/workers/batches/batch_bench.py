@@ -16,8 +16,7 @@ from tests.kit.inbox_bench import InboxBench, read, written
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from ehkafka.lanes.attempt import Attempt
-    from ehkafka.lanes.decision import Decision
+    from ehkafka.lanes.decision import Attempt, Decision
     from ehkafka.lanes.epoch import Epoch
     from ehkafka.lanes.inbox import Entry
     from ehkafka.records.batch import Result

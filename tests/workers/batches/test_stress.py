@@ -28,8 +28,7 @@ from tests.kit.waiting import wait_until
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from ehkafka.lanes.attempt import Attempt
-    from ehkafka.lanes.decision import Decision
+    from ehkafka.lanes.decision import Attempt, Decision
     from ehkafka.lanes.epoch import Epoch
     from ehkafka.lanes.inbox import Entry
     from ehkafka.records.batch import Result

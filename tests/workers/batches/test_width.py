@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ehkafka.lanes.width import TRIAL_S
-from ehkafka.workers.batches.width import BatchWidth
+from ehkafka.lanes.width import TRIAL_S, Width
 from tests.workers.batches.batch_bench import BatchBench
 
 QUICK = (500, 5e-4, 5e-4)
@@ -13,7 +12,7 @@ COMPUTES = (500, 5e-2, 5e-2)
 
 def after(*calls: tuple[int, float, float], now_s: float = 1.0) -> int | None:
     """Return how many get records after such calls."""
-    width = BatchWidth()
+    width = Width(1, is_measured=True)
     for call in calls:
         width.note_call(*call)
     width.note(now_s, 0.0, None, None)
@@ -37,7 +36,7 @@ def test_one_call_that_the_system_held_up_changes_nothing() -> None:
 
 def test_a_handler_that_becomes_quick_has_one_worker_again() -> None:
     """Not at once after a call that stood still: the next one may, too."""
-    width = BatchWidth()
+    width = Width(1, is_measured=True)
     width.note_call(*QUICK)
     width.widen(5.0)
     width.note(5.0 + TRIAL_S / 2, 0.0, None, None)

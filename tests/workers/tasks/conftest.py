@@ -21,7 +21,7 @@ from tests.kit.waiting import wait_until
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Hashable, Iterator, Sequence
 
-    from ehkafka.lanes.attempt import Attempt
+    from ehkafka.lanes.decision import Attempt
     from ehkafka.lanes.epoch import Epoch
     from ehkafka.lanes.inbox import Entry
 
