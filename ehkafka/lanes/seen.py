@@ -92,7 +92,7 @@ class Keys:
                 known = len(counted)
                 left = [one for one in entries if id(one[MESSAGE]) not in done] if done else entries
                 counted.update(self._unread.keys_of(left))
-                counted.update(self._unread.read(messages))
+                counted.update(self._unread.read(messages) if messages else ())
                 self._first[epoch] = len(counted) - known
             self._counted = counted
         return self._counted

@@ -186,7 +186,7 @@ MUTANTS = [
     mutant(
         "let go: a failed record above the drain's limit lets its key pass",
         Waiting._let_go,
-        "first is not None and id(first[MESSAGE]) in router.attempts and not first[EPOCH].may_start(first)",
+        "known is not None and known.failed and not held.q[0][EPOCH].may_start(held.q[0])",
         "False",
         is_shared=True,
         keys=3,
@@ -262,8 +262,8 @@ MUTANTS = [
     mutant(
         "drain: a failed record is given back and lets its key pass",
         Ending._put_back,
-        "elif id(entry[MESSAGE]) in router.attempts:",
-        "elif False:",
+        "is not None and known.failed:",
+        "is not None and False:",
         is_batch=True,
         is_shared=True,
         keys=3,
