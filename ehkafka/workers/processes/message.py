@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from confluent_kafka import KafkaError
 
-    from ehkafka.lanes.attempt import Attempts
+    from ehkafka.lanes.decision import Attempts
     from ehkafka.lanes.inbox import Entry
     from ehkafka.records import Headers
 

@@ -31,8 +31,7 @@ from ehkafka.workers.processes.message import copied
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ehkafka.lanes.attempt import Attempt
-    from ehkafka.lanes.decision import Decision
+    from ehkafka.lanes.decision import Attempt, Decision
     from ehkafka.lanes.inbox import Entry
     from ehkafka.outputs.making import Made
     from ehkafka.workers.processes.inbox import ChildInbox
