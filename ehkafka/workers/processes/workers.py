@@ -121,8 +121,8 @@ class ProcessWorkers(ThreadPool):
         return [link.pid for worker, link in self._links() if worker.inbox is None or not worker.inbox.leaves]
 
     def _links(self) -> list[tuple[Worker, ProcessLink]]:
-        links = [(worker, worker.link) for worker in self._workers if isinstance(worker, ProcessWorker)]
-        return [(worker, link) for worker, link in links if link is not None]
+        workers = [worker for worker in self._workers if isinstance(worker, ProcessWorker)]
+        return [(worker, link) for worker in workers if (link := worker.link) is not None]
 
     # -- the workers' threads --------------------------------------------------------------------------
 

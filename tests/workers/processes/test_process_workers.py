@@ -58,28 +58,6 @@ def test_errors_come_back_as_they_were_where_they_can_be_rebuilt(crew: Any, hand
     assert "raise Odd(7" in str(odd.__cause__)
 
 
-def test_a_drain_waits_for_what_the_child_may_start_and_leaves_the_rest(crew: Any) -> None:
-    """With the head running and no hole below it, what was lent and did not start is returned."""
-    one = crew()
-    one.warm_up()
-    first = one.next_offset
-    one.receive("x", "wait", "x", "x", "x", keys="aaaaa")
-    one.wait(lambda: one.lines("start")[-1][0] == str(first + 1))
-    with one.hub.locked() as inboxes:
-        inboxes.drain([one.epoch], None)
-    (one.directory / "gate").touch()
-
-    def is_drained() -> bool:
-        with one.hub.locked() as inboxes:
-            return inboxes.is_drained([one.epoch])
-
-    one.wait(is_drained)
-    watermark = one.watermark()
-    ran = [int(offset) for offset, _, _ in one.lines("end")]
-    assert watermark == max(ran) + 1
-    assert ran == list(range(watermark))
-
-
 def test_a_cut_takes_a_long_batch_back_and_counts_what_the_child_has_finished(crew: Any) -> None:
     """Of a batch that takes seconds only the record that runs is waited for, and the others count."""
     one = crew(batch_s=10.0)
