@@ -6,7 +6,8 @@ once, whatever the handler does. SIGINT and SIGTERM are left to the parent, who 
 
 Before each record a claim is taken, so that the parent knows at any moment which record runs. What a record
 has sent, or failed with, is reported before the next claim is taken: so of records that have ended without a
-word the parent knows, too, that they have sent nothing. A record that fails ends its batch.
+word the parent knows, too, that they have sent nothing. A record that fails ends its
+batch, if that has a later one of its key.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from ehkafka.workers.processes.message import CopiedMessage
 from ehkafka.workers.processes.outbox import Outbox
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Container, Sequence
 
     from ehkafka.workers.processes.message import Copied
 
@@ -117,12 +118,12 @@ def _serve(parent: wire.Connection, caller: Caller, claims: wire.Claims) -> None
         for word in parent.receive():
             if word[0] == wire.LEAVE:
                 return
-            _, kept, fresh = word
-            caller.run(kept, fresh, claims)
+            _, records, followed = word
+            caller.run(records, followed, claims)
 
 
 class Caller:
-    """Calls the handler for each record of a batch, in order, until one fails or a claim is gone."""
+    """Calls the handler for each record of a batch, in order, until it has to stop."""
 
     def __init__(
         self, parent: wire.Connection, invoke: Callable[[CopiedMessage, int], object], outbox: Outbox | None
@@ -131,22 +132,18 @@ class Caller:
         self._parent = parent
         self._invoke = invoke
         self._outbox = outbox
-        # Records of the last batch that were not started.
-        self._rest: list[Copied] = []
 
-    def run(self, kept: Sequence[int], fresh: Sequence[Copied], claims: wire.Claims) -> None:
-        """Run one batch: first what is kept of the one before, by its places there."""
+    def run(self, records: Sequence[Copied], followed: Container[int], claims: wire.Claims) -> None:
+        """Run one batch. `followed` are the places of records with a later one of their key."""
         began_s = time.perf_counter()
-        records = [*(self._rest[place] for place in kept), *fresh]
         started, goes_on = 0, True
         # Without a claim the parent has taken back the rest.
         while goes_on and started < len(records) and claims.take():
             message, attempt = CopiedMessage(records[started]), records[started][-1]
-            goes_on = not attempt or self._call(started, message, attempt)
+            goes_on = not attempt or self._call(started, message, attempt) or started not in followed
             started += 1
         elapsed_s = time.perf_counter() - began_s
         _flush()  # what was printed is not to wait until the buffer is full, or be lost with this process
-        self._rest = records[started:]
         self._parent.send(wire.DONE, started, elapsed_s)
 
     def _call(self, place: int, message: CopiedMessage, attempt: int) -> bool:

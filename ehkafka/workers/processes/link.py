@@ -20,9 +20,7 @@ from ehkafka.wording.live_stack import dumped_stack
 from ehkafka.workers.processes import wire
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
-
-    from ehkafka.lanes.inbox import Entry
+    from collections.abc import Callable, Collection
 
 # The first line of a process, before it knows its parent's import path.
 _MAIN = "import sys; sys.path.insert(0, sys.argv[1]); from {} import main; main(*map(int, sys.argv[2:]))"
@@ -44,8 +42,6 @@ class ProcessLink:
         self._on_stop = on_stop
         # It has ended, or closed its connection, and all that it had said was heard.
         self.is_gone = False
-        # What it has of its last batch and did not start: these records need not be sent again.
-        self.rest: Sequence[Entry] = ()
         with ExitStack() as files:
             ours, theirs = map(files.enter_context, socket.socketpair())
             claims, dumps = os.pipe(), os.pipe()
@@ -89,14 +85,6 @@ class ProcessLink:
             if word[0] == wire.STOP:
                 self._on_stop(*word[1:])
         return [word for word in words if word[0] != wire.STOP]
-
-    def kept_of(self, entries: Sequence[Entry]) -> list[int]:
-        """Return the places, in the rest that the child has, of as many of the first records as are there."""
-        if not self.rest:
-            return []
-        places = dict(zip(map(id, self.rest), range(len(self.rest)), strict=True))
-        found: list[Any] = [*map(places.get, map(id, entries)), None]
-        return found[: found.index(None)]
 
     def kill(self) -> None:
         """End the child at once. Any thread."""

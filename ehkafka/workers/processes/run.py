@@ -6,8 +6,8 @@ which that is, and give the others to one side only. Words are read after the cl
 record before the last one that was started, all was said.
 
 A record's outputs are in the book before its inbox shows that it has ended, so that each key's keep their
-order. A failure ends the batch and is handed in then: where only the parent knows of it, the child may run a
-later record of the key.
+order. A failure whose key has later records in the batch ends that and is handed in then: where only the
+parent knows of it, the child may run one of these. Other failures are handed in at once.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from __future__ import annotations
 import math
 import time
 from contextlib import ExitStack, suppress
-from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from ehkafka.errors import WorkerDiedError
@@ -56,13 +55,19 @@ class BatchRun:
         self._inbox = inbox
         self._entries = entries
         self._router = pool.hub.inboxes.router
+        keys = [entry[KEY] for entry in entries]
         # Whether anything is to be done for each record that ends.
-        has_key_failure = KeyFailure in set(map(type, map(itemgetter(KEY), entries)))
-        self._is_each = has_key_failure or pool.outlet is not None or pool.history is not None
+        self._is_each = (
+            pool.outlet is not None or pool.history is not None or KeyFailure in set(map(type, keys))
+        )
+        # The places of all records with a later one of their key, perhaps of others as well.
+        last = dict(zip(keys, range(len(keys)), strict=True))
+        is_repeated = len(last) < len(keys)
+        self._followed = {n for n, key in enumerate(keys) if last.get(key) != n} if is_repeated else set()
         # How many records have ended, as far as the child has said; how many of them the inbox knows of.
         self._ended = self._handed_in = 0
         # The places of what failed, or waits for its outputs, and is to be taken over; the names of the keys
-        # that failed, of which no later record counts here.
+        # that failed and have later records here, of which none counts.
         self._failures: list[tuple[int, Decision]] = []
         self._failed_keys: set[object] = set()
         self._began_s = time.monotonic()
@@ -81,8 +86,7 @@ class BatchRun:
     def run(self) -> tuple[int, float] | None:
         """See the batch to its end; return how many records ran, and for how long. None: the child died."""
         link = self._link
-        kept = link.kept_of(self._entries)
-        link.send(wire.BATCH, kept, copied(self._entries[len(kept) :], self._router.attempts))
+        link.send(wire.BATCH, copied(self._entries, self._router.attempts), self._followed)
         while self._done is None:
             words = link.receive(max(0.001, self._check_s - time.monotonic()))
             if link.is_gone:
@@ -99,7 +103,6 @@ class BatchRun:
                 self._finish(started - 1)
                 self._watch(started)
             self._hand_in()
-        link.rest = self._entries[self._done[0] :]
         return self._done
 
     # -- what the child says ---------------------------------------------------------------------------
@@ -132,7 +135,7 @@ class BatchRun:
         place, options = self._ended, self._pool.options
         entry = self._entries[place]
         self._ended += 1
-        if (name := self._router.name_of(entry)) in self._failed_keys:
+        if self._failed_keys and self._router.name_of(entry) in self._failed_keys:
             return
         if isinstance(key := entry[KEY], KeyFailure):
             error = key.error  # it was not run
@@ -147,7 +150,8 @@ class BatchRun:
             if raised is error:
                 error.__traceback__ = trace  # where it was raised: not here
             self._failures.append((place, options.on_failure(attempt, raised)))
-            self._failed_keys.add(name)
+            if place in self._followed:
+                self._failed_keys.add(self._router.name_of(entry))
 
     def _report(self, attempt: Attempt, made: Sequence[Made], error: BaseException | None) -> None:
         """Take the end of a call as if it had run here. Raises what it raised, or why nothing is sent."""

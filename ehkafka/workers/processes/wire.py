@@ -31,7 +31,8 @@ LENGTH: Final = struct.Struct("=Q")
 INT: Final = struct.Struct("i")
 PIECE_BYTES: Final = 1 << 16
 
-# To the child: what it needs to become one; records; that it is to leave.
+# To the child: what it needs to become one; records, and which of them are followed by one of their key; that
+# it is to leave.
 BOOT, BATCH, LEAVE = "boot", "batch", "leave"
 # From it: it is ready, and whether logging leads nowhere there; an error that keeps it from that, or of its
 # tear-down; a record's place, what it has sent, the kinds of that and its error, if it has any of these; how

@@ -45,11 +45,12 @@ class ChildConsumer:
         self.claims = PlayedClaims()
         inbox.claims = self.claims  # type: ignore[assignment]
         self.leaves = self.lists = self.is_dead = False
-        # The child's: its batch and the place it has come to, the record that runs, whether the last failed.
+        # The child's: its batch and the place it has come to, the record that runs, places of what failed.
         self.batch: list[Entry] = []
         self.place = 0
         self.entry: Entry | None = None
-        self.has_failed = self.is_done = False
+        self.failed: list[int] = []
+        self.is_done = False
         # The thread's: how many places it has let go.
         self.settled = 0
 
@@ -82,7 +83,9 @@ class ChildConsumer:
         if (entry := self.entry) is not None:
             self.entry = None
             if may_fail and world.r.random() < world.failing:
-                self.has_failed = self.is_done = True
+                self.failed.append(self.place - 1)
+                name = world.name(entry)
+                self.is_done = name in [world.name(one) for one in self.batch[self.place :]]
             else:
                 world.ends(entry)
         elif self.place == len(self.batch) or not self.claims.left():
@@ -123,17 +126,20 @@ class ChildConsumer:
         started = self.settled + inbox.begun()
         if self.is_dead:
             assert self.entry is not None
-            self.entry, self.has_failed = None, True
-        if self.has_failed:
-            entry = self.batch[started - 1]
-            world.core.waiting.fail(inbox, ((entry, world.decide(entry, ()), ()),), world.now_s)
-        ended = started if is_over else max(started - 1, self.settled)
+            self.entry = None
+            self.failed.append(started - 1)
+        failed, self.failed = self.failed, []
+        entries = [self.batch[place] for place in failed]
+        if entries:
+            failures = [(entry, world.decide(entry, ()), ()) for entry in entries]
+            world.core.waiting.fail(inbox, failures, world.now_s)
+        ended = started if is_over else max(started - 1, self.settled, *(place + 1 for place in failed), 0)
         assert isinstance(inbox.head, list)
-        inbox.head = None if is_over else inbox.head[ended - self.settled :]
+        inbox.head = None if is_over else inbox.head[ended - self.settled - len(failed) :]
         self.settled = ended
         if is_over:
             self.batch, self.place, self.settled = [], 0, 0
-            self.has_failed = self.is_done = False
+            self.is_done = False
         world.core.router.note(inbox)
 
 

@@ -76,11 +76,7 @@ class PlayedChild:
         self.is_gone = self.is_dead = False
         self.given: Any = None
 
-    def kept_of(self, _entries: Any) -> list[int]:
-        """Have nothing of an earlier batch."""
-        return []
-
-    def send(self, _kind: str, _kept: Any, records: Any) -> None:
+    def send(self, _kind: str, records: Any, _followed: Any) -> None:
         """Take a batch."""
         self.given = records
 

@@ -110,6 +110,25 @@ def test_a_failure_in_mid_batch_stops_its_key_alone() -> None:
     assert (one.unfinished(), one.inbox.head, one.waiting()) == ([1, 2, 3, 4, 5, 6], None, [2, 4, 6])
 
 
+def test_a_failure_without_followers_is_taken_over_while_the_batch_goes_on() -> None:
+    """Its retry does not wait for the end of the others."""
+    one = Played("a0 b1 c2")
+    one.receive("a3")
+    held: list[Any] = []
+    child = PlayedChild([[failed(0)], [], [], [], [done(3)]])
+    before = child.receive
+
+    def receive(wait_s: float) -> list[wire.Word]:
+        if not wait_s:
+            held.append(one.held())
+        return before(wait_s)
+
+    child.receive = receive  # type: ignore[method-assign]
+    one.run(child, records_max=3)
+    assert held == [[], [[0, 3]]]
+    assert one.unfinished() == [0, 3]
+
+
 def test_a_record_that_has_sent_is_not_charged_with_the_death_that_follows() -> None:
     """Its call had ended; a record that had not is charged, as ever."""
     one = Played("a0 a1")
@@ -294,12 +313,13 @@ def reported(
     invoke: Callable[..., object] = lambda _message, _attempt: None,
     records: int = 2,
     *,
+    followed: tuple[int, ...] = (),
     is_taken_back: bool = False,
 ) -> str:
     """Run a batch as a child does, perhaps without the last record's claim; return what the parent hears."""
     fields = ("t", 0, 0, b"k", b"v", None, (1, 0), None, 1)
     seen = Reports(records - 1 if is_taken_back else records)
-    child.Caller(seen, invoke, OneEach()).run([], [fields] * records, seen)  # type: ignore[arg-type]
+    child.Caller(seen, invoke, OneEach()).run([fields] * records, followed, seen)  # type: ignore[arg-type]
     return ", ".join(seen.words)
 
 
@@ -315,8 +335,13 @@ def test_what_a_record_sends_is_reported_before_the_next_one_starts() -> None:
 
 
 def test_what_a_record_had_sent_before_it_failed_comes_with_the_failure() -> None:
-    """One word, so that none of the two is ever known without the other; and nothing is run behind it."""
-    assert reported(fail) == "claim, failed 0, done 1"
+    """One word, so that none of the two is ever known without the other."""
+    assert reported(fail) == "claim, failed 0, claim, failed 1, done 2"
+
+
+def test_nothing_is_run_behind_a_failure_where_its_key_has_more() -> None:
+    """Its parent takes the rest back."""
+    assert reported(fail, followed=(0,)) == "claim, failed 0, done 1"
 
 
 def test_mutant_the_next_claim_is_taken_before_outputs_are_reported(mutate: Callable[..., None]) -> None:
