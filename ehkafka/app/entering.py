@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ehkafka.errors import EhkafkaError
     from ehkafka.run.runtime import Runtime
     from ehkafka.settings.clock import Clock
-    from ehkafka.workers.tasks.shared import AppLoop, SharedLoop
+    from ehkafka.workers.tasks.shared import SharedLoop
 
 LoopChoice = Literal["own", "caller"]
 
@@ -173,13 +173,14 @@ class Entering:
             from ehkafka.workers.tasks.shared import AppLoop  # noqa: PLC0415 - asyncio
 
             loop = AppLoop(self._clock)
+            loop.open()
         self._shared_loop = loop
         return loop
 
     def _close_loop(self) -> None:
         loop, self._shared_loop = self._shared_loop, None
-        if loop is not None and not loop.is_callers:
-            _close(loop)
+        if loop is not None:
+            loop.close()
 
     def _call_on_start(self, undo: ExitStack) -> None:
         """Run the on_start functions; from then on `undo` runs the on_stop functions."""
@@ -216,8 +217,3 @@ class Entering:
     def _is_on_loop(self, thread: threading.Thread) -> bool:
         loop = self._shared_loop
         return loop is not None and loop.owns(thread)
-
-
-def _close(loop: SharedLoop) -> None:
-    own: AppLoop = loop  # type: ignore[assignment]
-    own.close()

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from ehkafka.workers.hub import Hub
     from ehkafka.workers.processes.workers import ProcessWorkers
     from ehkafka.workers.protocol import Workers
+    from ehkafka.workers.tasks.shared import SharedLoop
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,11 +114,15 @@ class Pools:
 
         invoke, attempts = self._invoke(spec, parts)
         options = self._options(spec, parts)
-        loop, clock = self.app.shared_loop, self.app.clock
-        workers = AsyncioWorkers(
-            parts.hub, options, invoke=invoke, restores=spec.raw, shared=loop, clock=clock
-        )
-        return Pool(workers, attempts)
+        loop = self._loop(spec.name)
+        return Pool(AsyncioWorkers(parts.hub, options, loop, invoke=invoke, restores=spec.raw), attempts)
+
+    def _loop(self, handler: str) -> SharedLoop:
+        """Return the loop that the coroutines of the run share, or one of this handler's own."""
+        from ehkafka.workers.tasks.shared import AppLoop  # noqa: PLC0415
+
+        shared = self.app.shared_loop
+        return AppLoop(self.app.clock, handler) if shared is None else shared
 
     def _batches(self, spec: BatchSpec, parts: HandlerParts) -> BatchWorkers:
         from ehkafka.handlers.batch_call import BatchCall  # noqa: PLC0415
@@ -126,7 +131,7 @@ class Pools:
 
         app, loop = self.app, None
         if spec.is_async:
-            loop = BatchLoop(spec.name, self.worker_died, app.shared_loop, app.clock)
+            loop = BatchLoop(spec.name, self.worker_died, self._loop(spec.name))
         call = BatchCall(
             spec,
             app.middleware,

@@ -10,57 +10,38 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.errors import HandlerFailedError
-from ehkafka.settings.clock import REAL_CLOCK
 from ehkafka.workers.tasks.other_loop import explain_other_loop
-from ehkafka.workers.tasks.shared import AppLoop
 
 if TYPE_CHECKING:
     import threading
     from collections.abc import Awaitable, Callable
 
-    from ehkafka.settings.clock import Clock
     from ehkafka.workers.tasks.shared import SharedLoop
 
 
 class BatchLoop:
     """Runs the batches of one handler on a loop."""
 
-    def __init__(
-        self,
-        name: str,
-        on_death: Callable[[BaseException], None],
-        shared: SharedLoop | None = None,
-        clock: Clock = REAL_CLOCK,
-    ) -> None:
-        """Use `shared`, which others start and end; None: one of its own, from `start` to `close`.
-
-        `on_death` is called when the loop has ended while the handler ran.
-        """
+    def __init__(self, name: str, on_death: Callable[[BaseException], None], loop: SharedLoop) -> None:
+        """`on_death` is called when the loop has ended while the handler ran."""
         self._handler = name
         self._what = f"handler {name!r}"
         self._on_death = on_death
-        self._loop = shared
-        self._clock = clock
-        self._own: AppLoop | None = None
+        self._loop = loop
 
     def start(self) -> None:
         """Start the loop, where it is its own."""
-        if self._loop is None:
-            self._loop = self._own = AppLoop(self._clock, self._handler)
-            self._own.on_death = self._on_death
+        self._loop.open(self._handler)
 
     def close(self) -> None:
         """End the loop, where it is its own, once no worker waits for it. A second call does nothing."""
-        own, self._own = self._own, None
-        if own is not None:
-            own.close()
+        self._loop.close(self._handler)
 
     def run(self, awaitable: Awaitable[Any]) -> Any:
         """Wait for the end of a coroutine; return what it returns and raise what it raises.
 
         When the loop ends before it, the run ends and no record of the batch has failed.
         """
-        assert self._loop is not None
         try:
             return self._loop.run(awaitable, self._what)
         except HandlerFailedError as error:
@@ -75,8 +56,8 @@ class BatchLoop:
 
     def is_on(self, thread: threading.Thread) -> bool:
         """Tell whether code on this thread runs in the loop, or for what does."""
-        return self._loop is not None and self._loop.owns(thread)
+        return self._loop.owns(thread)
 
     def stacks(self) -> dict[str, str]:
         """Return where each running coroutine waits."""
-        return {} if self._loop is None else self._loop.stacks(self._what)
+        return self._loop.stacks(self._what)

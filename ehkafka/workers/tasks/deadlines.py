@@ -24,15 +24,13 @@ class Deadlines:
 
     def __init__(self, deadline_s: float) -> None:
         self._deadline_s = deadline_s
-        # When each call began, by its task; the oldest first, because an entry is as old as its call.
-        self._began_s: dict[asyncio.Task[object], float] = {}
-        # Tasks whose call was cancelled and has not ended yet.
-        self._expired: set[asyncio.Task[object]] = set()
+        # When each call began, by its task, the oldest first; None once it was cancelled.
+        self._began_s: dict[asyncio.Task[object], float | None] = {}
         self._is_watched = False
 
     def within(self, invoke: InvokeAsync) -> InvokeAsync:
         """Return `invoke` with each call cancelled at its deadline; it then fails with a `TimeoutError`."""
-        began_s, expired = self._began_s, self._expired
+        began_s = self._began_s
 
         async def call(entry: Entry, number: int) -> object:
             task, loop = asyncio.current_task(), asyncio.get_running_loop()
@@ -40,26 +38,20 @@ class Deadlines:
             began_s[task] = now_s = loop.time()
             if not self._is_watched:
                 self._watch(loop, now_s + self._deadline_s)
+            cancelled: asyncio.CancelledError | None = None
             try:
-                result = await invoke(entry, number)
-            except BaseException as error:
-                del began_s[task]
-                if task in expired and self._take_back(task) and isinstance(error, asyncio.CancelledError):
+                return await invoke(entry, number)
+            except asyncio.CancelledError as error:
+                cancelled = error
+                raise
+            finally:
+                # Ours is taken off the task, swallowed or not: it is not the next record's. Others' stay.
+                if began_s.pop(task) is None and not task.uncancel() and cancelled is not None:
                     raise TimeoutError(
                         f"the call took longer than deadline_s={self._deadline_s:g} and was cancelled"
-                    ) from error
-                raise
-            del began_s[task]
-            if task in expired:  # it has swallowed its cancellation, which is not the next record's
-                self._take_back(task)
-            return result
+                    ) from cancelled
 
         return call
-
-    def _take_back(self, task: asyncio.Task[object]) -> bool:
-        """Take our cancellation off a task whose call has ended; False where others cancelled it, too."""
-        self._expired.discard(task)
-        return not task.uncancel()
 
     def _watch(self, loop: asyncio.AbstractEventLoop, at_s: float) -> None:
         self._is_watched = True
@@ -71,9 +63,10 @@ class Deadlines:
         deadline_s, now_s = self._deadline_s, loop.time()
         late_s = now_s - deadline_s + min(EARLY_S, deadline_s * LATE_SHARE)
         for task, began_s in self._began_s.items():
+            if began_s is None:
+                continue
             if began_s > late_s:
                 self._watch(loop, max(began_s + deadline_s, now_s + deadline_s * LATE_SHARE))
                 return
-            if task not in self._expired:
-                self._expired.add(task)
-                task.cancel(f"deadline_s={deadline_s:g} has passed")
+            self._began_s[task] = None
+            task.cancel(f"deadline_s={deadline_s:g} has passed")

@@ -1,4 +1,4 @@
-"""Which event loop asyncio workers run on (uvloop's where it is installed), and who ended it."""
+"""Which event loop is made for coroutines: uvloop's where it is installed."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ import contextlib
 import importlib
 from typing import TYPE_CHECKING
 
-from ehkafka.errors import HandlerFailedError, describe
 from ehkafka.settings.clock import REAL_CLOCK
-from ehkafka.wording.error_stack import place_of
 
 if TYPE_CHECKING:
     from ehkafka.settings.clock import Clock
@@ -46,22 +44,3 @@ def _loop_by(clock: Clock) -> asyncio.AbstractEventLoop:
 
     loop.close = close_and_end  # type: ignore[method-assign]
     return loop
-
-
-def stopped_loop(handler: str, error: BaseException) -> HandlerFailedError | None:
-    """Return what to tell of a loop that its handler's own code ended; None for a defect of ours.
-
-    Our tasks let nothing through that is no `Exception`, and nothing of ours stops the loop.
-    """
-    is_stop = isinstance(error, RuntimeError) and "loop stopped before" in str(error)
-    if isinstance(error, Exception) and not is_stop:
-        return None
-    how = "loop.stop() was called there" if is_stop else describe(error)
-    place = place_of(error)
-    failure = HandlerFailedError(
-        f"Code that handler {handler!r} runs ended its event loop: {how}{f' at {place}' if place else ''}. "
-        "Records that ran are not committed and are handled again at the next start. Leave the loop to the "
-        "app; app.stop() ends it in good order."
-    )
-    failure.__cause__ = error
-    return failure

@@ -1,7 +1,7 @@
-"""The event loop that all coroutines of one run share: the caller's, or one that the app has made for them.
+"""The event loop that coroutines of one run are on: the caller's, or one that the app has made for them.
 
 Pools and hooks are its guests: they put tasks on it and never end it, block it or wait for it on its own
-thread. Made by `App` for each run.
+thread. A loop of the app's own is a caller's loop on a thread of ours, which its owner opens and closes.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from contextlib import suppress
 from contextvars import Context, ContextVar, copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any
-from weakref import WeakSet
 
-from ehkafka.errors import EhkafkaError, HandlerFailedError
+from ehkafka.errors import HandlerFailedError, describe
 from ehkafka.settings.clock import REAL_CLOCK
+from ehkafka.wording.error_stack import place_of
 from ehkafka.wording.live_stack import task_stack
-from ehkafka.workers.tasks.loop import new_loop, stopped_loop
+from ehkafka.workers.tasks.loop import new_loop
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -35,13 +35,15 @@ _inside: ContextVar[SharedLoop | None] = ContextVar("ehkafka_inside", default=No
 
 
 class SharedLoop:
-    """A loop of somebody else's: the one that runs where this is made.
+    """The caller's loop: the one that runs where this is made.
 
-    A *sentinel* task waits there for the run's end. Whoever ends a loop cancels all of its tasks first and
+    A *sentinel* task waits there for the run's end. Code that ends a loop cancels all of its tasks first and
     lets them end next, so the sentinel tells a loop's end from the cancellation of one call.
     """
 
     is_callers = True
+    loop: asyncio.AbstractEventLoop
+    thread: threading.Thread
 
     def __init__(self) -> None:
         """Call it on the loop's thread; the context of this moment is that of the run's coroutines."""
@@ -63,9 +65,15 @@ class SharedLoop:
         """Let go of the loop after the run. On the loop."""
         self._is_over.set()
 
+    def open(self, owner: str = "") -> None:
+        """Start the loop, where it is this owner's: a handler's by its name, the app's without."""
+
+    def close(self, owner: str = "") -> None:
+        """End the loop, where it is this owner's. Not on its thread; a second call does nothing."""
+
     @property
     def is_ending(self) -> bool:
-        """True once somebody ends the loop before the run is over. Any thread."""
+        """True once the loop is ended before the run is over. Any thread."""
         return self.loop.is_closed() or bool(self._sentinel.cancelling())
 
     def owns(self, thread: threading.Thread) -> bool:
@@ -86,7 +94,7 @@ class SharedLoop:
 
         Never on the loop's thread. Raises `HandlerFailedError`, naming `what`, when the loop ends before.
         """
-        coroutine = self._outcome(awaitable, what)
+        coroutine = self._result(awaitable, what)
         try:
             future = self._context.copy().run(asyncio.run_coroutine_threadsafe, coroutine, self.loop)
         except RuntimeError as closed:
@@ -108,16 +116,18 @@ class SharedLoop:
             raise error
 
     def cancel(self, what: str) -> None:
-        """Cancel each coroutine that somebody waits for by this name, once. Any thread."""
-        for task in [task for task, name in self._calls.copy().items() if name == what]:
+        """Cancel each coroutine that a thread waits for by this name, once. Any thread."""
+        for task in self._called(what):
             self.call(partial(_cancel_once, task))
 
     def stacks(self, what: str) -> dict[str, str]:
-        """Return where each coroutine is that somebody waits for by this name. Any thread."""
-        found = [task for task, name in self._calls.copy().items() if name == what]
-        return {f"{self.thread.name} {task.get_name()}": task_stack(task) for task in found}
+        """Return where each coroutine is that a thread waits for by this name. Any thread."""
+        return {f"{self.thread.name} {task.get_name()}": task_stack(task) for task in self._called(what)}
 
-    async def _outcome(self, awaitable: Awaitable[Any], what: str) -> tuple[Any, BaseException | None]:
+    def _called(self, what: str) -> list[asyncio.Task[Any]]:
+        return [task for task, name in self._calls.copy().items() if name == what]
+
+    async def _result(self, awaitable: Awaitable[Any], what: str) -> tuple[Any, BaseException | None]:
         """Hand back what was raised: a SystemExit would end the loop, and a cancellation lose its name."""
         task = asyncio.current_task()
         assert task is not None
@@ -129,7 +139,7 @@ class SharedLoop:
         finally:
             del self._calls[task]
 
-    def ended(self, what: str) -> EhkafkaError:
+    def ended(self, what: str) -> HandlerFailedError:
         """Return the error of a run whose loop ended before it."""
         how = "was closed" if self.loop.is_closed() else "was ended, and all of its tasks cancelled,"
         return HandlerFailedError(
@@ -145,74 +155,71 @@ def _cancel_once(task: asyncio.Task[Any]) -> None:
 
 
 class AppLoop(SharedLoop):
-    """A loop of the app's own, on a daemon thread, for hooks that are `async def` and all async handlers."""
+    """A loop of the app's own, on a daemon thread: of one async handler, or of hooks and all async handlers.
+
+    It ends as those of `asyncio.run` do, also where code that it runs stops it: what is left is cancelled.
+    """
 
     is_callers = False
 
-    def __init__(self, clock: Clock = REAL_CLOCK, handler: str = "") -> None:
-        """Start it. `handler` is whose it is, where only one handler runs there."""
-        self._handler = handler
-        # Those of its default executor, for blocking calls: what runs there is as much the loop's. Each adds
-        # itself before its first call.
-        self._threads: WeakSet[threading.Thread] = WeakSet()
-        # What the run does when code that it calls has stopped the loop.
-        self.on_death: Callable[[BaseException], None] = lambda _error: None
-        self._is_closing = False
-        ready = threading.Event()
-        loop = new_loop(clock)
-        name = f"ehkafka-{handler or 'app'}-loop"
-        thread = threading.Thread(target=self._main, args=(loop,), name=name, daemon=True)
-        loop.set_default_executor(  # the loop ends it
-            ThreadPoolExecutor(thread_name_prefix=f"{name}-to-thread", initializer=self._note_thread)
-        )
-        thread.start()
+    def __init__(self, clock: Clock = REAL_CLOCK, owner: str = "") -> None:
+        """Start nothing. `owner` is the handler whose it is."""
+        self._clock = clock
+        self._owner = owner
+        name = f"ehkafka-{owner or 'app'}-loop"
+        self._executors_name = f"{name}-to-thread"
+        self.thread = threading.Thread(target=self._main, name=name, daemon=True)
+        self._is_ready = threading.Event()
+        # What has stopped it before its time.
+        self._stopped_by: BaseException | None = None
 
-        def begin() -> None:
-            super(AppLoop, self).__init__()
-            # Coroutines begin with an empty context, as threads do: then it costs least to see that a call
-            # has left nothing in it.
-            self._context = Context()
-            ready.set()
+    def open(self, owner: str = "") -> None:
+        """Start it, where it is this owner's."""
+        if owner == self._owner:
+            self.loop = new_loop(self._clock)
+            self.thread.start()
+            self._is_ready.wait()
 
-        loop.call_soon_threadsafe(begin)
-        ready.wait()
+    def close(self, owner: str = "") -> None:
+        """End it, where it is this owner's: what was left running is cancelled."""
+        if owner == self._owner and self.thread.ident is not None:
+            self.call(self.release)
+            self.thread.join(CLOSE_S)  # it may be blocked; the thread is a daemon
 
     def owns(self, thread: threading.Thread) -> bool:
         """Tell whether code on this thread runs on the loop, or for what does."""
-        return super().owns(thread) or thread in self._threads
+        return super().owns(thread) or thread.name.startswith(self._executors_name)
 
-    def _note_thread(self) -> None:
-        self._threads.add(threading.current_thread())
-
-    def _main(self, loop: asyncio.AbstractEventLoop) -> None:
-        asyncio.set_event_loop(loop)
-        while not self._is_closing:
-            error: BaseException = RuntimeError("Event loop stopped before its end.")
+    def _main(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        # For blocking calls: what runs there is as much the loop's.
+        self.loop.set_default_executor(ThreadPoolExecutor(thread_name_prefix=self._executors_name))
+        with asyncio.Runner(loop_factory=lambda: self.loop) as runner:
             try:
-                loop.run_forever()
-            except BaseException as raised:  # a SystemExit in a task that somebody left running
-                error = raised
-            if not self._is_closing:
-                # And once more round: others wait for what runs there.
-                self.on_death(stopped_loop(self._handler or "of the app", error) or error)
+                runner.run(self._until_released())
+            except BaseException as error:  # `loop.stop()`, or a SystemExit in a task that was left running
+                self._stopped_by = error
 
-    def close(self) -> None:
-        """End the loop: what was left running is cancelled. Not on its thread."""
-        future = asyncio.run_coroutine_threadsafe(_end_the_rest(), self.loop)
-        with suppress(NotYet):  # somebody blocks it; the thread is a daemon
-            future.result(CLOSE_S)
-        self._is_closing = True
-        self.loop.call_soon_threadsafe(self.loop.stop)
-        self.thread.join(CLOSE_S)
-        if not self.thread.is_alive():
-            self.loop.close()
+    async def _until_released(self) -> None:
+        super().__init__()
+        # Coroutines begin with an empty context, as threads do: then it costs least to see that a call has
+        # left nothing in it.
+        self._context = Context()
+        self._is_ready.set()
+        await self._sentinel
 
-
-async def _end_the_rest() -> None:
-    """Cancel what was left running in the background, and let it hear of it."""
-    rest = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in rest:
-        task.cancel()
-    if rest:
-        await asyncio.wait(rest, timeout=CLOSE_S / 2)
-    await asyncio.get_running_loop().shutdown_asyncgens()
+    def ended(self, what: str) -> HandlerFailedError:
+        """Return what to tell of a loop that code which it ran has ended."""
+        error = self._stopped_by
+        if error is None or isinstance(error, asyncio.CancelledError):
+            how, place = "all of its tasks were cancelled there", ""
+        else:
+            how = "loop.stop() was called there" if isinstance(error, RuntimeError) else describe(error)
+            place = place_of(error)
+        failure = HandlerFailedError(
+            f"Code that {what} runs ended its event loop: {how}{f' at {place}' if place else ''}. "
+            "Records that ran are not committed and are handled again at the next start. Leave the loop to "
+            "the app; app.stop() ends it in good order."
+        )
+        failure.__cause__ = error
+        return failure

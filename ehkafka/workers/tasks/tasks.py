@@ -1,13 +1,17 @@
-"""The tasks of one handler on an event loop, each the consumer of one inbox: see the protocol of `inbox`.
+"""The tasks of one handler on an event loop, which serve its inboxes: see the protocol of `inbox`.
 
-A record costs no task, lock or report: a task shows it, removes it, awaits the call and goes on to the next.
-Where its inbox is empty it rests on the inbox's gate, a future: it publishes that it sleeps and looks again,
-so that it sees itself what came in between. A task begins with the first record of its inbox, so an idle
-handler has none; `rounds` lets them begin a few at a time, and the loop have its turn. All but `wake` and
-what is marked runs on the loop's thread.
+Inboxes that have something are queued. A task takes the first one, serves it until it has nothing, and takes
+the next; where none is queued it rests. There are as many tasks as calls ran at once. A record costs no task,
+lock or report: a task shows it, removes it and waits for its call. All but `wake` and what is marked runs on
+the loop's thread.
 
-What a call leaves behind is not the next record's: where it has set context variables, or was cancelled,
-another task goes on with the inbox.
+*Rounds* share the loop's time. A round is what the loop does between two calls of `_begin_round`, which is
+once an iteration while any record begins. It may take a millisecond: then inboxes that have more are queued
+again, and no other one is taken before the next round, so that quick coroutines starve neither the loop nor
+each other. Calls that suspend give way by that.
+
+What a call leaves behind is not the next record's: where it has set context variables, or was cancelled, its
+task ends, and another one continues with the inbox.
 """
 
 from __future__ import annotations
@@ -15,12 +19,11 @@ from __future__ import annotations
 import asyncio
 import math
 import operator
-import threading
 import time
 from collections import deque
 from contextlib import suppress
 from contextvars import copy_context
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from ehkafka.lanes import resizing
 from ehkafka.lanes.decision import HoldHead
@@ -28,7 +31,7 @@ from ehkafka.lanes.inbox import EPOCH, MESSAGE
 from ehkafka.lanes.received import Received
 from ehkafka.records.deferral import DEFERRED
 from ehkafka.recovery.unrun import must_return_nothing
-from ehkafka.workers.tasks.rounds import Rounds
+from ehkafka.workers.tasks.other_loop import explain_other_loop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -39,230 +42,218 @@ if TYPE_CHECKING:
     from ehkafka.workers.call_times import CallTimes
     from ehkafka.workers.hub import Hub
     from ehkafka.workers.protocol import InvokeAsync, PoolOptions
+    from ehkafka.workers.tasks.shared import SharedLoop
+
+# What the records of one round may take, all tasks together.
+ROUND_S: Final = 1e-3
+# How many tasks each one that begins lets begin behind it: few, since those that find the time over end.
+NEXT_TASKS: Final = 4
 
 
 class InboxTasks:
-    """A task for each inbox of a handler that has had a record."""
+    """The tasks that serve the inboxes of a handler."""
 
     def __init__(
-        self,
-        hub: Hub,
-        options: PoolOptions,
-        *,
-        name: str,
-        invoke: InvokeAsync,
-        restores: bool,
-        is_loop_ending: Callable[[], bool],
-        explain: Callable[[BaseException], None],
+        self, hub: Hub, options: PoolOptions, loop: SharedLoop, invoke: InvokeAsync, *, restores: bool
     ) -> None:
         """Call it on the loop's thread: the present context is what each task starts with.
 
         `restores`: what a handler sets in a message is put back where the record is needed again.
-        `is_loop_ending` tells whether others end the loop now, and `explain` adds to what a call raised.
         """
-        self._loop = asyncio.get_running_loop()
-        self._thread_ident = threading.get_ident()
         self._hub = hub
         self._router = hub.inboxes.router
-        self._name = name
+        self._options = options
+        self._shared = loop
+        self._loop = loop.loop
         self._invoke = invoke
         self._restores = restores
-        self._on_failure = options.on_failure
-        self._deferrals = options.deferrals
-        self._is_loop_ending = is_loop_ending
-        self._explain = explain
         self._context = copy_context()
         self._traces = _traces_in(self._context)
-        self._rounds = Rounds(self._loop, self._let_in)
-        # The loop itself keeps tasks by weak references only.
-        self._tasks: dict[Inbox, asyncio.Task[None]] = {}
-        # Inboxes to wake, and whether the loop was called for them. Any thread appends.
-        self._woken: deque[Inbox] = deque()
-        self._call_is_out = False
+        # Inboxes that are to be served, in order. Any thread appends.
+        self._queued: deque[Inbox] = deque()
+        # All tasks, since the loop itself keeps them by weak references only; what those serve that serve an
+        # inbox, and what those wait for that have nothing.
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._served: dict[Inbox, asyncio.Task[None]] = {}
+        self._resting: dict[asyncio.Task[None], asyncio.Future[None]] = {}
+        # A call that returns in a later round than it began in has suspended.
+        self._round = 0
+        # When its time is over; 0 before its first record. Whether the next one was asked for.
+        self._round_ends_s = 0.0
+        self._round_is_due = False
         # Done when the hub is closed and nothing is left to do; an engine's error is set on it.
         self.left: asyncio.Future[None] = self._loop.create_future()
-        # Set when the loop ends before its time: no call that is cancelled then is its record's fault.
-        self.is_dead = False
-
-    def start(self) -> None:
-        """Begin with what waits already."""
-        inboxes = self._hub.inboxes.all_inboxes()
+        # Set where all calls end before their time: none that is cancelled then is its record's fault.
+        self._is_dead = False
+        # What waits already.
+        inboxes = hub.inboxes.all_inboxes()
         for inbox in inboxes:
             inbox.asleep = True
-        self._hub.wake = self.wake
+        hub.wake = self.wake
         self.wake([inbox for inbox in inboxes if inbox.q])
-        self.check_left()
+        self._check_left()
 
-    # -- waking ----------------------------------------------------------------------------------------
+    # -- rounds ----------------------------------------------------------------------------------------
 
     def wake(self, inboxes: Sequence[Inbox]) -> None:
-        """Wake the tasks of these inboxes that sleep: by one call of the loop for all. Any thread."""
+        """Have those of these inboxes served that sleep: by one call of the loop for all. Any thread."""
         asleep = [inbox for inbox in inboxes if inbox.asleep]
-        if not asleep:
-            return
         for inbox in asleep:
-            inbox.asleep = False  # woken once, however often before it has begun
-        self._woken.extend(asleep)
-        if threading.get_ident() == self._thread_ident and self._loop.is_running():
-            self._take_woken()
-        elif not self._call_is_out:
-            self._call_is_out = True
-            with suppress(RuntimeError):  # the loop is closed: there is no task to wake
-                self._loop.call_soon_threadsafe(self._take_woken)
+            inbox.asleep = False  # woken once, however often before it is served
+        self._queued.extend(asleep)
+        if asleep and not self._round_is_due:
+            self._round_is_due = True
+            with suppress(RuntimeError):  # the loop is closed: nothing is served there
+                self._loop.call_soon_threadsafe(self._begin_round)
 
-    def _take_woken(self) -> None:
-        self._call_is_out = False  # first: what is appended from now on has a call of its own
-        woken = self._woken
-        self._rounds.enter([woken.popleft() for _ in range(len(woken))])
-        self.check_left()
+    def _begin_round(self) -> None:
+        self._round_is_due = False  # first: what is queued from now on has a call of its own
+        self._round += 1
+        self._round_ends_s = 0.0
+        if not (self.left.done() or self._is_over()):
+            self._begin_tasks(1)
+        self._check_left()
 
-    def _let_in(self, inbox: Inbox) -> None:
-        """Let the task of an inbox go on; make it where there is none."""
-        if inbox not in self._tasks:
-            self._begin(inbox)
-        elif (gate := inbox.gate) is not None and not gate.done():
-            gate.set_result(None)
+    def _open_round(self) -> None:
+        """Begin to measure, before a round's first record, and have the next one begun."""
+        self._round_ends_s = time.perf_counter() + ROUND_S
+        if not self._round_is_due:
+            self._round_is_due = True
+            self._loop.call_soon(self._begin_round)
 
-    def _begin(self, inbox: Inbox) -> None:
-        inbox.asleep = True
-        if not self._may_begin(inbox):
-            self._let_leave(inbox)
-            return
-        inbox.asleep = False
-        inbox.gate = None
-        # Not by the loop's factory: a caller's may take the first step at once.
-        self._tasks[inbox] = task = asyncio.Task(
-            self._serve(inbox), loop=self._loop, name=self._name, context=self._context.copy()
-        )
-        task.add_done_callback(lambda task: self._ended(inbox, task), context=self._context)
+    def _begin_tasks(self, most: int) -> None:
+        """Let so many tasks begin for what is queued: those that rest, or else new ones."""
+        beginning = len(self._tasks) - len(self._resting) - len(self._served)
+        for _ in range(min(most, len(self._queued) - beginning)):
+            if self._resting:
+                _, gate = self._resting.popitem()
+                if not gate.done():  # else it was cancelled, and another one begins at its end
+                    gate.set_result(None)
+                continue
+            # Not by the loop's factory: a caller's may take the first step at once.
+            name, context = self._shared.thread.name, self._context.copy()
+            task = asyncio.Task(self._work(), loop=self._loop, name=name, context=context)
+            self._tasks.add(task)
+            task.add_done_callback(self._ended, context=self._context)
 
-    def _may_begin(self, inbox: Inbox) -> bool:
-        return bool(inbox.q) and not inbox.frozen and not self._is_over()
+    def _take_next(self, task: asyncio.Task[None]) -> Inbox | None:
+        """Return the inbox that a task serves next; None where none is queued, or the round is over."""
+        while self._queued and not 0.0 < self._round_ends_s < time.perf_counter():
+            inbox = self._queued.popleft()
+            if inbox not in self._served:  # two may have woken it at once
+                self._served[inbox] = task
+                return inbox
+        return None
 
-    def _ended(self, inbox: Inbox, task: asyncio.Task[None]) -> None:
-        del self._tasks[inbox]
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.remove(task)
+        self._resting.pop(task, None)
         if not task.cancelled() and (error := task.exception()) is not None and not self.left.done():
-            self.left.set_exception(error)
-        inbox.asleep = True
-        # Another task goes on for one that must serve no other record, or was cancelled while it rested.
-        if self._may_begin(inbox):
-            self.wake([inbox])
-        else:
-            self._let_leave(inbox)
-        self.check_left()
+            self.left.set_exception(error)  # the engine's own
+        if self._queued:
+            self._open_round()
+        self._check_left()
 
-    def _let_leave(self, inbox: Inbox) -> None:
-        """Have an inbox without a task forgotten that is to go, unless a record comes before."""
-        if inbox.leaves:
-            self._hub.post(self._leave, inbox)
+    def _let_sleep(self, inbox: Inbox) -> None:
+        """Let an inbox sleep whose task serves it no more, unless there is something to do."""
+        del self._served[inbox]
+        before = inbox.frozen, inbox.leaves
+        if not inbox.frozen:
+            inbox.head = None
+            if not inbox.q and inbox.leaves:
+                self._hub.post(self._leave, inbox)
+            elif not inbox.q:
+                self._hub.note_idle(inbox)
+        inbox.asleep = True
+        # Only now: who brings a record, takes a failure over or shrinks looks for those that sleep later.
+        pace = self._hub.pace  # the poll thread wakes as many as there are tokens
+        has_work = inbox.q and not inbox.frozen and (pace is None or pace.is_open)
+        if has_work or (inbox.frozen, inbox.leaves) != before:
+            self.wake([inbox])
+        self._check_left()
 
     def _leave(self, inbox: Inbox) -> None:
         if inbox in self._router.leaving:
             resizing.leave(self._hub.inboxes.router, inbox)
 
-    def check_left(self) -> None:
+    def _check_left(self) -> None:
         """Notice that nothing is left to do."""
         if (
             self._hub.closed
-            and not self._tasks
-            and not self.left.done()
+            and not (self._served or self._queued or self.left.done())
             and not any(inbox.q for inbox in self._hub.inboxes.all_inboxes())
         ):
             self.left.set_result(None)
+            for gate in self._resting.values():
+                gate.cancel()
 
     # -- calls -----------------------------------------------------------------------------------------
 
-    async def _serve(self, inbox: Inbox) -> None:  # noqa: PLR0912, PLR0915 - calls would cost throughput
-        """Serve an inbox. The hot path: each look here is paid by every record."""
-        hub, rounds, invoke, traces = self._hub, self._rounds, self._invoke, self._traces
-        attempts, deferrals, pace = self._router.attempts, self._deferrals, self._hub.pace
+    async def _work(self) -> None:  # noqa: PLR0912, PLR0915 - calls would cost throughput
+        """Serve inboxes, and rest between them. The hot path: each look here is paid by every record."""
+        hub, invoke, traces, clock = self._hub, self._invoke, self._traces, time.perf_counter
+        attempts, deferrals, pace = self._router.attempts, self._options.deferrals, self._hub.pace
         restores, received = self._restores, None
-        create_future, clock = self._loop.create_future, time.perf_counter
         task = asyncio.current_task()
         assert task is not None
-        q = inbox.q
         decision: Decision | None
-        is_let_in, has_token = True, False
-        while True:
-            if is_let_in:
-                if rounds.is_over:
-                    inbox.gate = gate = create_future()
-                    rounds.come_late(inbox)
-                    await gate
-                    continue
-                is_let_in, q = False, inbox.q
-            if pace is not None and (has_token := bool(q)) and not pace.take():
-                # The poll thread wakes as many as there are tokens.
-                inbox.head = None
-                await self._sleep(inbox)
-                is_let_in = True
-                continue
-            try:
-                inbox.head = q[0]  # seen before it leaves the queue
-                entry = q.popleft()
-            except IndexError:
-                if has_token:
-                    pace.give_back()  # type: ignore[union-attr]
-                if inbox.q is not q:
-                    q = inbox.q
-                    continue
-                inbox.head = None
-                if hub.closed or (inbox.leaves and hub.leave(inbox)):
-                    return
-                hub.note_idle(inbox)
-                inbox.gate = gate = create_future()
-                inbox.asleep = True
-                # Only now: who brings a record, or closes, looks for those that sleep afterwards.
-                if inbox.q or hub.closed or inbox.leaves:
-                    inbox.asleep = False
-                    q = inbox.q
-                    continue
+        begins = True
+        while not self.left.done():
+            inbox = self._take_next(task)
+            if inbox is None:
+                self._resting[task] = gate = self._loop.create_future()
                 await gate
-                is_let_in = True
+                begins = True
                 continue
-            if not rounds.ends_s:
-                rounds.open()
-            round_number, decision = rounds.number, None
-            try:
-                number = 1
-                if attempts and (known := attempts.get(id(entry[MESSAGE]))) is not None:
-                    number += known.failed
-                if restores:
-                    received = Received(entry[MESSAGE])
-                times = hub.call_times
-                call = invoke(entry, number) if times is None else self._timed(entry, number, times)
-                if (result := await call) is not None:
-                    must_return_nothing(result)
-                if DEFERRED and deferrals is not None:
+            if begins:
+                self._begin_tasks(NEXT_TASKS)
+            q, begins, goes_on = inbox.q, False, True
+            # Frozen: a failure of its is not taken over yet.
+            while not inbox.frozen and (pace is None or pace.take()):
+                try:
+                    inbox.head = q[0]  # seen before it leaves the queue
+                    entry = q.popleft()
+                except IndexError:
+                    if pace is not None:
+                        pace.give_back()
+                    if inbox.q is q:
+                        break
+                    q = inbox.q
+                    continue
+                if not self._round_ends_s:
+                    self._open_round()
+                round_number, decision = self._round, None
+                try:
+                    number = 1
+                    if attempts and (known := attempts.get(id(entry[MESSAGE]))) is not None:
+                        number += known.failed
+                    if restores:
+                        received = Received(entry[MESSAGE])
+                    times = hub.call_times
+                    call = invoke(entry, number) if times is None else self._timed(entry, number, times)
+                    if (result := await call) is not None:
+                        must_return_nothing(result)
+                    if DEFERRED and deferrals is not None:
+                        if received is not None:
+                            received.keep_for_answer()
+                        decision = deferrals.claims(self._router.attempt_of(entry))
+                except BaseException as error:  # SystemExit and the like too: `Failures` stops the app
+                    if isinstance(error, GeneratorExit) and not self._loop.is_running():
+                        raise  # this coroutine is thrown away with its loop: nothing was raised
                     if received is not None:
-                        received.keep_for_answer()
-                    decision = deferrals.claims(self._router.attempt_of(entry))
-            except BaseException as error:  # SystemExit and the like too: `Failures` stops the app for them
-                if isinstance(error, GeneratorExit) and not self._loop.is_running():
-                    raise  # this coroutine is thrown away with its loop: nothing was raised
-                if received is not None:
-                    received.restore()
-                decision = self._decide(entry, error)
-            if decision is not None and not await self._hand_over(inbox, entry, decision):
+                        received.restore()
+                    decision = self._decide(entry, error)
+                if decision is not None:
+                    hub.fail(inbox, entry, decision)  # with its key's later ones
+                # What a call left on the task, a cancellation too, is not the next record's.
+                if traces() or task.cancelling():
+                    goes_on = False
+                    break
+                if self._round == round_number and clock() > self._round_ends_s:
+                    break  # it has not suspended: all others have their turn
+            self._let_sleep(inbox)
+            if not goes_on:
                 return
-            # What a call left on the task, a cancellation too, is not the next record's.
-            if traces() or task.cancelling():
-                inbox.head = None
-                return
-            if rounds.number == round_number and clock() > rounds.ends_s:
-                # It has not suspended: all others have their turn.
-                rounds.is_over = True
-                if not inbox.q:
-                    continue
-                inbox.head, inbox.gate = None, (gate := create_future())
-                rounds.enter((inbox,))
-                await gate
-                is_let_in = True
-
-    async def _sleep(self, inbox: Inbox) -> None:
-        inbox.gate = gate = self._loop.create_future()
-        inbox.asleep = True
-        await gate
 
     async def _timed(self, entry: Entry, number: int, times: CallTimes) -> object:
         began_s = time.perf_counter()
@@ -273,37 +264,25 @@ class InboxTasks:
 
     def _decide(self, entry: Entry, error: BaseException) -> Decision:
         """Return what becomes of a record whose call raised."""
-        attempt = self._router.attempt_of(entry)
-        if DEFERRED and self._deferrals is not None:
-            self._deferrals.void(attempt)
+        options, attempt = self._options, self._router.attempt_of(entry)
+        if DEFERRED and options.deferrals is not None:
+            options.deferrals.void(attempt)
         if self._is_over():
             return HoldHead("its event loop died")
         if isinstance(error, asyncio.CancelledError) and entry[EPOCH].ended:
             return HoldHead("the call was cancelled")  # it has no result that could count as ignored
-        self._explain(error)
-        return self._on_failure(attempt, error)
-
-    async def _hand_over(self, inbox: Inbox, entry: Entry, decision: Decision) -> bool:
-        """Have a record taken over with its key's later ones; False where the loop ends before."""
-        self._hub.fail(inbox, entry, decision)
-        while inbox.frozen and not self._is_over():
-            inbox.gate = gate = self._loop.create_future()
-            inbox.asleep = True
-            if not inbox.frozen:
-                inbox.asleep = False
-                break
-            await gate
-        return not self._is_over()
+        explain_other_loop(error, options.name, is_callers=self._shared.is_callers)
+        return options.on_failure(attempt, error)
 
     def _is_over(self) -> bool:
-        return self.is_dead or self._is_loop_ending()
+        return self._is_dead or self._shared.is_ending
 
     # -- what runs -------------------------------------------------------------------------------------
 
     def running(self) -> list[tuple[Entry, asyncio.Task[None]]]:
         """Return the calls that run, the oldest first as far as a look has seen them. Any thread."""
         found: list[tuple[float, Entry, asyncio.Task[None]]] = []
-        for inbox, task in self._tasks.copy().items():
+        for inbox, task in self._served.copy().items():
             head: Any = inbox.head
             if head is not None:
                 found.append((inbox.seen_s if inbox.seen is head else math.inf, head, task))
@@ -311,23 +290,19 @@ class InboxTasks:
 
     def cancel_ended(self) -> None:
         """Cancel the calls whose epoch has ended: nothing waits for their results."""
-        for inbox, task in self._tasks.items():
-            head: Any = inbox.head
-            if head is not None and not inbox.frozen and head[EPOCH].ended:
+        for entry, task in self.running():
+            if entry[EPOCH].ended:
                 task.cancel("the record's partition is no longer this member's")
 
-    def cancel_all(self) -> None:
-        """Cancel all that runs on a loop that has died before its time."""
-        for task in list(self._tasks.values()):
-            task.cancel("its event loop died")
-        self.left.cancel()
-
-    def hold_all(self) -> None:
-        """Hold the records of a loop that was closed: their calls never end. Not on its thread."""
-        self.is_dead = True
-        for inbox in self._tasks.copy():
-            head: Any = inbox.head
-            if head is not None and not inbox.frozen:
+    def end(self) -> None:
+        """End all calls before their time: by a cancellation, or on a closed loop, where they never end."""
+        self._is_dead = True
+        if not self._loop.is_closed():
+            for task in self._tasks:
+                task.cancel("its event loop died")
+            return
+        for inbox in self._served.copy():
+            if (head := cast("Entry | None", inbox.head)) is not None:
                 self._hub.fail(inbox, head, HoldHead("its event loop was closed"))
 
 
@@ -335,14 +310,14 @@ def _traces_in(fresh: Context) -> Callable[[], object]:
     """Return what tells whether a call left context variables behind, which are not the next record's."""
     if not fresh:
         return copy_context  # it is true by itself, unless it is empty as well
-    variables, missing = tuple(fresh.items()), object()
+    variables = tuple(fresh.items())
 
     def traces() -> bool:
         now = copy_context()
         if len(now) != len(variables):
             return True
         for variable, value in variables:  # noqa: SIM110 - this runs for each record
-            if now.get(variable, missing) is not value:
+            if now[variable] is not value:
                 return True
         return False
 

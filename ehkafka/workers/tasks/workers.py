@@ -18,16 +18,12 @@ from typing import TYPE_CHECKING
 from ehkafka.lanes import resizing
 from ehkafka.lanes.inbox import EPOCH, KEY, MESSAGE
 from ehkafka.lanes.order import describe_key
-from ehkafka.settings.clock import REAL_CLOCK
 from ehkafka.wording.live_stack import task_stack, thread_stack
-from ehkafka.workers.tasks.other_loop import explain_other_loop
-from ehkafka.workers.tasks.shared import AppLoop
 from ehkafka.workers.tasks.tasks import InboxTasks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ehkafka.settings.clock import Clock
     from ehkafka.workers.hub import Hub
     from ehkafka.workers.protocol import InvokeAsync, PoolOptions
     from ehkafka.workers.tasks.shared import SharedLoop
@@ -47,25 +43,16 @@ class AsyncioWorkers:
     size_max = SIZE_MAX
 
     def __init__(
-        self,
-        hub: Hub,
-        options: PoolOptions,
-        *,
-        invoke: InvokeAsync,
-        restores: bool = False,
-        shared: SharedLoop | None = None,
-        clock: Clock = REAL_CLOCK,
+        self, hub: Hub, options: PoolOptions, loop: SharedLoop, *, invoke: InvokeAsync, restores: bool = False
     ) -> None:
-        """Use `shared`, which others start and end; None: a loop of its own. `restores`: see `InboxTasks`."""
+        """See `InboxTasks` for `restores`."""
         self._hub = hub
         self._options = options
-        self._name = options.name
-        self._size = options.size
+        self._loop = loop
         self._invoke = invoke
         self._restores = restores
-        self._clock = clock
-        self._loop = shared
-        self._own: AppLoop | None = None
+        self._name = options.name
+        self._size = options.size
         self._tasks: InboxTasks | None = None
         # Made on the loop, which itself keeps tasks by weak references only.
         self._life: asyncio.Task[None] | None = None
@@ -73,43 +60,31 @@ class AsyncioWorkers:
 
     def start(self) -> None:
         """Start the loop, where it is its own, and wait for the set-up there. Raises the set-up's error."""
-        if self._loop is None:
-            self._loop = self._own = AppLoop(self._clock, self._name)
-            self._own.on_death = self._died
         try:
+            self._loop.open(self._name)
             self._loop.run(self._begin(), f"on_worker_start of handler {self._name!r}")
         except BaseException:
             self._hub.close()
-            self._close()
+            self._loop.close(self._name)
             raise
 
     def stop(self, timeout_s: float) -> list[str]:
         """Let the tasks end once nothing is left to do; return what still runs after `timeout_s`."""
         self._hub.close()
-        if self._loop is None or self._life is None:
+        if self._life is None:
             return []
-        if self._tasks is not None:
-            self._loop.call(self._tasks.check_left)
         self.check()
         if self._has_ended.wait(max(0.0, timeout_s)):
-            self._close()
+            self._loop.close(self._name)
             return []
-        thread = self._loop.thread.name
-        return [thread if self._own is not None else f"{self._name} on the loop of {thread}"]
+        return [f"{self._name} on the loop of {self._loop.thread.name}"]
 
     def check(self) -> None:
         """Notice a loop that was closed, on which nothing goes on. Not on its thread."""
-        if self._loop is None or not self._loop.loop.is_closed() or self._has_ended.is_set():
+        if self._life is None or self._has_ended.is_set() or not self._loop.loop.is_closed():
             return
         self._has_ended.set()
-        if self._tasks is not None:
-            self._tasks.hold_all()
-        self._options.on_death(self._ended())
-
-    def _close(self) -> None:
-        own, self._own = self._own, None
-        if own is not None:
-            own.close()
+        self._died(asyncio.CancelledError())
 
     @property
     def size(self) -> int:
@@ -129,16 +104,16 @@ class AsyncioWorkers:
 
     def cancel_ended(self) -> None:
         """Cancel the calls whose epoch has ended. Any thread; returns at once."""
-        if self._loop is not None and self._tasks is not None:
+        if self._tasks is not None:
             self._loop.call(self._tasks.cancel_ended)
 
     def owns(self, thread: threading.Thread) -> bool:
         """Tell whether a thread is the loop's, or one that a call there waits for."""
-        return self._loop is not None and self._loop.owns(thread)
+        return self._loop.owns(thread)
 
     def stacks(self) -> dict[str, str]:
         """Return where the loop's thread is, and what each of the oldest running calls awaits."""
-        if self._loop is None or self._tasks is None:
+        if self._tasks is None:
             return {}
         name, ident = self._loop.thread.name, self._loop.thread.ident
         frame = sys._current_frames().get(ident or 0)  # noqa: SLF001 - the documented way
@@ -171,43 +146,22 @@ class AsyncioWorkers:
                 ready.set_exception(error)
                 return
             # The present context is what attempts start with: after the set-up, which may have filled it.
-            self._tasks = tasks = self._make_tasks()
+            self._tasks = tasks = InboxTasks(
+                self._hub, self._options, self._loop, self._invoke, restores=self._restores
+            )
             ready.set_result(None)
-            tasks.start()
             await tasks.left
             await _called(self._options.tear_down)
-        except asyncio.CancelledError:
-            self._died(self._ended())
-        except BaseException as error:  # the engine's own
+        except BaseException as error:  # a cancellation as the loop ends, or the engine's own
             self._died(error)
         finally:
             self._has_ended.set()
 
-    def _make_tasks(self) -> InboxTasks:
-        shared = self._loop
-        assert shared is not None
-        return InboxTasks(
-            self._hub,
-            self._options,
-            name=shared.thread.name,
-            invoke=self._invoke,
-            restores=self._restores,
-            is_loop_ending=lambda: shared.is_ending,
-            explain=lambda error: explain_other_loop(error, self._name, is_callers=shared.is_callers),
-        )
-
-    def _ended(self) -> BaseException:
-        assert self._loop is not None
-        return self._loop.ended(f"handler {self._name!r}")
-
     def _died(self, error: BaseException) -> None:
-        if (tasks := self._tasks) is not None:
-            if tasks.is_dead:
-                return
-            tasks.is_dead = True
-            assert self._loop is not None
-            self._loop.call(tasks.cancel_all)
-        self._options.on_death(error)
+        if self._tasks is not None:
+            self._tasks.end()
+        is_loops = isinstance(error, asyncio.CancelledError)
+        self._options.on_death(self._loop.ended(f"handler {self._name!r}") if is_loops else error)
 
 
 async def _called(function: Callable[[], object] | None) -> None:

@@ -14,6 +14,7 @@ from ehkafka.lanes.inboxes import Inboxes
 from ehkafka.records import TopicPartition
 from ehkafka.workers.hub import Hub
 from ehkafka.workers.protocol import PoolOptions
+from ehkafka.workers.tasks.shared import AppLoop
 from ehkafka.workers.tasks.workers import AsyncioWorkers
 from tests.kit.simulated.message import SimulatedMessage
 from tests.kit.waiting import wait_until
@@ -61,6 +62,7 @@ class Pool:
         self.workers = AsyncioWorkers(
             self.hub,
             PoolOptions(name="x", size=size, on_failure=self._decide, on_death=self.deaths.append, **options),
+            AppLoop(owner="x"),
             invoke=self._invoke,
         )
         self.workers.start()
@@ -109,7 +111,6 @@ class Pool:
 
     def call_soon(self, function: Callable[[], object]) -> None:
         """Call a function on the loop."""
-        assert self.workers._loop is not None
         self.workers._loop.call(function)
 
     def wait(self, true: Callable[[], Any], timeout_s: float = LIMIT_S, *, watch: bool = True) -> None:
