@@ -425,3 +425,12 @@ def test_a_full_backlog_of_one_partition_is_half_empty_before_it_goes_on() -> No
     assert flow.to_resume(loads, Amounts(900, 0), 1.0) == []
     load.backlog_records = 500
     assert flow.to_resume(loads, Amounts(500, 0), 1.1) == _names(0)
+
+
+def test_what_is_paused_by_hand_goes_on_by_hand_or_in_its_next_epoch() -> None:
+    """Flow control resumes what it has paused itself."""
+    flow, partition = _flow(), TopicPartition("t", 0)
+    flow.pause_by_hand([partition])
+    assert flow.to_resume(_loads(0), Amounts(0, 0), 0.0) == []
+    flow.forget(partition)
+    assert not flow.by_hand

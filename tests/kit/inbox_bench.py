@@ -5,7 +5,8 @@ For tests of the pure core. Single-threaded; time is a field.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from itertools import islice
+from typing import TYPE_CHECKING, Any
 
 from ehkafka.lanes.finished import FinishedBefore
 from ehkafka.lanes.inbox import EPOCH, KEY, MESSAGE
@@ -24,16 +25,38 @@ if TYPE_CHECKING:
     from ehkafka.lanes.order import NullKey, Scope
 
 
-class Call(NamedTuple):
-    """A record that runs, and where."""
+class Call:
+    """The consumer of one inbox, in steps, and the record that it runs."""
 
-    inbox: Inbox
-    entry: Entry
+    def __init__(self, inbox: Inbox) -> None:
+        self.inbox = inbox
+        # What runs, or ran last.
+        self.entry: Entry
+
+    @property
+    def key(self) -> Any:
+        """The key of what runs."""
+        return self.entry[KEY]
+
+    @property
+    def offset(self) -> int:
+        """The offset of what runs."""
+        return self.entry[MESSAGE].offset()
 
     @property
     def text(self) -> str:
-        """The record as it is written down."""
+        """What runs as it is written down."""
         return written(self.entry)
+
+    def start(self) -> bool:
+        """Show the next record and take it, which ends the one before; tell whether there is one."""
+        inbox = self.inbox
+        if not inbox.q:
+            inbox.head = None
+            return False
+        inbox.head = self.entry = inbox.q[0]
+        inbox.q.popleft()
+        return True
 
 
 class InboxBench:
@@ -47,25 +70,26 @@ class InboxBench:
         scope: Scope = "partition",
         null_key: NullKey = "spread",
         *,
-        consumers: int = 12,
+        consumers: int = 40,
         order_by: Any = None,
     ) -> None:
         self.inboxes = Inboxes(consumers, scope)
-        self.waiting = self.inboxes.waiting
+        self.router, self.waiting = self.inboxes.router, self.inboxes.waiting
         self.reader = (
             KeyReader(null_key=null_key) if order_by is None else KeyReader(order_by, null_key=null_key)
         )
         self.now_s = 0.0
         self.started: list[str] = []
         self._epochs = 0
-        self.inboxes.check(self.now_s)  # all are idle
+        for inbox in reversed(self.inboxes.inboxes):
+            self._note_idle(inbox)
 
     # The poll thread.
 
     def assign(self, partition: int = 0, topic: str = "t", **options: Any) -> Epoch:
         """Begin an epoch of a partition."""
         self._epochs += 1
-        if isinstance(offsets := options.get("finished_before"), list | set | range):
+        if not isinstance(offsets := options.get("finished_before"), FinishedBefore | None):
             options["finished_before"] = FinishedBefore.of(offsets)
         return self.inboxes.assign(TopicPartition(topic, partition), self._epochs, **options)
 
@@ -103,10 +127,8 @@ class InboxBench:
             free = [inbox for inbox in free if inbox.q[0][KEY] == key.encode()]
         if not free:
             return None
-        inbox = min(free, key=lambda inbox: inbox.q[0][MESSAGE].offset())
-        inbox.head = inbox.q[0]
-        call = Call(inbox, inbox.q.popleft())
-        self.started.append(call.text)
+        call = Call(min(free, key=lambda inbox: inbox.q[0][MESSAGE].offset()))
+        self._start(call)
         return call
 
     def call(self, key: str | None = None) -> Call:
@@ -115,15 +137,34 @@ class InboxBench:
         assert call is not None, f"nothing of {key or 'any key'} waits for a free consumer"
         return call
 
-    def finish(self, call: Call) -> None:
-        """Let a call end well."""
+    def _start(self, call: Call) -> bool:
+        is_started = call.start()
+        if is_started:
+            self.started.append(call.text)
+        return is_started
+
+    def finish(self, call: Call, records: int = 1) -> None:
+        """Let a call end well, and as many records altogether that its consumer has."""
+        for _ in range(records - 1):
+            if not self._start(call):
+                break
         call.inbox.head = None
-        self.inboxes.router.note(call.inbox)
-        self.inboxes.take_touched()
+        self._note_idle(call.inbox)
+        self.count()
+
+    def _note_idle(self, inbox: Inbox) -> None:
+        if not inbox.listed:
+            inbox.listed = True
+            self.router.idle.append(inbox)
 
     def fail(self, call: Call, decision: Decision) -> None:
-        """Let a call fail."""
+        """Let a call fail; its consumer then runs nothing."""
         self.inboxes.waiting.fail(call.inbox, ((call.entry, decision, ()),), self.now_s)
+        self.inboxes.take_touched()
+
+    def count(self) -> None:
+        """Count what has finished, as a commit does."""
+        self.router.note_all()
         self.inboxes.take_touched()
 
     def work(self) -> None:
@@ -141,18 +182,16 @@ class InboxBench:
 
     def is_empty(self) -> bool:
         """Tell whether nothing is left of any record."""
+        self.count()
         tally = self.inboxes.tally
         counts = (tally.backlog_records, tally.backlog_bytes, tally.parked_records, tally.parked_bytes)
         busy = any(not inbox.is_empty() for inbox in self.inboxes.all_inboxes())
         return not (any(counts) or self.waiting.held or busy)
 
 
-def at_once(bench: InboxBench) -> list[Call]:
-    """Start all that may run at once."""
-    calls: list[Call] = []
-    while (call := bench.begin()) is not None:
-        calls.append(call)
-    return calls
+def at_once(bench: InboxBench, calls_max: int = 1_000) -> list[Call]:
+    """Start so many calls at once, or as many as may be."""
+    return list(islice(iter(bench.begin, None), calls_max))
 
 
 def read(partition: TopicPartition, text: str, options: dict[str, Any]) -> WatchedMessage:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ehkafka.lanes import put_back
 from ehkafka.lanes.inbox import EPOCH, MESSAGE
 from ehkafka.lanes.runs import UNREAD
+from tests.kit.simulated.message import SimulatedMessage
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -18,48 +19,15 @@ if TYPE_CHECKING:
 SERIAL = iter(range(1 << 60))
 
 
-class Message:
-    """A record, received once."""
+class Message(SimulatedMessage):
+    """A record, received once; what orders it is given apart from its key."""
+
+    epoch: Epoch
 
     def __init__(self, partition: int, offset: int, key: int | None) -> None:
-        self._partition, self._offset, self.its_key = partition, offset, key
+        super().__init__("t", partition, offset, b"k", leader_epoch=0)
+        self.lane_key: Hashable = ("apart", partition, offset) if key is None else key
         self.serial = next(SERIAL)
-        self.epoch: Epoch
-
-    def __repr__(self) -> str:
-        return f"{self.its_key}@{self._partition}/{self._offset}"
-
-    def topic(self) -> str:
-        """Return the topic."""
-        return "t"
-
-    def partition(self) -> int:
-        """Return the partition."""
-        return self._partition
-
-    def offset(self) -> int:
-        """Return the offset."""
-        return self._offset
-
-    def lane_key(self) -> Hashable:
-        """Return what orders the record."""
-        return ("apart", self._partition, self._offset) if self.its_key is None else self.its_key
-
-    def key(self) -> bytes:
-        """Return a key of some bytes; what orders the record is given apart."""
-        return b"k"
-
-    def headers(self) -> None:
-        """Return no headers."""
-        return
-
-    def leader_epoch(self) -> int:
-        """Return the one leader epoch."""
-        return 0
-
-    def timestamp(self) -> tuple[int, int]:
-        """Return no timestamp."""
-        return 0, 0
 
     def __len__(self) -> int:
         return 1 + self._offset % 3

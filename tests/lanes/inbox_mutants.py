@@ -1,390 +1,324 @@
-"""Guards of the inboxes, each taken out once: random histories must notice."""
+"""Guards of the inboxes, each taken out once: random histories must notice, or a test."""
 
 from __future__ import annotations
 
 from functools import partial
 
-from ehkafka.lanes import resizing
-from ehkafka.lanes.ending import Ending
-from ehkafka.lanes.epoch import Epoch
-from ehkafka.lanes.held import Held
-from ehkafka.lanes.inbox import Inbox
-from ehkafka.lanes.inboxes import Inboxes
-from ehkafka.lanes.outliving import Outliving
-from ehkafka.lanes.piles import Piles
-from ehkafka.lanes.routing import Router
-from ehkafka.lanes.waiting import Waiting
-from tests.kit.mutant import Mutant, fails
-from tests.lanes import test_outliving, test_seen
-from tests.lanes.inbox_scenarios import (
-    a_batch_counts_what_it_skipped_otherwise,
-    a_batch_loses_records_of_another_partition,
-    a_key_overlaps_where_the_next_record_is_shown,
-    a_record_goes_where_the_consumer_has_left,
-    mutant,
-    what_waits_stays_where_a_consumer_is_to_go,
+from ehkafka.lanes import (
+    balance,
+    ending,
+    epoch,
+    held,
+    inbox,
+    inboxes,
+    outliving,
+    piles,
+    put_back,
+    resizing,
+    routing,
+    slow_start,
+    unread,
+    waiting,
 )
-from tests.lanes.inbox_unread_mutants import UNREAD_MUTANTS
+from tests.kit.mutant import table
+from tests.lanes import test_outliving, test_scenarios, test_seen, test_slow_start, test_unread
+from tests.lanes.inbox_world import histories
+from tests.workers.batches import test_results
+
+IN = (
+    *(balance, ending, epoch, held, inbox, inboxes, outliving, piles, put_back, resizing, routing),
+    *(slow_start, unread, waiting),
+    *(test_seen, test_outliving, test_results, test_scenarios, test_slow_start, test_unread),
+)
+
+INBOXES = r"""
+Inbox.count_finished: finished: what runs is read before what waits
+    waiting = len(self.q)  # first what waits, second what runs\n    head = self.head
+    -> head = self.head\n    waiting = len(self.q)
+Inbox.empty_queue: take back: the queue is not replaced
+    q, self.q = self.q, self.make_queue() -> q = self.q
+Inbox.take_back: take back: taken records still count as sent
+    self.sent -= len(taken) -> pass
+Inbox.is_live: live: the running record does not keep its key
+    ahead > 0 or (ahead > -self.slack and self.head is not None) -> ahead > 0
+Inbox.is_live: live: only the last record of a batch keeps its key
+    -self.slack -> -1
+Router.place: place: an unopened partition's records start
+    self.piles.unopened.get(epoch) or ->
+Router.place: place: a stopped handler's records start
+    or self.piles.stopped ->
+Router._only_home: route: a drained record starts
+    and epoch.drain_limit is None ->
+    by is_narrow=True
+Router._only_home: route: records start where a pile is
+    or self.piles.all() ->
+    by is_narrow=True
+Router.place: place: a drained record starts
+    not epoch.may_start(entry) -> False
+Router.place: place: a key's waiting records stay behind in another inbox
+    pulled = self.pull(owner[0], entry[KEY], epoch) -> pulled: list[Entry] = []
+Router.place: place: what runs of a piled key is forgotten
+    if running is not None: -> if False:
+    by is_shared=True, is_batch=False, keys=3, partitions=range(0, 4)
+Router._pull: pull: records of the key stay
+    mine if self.name_of(entry) in names else ->
+Router.put_all: put all: keys are not owned
+    zip(repeat(inbox), numbers) -> ()
+Router.place_all: place all: what still runs of the key is passed
+    self.choose() if owner is None else owner[0] -> self.choose()
+Router.unload: unload: the running key's records move
+    {self.name_of(entry) for entry in inbox.running() if self.keeps_key(entry)} -> set()
+Router.unload: unload: records of one key go to two inboxes
+    target = to[name] = targets -> target = targets
+Piles.stop: stop: what runs is forgotten
+    pile.behind[router.name_of(entry)] = -> _ =
+Piles._spread: spread: a key does not go behind what runs of it
+    owners[key] = running -> pass
+Router.note_entries: note: a result of an ended epoch counts
+    if epoch.ended: -> if False:
+Router.note_entries: note: attempts are kept
+    self.attempts.pop(id(entry[MESSAGE]), None) -> pass
+Router.give_back: give back: a returned record stays in the backlog
+    tally.leave_backlog(1, entry[SIZE]) -> pass
+Epoch.pass_finished: watermark: passes what is unfinished
+    if (place := id(entry[MESSAGE])) not in done: -> if not done or (place := id(entry[MESSAGE])) in passed:
+Epoch.extent: extent: what waits is left out
+    for entry in self.unfinished() -> for entry in list(self.unfinished())[:1]
+Epoch.may_start: may start: above a drain's limit
+    entry[MESSAGE].offset() <= self.drain_limit -> True
+Waiting.fail: fail: later ones of a batch run before it
+    router.without_ended(later) -> []
+Router.pull_several: fail: followers are not pulled
+    or (owner is not None and owner[0] is inbox and inbox.has_waiting(owner[1])) ->
+Waiting.fail: fail: what was pulled is lost
+    behind += pulled.get(router.name_of(entry), ()) -> pass
+Waiting.fail: fail: an ended epoch's failure is decided
+    if entry[EPOCH].ended: -> if False:
+Waiting._fail_too_late: fail: later ones of other partitions are lost
+    self._continue(self._hold(entry, later)) -> pass
+    by test_a_batch_keeps_its_records_of_other_partitions
+Waiting._fail_too_late: fail: a deferred record of an ended epoch frees its key
+    isinstance(decision, AwaitHead) -> False
+Waiting.retry_due: wait: no retry comes due
+    self._continue(held) -> pass
+Waiting.answer: answer: an older ticket counts
+    held.ticket is not ticket or held not in self.held -> False
+Waiting._answered: answer: a dead letter's key runs on
+    self._follow(held, decision.after) -> True
+Waiting.answer: answer: what ended with its epoch has an outcome
+    if ticket.attempt.epoch.ended: -> if False:
+Waiting._forget: let go: a key runs beside what still runs of it
+    held.owners[held.key] = behind -> del held.owners[held.key]
+    by is_batch=False, keys=3
+Waiting._let_go: let go: a failed record above the drain's limit lets its key pass
+    known.failed and not held.q[0][EPOCH].may_start(held.q[0]) -> False
+    by is_shared=True, keys=3, failing=0.5, partitions=range(0, 4)
+Waiting.pause_key: pause: what waits stays
+    held.put_first(router.pull(owner[0], key, epoch), router.tally) -> pass
+Waiting.pause_key: pause: what runs is forgotten
+    held.behind = router.running_behind(owner, (id(epoch.owners), key), len(held.q)) -> pass
+Waiting._continue: arrived: what follows a dead letter waits for ever
+    self._send_first(held)\n -> pass\n
+Held.count: held: what is routed there is not counted
+    move(list(self.q)[self.counted :], total, 1) -> pass
+Held.take_first: held: a first record leaves the parked ones uncounted
+    move((entry,), total, -1) -> pass
+Inboxes.receive: receive: restored ranges run again
+    fresh, sizes = _take(fresh, left), _take(sizes, left) -> _ = left
+Inboxes.take: take: a batch is noted as finished
+    inbox.head, inbox.slack = entries or None -> _, inbox.slack = entries or None
+Inboxes.end_batch: end batch: what is skipped counts as finished
+    tally.skipped_records += 1 -> pass
+    by test_skipped_records_are_counted_as_such
+Inboxes.end_batch: end batch: what is skipped counts twice
+    tally.finished_records -= 1 -> pass
+    by test_skipped_records_are_counted_as_such
+Inboxes.end_batch: end batch: what is skipped of an ended epoch counts
+    if not entry[EPOCH].ended: -> if True:
+    by test_what_a_batch_did_for_an_ended_epoch_counts_for_nothing scope="partition"
+Ending._put_back: drain: given back records run
+    elif entry[EPOCH].may_start(entry): -> elif True:
+Ending._put_back: drain: a failed record is given back and lets its key pass
+    is not None and known.failed: -> is False:
+    by is_batch=True, is_shared=True, keys=3, failing=0.5, partitions=range(0, 4)
+Ending._all: drain: what waits in piles is forgotten
+    , *router.piles.all() ->
+Ending._clear_inboxes: end: calls of ended epochs free their keys
+    entry[EPOCH].owners[entry[KEY]] = owner -> pass
+Ending.end: end: the next epoch does not know the busy keys
+    self._carried[epoch.partition] = epoch.owners -> pass
+Ending._clear_inboxes: end: waiting records stay
+    if entry[EPOCH] in gone: -> if False:
+Ending._clear: end: awaited records free their keys
+    [held.ticket is not None :] ->
+Ending._clear: end: a held key loses its records' place
+    held.owners[held.key] = (held, held.sent) -> pass
+Ending._count_running: end: what runs stays in the backlog
+    tally.leave_backlog(records, size)\n    total -> pass\n    total
+Ending.end: end: no key is forgotten with the last partition
+    router.shared is not None and not router.epochs -> False
+Outliving._running_behind: free: a call of this epoch counts as one of an ended one
+    all(entry[EPOCH].ended for entry in its) -> True
+    by test_a_call_of_this_epoch_is_none
+Outliving._running_behind: free: what has just ended is freed
+    not behind[0].is_live(behind[1]) -> False
+    by test_a_key_is_found_though_the_worker_that_ran_its_record_has_left waits="paused"
+Router.unload: free: the key stays with the call's worker
+    if self.keeps_key(entry) -> if True
+    by test_what_is_freed_does_not_wait_behind_that_call_again
+Router.has_key: free: the key waits for the call in the next epoch
+    if not self.keeps_key(entry): -> if False:
+    by test_what_is_freed_does_not_wait_behind_that_call_again
+Router.has_key: end: what has ended keeps its key where the next record is shown
+    owner is None or owner[0] is inbox -> True
+    by test_what_has_ended_does_not_keep_its_key_where_the_next_record_is_shown
+Router.has_key: end: what runs of a paused key is forgotten
+    if owner is not None and owner[0].slack == FOREVER: -> if False:
+Piles.stop: stop: what waits where a consumer is to go runs
+    , *router.leaving) -> ,)
+resizing.shrink: shrink: what waits stays
+    router.unload(inbox, router.open) -> pass
+    by test_what_waits_behind_a_long_call_goes_on_where_the_consumer_is_to_leave
+resizing.shrink: shrink: an inbox without a consumer takes new keys
+    inbox.stuck = True -> pass
+    by test_no_record_goes_where_the_consumer_has_left
+resizing.shrink: shrink: an inbox is forgotten while it is busy
+    router.leaving += gone -> pass
+resizing.leave: leave: with records left
+    inbox.log or ->
+Router.forget: leave: owners stay
+    inbox.sent = FOREVER -> pass
+Inboxes.all_inboxes: runs: consumers that are to go are not looked at
+    , *self.router.leaving ->
+Inboxes.is_running: runs: nothing is looked for
+    entry[MESSAGE] is message -> False
+Ending._unfinished: runnable: what is in inboxes is not looked at
+    yield from (entry -> _ = (entry
+Inboxes.check: check: retries never come
+    self.waiting.retry_due(now_s) -> pass
+"""
+
+# Records whose keys are unread.
+UNREAD = r"""
+Unread._begin: unread: begins while another inbox has some
+    not inbox.is_empty() -> False
+Unread._begin: unread: begins though something waits in a pile
+    or router.piles.all() ->
+Unread._begin: unread: begins while a partition drains
+    epoch.drain_limit is not None -> False
+Unread.end: unread: what runs owns no key
+    entry[EPOCH].owners[entry[KEY]] = inbox, number -> pass
+    by keys=1, failing=0
+Unread._read: unread: what is read is not known to the epoch
+    epoch.put_into_order(its) -> pass
+Epoch.put_into_order: unread: what is read is in no order
+    entries and self.order and _offset_of(entries[0]) < _offset_of(self.order[-1]) -> False
+Epoch.oldest: unread: runs are not looked at
+    if not self.runs: -> if True:
+Unread.note: unread: nothing finishes
+    tally.finish(end - first, sum(run.sizes[first:end])) -> pass
+Unread.note: unread: a result of an ended epoch counts
+    if epoch.ended: -> if False:
+    by test_what_ends_after_its_epoch_counts_for_nothing
+Epoch.note_finished: unread: a record that waited ends above runs and is not known
+    and not runs ->
+    by test_what_ends_above_a_record_that_waits_is_known_to_commits
+Unread.note: unread: what ends above a record that waits is not known
+    if epoch.order: -> if False:
+    by test_what_ends_above_a_record_that_waits_is_known_to_commits
+Waiting.fail: fail: what runs stays in a run
+    router.unread.read_running(inbox) -> pass
+Unread._take_out: fail: unread ones of the key stay
+    if not wanted or -> if True or
+Unread.pull: fail: read ones of the key stay
+    pulled.get(router.name_of(part)) -> None
+Unread.pull: fail: the queue keeps what was pulled
+    inbox.empty_queue() -> list(inbox.q)
+Router.pull_several: fail: keys in the inbox stay
+    if is_unread or -> if
+Unread.receive: receive: records of a waiting key run
+    if router.held or -> if
+Unread.receive: receive: records of a key in slow start run
+    or router.slow.keys: -> :
+Waiting.pause_key: pause: keys stay unread
+    router.unread.end() -> pass
+Piles.stop: stop: keys stay unread
+    router.unread.end() -> pass
+Piles.hold_back: hold back: keys stay unread
+    self._router.unread.end() -> pass
+    by failing=0
+Ending.drain: drain: keys stay unread
+    self._router.unread.end() -> pass
+Ending.end: end: keys stay unread
+    router.unread.end() -> pass
+Balance._set_width: width: keys stay unread
+    router.unread.end() -> pass
+    by test_behind_a_call_that_takes_long_keys_are_read_and_others_go_on
+"""
+
+# Keys in slow start.
+SLOW_START = r"""
+Router.put: slow start: what goes to a consumer owns its key
+    self.slow.keys and self.slow.has_moved(inbox, entry, number) -> False
+Router.put_all: slow start: several that go own their keys
+    if self.slow.keys: -> if False:
+SlowStart.has_moved: slow start: where it it went is forgotten
+    held.behind = inbox, number -> pass
+Router.pull_several: slow start: what has gone stays where one failed
+    owner = tried.behind -> owner = None
+SlowStart.go_on: slow start: more go while some run
+    inbox.noted >= number -> True
+SlowStart.go_on: slow start: no more go
+    self._go_on(held) -> pass
+SlowStart._go_on: slow start: more go though a pile waits
+    router.piles.is_open and ->
+Waiting._hold: slow start: a failed record's key does not wait
+    router.slow.take(held) -> pass
+Waiting.find: slow start: a command finds a key that does not wait
+    owner[0] in self.held -> isinstance(owner[0], Held)
+Waiting.pause_key: pause: what has gone of a key in slow start starts
+    router.slow.end_key(epoch.owners, key) -> pass
+Piles.stop: stop: keys in slow start go on
+    router.slow.end_all() -> pass
+Ending.end: end: keys in slow start stay
+    router.slow.end_all() -> pass
+put_back.put_back: put back: keys in slow start
+    router.slow.end_all() -> pass
+    by is_batch=True
+Router._only_home: slow start: records pass where all others have one home
+    self.slow.keys or ->
+    by is_unread=True, is_narrow=True
+Waiting._hold: slow start: no retry of a key that waits again
+    router.slow.take(held)\n        self.held[held] = None -> router.slow.take(held)
+SlowStart._go_on: slow start: begins while a partition drains
+    all(entry[EPOCH].drain_limit is None for entry in first) -> True
+    by test_no_key_starts_slowly_while_its_partition_drains
+SlowStart.begin: slow start: begins beside what runs
+    held.key not in held.owners -> True
+    by test_nothing_of_a_key_goes_beside_its_running_record
+Ending.drain: drain: what waits of keys in slow start counts as started
+    self._router.slow.end_all() -> pass
+    by test_a_drain_leaves_what_has_not_gone_to_a_consumer
+"""
+
+# What a batch puts back.
+PUT_BACK = r"""
+put_back.put_back: put back: owners keep numbers that have changed
+    inbox, max(number, owners[key][1]) -> owners[key]
+    by test_a_key_that_was_put_back_keeps_its_place
+put_back._is_elsewhere: put back: a paused key's records pass those that wait
+    entry[EPOCH].owners[entry[KEY]][0] is not inbox -> False
+put_back._is_elsewhere: put back: a stopped handler's records start again
+    router.piles.stopped is not None or ->
+put_back.put_back: put back: records of ended epochs wait again
+    entry[EPOCH].ended or _is_elsewhere -> _is_elsewhere
+put_back.put_back: put back: a drained partition's records start again
+    inboxes.ending.sort_out(inbox) -> pass
+"""
 
 MUTANTS = [
-    mutant(
-        "finished: what runs is read before what waits",
-        Inbox.count_finished,
-        "waiting = len(self.q)  # first what waits, second what runs\n    head = self.head\n",
-        "head = self.head\n    waiting = len(self.q)\n",
-    ),
-    mutant(
-        "take back: the queue is not replaced",
-        Inbox.empty_queue,
-        "q, self.q = self.q, self.make_queue()",
-        "q = self.q",
-    ),
-    mutant(
-        "take back: taken records still count as sent", Inbox.take_back, "self.sent -= len(taken)", "pass"
-    ),
-    mutant(
-        "live: the running record does not keep its key",
-        Inbox.is_live,
-        "ahead > 0 or (ahead > -self.slack and self.head is not None)",
-        "ahead > 0",
-    ),
-    mutant("live: only the last record of a batch keeps its key", Inbox.is_live, "-self.slack", "-1"),
-    mutant(
-        "place: an unopened partition's records start", Router.place, "self.piles.unopened.get(epoch) or", ""
-    ),
-    mutant("place: a stopped handler's records start", Router.place, " or self.piles.stopped", ""),
-    mutant(
-        "route: a drained record starts",
-        Router._only_home,
-        " and epoch.drain_limit is None",
-        "",
-        is_narrow=True,
-    ),
-    mutant(
-        "route: records start where a pile is", Router._only_home, " or self.piles.all()", "", is_narrow=True
-    ),
-    mutant("place: a drained record starts", Router.place, "not epoch.may_start(entry)", "False"),
-    mutant(
-        "place: a key's waiting records stay behind in another inbox",
-        Router.place,
-        "pulled = self.pull(owner[0], entry[KEY], epoch)",
-        "pulled: list[Entry] = []",
-    ),
-    mutant(
-        "place: what runs of a piled key is forgotten",
-        Router.place,
-        "if running is not None:",
-        "if False:",
-        is_shared=True,
-        is_batch=False,
-        keys=3,
-        partitions=range(4),
-    ),
-    mutant("pull: records of the key stay", Router._pull, "mine if self.name_of(entry) in names else", ""),
-    mutant("put all: keys are not owned", Router.put_all, "zip(repeat(inbox), numbers)", "()"),
-    mutant(
-        "place all: what still runs of the key is passed",
-        Router.place_all,
-        "self.choose() if owner is None else owner[0]",
-        "self.choose()",
-    ),
-    mutant(
-        "unload: the running key's records move",
-        Router.unload,
-        "{self.name_of(entry) for entry in inbox.running() if self.keeps_key(entry)}",
-        "set()",
-    ),
-    mutant(
-        "unload: records of one key go to two inboxes",
-        Router.unload,
-        "target = to[name] = targets",
-        "target = targets",
-    ),
-    mutant("stop: what runs is forgotten", Piles.stop, "pile.behind[router.name_of(entry)] = ", "_ = "),
-    mutant(
-        "spread: a key does not go behind what runs of it", Piles._spread, "owners[key] = running", "pass"
-    ),
-    mutant("note: a result of an ended epoch counts", Router.note_entries, "if epoch.ended:", "if False:"),
-    mutant(
-        "note: attempts are kept", Router.note_entries, "self.attempts.pop(id(entry[MESSAGE]), None)", "pass"
-    ),
-    mutant(
-        "give back: a returned record stays in the backlog",
-        Router.give_back,
-        "tally.leave_backlog(1, entry[SIZE])",
-        "pass",
-    ),
-    mutant(
-        "watermark: passes what is unfinished",
-        Epoch.pass_finished,
-        "if (place := id(entry[MESSAGE])) not in done:",
-        "if not done or (place := id(entry[MESSAGE])) in passed:",
-    ),
-    mutant(
-        "extent: what waits is left out",
-        Epoch.extent,
-        "for entry in self.unfinished()",
-        "for entry in list(self.unfinished())[:1]",
-    ),
-    mutant(
-        "may start: above a drain's limit",
-        Epoch.may_start,
-        "entry[MESSAGE].offset() <= self.drain_limit",
-        "True",
-    ),
-    mutant("fail: later ones of a batch run before it", Waiting.fail, "router.without_ended(later)", "[]"),
-    mutant(
-        "fail: followers are not pulled",
-        Router.pull_several,
-        "or (owner is not None and owner[0] is inbox and inbox.has_waiting(owner[1]))",
-        "",
-    ),
-    mutant(
-        "fail: what was pulled is lost",
-        Waiting.fail,
-        "behind += pulled.get(router.name_of(entry), ())",
-        "pass",
-    ),
-    mutant("fail: an ended epoch's failure is decided", Waiting.fail, "if entry[EPOCH].ended:", "if False:"),
-    Mutant(
-        "fail: later ones of other partitions are lost",
-        Waiting._fail_too_late,
-        "self._continue(self._hold(entry, later))",
-        "pass",
-        a_batch_loses_records_of_another_partition,
-    ),
-    mutant(
-        "fail: a deferred record of an ended epoch frees its key",
-        Waiting._fail_too_late,
-        "isinstance(decision, AwaitHead)",
-        "False",
-    ),
-    mutant("wait: no retry comes due", Waiting.retry_due, "self._continue(held)", "pass"),
-    mutant(
-        "answer: an older ticket counts",
-        Waiting.answer,
-        "held.ticket is not ticket or held not in self.held",
-        "False",
-    ),
-    mutant(
-        "answer: a dead letter's key runs on", Waiting._answered, "self._follow(held, decision.after)", "True"
-    ),
-    mutant(
-        "answer: what ended with its epoch has an outcome",
-        Waiting.answer,
-        "if ticket.attempt.epoch.ended:",
-        "if False:",
-    ),
-    mutant(
-        "let go: a key runs beside what still runs of it",
-        Waiting._forget,
-        "held.owners[held.key] = behind",
-        "del held.owners[held.key]",
-        is_batch=False,
-        keys=3,
-    ),
-    mutant(
-        "let go: a failed record above the drain's limit lets its key pass",
-        Waiting._let_go,
-        "known is not None and known.failed and not held.q[0][EPOCH].may_start(held.q[0])",
-        "False",
-        is_shared=True,
-        keys=3,
-        failing=0.5,
-        partitions=range(4),
-    ),
-    mutant(
-        "pause: what waits stays",
-        Waiting.pause_key,
-        "held.put_first(router.pull(owner[0], key, epoch), router.tally)",
-        "pass",
-    ),
-    mutant(
-        "pause: what runs is forgotten",
-        Waiting.pause_key,
-        "held.behind = router.running_behind(owner, (id(epoch.owners), key), len(held.q))",
-        "pass",
-    ),
-    mutant(
-        "arrived: what follows a dead letter waits for ever",
-        Waiting._continue,
-        "self._send_first(held)\n",
-        "pass\n",
-    ),
-    mutant(
-        "held: what is routed there is not counted",
-        Held.count,
-        "move(list(self.q)[self.counted :], total, 1)",
-        "pass",
-    ),
-    mutant(
-        "held: a first record leaves the parked ones uncounted",
-        Held.take_first,
-        "move((entry,), total, -1)",
-        "pass",
-    ),
-    mutant(
-        "receive: restored ranges run again",
-        Inboxes.receive,
-        "fresh, sizes = _take(fresh, left), _take(sizes, left)",
-        "_ = left",
-    ),
-    mutant(
-        "take: a batch is noted as finished",
-        Inboxes.take,
-        "inbox.head, inbox.slack = entries or None",
-        "_, inbox.slack = entries or None",
-    ),
-    Mutant(
-        "end batch: what is skipped counts as finished",
-        Inboxes.end_batch,
-        "tally.skipped_records += 1",
-        "pass",
-        a_batch_counts_what_it_skipped_otherwise,
-    ),
-    Mutant(
-        "end batch: what is skipped counts twice",
-        Inboxes.end_batch,
-        "tally.finished_records -= 1",
-        "pass",
-        a_batch_counts_what_it_skipped_otherwise,
-    ),
-    Mutant(
-        "end batch: what is skipped of an ended epoch counts",
-        Inboxes.end_batch,
-        "if not entry[EPOCH].ended:",
-        "if True:",
-        a_batch_counts_what_it_skipped_otherwise,
-    ),
-    mutant(
-        "drain: given back records run", Ending._put_back, "elif entry[EPOCH].may_start(entry):", "elif True:"
-    ),
-    mutant(
-        "drain: a failed record is given back and lets its key pass",
-        Ending._put_back,
-        "is not None and known.failed:",
-        "is not None and False:",
-        is_batch=True,
-        is_shared=True,
-        keys=3,
-        failing=0.5,
-        partitions=range(4),
-    ),
-    mutant("drain: what waits in piles is forgotten", Ending._all, ", *router.piles.all()", ""),
-    mutant(
-        "end: calls of ended epochs free their keys",
-        Ending._clear_inboxes,
-        "entry[EPOCH].owners[entry[KEY]] = owner",
-        "pass",
-    ),
-    mutant(
-        "end: the next epoch does not know the busy keys",
-        Ending.end,
-        "self._carried[epoch.partition] = epoch.owners",
-        "pass",
-    ),
-    mutant("end: waiting records stay", Ending._clear_inboxes, "if entry[EPOCH] in gone:", "if False:"),
-    mutant(
-        "end: awaited records free their keys",
-        Ending._clear,
-        "[held.ticket is not None :]",
-        "",
-    ),
-    mutant(
-        "end: a held key loses its records' place",
-        Ending._clear,
-        "held.owners[held.key] = (held, held.sent)",
-        "pass",
-    ),
-    mutant(
-        "end: what runs stays in the backlog",
-        Ending._count_running,
-        "tally.leave_backlog(records, size)\n    total",
-        "pass\n    total",
-    ),
-    mutant(
-        "end: no key is forgotten with the last partition",
-        Ending.end,
-        "router.shared is not None and not router.epochs",
-        "False",
-    ),
-    Mutant(
-        "free: a call of this epoch counts as one of an ended one",
-        Outliving._running_behind,
-        "all(entry[EPOCH].ended for entry in its)",
-        "True",
-        partial(fails, test_outliving.test_a_call_of_this_epoch_is_none),
-    ),
-    Mutant(
-        "free: what has just ended is freed",
-        Outliving._running_behind,
-        "not behind[0].is_live(behind[1])",
-        "False",
-        partial(
-            fails,
-            partial(test_seen.test_a_key_is_found_though_the_worker_that_ran_its_record_has_left, "paused"),
-        ),
-    ),
-    Mutant(
-        "free: the key stays with the call's worker",
-        Router.unload,
-        "if self.keeps_key(entry)",
-        "if True",
-        partial(fails, test_outliving.test_what_is_freed_does_not_wait_behind_that_call_again),
-    ),
-    Mutant(
-        "free: the key waits for the call in the next epoch",
-        Router.has_key,
-        "if not self.keeps_key(entry):",
-        "if False:",
-        partial(fails, test_outliving.test_what_is_freed_does_not_wait_behind_that_call_again),
-    ),
-    Mutant(
-        "end: what has ended keeps its key where the next record is shown",
-        Router.has_key,
-        "owner is None or owner[0] is inbox",
-        "True",
-        a_key_overlaps_where_the_next_record_is_shown,
-    ),
-    mutant(
-        "end: what runs of a paused key is forgotten",
-        Router.has_key,
-        "if owner is not None and owner[0].slack == FOREVER:",
-        "if False:",
-    ),
-    mutant("stop: what waits where a consumer is to go runs", Piles.stop, ", *router.leaving)", ",)"),
-    Mutant(
-        "shrink: what waits stays",
-        resizing.shrink,
-        "router.unload(inbox, router.open)",
-        "pass",
-        what_waits_stays_where_a_consumer_is_to_go,
-    ),
-    Mutant(
-        "shrink: an inbox without a consumer takes new keys",
-        resizing.shrink,
-        "inbox.stuck = True",
-        "pass",
-        a_record_goes_where_the_consumer_has_left,
-    ),
-    mutant(
-        "shrink: an inbox is forgotten while it is busy", resizing.shrink, "router.leaving += gone", "pass"
-    ),
-    mutant("leave: with records left", resizing.leave, "inbox.log or ", ""),
-    mutant("leave: owners stay", Router.forget, "inbox.sent = FOREVER", "pass"),
-    mutant(
-        "runs: consumers that are to go are not looked at",
-        Inboxes.all_inboxes,
-        ", *self.router.leaving",
-        "",
-    ),
-    mutant("runs: nothing is looked for", Inboxes.is_running, "entry[MESSAGE] is message", "False"),
-    mutant(
-        "runnable: what is in inboxes is not looked at",
-        Ending._unfinished,
-        "yield from (entry",
-        "_ = (entry",
-    ),
-    mutant("check: retries never come", Inboxes.check, "self.waiting.retry_due(now_s)", "pass"),
-    *UNREAD_MUTANTS,
+    *table(INBOXES, histories, *IN),
+    *table(UNREAD, partial(histories, is_unread=True, is_narrow=True, is_batch=False, is_shared=False), *IN),
+    *table(SLOW_START, partial(histories, keys=3, failing=0.3, is_batch=False, is_unread=False), *IN),
+    *table(PUT_BACK, partial(histories, is_batch=True), *IN),
 ]

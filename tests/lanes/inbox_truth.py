@@ -39,7 +39,7 @@ class Truth:
     def name(self, entry: Entry) -> Any:
         """Return what an entry must not overlap with."""
         message: Any = entry[MESSAGE]
-        return message.lane_key() if self.is_shared else (message.partition(), message.lane_key())
+        return message.lane_key if self.is_shared else (message.partition(), message.lane_key)
 
     def starts(self, entry: Entry, batch: Any = ()) -> None:
         """Check that a record may start now, and note that it runs."""

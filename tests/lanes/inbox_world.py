@@ -7,7 +7,6 @@ epoch lasts. What is true is kept here, apart from the core, and compared.
 from __future__ import annotations
 
 import random
-from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.lanes import resizing
@@ -18,6 +17,7 @@ from ehkafka.lanes.inboxes import Inboxes
 from ehkafka.lanes.runs import UNREAD
 from ehkafka.lanes.width import Width
 from ehkafka.records import Outcome, TopicPartition
+from tests.kit.simulated.worker import watched_queue
 from tests.lanes.inbox_commands import Commands
 from tests.lanes.inbox_consumers import BatchConsumer, Consumer, Message
 
@@ -35,7 +35,7 @@ class World(Commands):
     # The kind of inbox that consumers have, where it is not the common one.
     make_inbox: type[Inbox] = Inbox
 
-    def __init__(self, seed: int, *, queue: Callable[[World], type[deque[Any]]], **chosen: Any) -> None:
+    def __init__(self, seed: int, **chosen: Any) -> None:
         """`chosen` are properties that are not left to chance."""
         r = self.r = random.Random(seed)
         self.is_batch = r.random() < 0.35
@@ -57,12 +57,11 @@ class World(Commands):
         self.ranges: dict[int, tuple[tuple[int, int], ...]] = {}
         self.tickets: list[Ticket] = []
         self.awaited: set[int] = set()
-        self.paused: set[tuple[int, int | None]] = set()
         self.numbers = 0
         self.core = Inboxes(
             r.choice((1, 2, 5, 12)),
             "handler" if self.is_shared else "partition",
-            queue(self),
+            watched_queue(self.between),
             self.make_inbox,
             read_keys=_keys if self.is_unread else None,
             cores=r.choice((1, 2)) if self.is_narrow else None,
@@ -237,7 +236,6 @@ class World(Commands):
         self.commit()
         for p in partitions:
             del self.epochs[p]
-        self.paused = {(p, key) for p, key in self.paused if p not in partitions}
         self.do(self.core.ending.end, epochs)
         for epoch in epochs:
             assert epoch.tally.unfinished_records == 0, ("unfinished in an ended epoch", epoch.tally)
@@ -408,35 +406,24 @@ class World(Commands):
 
 
 def _keys(messages: Sequence[Any]) -> list[Hashable]:
-    return [message.lane_key() for message in messages]
+    return [message.lane_key for message in messages]
 
 
 def _begin(_ticket: Ticket) -> None:
     """The driver's business."""
 
 
-def watched_queue(world: World) -> type[deque[Any]]:
-    """Return a queue that lets consumers run around each of its steps."""
-
-    class Queue(deque[Any]):
-        def pop(self, *arguments: Any) -> Any:
-            world.between()
-            return super().pop(*arguments)
-
-        def append(self, entry: Any) -> None:
-            world.between()
-            super().append(entry)
-            world.between()
-
-        def __len__(self) -> int:
-            world.between()
-            return super().__len__()
-
-    return Queue
-
-
 def run_seed(seed: int, **chosen: Any) -> int:
     """Run one history; return how many calls it made."""
-    world = World(seed, queue=watched_queue, **chosen)
+    world = World(seed, **chosen)
     world.run()
     return world.calls
+
+
+SEEDS_MAX = 1_500
+
+
+def histories(seeds: int = SEEDS_MAX, **chosen: Any) -> None:
+    """Run histories; one of them raises what is wrong."""
+    for seed in range(seeds):
+        run_seed(seed, **chosen)

@@ -9,19 +9,18 @@ import pytest
 from ehkafka.lanes.decision import AwaitHead, HoldHead
 from ehkafka.lanes.inbox import EPOCH, MESSAGE
 from ehkafka.records import Outcome
-from tests.kit.worker_bench import WorkerBench
+from tests.kit.inbox_bench import Call, InboxBench
 
 if TYPE_CHECKING:
     from ehkafka.lanes.epoch import Epoch
-    from tests.kit.worker_bench import Worker
 
 
-def left_over(scope: Any = "partition", workers: int = 4) -> tuple[WorkerBench, Worker, Epoch]:
+def left_over(scope: Any = "partition", workers: int = 4) -> tuple[InboxBench, Call, Epoch]:
     """Return a bench whose call of `a0` hangs; its partition was revoked, came back, and has `a0 a1 b2`."""
-    bench = WorkerBench(scope, workers=workers)
+    bench = InboxBench(scope, consumers=workers)
     first = bench.assign()
     bench.receive(first, "a0 a1 b2")
-    hanging = bench.begin_key("a")
+    hanging = bench.call("a")
     bench.inboxes.end([first])
     epoch = bench.assign()
     bench.receive(epoch, "a0 a1 b2")
@@ -67,12 +66,12 @@ def test_a_command_lets_its_key_continue(scope: str, ends: bool) -> None:
 def test_what_is_freed_does_not_wait_behind_that_call_again() -> None:
     """Neither where the one free worker is the call's own, nor when the partition goes and comes back."""
     bench, hanging, epoch = left_over(workers=2)
-    [other] = [one for one in bench.workers if one is not hanging]
+    [other] = [Call(inbox) for inbox in bench.inboxes.inboxes if inbox is not hanging.inbox]
     other.start()
     bench.inboxes.outliving.free_key(b"a", epoch)
     for now_s in (0.0, 1.0):
         bench.inboxes.check(now_s)
-    bench.finish(other)
+    bench.finish(other, 10)
     bench.inboxes.check(2.0)
     bench.work()
     assert bench.started[-2:] == ["a0", "a1"]
@@ -128,10 +127,10 @@ def test_a_handler_that_is_stopped_stays_so() -> None:
 
 def test_a_deferred_record_of_an_ended_epoch_is_a_call_as_well() -> None:
     """Its answer, which may never come, counts for nothing."""
-    bench = WorkerBench()
+    bench = InboxBench()
     first = bench.assign()
     bench.receive(first, "a0 a1")
-    bench.fail(bench.begin_key("a"), AwaitHead("asked", lambda _ticket: None))
+    bench.fail(bench.call("a"), AwaitHead("asked", lambda _ticket: None))
     ticket = bench.waiting.outbox.popleft()
     bench.inboxes.end([first])
     epoch = bench.assign()
@@ -148,11 +147,11 @@ def test_a_deferred_record_of_an_ended_epoch_is_a_call_as_well() -> None:
 
 def test_a_call_of_this_epoch_is_none() -> None:
     """Nor is one that waits, whatever for."""
-    bench = WorkerBench()
+    bench = InboxBench()
     epoch = bench.assign()
     bench.receive(epoch, "a0 a1 b2")
-    bench.begin_key("a")
-    bench.fail(bench.begin_key("b"), HoldHead("held"))
+    bench.call("a")
+    bench.fail(bench.call("b"), HoldHead("held"))
     for key in (b"a", b"b", b"c"):
         assert bench.inboxes.outliving.free_key(key, epoch) is None
     assert bench.inboxes.outliving.calls() == []

@@ -12,11 +12,11 @@ from ehkafka.lanes.order import KeyReader
 from ehkafka.lanes.runs import UNREAD
 from ehkafka.lanes.seen import EpochSeen, Inspection
 from ehkafka.records import TopicPartition
+from tests.kit.inbox_bench import Call, InboxBench
 from tests.kit.simulated.message import WatchedMessage
-from tests.kit.worker_bench import Worker, WorkerBench
 
 
-def looked(bench: WorkerBench) -> Inspection:
+def looked(bench: InboxBench) -> Inspection:
     """Inspect the inboxes, as their caller does."""
     bench.count()
     return Inspection(bench.inboxes)
@@ -31,13 +31,13 @@ def oldest(seen: EpochSeen) -> tuple[int, str, int, str]:
 
 def test_what_is_unfinished_is_counted_by_key() -> None:
     """Running, queued and waiting; what has finished is in none of the numbers."""
-    bench = WorkerBench()
+    bench = InboxBench()
     epoch = bench.assign()
     bench.receive(epoch, "a0 b1 a2 c3 d4 d5 -6")
-    bench.finish(bench.begin_key("c"))
-    bench.begin_key("a")
-    bench.fail(bench.begin_key("b"), RetryHead(5.0, "broken"))
-    bench.fail(bench.begin_key("d"), HoldHead("kept"))
+    bench.finish(bench.call("c"))
+    bench.call("a")
+    bench.fail(bench.call("b"), RetryHead(5.0, "broken"))
+    bench.fail(bench.call("d"), HoldHead("kept"))
     seen = looked(bench).see(epoch)
     assert (seen.watermark, seen.in_flight_records, seen.blocked_keys, seen.held_keys) == (0, 1, 2, 1)
     assert (seen.keys.count(epoch), seen.keys.records(b"a"), seen.keys.records(b"c")) == (4, 2, 0)
@@ -47,16 +47,16 @@ def test_what_is_unfinished_is_counted_by_key() -> None:
 
 def test_each_way_to_wait_has_its_word() -> None:
     """And its reason."""
-    bench = WorkerBench()
+    bench = InboxBench()
     epoch = bench.assign()
     bench.receive(epoch, "a0 b1 c2 d3 e4 f5")
-    bench.fail(bench.begin_key("a"), RetryHead(5.0, "broken"))
-    bench.fail(bench.begin_key("b"), HoldHead("kept"))
-    bench.fail(bench.begin_key("c"), AwaitHead("asked", lambda _ticket: None))
+    bench.fail(bench.call("a"), RetryHead(5.0, "broken"))
+    bench.fail(bench.call("b"), HoldHead("kept"))
+    bench.fail(bench.call("c"), AwaitHead("asked", lambda _ticket: None))
     bench.waiting.pause_key(b"d", epoch)
-    bench.begin_key("e")
+    bench.call("e")
     bench.waiting.divert = lambda _attempt, *_reason: AwaitHead("written", lambda _ticket: None)
-    bench.fail(bench.begin_key("f"), HoldHead("kept"))
+    bench.fail(bench.call("f"), HoldHead("kept"))
     bench.waiting.send_by_hand(bench.held("f", epoch), "by hand", 1)
     inspection = looked(bench)
     words = [inspection.record(entry) for entry in epoch.unfinished()]
@@ -75,10 +75,10 @@ def test_each_way_to_wait_has_its_word() -> None:
 
 def test_records_of_a_stopped_handler_are_paused_except_what_runs() -> None:
     """Nothing of it starts."""
-    bench = WorkerBench()
+    bench = InboxBench()
     epoch = bench.assign()
     bench.receive(epoch, "a0 a1 b2")
-    bench.begin_key("a")
+    bench.call("a")
     bench.router.piles.stop()
     inspection = looked(bench)
     assert [inspection.record(entry).status for entry in epoch.unfinished()] == [
@@ -92,10 +92,10 @@ def test_records_of_a_stopped_handler_are_paused_except_what_runs() -> None:
 @pytest.mark.parametrize("deferred", [False, True])
 def test_a_key_behind_a_call_of_an_ended_epoch_names_that_call(deferred: bool) -> None:
     """Whether it still runs, or waits for its answer."""
-    bench = WorkerBench()
+    bench = InboxBench()
     first = bench.assign()
     bench.receive(first, "a0")
-    worker = bench.begin_key("a")
+    worker = bench.call("a")
     if deferred:
         bench.fail(worker, AwaitHead("asked", lambda _ticket: None))
     bench.inboxes.end([first])
@@ -112,7 +112,7 @@ def test_a_key_behind_a_call_of_an_ended_epoch_names_that_call(deferred: bool) -
 
 def test_the_records_of_a_key_are_in_order_whatever_holds_them() -> None:
     """Also while it is paused behind its own call."""
-    bench = WorkerBench()
+    bench = InboxBench()
     epoch = bench.assign()
     bench.receive(epoch, "a0 a1 b2 a3")
     for commands in ((), (bench.waiting.pause_key,)):
@@ -120,13 +120,13 @@ def test_the_records_of_a_key_are_in_order_whatever_holds_them() -> None:
             command(b"a", epoch)
         assert [one[MESSAGE].offset() for one in looked(bench).records_of(b"a", epoch)] == [0, 1, 3]
         if not commands:
-            bench.begin_key("a")
+            bench.call("a")
     assert looked(bench).records_of(b"x", epoch) == []
 
 
 def test_keys_over_partitions_count_where_their_first_record_is() -> None:
     """Each once."""
-    bench = WorkerBench("handler")
+    bench = InboxBench("handler")
     one, other = bench.assign(0), bench.assign(1)
     bench.receive(one, "a0 b1")
     bench.receive(other, "a0 c1 c2")
@@ -138,11 +138,11 @@ def test_keys_over_partitions_count_where_their_first_record_is() -> None:
 
 def test_what_a_drain_leaves_is_not_shown() -> None:
     """It is the next owner's; only what stays here is unfinished here."""
-    bench = WorkerBench()
+    bench = InboxBench()
     epoch = bench.assign()
     bench.receive(epoch, "a0 b1 c2 b3")
-    bench.finish(bench.begin_key("a"))
-    bench.begin_key("c")
+    bench.finish(bench.call("a"))
+    bench.call("c")
     bench.inboxes.drain([epoch], None)
     seen = looked(bench).see(epoch)
     assert oldest(seen) == (2, "running", 0, "")
@@ -156,7 +156,7 @@ def test_records_whose_keys_are_unread_are_seen_as_others() -> None:
     epoch = inboxes.assign(TopicPartition("t", 0), 1)
     messages = [WatchedMessage("t", 0, offset, key.encode()) for offset, key in enumerate("abac")]
     inboxes.receive(epoch, messages, None, 0.0)
-    worker = Worker(inboxes.inboxes[0])
+    worker = Call(inboxes.inboxes[0])
     assert worker.start()
     assert worker.key is UNREAD
     inspection = Inspection(inboxes)
@@ -175,7 +175,7 @@ def test_a_call_whose_key_was_unread_keeps_it_over_the_end() -> None:
     first = inboxes.assign(TopicPartition("t", 0), 1)
     message = WatchedMessage("t", 0, 0, b"a")
     inboxes.receive(first, [message], None, 0.0)
-    assert Worker(inboxes.inboxes[0]).start()
+    assert Call(inboxes.inboxes[0]).start()
     inboxes.end([first])
     [call] = inboxes.outliving.calls()
     assert (call[MESSAGE], call[1]) == (message, b"a")
@@ -187,9 +187,8 @@ def test_a_record_that_failed_before_its_key_was_read_is_seen_to_wait() -> None:
     epoch = inboxes.assign(TopicPartition("t", 0), 1)
     messages = [WatchedMessage("t", 0, offset, b"a") for offset in range(2)]
     inboxes.receive(epoch, messages, None, 0.0)
-    worker = Worker(inboxes.inboxes[0])
+    worker = Call(inboxes.inboxes[0])
     assert worker.start()
-    assert worker.entry is not None
     worker.inbox.frozen = True
     inboxes.waiting.fail(worker.inbox, ((worker.entry, HoldHead("kept"), ()),), 0.0)
     seen = Inspection(inboxes).see(epoch)
@@ -200,11 +199,11 @@ def test_a_record_that_failed_before_its_key_was_read_is_seen_to_wait() -> None:
 @pytest.mark.parametrize("waits", ["paused", "stopped"])
 def test_a_key_is_found_though_the_worker_that_ran_its_record_has_left(waits: str) -> None:
     """It was paused, or its handler stopped, while that record ran; then there are fewer workers."""
-    bench = WorkerBench(workers=2)
+    bench = InboxBench(consumers=2)
     inboxes = bench.inboxes
     epoch = bench.assign()
     bench.receive(epoch, "b0 a1 a2")
-    workers = [bench.begin_key(key) for key in "ab"]
+    workers = [bench.call(key) for key in "ab"]
     call = next(worker for worker in workers if worker.inbox is inboxes.inboxes[1])
     key = call.key
     assert isinstance(key, bytes)

@@ -12,7 +12,7 @@ from ehkafka.progress.known import Known
 from ehkafka.progress.ledger import Position
 from ehkafka.progress.metadata import CommitMetadata, LogFacts, decode
 from ehkafka.progress.saving import CHEAP_RECORDS, Detail, ProgressSaver
-from tests.kit.worker_bench import WorkerBench
+from tests.kit.inbox_bench import InboxBench
 
 MANY = CHEAP_RECORDS + 1
 
@@ -45,9 +45,9 @@ def ranges_in(position: Position) -> Any:
     return decoded.ranges.finished if isinstance(decoded, CommitMetadata) else decoded
 
 
-def restored(*offsets: int) -> tuple[WorkerBench, Any]:
+def restored(*offsets: int) -> tuple[InboxBench, Any]:
     """Return an epoch that begins at 0, whose commit said that these are finished."""
-    bench = WorkerBench()
+    bench = InboxBench()
     epoch = bench.assign(finished_before=offsets or None)
     epoch.received.next_offset = 0
     return bench, epoch
@@ -71,7 +71,7 @@ def test_the_first_commit_of_an_assignment_says_what_was_restored(detail: Detail
     for _ in range(3):
         assert ranges_in(tick(saver, epoch, Detail.KEPT)) == ((2, 4), (6, 7))
     for key in "ab":
-        bench.finish(bench.begin_key(key))
+        bench.finish(bench.call(key))
     # All below 4 is done: the position has moved, and what lies above it is said again.
     found = tick(saver, epoch, Detail.KEPT)
     assert (found.next_offset, ranges_in(found)) == (4, ((6, 7),))
@@ -95,14 +95,14 @@ def test_a_commit_whose_position_moved_between_two_looks_keeps_what_lies_above()
     saver = begun(epoch)
     bench.receive(epoch, "a0 b1 c2 d3 e4 f5 g6 h7")
     for key in "cdfh":
-        bench.finish(bench.begin_key(key))
+        bench.finish(bench.call(key))
     tick(saver, epoch)
     assert ranges_in(tick(saver, epoch, took_s=0.5)) == ((2, 4), (5, 6), (7, 8))
-    bench.finish(bench.begin_key("a"))
+    bench.finish(bench.call("a"))
     assert saver.begin_tick(MANY) is Detail.KEPT
     assert ranges_in(tick(saver, epoch)) == ((2, 4), (5, 6), (7, 8))
-    bench.finish(bench.begin_key("b"))
-    bench.finish(bench.begin_key("e"))
+    bench.finish(bench.call("b"))
+    bench.finish(bench.call("e"))
     moved = tick(saver, epoch)
     assert (moved.next_offset, ranges_in(moved)) == (6, ((7, 8),))
     decoded = decode(moved.metadata, 6)
@@ -132,8 +132,8 @@ def test_no_commit_takes_back_what_an_earlier_one_said(seed: int) -> None:
         if count and offset < 80:
             bench.receive(epoch, " ".join(f"{chance.choice('abcdef')}{offset + n}" for n in range(count)))
             offset += count
-        if any(one.inbox.q for one in bench.workers) and chance.random() < 0.7:
-            bench.finish(bench.begin()[0], chance.randrange(1, 3))
+        if any(inbox.q for inbox in bench.inboxes.inboxes) and chance.random() < 0.7:
+            bench.finish(bench.call(), chance.randrange(1, 3))
         position = tick(saver, epoch, chance.choice(list(Detail)))
         now = {one for start, end in position.finished for one in range(start, end)}
         assert {one for one in decoded if one >= position.next_offset} <= now
@@ -164,7 +164,7 @@ def test_what_was_restored_is_dropped_when_the_log_has_other_records_there() -> 
     bench.receive(epoch, "a0 b1", leader_epoch=1)
     assert ranges_in(tick(saver, epoch, Detail.KEPT)) == ((2, 4), (6, 7))
     bench.receive(epoch, "c2 d3 e4", leader_epoch=2)
-    bench.finish(bench.begin_key("e"))
+    bench.finish(bench.call("e"))
     assert tick(saver, epoch, Detail.KEPT).finished == ()
     for detail in (Detail.ALL, Detail.KEPT):
         assert ranges_in(tick(saver, epoch, detail)) == ((4, 5),)
@@ -177,14 +177,14 @@ def test_a_backlog_is_looked_through_once() -> None:
     bench.receive(epoch, "a0 b1 c2 d3")
     tick(saver, epoch)
     for key, decoded in (("b", ((1, 2),)), ("d", ((1, 2), (3, 4)))):
-        bench.finish(bench.begin_key(key))
+        bench.finish(bench.call(key))
         sample = saver.sample(epoch, Detail.LAGGING)
         assert sample is not None
         assert sample.extent is None or key == "b"
         assert saver.position(sample).finished == decoded
     many = 4 + ENDED_LATELY_MAX
     bench.receive(epoch, " ".join(f"e{offset}" for offset in range(4, many)))
-    bench.finish(bench.begin_key("e"))
+    bench.finish(bench.call("e"), many)
     sample = saver.sample(epoch, Detail.LAGGING)
     assert sample is not None
     assert sample.extent is not None

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ehkafka.progress.metadata import CommitMetadata, decode
 from ehkafka.progress.saving import Detail, ProgressSaver
-from tests.kit.worker_bench import WorkerBench
+from tests.kit.inbox_bench import InboxBench, at_once
 
 if TYPE_CHECKING:
     import random
@@ -34,7 +34,7 @@ def test_a_commit_says_nothing_of_what_waits_and_takes_nothing_back(
     chance: random.Random, everything: bool
 ) -> None:
     """Records end in any order and their outputs are acknowledged in any: looked at after each step."""
-    bench = WorkerBench()
+    bench = InboxBench()
     epoch = bench.assign()
     epoch.received.next_offset = 0
     bench.receive(epoch, " ".join(f"{chr(97 + number)}{number}" for number in range(RECORDS)))
@@ -42,7 +42,7 @@ def test_a_commit_says_nothing_of_what_waits_and_takes_nothing_back(
     saver = ProgressSaver(4000, clock=lambda: 0.0)
     saver.lowest_waiting = lambda _epoch: min(waiting, default=None)
     saver.begin(epoch, None)
-    workers = bench.begin(RECORDS)
+    workers = at_once(bench, RECORDS)
     ended: set[int] = set()
     before: set[int] = set()
     while workers or waiting:
@@ -67,7 +67,7 @@ def test_a_commit_says_nothing_of_what_waits_and_takes_nothing_back(
 
 def test_what_is_finished_above_a_waiting_record_is_not_saved_yet() -> None:
     """It may be of the same key, whose outputs would come again for the earlier record alone."""
-    bench = WorkerBench()
+    bench = InboxBench()
     epoch = bench.assign()
     epoch.received.next_offset = 0
     bench.receive(epoch, "a0 b1 c2 b3")
@@ -75,9 +75,9 @@ def test_what_is_finished_above_a_waiting_record_is_not_saved_yet() -> None:
     saver = ProgressSaver(4000, clock=lambda: 0.0)
     saver.lowest_waiting = lambda _epoch: min(waiting, default=None)
     saver.begin(epoch, None)
-    bench.begin_key("a")
+    bench.call("a")
     for key in "cb":
-        bench.finish(bench.begin_key(key))
+        bench.finish(bench.call(key), 2)
     for _ in range(2):
         assert in_commit(saver, epoch, Detail.ALL) == (0, {1})
         assert in_commit(saver, epoch, Detail.KEPT) == (0, {1})
@@ -87,11 +87,11 @@ def test_what_is_finished_above_a_waiting_record_is_not_saved_yet() -> None:
 
 def commit_while_a_record_ends(kind: type[ProgressSaver]) -> int:
     """Let a record end between the look at positions and that at the book; return what is committed."""
-    bench = WorkerBench()
+    bench = InboxBench()
     epoch = bench.assign()
     epoch.received.next_offset = 0
     bench.receive(epoch, "a0")
-    (worker,) = bench.begin()
+    worker = bench.call()
     waiting: set[int] = set()
 
     def book(_epoch: Any) -> int | None:
@@ -130,7 +130,7 @@ def test_mutant_what_waits_is_taken_first() -> None:
 
 def test_a_record_is_not_saved_where_an_earlier_one_of_its_key_is_not() -> None:
     """The earlier one was left out while it waited, and only a look finds it."""
-    bench = WorkerBench()
+    bench = InboxBench()
     epoch = bench.assign()
     epoch.received.next_offset = 0
     bench.receive(epoch, "z0 a1 a2")
@@ -138,11 +138,11 @@ def test_a_record_is_not_saved_where_an_earlier_one_of_its_key_is_not() -> None:
     saver = ProgressSaver(4000, clock=lambda: 0.0)
     saver.lowest_waiting = lambda _epoch: min(waiting, default=None)
     saver.begin(epoch, None)
-    _, worker = bench.begin(2)
+    _, worker = at_once(bench, 2)
     bench.finish(worker, records=1)
     in_commit(saver, epoch, Detail.KEPT)
     waiting.clear()
-    (worker,) = bench.begin()
+    worker = bench.call()
     bench.finish(worker)
     assert in_commit(saver, epoch, Detail.KEPT) == (0, set())
     assert in_commit(saver, epoch, Detail.ALL) == (0, {1, 2})

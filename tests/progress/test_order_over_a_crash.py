@@ -10,7 +10,7 @@ import pytest
 from ehkafka.lanes.epoch import ENDED_LATELY_MAX
 from ehkafka.progress.metadata import CommitMetadata, LogFacts, decode, encode
 from ehkafka.progress.saving import Detail, ProgressSaver
-from tests.kit.worker_bench import Worker, WorkerBench
+from tests.kit.inbox_bench import Call, InboxBench, at_once
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +22,7 @@ class Run:
     """One member up to its crash, and what the next one then finds in the group's commit."""
 
     def __init__(self, *, bytes_max: int = 4000, finished: Sequence[int] = ()) -> None:
-        self.bench = WorkerBench(workers=450)
+        self.bench = InboxBench(consumers=450)
         self.epoch = self.bench.assign(finished_before=finished or None)
         self.epoch.received.next_offset = 0
         self.saver = ProgressSaver(bytes_max, clock=lambda: 0.0)
@@ -78,9 +78,9 @@ def test_an_upsert_does_not_end_with_its_old_value_because_the_metadata_is_full(
     run.receive("".join(chr(1000 + n) if n in stuck else letter for n, letter in enumerate(letters)))
     run.receive("abcdefgh" * 200)
     for _ in range(8 + len(stuck)):
-        worker = run.bench.begin()[0]
+        worker = run.bench.call()
         if worker.key.decode() in "abcdefgh":
-            run.bench.finish(worker)
+            run.bench.finish(worker, 2_000)
     saved = run.commit()
     assert run.epoch.tally.unfinished_records == len(stuck)
     assert len(saved) < 2000 - len(stuck), "the test needs metadata that are full"
@@ -93,7 +93,7 @@ def test_an_upsert_does_not_end_with_its_old_value_because_many_ended_between_tw
     run = Run()
     run.receive("z" + "a" * (ENDED_LATELY_MAX + 10))
     run.commit()
-    _, worker = run.bench.begin(2)
+    _, worker = at_once(run.bench, 2)
     run.bench.finish(worker, ENDED_LATELY_MAX + 5)
     saved = run.commit(Detail.KEPT)
     assert run.after_a_crash(saved) == run.latest()
@@ -109,13 +109,13 @@ def test_no_crash_at_any_moment_leaves_a_gap_within_a_key(seed: int) -> None:
     run.epoch.ended_lately = type(run.epoch.ended_lately)(maxlen=ENDED_LATELY_MAX)
     waiting: set[int] = set()
     run.saver.lowest_waiting = lambda _epoch: min(waiting, default=None)
-    busy: list[Worker] = []
+    busy: list[Call] = []
     for _ in range(150):
         what = chance.random()
         if what < 0.25 and len(run.keys) < RECORDS:
             run.receive("".join(chance.choice("abcdefghi") for _ in range(chance.randrange(1, 8))))
         elif what < 0.45:
-            busy += bench.begin()
+            busy += at_once(bench, 1)
         elif what < 0.75 and busy:
             _end_one(run, busy, chance, waiting)
         elif what < 0.85 and waiting:
@@ -126,14 +126,14 @@ def test_no_crash_at_any_moment_leaves_a_gap_within_a_key(seed: int) -> None:
         assert not saved & {entry[0].offset() for entry in run.epoch.unfinished()}
     while busy or not bench.is_empty():
         waiting.clear()
-        busy += bench.begin()
+        busy += at_once(bench, 1)
         _end_one(run, busy, chance, waiting)
         assert run.gaps(run.commit()) == []
     waiting.clear()
     assert run.commit() == {*range(len(run.keys))}
 
 
-def _end_one(run: Run, busy: list[Worker], chance: random.Random, waiting: set[int]) -> None:
+def _end_one(run: Run, busy: list[Call], chance: random.Random, waiting: set[int]) -> None:
     """Let a worker end its record, and perhaps begin with the next one."""
     worker = chance.choice(busy)
     if chance.random() < 0.5:

@@ -11,16 +11,16 @@ from ehkafka.events import ProgressTruncated
 from ehkafka.progress.metadata import CommitMetadata, LogFacts, decode, facts_of
 from ehkafka.progress.saving import CHEAP_RECORDS, ProgressSaver, metadata_bytes_max
 from ehkafka.settings import Settings
-from tests.kit.worker_bench import WorkerBench
+from tests.kit.inbox_bench import InboxBench, at_once
 
 
-def half_finished(count: int) -> tuple[WorkerBench, Any]:
+def half_finished(count: int) -> tuple[InboxBench, Any]:
     """Return an epoch with so many records, of which a random half is finished and the first is not."""
     chance = random.Random(5)
-    bench = WorkerBench()
+    bench = InboxBench()
     epoch = bench.assign()
     bench.receive(epoch, " ".join(["a0", *(f"{chance.choice('ab')}{n}" for n in range(1, count))]))
-    bench.finish(bench.begin_key("b"))
+    bench.finish(bench.call("b"), count)
     return bench, epoch
 
 
@@ -107,7 +107,7 @@ def test_looking_takes_a_fiftieth_of_the_time() -> None:
     detailed = position(saver, epoch, many)
     assert detailed.finished
     bench.receive(epoch, "c20 d21")
-    bench.finish(bench.begin_key("d"))
+    bench.finish(bench.call("d"))
     assert saver.detail_at_s == float("inf")
     kept = position(saver, epoch, many)
     assert kept.finished == (*detailed.finished, (21, 22))
@@ -116,7 +116,7 @@ def test_looking_takes_a_fiftieth_of_the_time() -> None:
     assert saver.early_at_s > now_s
     now_s = saver.detail_at_s
     assert position(saver, epoch, many).finished[-1] == (21, 22)
-    bench.finish(bench.begin_key("a"))
+    bench.finish(bench.call("a"), 20)
     last = position(saver, epoch, many)
     assert (last.finished, facts_of(20, last.metadata)) == (((21, 22),), LogFacts(witness=(19, 1019)))
 
@@ -135,19 +135,19 @@ def test_a_refusal_lowers_the_limit_until_nothing_is_said() -> None:
 
 def test_the_anchor_is_the_latest_record_below_whose_timestamp_is_known() -> None:
     """At a batch's end it is the record just before; within a batch the one at the end of an earlier."""
-    bench = WorkerBench()
+    bench = InboxBench()
     epoch = bench.assign()
     saver = ProgressSaver(0)
     bench.receive(epoch, "a0 b1")
     bench.receive(epoch, "c2 d3")
-    for lane in bench.begin(3):
+    for lane in at_once(bench, 3):
         bench.finish(lane)
     found = position(saver, epoch)
     assert found.next_offset == 3
     timestamp_ms = found.facts.witness[1]
     assert found.progress().anchor == (1, timestamp_ms)
     assert found.progress().last_timestamp_ms is None
-    bench.finish(bench.begin()[0])
+    bench.finish(bench.call())
     last = position(saver, epoch).progress()
     assert (last.next_offset, last.anchor) == (4, (3, last.last_timestamp_ms))
 
@@ -155,17 +155,17 @@ def test_the_anchor_is_the_latest_record_below_whose_timestamp_is_known() -> Non
 def test_facts_are_carried_into_every_commit_until_the_epoch_ends() -> None:
     """What the group's commit said goes on, with or without ranges; the witness once it is a newer one."""
     saver = ProgressSaver(1023)
-    bench = WorkerBench()
+    bench = InboxBench()
     epoch = bench.assign()
     facts = LogFacts(8, bytes(range(16)), (1, 5), "june")
     saver.carry(epoch.partition, facts)
     bench.receive(epoch, "a2 b3 c4")
-    bench.finish(bench.begin_key("c"))
+    bench.finish(bench.call("c"))
     first = position(saver, epoch)
     assert (first.next_offset, first.finished) == (2, ((4, 5),))
     assert (first.facts, facts_of(2, first.metadata)) == (facts, facts)
     for key in "ab":
-        bench.finish(bench.begin_key(key))
+        bench.finish(bench.call(key))
     last = position(saver, epoch)
     later = facts._replace(witness=(4, last.progress().last_timestamp_ms))
     assert (last.facts, facts_of(5, last.metadata)) == (later, later)

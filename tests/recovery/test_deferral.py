@@ -25,9 +25,9 @@ from ehkafka.workers.hub import Hub
 from ehkafka.workers.protocol import PoolOptions
 from ehkafka.workers.threads import ThreadWorkers
 from tests.kit.events import Events
+from tests.kit.inbox_bench import Call
 from tests.kit.simulated.message import SimulatedMessage
 from tests.kit.waiting import wait_until
-from tests.kit.worker_bench import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -55,7 +55,7 @@ class Bench:
     def __init__(self, clock: VirtualClock | None = None, workers: int = 1) -> None:
         self.clock = clock or VirtualClock(time.monotonic())
         self.hub = Hub(Inboxes(workers), self.clock.now_s)
-        self.workers = [Worker(inbox) for inbox in self.hub.inboxes.inboxes]
+        self.workers = [Call(inbox) for inbox in self.hub.inboxes.inboxes]
         with self.hub.locked() as inboxes:
             self.epoch = inboxes.assign(PARTITION, 1)
         self.events = Events()

@@ -7,8 +7,8 @@ from ehkafka.records import TopicPartition
 from ehkafka.recovery.letters.flood import FloodGauge
 from ehkafka.recovery.policy import LIMIT_WINDOW_RECORDS, DeadLetter
 from ehkafka.workers.hub import Hub
+from tests.kit.inbox_bench import Call
 from tests.kit.simulated.message import SimulatedMessage
-from tests.kit.worker_bench import Worker
 
 
 def test_a_run_ends_with_a_success_and_breaks_its_limit_one_beyond() -> None:
@@ -26,7 +26,7 @@ def test_a_success_that_was_not_noted_yet_counts() -> None:
     with hub.locked() as inboxes:
         epoch = inboxes.assign(TopicPartition("t", 0), 1)
     hub.receive([(epoch, [SimulatedMessage("t", 0, 0, b"k")], [b"k"], (), [1])])
-    worker = Worker(hub.inboxes.inboxes[0])
+    worker = Call(hub.inboxes.inboxes[0])
     assert worker.start()
     assert hub.count_finished() == 0
     assert not worker.start()

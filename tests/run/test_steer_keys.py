@@ -20,7 +20,7 @@ from ehkafka.run.steer.key_actions import KeyActions
 from ehkafka.run.steer.keys import on_hold
 from ehkafka.run.steer.pausing import Pausing
 from ehkafka.workers.hub import Hub
-from tests.kit.worker_bench import WorkerBench
+from tests.kit.inbox_bench import InboxBench
 
 P0 = TopicPartition("t", 0)
 
@@ -29,7 +29,7 @@ class World:
     """One handler with one partition."""
 
     def __init__(self) -> None:
-        self.bench = WorkerBench()
+        self.bench = InboxBench()
         self.events: list[Any] = []
         hub = Hub(self.bench.inboxes, lambda: 0.0)
         keys = SimpleNamespace(calls_user_code=False)
@@ -62,7 +62,7 @@ def world() -> World:
     """One whose call of offset 0 hangs, while its partition came back and has it again."""
     world = World()
     world.bench.receive(world.epoch, "a0 a1 b2")
-    world.bench.begin_key("a")
+    world.bench.call("a")
     world.begin()
     world.bench.receive(world.epoch, "a0 a1 b2")
     return world
@@ -141,7 +141,7 @@ def test_a_held_key_is_retried_by_name() -> None:
     """As its first record is named."""
     world = World()
     world.bench.receive(world.epoch, "a0 a1")
-    world.bench.fail(world.bench.begin_key("a"), HoldHead("kept"))
+    world.bench.fail(world.bench.call("a"), HoldHead("kept"))
     with pytest.raises(ActionRefusedError, match="is not at the head of its key"):
         world.act("retry", "t/0@1")
     assert world.act("retry", "t/0@0").changed

@@ -14,7 +14,7 @@ from ehkafka.records import TopicPartition
 from ehkafka.run.steer.pauses import Paused
 from ehkafka.run.steer.pausing import Pausing
 from ehkafka.workers.hub import Hub
-from tests.kit.worker_bench import WorkerBench
+from tests.kit.inbox_bench import InboxBench
 
 P0 = TopicPartition("t", 0)
 PARTITION = Paused("route", P0, None, is_key=False)
@@ -25,7 +25,7 @@ class World:
     """One handler with one partition, whose epochs a test ends and begins."""
 
     def __init__(self) -> None:
-        self.bench = WorkerBench()
+        self.bench = InboxBench()
         self.now_s = 0.0
         hub = Hub(self.bench.inboxes, lambda: self.now_s)
         self.route: Any = SimpleNamespace(name="route", hub=hub)
@@ -109,4 +109,4 @@ def test_new_partitions_of_a_stopped_handler_are_not_received(world: World) -> N
     world.pausing.check()
     assert world.is_paused()
     world.bench.receive(world.context.owned[P0].epoch, "a0")
-    assert world.bench.begin() == []
+    assert world.bench.begin() is None

@@ -17,34 +17,40 @@ from ehkafka.lanes.inboxes import Inboxes
 from ehkafka.lanes.put_back import put_back
 from ehkafka.lanes.waiting import Waiting
 from tests.kit.simulated import batch_worker
-from tests.kit.simulated.plan import SimulationPlan
+from tests.kit.simulated.plan import WAYS, SimulationPlan
 from tests.kit.simulated.simulator import Simulation, SimulationReport, simulate
 
 if TYPE_CHECKING:
     from ehkafka.lanes.epoch import Epoch
     from ehkafka.lanes.inbox import Entry, Inbox
 
-SEEDS = int(os.environ.get("EHKAFKA_SIMULATION_SEEDS", "120"))
-SEEDS_WITH_BATCHES = int(os.environ.get("EHKAFKA_SIMULATION_SEEDS_WITH_BATCHES", "120"))
-SEEDS_WITH_TRANSACTIONS = int(os.environ.get("EHKAFKA_SIMULATION_SEEDS_WITH_TRANSACTIONS", "120"))
+SEEDS, SEEDS_WITH_BATCHES, SEEDS_WITH_TRANSACTIONS = (
+    int(os.environ.get(f"EHKAFKA_SIMULATION_SEEDS{way}", "120"))
+    for way in ("", "_WITH_BATCHES", "_WITH_TRANSACTIONS")
+)
 # The first ones of each way run where what they see is counted.
 COUNTED, COUNTED_WITH_BATCHES, COUNTED_WITH_TRANSACTIONS = 40, 30, 60
 AT_ONCE = 20
+# Of each way: the seeds that are left.
+LEFT = {
+    "": range(COUNTED, SEEDS),
+    "batches": range(COUNTED_WITH_BATCHES, SEEDS_WITH_BATCHES),
+    "transactions": range(COUNTED_WITH_TRANSACTIONS, SEEDS_WITH_TRANSACTIONS),
+    "short-texts": range(SEEDS_WITH_TRANSACTIONS // 3),
+}
 
 
-@pytest.mark.parametrize("first", range(COUNTED, SEEDS, AT_ONCE))
-def test_no_seed_breaks_a_promise(first: int) -> None:
-    """Lost, premature, order, stale and unseen are 0; no duplicate without a fault."""
-    for seed in range(first, min(first + AT_ONCE, SEEDS)):
-        report = simulate(seed)
-        assert report.ok, report.report()
+@pytest.mark.parametrize(
+    ("way", "seeds"), [(way, left[at : at + AT_ONCE]) for way, left in LEFT.items() for at in left[::AT_ONCE]]
+)
+def test_no_seed_breaks_a_promise(way: str, seeds: range) -> None:
+    """Lost, premature, order, stale and unseen are 0; no duplicate without a fault.
 
-
-@pytest.mark.parametrize("first", range(COUNTED_WITH_BATCHES, SEEDS_WITH_BATCHES, AT_ONCE))
-def test_no_seed_with_batches_breaks_a_promise(first: int) -> None:
-    """Batches: whole, halved, with failed records, long ones, revokes."""
-    for seed in range(first, min(first + AT_ONCE, SEEDS_WITH_BATCHES)):
-        report = simulate(seed, plan=SimulationPlan.drawn_with_batches(seed))
+    Batches: whole, halved, with failed records, long ones, revokes. With transactions each record's outputs
+    are visible once, in order, and just when its commit is; also where commits have not room for all.
+    """
+    for seed in seeds:
+        report = simulate(seed, plan=WAYS[way](seed))
         assert report.ok, report.report()
 
 
@@ -77,22 +83,6 @@ def test_the_seeds_with_batches_see_what_they_are_meant_to_see(monkeypatch: pyte
     assert min(seen.values()) > 10, seen
 
 
-@pytest.mark.parametrize("first", range(COUNTED_WITH_TRANSACTIONS, SEEDS_WITH_TRANSACTIONS, AT_ONCE))
-def test_no_seed_with_transactions_breaks_a_promise(first: int) -> None:
-    """Each record's outputs are visible once, in order, and just when its commit is."""
-    for seed in range(first, min(first + AT_ONCE, SEEDS_WITH_TRANSACTIONS)):
-        report = simulate(seed, plan=SimulationPlan.drawn_with_transactions(seed))
-        assert report.ok, report.report()
-
-
-@pytest.mark.parametrize("first", range(0, SEEDS_WITH_TRANSACTIONS // 3, AT_ONCE))
-def test_no_seed_with_short_texts_breaks_a_promise(first: int) -> None:
-    """The same where commits cannot say all that is finished above them."""
-    for seed in range(first, min(first + AT_ONCE, SEEDS_WITH_TRANSACTIONS // 3)):
-        report = simulate(seed, plan=SimulationPlan.drawn_with_short_texts(seed))
-        assert report.ok, report.report()
-
-
 def test_the_seeds_with_transactions_see_what_they_are_meant_to_see() -> None:
     """Transactions end in every way, by every side, and outputs are refused meanwhile."""
     seen: Counter[str] = Counter()
@@ -115,17 +105,13 @@ def test_the_seeds_with_transactions_see_what_they_are_meant_to_see() -> None:
     assert min(seen[what] for what in ("taken back", "not waited for", "producers on trial")) > 0, seen
 
 
-def test_a_seed_replays_exactly() -> None:
-    """The command that a failing seed prints shows the same run."""
-    assert _outline(simulate(3, trace=True)) == _outline(simulate(3, trace=True))
+@pytest.mark.parametrize(("way", "seed"), [("", 3), ("transactions", 2)])
+def test_a_seed_replays_exactly(way: str, seed: int) -> None:
+    """The command that a failing seed prints shows the same run; of several threads one runs at a time.
 
-
-def test_a_seed_with_transactions_replays_exactly() -> None:
-    """Threads make no difference: one runs at a time."""
-    first, second = (
-        simulate(2, plan=SimulationPlan.drawn_with_transactions(2), trace=True) for _ in range(2)
-    )
-    # Events say how long something has taken; that, too, is of the virtual clock.
+    Events say how long something has taken; that, too, is of the virtual clock.
+    """
+    first, second = (simulate(seed, plan=WAYS[way](seed), trace=True) for _ in range(2))
     assert _outline(first) == _outline(second)
 
 

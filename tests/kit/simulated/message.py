@@ -92,23 +92,7 @@ class WatchedMessage(SimulatedMessage):
     The dispatcher reads them in the middle of its work under the lock, where another thread may run.
     """
 
-    __slots__ = ("seam",)
-
-    seam: Callable[[], object] | None
-
-    def __init__(
-        self,
-        topic: str,
-        partition: int,
-        offset: int,
-        key: bytes | None = None,
-        value: bytes | None = b"x",
-        *,
-        leader_epoch: int | None = None,
-        headers: Headers | None = None,
-    ) -> None:
-        super().__init__(topic, partition, offset, key, value, leader_epoch=leader_epoch, headers=headers)
-        self.seam = None
+    seam: Callable[[], object] | None = None
 
     def offset(self) -> int:
         """Return the position in the partition, after whatever happens in between."""

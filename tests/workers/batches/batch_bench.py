@@ -39,10 +39,11 @@ class BatchBench(InboxBench):
         wait_s: float = 0.0,
     ) -> None:
         super().__init__(scope, consumers=consumers)
+        self.router.idle.clear()  # consumers of batches ask for nothing
         if self.leaves_keys_unread:
             self.inboxes = Inboxes(consumers, scope, read_keys=self.reader.keys)
-            self.waiting = self.inboxes.waiting
-            self.inboxes.check(0.0)
+            self.router, self.waiting = self.inboxes.router, self.inboxes.waiting
+        self.inboxes.check(0.0)
         self.hub = Hub(self.inboxes, lambda: self.now_s)
         self.batches: list[list[str]] = []
         self.failed: list[tuple[str, int]] = []

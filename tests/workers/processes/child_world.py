@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ehkafka.workers.processes.inbox import ChildInbox
-from tests.lanes.inbox_world import World, watched_queue
+from tests.lanes.inbox_world import World
 
 if TYPE_CHECKING:
     from ehkafka.lanes.inbox import Entry, Inbox
@@ -159,6 +159,6 @@ class ChildWorld(World):
 
 def run_seed(seed: int) -> int:
     """Run one history; return how many calls it made."""
-    world = ChildWorld(seed, queue=watched_queue, is_batch=False, is_unread=False, is_narrow=False)
+    world = ChildWorld(seed, is_batch=False, is_unread=False, is_narrow=False)
     world.run()
     return world.calls
