@@ -413,9 +413,9 @@ def _begin(_ticket: Ticket) -> None:
     """The driver's business."""
 
 
-def run_seed(seed: int, **chosen: Any) -> int:
+def run_seed(seed: int, kind: type[World] = World, **chosen: Any) -> int:
     """Run one history; return how many calls it made."""
-    world = World(seed, **chosen)
+    world = kind(seed, **chosen)
     world.run()
     return world.calls
 
@@ -423,7 +423,7 @@ def run_seed(seed: int, **chosen: Any) -> int:
 SEEDS_MAX = 1_500
 
 
-def histories(seeds: int = SEEDS_MAX, **chosen: Any) -> None:
+def histories(seeds: int = SEEDS_MAX, kind: type[World] = World, **chosen: Any) -> None:
     """Run histories; one of them raises what is wrong."""
     for seed in range(seeds):
-        run_seed(seed, **chosen)
+        run_seed(seed, kind, **chosen)

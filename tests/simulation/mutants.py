@@ -329,9 +329,6 @@ Held.is_by_hand: letters by hand are counted, not named
 Waiting._continue: a letter by hand takes the next record along
     is_open and held.is_by_hand(0) -> is_open and held.by_hand
     by test_nothing_of_a_key_goes_beside_its_running_record
-Waiting.answer: a letter that a retry overtook gives a result
-    held.ticket is not ticket or held not in self.held -> False
-    by test_a_deferred_record_of_an_ended_epoch_is_a_call_as_well
 """
 
 MUTANTS = [

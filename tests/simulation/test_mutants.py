@@ -6,13 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.lanes import inbox_mutants
-from tests.simulation import mutants
+from tests.simulation.mutants import MUTANTS
 
 if TYPE_CHECKING:
     from tests.kit.mutant import Mutant
 
-MUTANTS = [*mutants.MUTANTS, *inbox_mutants.MUTANTS]
 # None is dropped: a guard that moved takes its mutant along.
 MUTANTS_MIN = 91
 

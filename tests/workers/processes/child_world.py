@@ -148,6 +148,9 @@ class ChildWorld(World):
 
     make_inbox = ChildInbox
 
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed, is_batch=False, is_unread=False, is_narrow=False)
+
     def consume(self, inboxes: list[Inbox]) -> None:
         """Let a child begin for each inbox."""
         self.consumers += [ChildConsumer(self, inbox) for inbox in inboxes]
@@ -155,10 +158,3 @@ class ChildWorld(World):
     def is_over(self) -> bool:
         """Tell whether everything has ended, and is known to."""
         return super().is_over() and not any(consumer.batch for consumer in self.consumers)
-
-
-def run_seed(seed: int) -> int:
-    """Run one history; return how many calls it made."""
-    world = ChildWorld(seed, is_batch=False, is_unread=False, is_narrow=False)
-    world.run()
-    return world.calls
