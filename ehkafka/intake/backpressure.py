@@ -177,7 +177,7 @@ class Backpressure:
         if route.hub.inboxes.balance.width.is_quick:
             return QUICK_RECORDS - at_hand if at_hand < QUICK_RECORDS // 2 else 0
         demand.note(route.hub.tally.outcomes, self._context.clock())
-        call_records = route.hub.inboxes.balance.call_records
+        call_records = max(1, route.hub.inboxes.router.deep)
         takers = _takers(route)
         wanted = max(demand.wanted_records(), 2 * takers * call_records)
         # Something for each worker that has nothing waiting, twice for the time until the next look.

@@ -44,14 +44,10 @@ class Balance:
         self._router = router
         # How long a record takes a worker, by what busy workers removed between looks, in seconds.
         self.mean_s = 0.0
-        # How many consumers had something at the last check.
-        self.busy = 0
         # Whether any consumer had nothing.
         self.has_free = True
         # How many consumers had any record waiting, be it for a call or too few for one.
         self.queued = 0
-        # How many records one call takes: so many must wait for a consumer that is to count as fed.
-        self.call_records = 1
         # How many records had been received by the last check.
         self.received_records = 0
         # Whether the last check has given records to other consumers: then the next one may come soon.
@@ -92,7 +88,6 @@ class Balance:
             if not inbox.log and not inbox.frozen:
                 moving.remove(inbox)
         router.purge()
-        self.busy = busy
         waiting = [inbox for inbox in moving if inbox.q and not inbox.leaves]
         # A batch that fills needs no look: its worker sleeps until it is full, or its time has come.
         fills = sum(1 for inbox in waiting if inbox.asleep) if router.deep else 0

@@ -266,9 +266,8 @@ class Hub:
 
         In addition to what runs; if a consumer were free.
         """
-        balance = self.inboxes.balance
-        waiting = balance.waiting()
-        least = balance.call_records
+        waiting = self.inboxes.balance.waiting()
+        least = max(1, self.inboxes.router.deep)
         fed = len(waiting) - waiting.count(0) if least == 1 else sum(one >= least for one in waiting)
         return fed, sum(waiting)
 

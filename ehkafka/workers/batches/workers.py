@@ -68,7 +68,7 @@ class BatchWorkers(ThreadPool):
         self._emit = emit
         self._loop = loop
         inboxes, self._width = hub.inboxes, Width(1, is_measured=True)
-        inboxes.router.deep = inboxes.balance.call_records = limits.records_max
+        inboxes.router.deep = limits.records_max
         inboxes.balance.width, inboxes.router.width = self._width, 1
 
     def start(self) -> None:
