@@ -22,7 +22,7 @@ from _bench_marks import BEGIN, END, mark
 
 import ehkafka
 from ehkafka.endpoint.properties.layers import consumer_properties
-from ehkafka.workers.tasks.loop import new_loop
+from ehkafka.workers.tasks.shared import new_loop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

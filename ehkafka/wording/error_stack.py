@@ -56,7 +56,7 @@ def place_of(error: BaseException) -> str:
     method that `dataclass` or attrs generated has no source line: its caller is named instead. Of a group it
     is the first member's that has one; an error that no such line raised has its cause's.
     """
-    for one in _with_reasons(error):
+    for one in with_reasons(error):
         if isinstance(one, RemoteTraceback):
             return one.place
         users = _users(one.__traceback__)
@@ -86,7 +86,7 @@ def stack_of(error: BaseException, bytes_max: int = STACK_BYTES_MAX) -> str:
     return _cut("\n".join([*([f"at {place}"] if place else []), *lines]), bytes_max)
 
 
-def _with_reasons(error: BaseException) -> Iterator[BaseException]:
+def with_reasons(error: BaseException) -> Iterator[BaseException]:
     """Yield an error, members of a group first, then what led to it."""
     seen: set[int] = set()
     one: BaseException | None = error

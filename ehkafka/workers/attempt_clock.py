@@ -18,7 +18,7 @@ from ehkafka.records import TopicPartition  # noqa: TC001 - at run time, see `te
 from ehkafka.workers.within import within
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from ehkafka.lanes.inbox import Entry
 
@@ -44,22 +44,27 @@ class OverdueAttempt:
 
 @dataclass(slots=True, eq=False)
 class _Attempt:
-    partition: TopicPartition
-    offset: int
-    key: Hashable
+    entry: Entry
     number: int
     started_s: float
     thread: str
     # One of many calls on its thread.
-    is_task: bool = False
+    is_task: bool
     is_reported: bool = False
 
-    @property
-    def worker(self) -> str:
-        """Name what runs it."""
-        if not self.is_task:
-            return self.thread
-        return f"{self.thread} {self.partition}@{self.offset} key {describe_key(self.key)}"
+    def seen_at(self, now_s: float, handler: str, deadline_s: float) -> OverdueAttempt:
+        partition, offset = self.entry[EPOCH].partition, self.entry[MESSAGE].offset()
+        key = describe_key(self.entry[KEY])
+        return OverdueAttempt(
+            handler=handler,
+            partition=partition,
+            offset=offset,
+            key=key,
+            attempt=self.number,
+            running_s=now_s - self.started_s,
+            deadline_s=deadline_s,
+            worker=f"{self.thread} {partition}@{offset} key {key}" if self.is_task else self.thread,
+        )
 
 
 class AttemptClock:
@@ -84,15 +89,8 @@ class AttemptClock:
     def _noting(self, entry: Entry, number: int, *, is_task: bool) -> Iterator[None]:
         thread = threading.current_thread()
         place = id(entry) if is_task else thread.ident or 0
-        self._running[place] = _Attempt(
-            partition=entry[EPOCH].partition,
-            offset=entry[MESSAGE].offset(),
-            key=entry[KEY],
-            number=number,
-            started_s=self._clock() + (UNWIND_S if is_task else 0.0),
-            thread=thread.name,
-            is_task=is_task,
-        )
+        started_s = self._clock() + (UNWIND_S if is_task else 0.0)
+        self._running[place] = _Attempt(entry, number, started_s, thread.name, is_task)
         try:
             yield
         finally:
@@ -100,31 +98,24 @@ class AttemptClock:
 
     def overdue(self) -> list[OverdueAttempt]:
         """Return the attempts that have run for longer than the deadline."""
-        return [self._as_value(attempt) for attempt in self._overdue()]
+        return self._seen(self._overdue())
 
     def take_unreported(self) -> list[OverdueAttempt]:
         """Return those that no earlier call has returned. Poll thread only."""
         found = [attempt for attempt in self._overdue() if not attempt.is_reported]
         for attempt in found:
             attempt.is_reported = True
-        return [self._as_value(attempt) for attempt in found]
+        return self._seen(found)
 
     def reported_workers(self) -> set[str]:
         """Return what runs attempts that `take_unreported` has returned."""
-        return {one.worker for one in self._running.copy().values() if one.is_reported}
+        found = self._seen(one for one in self._overdue() if one.is_reported)
+        return {one.worker for one in found}
 
-    def _overdue(self) -> Iterator[_Attempt]:
+    def _overdue(self) -> list[_Attempt]:
         limit_s = self._clock() - self._deadline_s
-        return (one for one in self._running.copy().values() if one.started_s < limit_s)
+        return [one for one in self._running.copy().values() if one.started_s < limit_s]
 
-    def _as_value(self, attempt: _Attempt) -> OverdueAttempt:
-        return OverdueAttempt(
-            handler=self._handler,
-            partition=attempt.partition,
-            offset=attempt.offset,
-            key=describe_key(attempt.key),
-            attempt=attempt.number,
-            running_s=self._clock() - attempt.started_s,
-            deadline_s=self._deadline_s,
-            worker=attempt.worker,
-        )
+    def _seen(self, attempts: Iterable[_Attempt]) -> list[OverdueAttempt]:
+        now_s = self._clock()
+        return [one.seen_at(now_s, self._handler, self._deadline_s) for one in attempts]

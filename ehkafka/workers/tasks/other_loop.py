@@ -5,12 +5,10 @@ asyncio and its clients find that out late and name neither side. Pure.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ehkafka.errors import describe
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from ehkafka.wording.error_stack import with_reasons
 
 # As asyncio writes it of futures and of locks, and aiohttp, whose session finds no task on its own loop. A
 # client whose loop is closed was opened on an earlier one.
@@ -21,16 +19,14 @@ SIGNS: Final = (
     "Event loop is closed",
 )
 HINT: Final = "used an object of another event loop"
-# A client may wrap it in errors of its own.
-CHAIN_MAX: Final = 8
 
 
 def explain_other_loop(error: BaseException, handler: str, *, is_callers: bool) -> None:
     """Add to an error that comes of an object of another loop which handler met it, and what to do.
 
-    The error stays the object that it is, so that retries and policies see its type.
+    A client may have wrapped it. The error stays the object that it is, so that policies see its type.
     """
-    if not any(_is_of_other_loop(one) for one in _chain(error)):
+    if not any(_is_of_other_loop(one) for one in with_reasons(error)):
         return
     args = error.args
     # Its own `__str__` may say something else, or raise.
@@ -49,15 +45,6 @@ def explain_other_loop(error: BaseException, handler: str, *, is_callers: bool) 
         error.args = (f"{args[0]} ({hint})",)
     else:
         error.add_note(hint)
-
-
-def _chain(error: BaseException) -> Iterator[BaseException]:
-    one: BaseException | None = error
-    for _ in range(CHAIN_MAX):
-        if one is None:
-            return
-        yield one
-        one = one.__cause__ or one.__context__
 
 
 def _is_of_other_loop(error: BaseException) -> bool:

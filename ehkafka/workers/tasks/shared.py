@@ -7,6 +7,7 @@ thread. A loop of the app's own is a caller's loop on a thread of ours, which it
 from __future__ import annotations
 
 import asyncio
+import importlib
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
@@ -19,7 +20,6 @@ from ehkafka.errors import HandlerFailedError, describe
 from ehkafka.settings.clock import REAL_CLOCK
 from ehkafka.wording.error_stack import place_of
 from ehkafka.wording.live_stack import task_stack
-from ehkafka.workers.tasks.loop import new_loop
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -194,11 +194,13 @@ class AppLoop(SharedLoop):
         asyncio.set_event_loop(self.loop)
         # For blocking calls: what runs there is as much the loop's.
         self.loop.set_default_executor(ThreadPoolExecutor(thread_name_prefix=self._executors_name))
+        end = self._clock.on_jump(lambda: self.call(lambda: None))  # its timers are looked at again
         with asyncio.Runner(loop_factory=lambda: self.loop) as runner:
             try:
                 runner.run(self._until_released())
             except BaseException as error:  # `loop.stop()`, or a SystemExit in a task that was left running
                 self._stopped_by = error
+        end()
 
     async def _until_released(self) -> None:
         super().__init__()
@@ -223,3 +225,19 @@ class AppLoop(SharedLoop):
         )
         failure.__cause__ = error
         return failure
+
+
+def new_loop(clock: Clock = REAL_CLOCK) -> asyncio.AbstractEventLoop:
+    """Return a new event loop: uvloop's where the extra `ehkafka[uvloop]` is installed.
+
+    Its timers go by the clock; uvloop's have their time from the system.
+    """
+    try:
+        make: Callable[[], asyncio.AbstractEventLoop] = importlib.import_module("uvloop").new_event_loop
+    except ImportError:
+        make = asyncio.new_event_loop
+    if clock is REAL_CLOCK:
+        return make()
+    loop = asyncio.new_event_loop()
+    loop.time = clock.now_s  # type: ignore[method-assign]
+    return loop

@@ -14,7 +14,7 @@ import pytest
 
 from ehkafka.errors import HandlerFailedError
 from ehkafka.lanes.inbox import KEY
-from ehkafka.workers.tasks import loop as asyncio_loop
+from ehkafka.workers.tasks.shared import new_loop
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -249,13 +249,13 @@ def test_uvloop_is_taken_where_it_is_installed(monkeypatch: pytest.MonkeyPatch) 
     """The loop is what its `new_event_loop` makes."""
     made = object()
     monkeypatch.setitem(sys.modules, "uvloop", types.SimpleNamespace(new_event_loop=lambda: made))
-    assert asyncio_loop.new_loop() is made
+    assert new_loop() is made
 
 
 def test_without_uvloop_the_standard_loop_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     """The extra is not needed."""
     monkeypatch.setitem(sys.modules, "uvloop", None)
-    loop = asyncio_loop.new_loop()
+    loop = new_loop()
     assert type(loop).__module__.startswith("asyncio.")
     loop.close()
 
