@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import gc
-import inspect
 import logging
 import os
 import re
 import shutil
 import signal
-import sys
-import textwrap
 import threading
 import time
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -344,19 +341,3 @@ def browser_page(_browser: Any) -> Iterator[Any]:
     context.close()
     assert not [text for text in seen if not any(part in text for part in page.expected_failures)]
     assert not [url for url in asked if not url.startswith("http://127.0.0.1:")]
-
-
-@pytest.fixture
-def without_guard(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Return a function that replaces a method by a mutant: the same source with one guard taken out."""
-
-    def take_out(method: Callable[..., Any], guard: str, instead: str) -> None:
-        source = textwrap.dedent(inspect.getsource(method))
-        assert source.count(guard) == 1, f"the guard is not there any more: {guard}"
-        module, made = sys.modules[method.__module__], dict[str, Any]()
-        code = "from __future__ import annotations\n" + source.replace(guard, instead)
-        exec(compile(code, "<mutant>", "exec"), vars(module), made)
-        owner = getattr(module, method.__qualname__.partition(".")[0])
-        monkeypatch.setattr(owner, method.__name__, made[method.__name__])
-
-    return take_out

@@ -19,6 +19,7 @@ from ehkafka.positions.gap import LogBounds
 from ehkafka.positions.log_asker import CommitsQuestion, Question
 from ehkafka.progress.metadata import LogFacts, moved
 from ehkafka.records import TopicPartition
+from tests.kit.mutant import take_out
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -327,10 +328,10 @@ def test_a_guard_that_is_taken_out_is_noticed(
     guard: str,
     without: str,
     noticed_by: Callable[[], None] | None,
-    without_guard: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The tests above hold each of them."""
-    without_guard(method, guard, without)
+    take_out(monkeypatch, LogGuard, method.__name__, guard, without)
     scenarios = SCENARIOS if noticed_by is None else (noticed_by,)
     assert any(map(_fails, scenarios))
 

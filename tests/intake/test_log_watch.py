@@ -15,6 +15,7 @@ from ehkafka.positions.log_asker import Question
 from ehkafka.positions.same_log import Reading
 from ehkafka.progress.metadata import LogFacts
 from ehkafka.records import TopicPartition
+from tests.kit.mutant import take_out
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -244,9 +245,9 @@ def test_a_guard_that_is_taken_out_is_noticed(
     guard: str,
     without: str,
     noticed_by: Callable[[], None],
-    without_guard: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The tests above hold each of them."""
-    without_guard(method, guard, without)
+    take_out(monkeypatch, LogWatch, method.__name__, guard, without)
     with pytest.raises((AssertionError, KeyError)):
         noticed_by()

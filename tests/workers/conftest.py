@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 import sys
-import textwrap
 import threading
 import time
 from collections import defaultdict, deque
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,6 +18,7 @@ from ehkafka.records import TopicPartition
 from ehkafka.workers.hub import Hub
 from ehkafka.workers.protocol import PoolOptions
 from ehkafka.workers.threads import ThreadWorkers
+from tests.kit.mutant import take_out
 from tests.kit.simulated.message import SimulatedMessage
 
 if TYPE_CHECKING:
@@ -179,17 +179,4 @@ def switch_often() -> Iterator[None]:
 @pytest.fixture
 def mutate(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any, str, str, str], None]:
     """Rewrite a line of a method, or of a module's function, for one test; fails if it is no longer there."""
-    rewritten: dict[tuple[Any, str], str] = {}
-
-    def rewrite(owner: Any, name: str, old: str, new: str) -> None:
-        source = rewritten.get((owner, name)) or textwrap.dedent(inspect.getsource(getattr(owner, name)))
-        assert source.count(old) == 1, f"{owner.__name__}.{name} has no line {old!r} any more"
-        namespace: dict[str, Any] = {}
-        rewritten[owner, name] = source = source.replace(old, new)
-        module = sys.modules[getattr(owner, "__module__", owner.__name__)]
-        # In its own file, so that what steps through that file steps through this as well.
-        code = compile("from __future__ import annotations\n" + source, module.__file__ or "", "exec")
-        exec(code, vars(module), namespace)
-        monkeypatch.setattr(owner, name, namespace[name])
-
-    return rewrite
+    return partial(take_out, monkeypatch)

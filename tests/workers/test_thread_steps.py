@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ehkafka.workers import thread_pool, threads
-from ehkafka.workers.hub import Hub
-from ehkafka.workers.threads import ThreadWorkers
+from ehkafka.workers import hub, thread_pool, threads
+from tests.kit.mutant import table
 from tests.workers.stepped_pool import History
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from tests.kit.mutant import Mutant
 
 SEEDS = 30
 MUTANT_SEEDS = 300
@@ -30,38 +29,37 @@ def test_no_interleaving_breaks_a_promise(way: dict[str, Any]) -> None:
     assert not wrong
 
 
-MUTANTS = {
-    "a record is shown after it was removed": (
-        *(ThreadWorkers, "_run"),
-        "inbox.head = q[0]  # shown before it leaves the queue\n            one = q.popleft()\n",
-        "one = q.popleft()\n            inbox.head = one\n",
-    ),
-    "the last record stays shown": (ThreadWorkers, "_consume", "inbox.head = None\n", "pass\n"),
-    "a failed record's consumer goes on": (
-        threads,
-        "wait_until_taken",
-        "while inbox.frozen:",
-        "while False:",
-    ),
-    "a consumer is not frozen when its record fails": (Hub, "fail", "inbox.frozen = True", "pass"),
-    "a thread sleeps without a second look": (
-        *(thread_pool, "sleep_until"),
-        "if not is_over():",
-        "if True:",
-    ),
-    "a thread publishes that it sleeps after its look": (
-        *(thread_pool, "sleep_until"),
-        "inbox.asleep = True\n    if not is_over():\n",
-        "waits = not is_over()\n    inbox.asleep = True\n    if waits:\n",
-    ),
-    "the poll thread does not look again": (Hub, "locked", "self.settle()", "pass"),
-    "the poll thread wakes no consumer": (Hub, "locked", "self._after(touched)", "pass"),
-    "who settles wakes no consumer": (Hub, "settle", "self._after(touched)", "pass"),
-}
+def play() -> None:
+    """Play histories until one is wrong."""
+    for seed in range(MUTANT_SEEDS):
+        assert not (wrong := History(seed).run()), wrong
 
 
-@pytest.mark.parametrize("name", MUTANTS)
-def test_mutant(name: str, mutate: Callable[..., None]) -> None:
+GUARDS = r"""
+ThreadWorkers._run: a record is shown after it was removed
+    inbox.head = q[0]  # shown before it leaves the queue\n            one = q.popleft()\n
+    -> one = q.popleft()\n            inbox.head = one\n
+ThreadWorkers._consume: the last record stays shown
+    inbox.head = None -> pass
+threads.wait_until_taken: a failed record's consumer goes on
+    while inbox.frozen: -> while False:
+Hub.fail: a consumer is not frozen when its record fails
+    inbox.frozen = True -> pass
+thread_pool.sleep_until: a thread sleeps without a second look
+    if not is_over(): -> if True:
+thread_pool.sleep_until: a thread publishes that it sleeps after its look
+    inbox.asleep = True\n    if not is_over():
+    -> waits = not is_over()\n    inbox.asleep = True\n    if waits:
+Hub.locked: the poll thread does not look again
+    self.settle() -> pass
+Hub.locked: the poll thread wakes no consumer
+    self._after(touched) -> pass
+Hub.settle: who settles wakes no consumer
+    self._after(touched) -> pass
+"""
+
+
+@pytest.mark.parametrize("mutant", table(GUARDS, play, hub, thread_pool, threads), ids=str)
+def test_mutant(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a rule, some history is wrong."""
-    mutate(*MUTANTS[name])
-    assert any(History(seed).run() for seed in range(MUTANT_SEEDS)), "nothing was noticed"
+    assert mutant.is_noticed(monkeypatch), f"nothing noticed: {mutant.rule}"
