@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ehkafka.outputs.outlet import Outlet
     from ehkafka.records import Record
     from ehkafka.records.batch import Result
-    from ehkafka.workers.batches.loop import BatchLoop
+    from ehkafka.workers.tasks.shared import SharedLoop
 
 
 class BatchCall:
@@ -48,13 +48,14 @@ class BatchCall:
         make_record: type[Record],
         emit: Callable[[Event], None],
         history: History | None,
-        loop: BatchLoop | None = None,
+        loop: SharedLoop | None = None,
         outlet: Outlet | None = None,
         keys_fail: bool = False,
     ) -> None:
         """`keys_fail`: a key may be a `KeyFailure`, as the user's code makes them."""
         self._function = handler_of(spec, spec.function, of_its_kind(spec, middleware), outlet)
         self._loop = loop
+        self._handler = f"handler {spec.name!r}"
         self._outlet = outlet
         self._keys_fail = keys_fail
         self._router = router
@@ -112,7 +113,9 @@ class BatchCall:
             try:
                 if batch:  # with nothing that fits there is nothing to handle
                     result = self._function(batch)
-                    must_return_nothing(result if self._loop is None else self._loop.run(result))
+                    must_return_nothing(
+                        result if self._loop is None else self._loop.run(result, self._handler)
+                    )
             finally:
                 reported = dict(results_of(batch))
                 _refuse_deferrals(batch, reported)

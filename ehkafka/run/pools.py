@@ -126,12 +126,11 @@ class Pools:
 
     def _batches(self, spec: BatchSpec, parts: HandlerParts) -> BatchWorkers:
         from ehkafka.handlers.batch_call import BatchCall  # noqa: PLC0415
-        from ehkafka.workers.batches.loop import BatchLoop  # noqa: PLC0415
         from ehkafka.workers.batches.workers import BatchWorkers  # noqa: PLC0415
 
         app, loop = self.app, None
         if spec.is_async:
-            loop = BatchLoop(spec.name, self.worker_died, self._loop(spec.name))
+            loop = self._loop(spec.name)
         call = BatchCall(
             spec,
             app.middleware,

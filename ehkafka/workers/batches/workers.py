@@ -11,7 +11,7 @@ import math
 import time
 from typing import TYPE_CHECKING
 
-from ehkafka.errors import describe
+from ehkafka.errors import HandlerFailedError, describe
 from ehkafka.events import BatchRaised
 from ehkafka.events.event import raised
 from ehkafka.lanes.inbox import EPOCH
@@ -21,6 +21,7 @@ from ehkafka.records.batch import Failed
 from ehkafka.records.signals import RetryLater
 from ehkafka.workers.batches.results import Results
 from ehkafka.workers.batches.taking import Taking
+from ehkafka.workers.tasks.other_loop import explain_other_loop
 from ehkafka.workers.thread_pool import ThreadPool, open_gates
 
 if TYPE_CHECKING:
@@ -31,10 +32,10 @@ if TYPE_CHECKING:
     from ehkafka.lanes.decision import Decision
     from ehkafka.lanes.inbox import Entry, Inbox
     from ehkafka.lanes.waiting import Failure
-    from ehkafka.workers.batches.loop import BatchLoop
     from ehkafka.workers.batches.taking import BatchLimits
     from ehkafka.workers.hub import Hub
     from ehkafka.workers.protocol import PoolOptions
+    from ehkafka.workers.tasks.shared import SharedLoop
 
     # Calls the handler once; returns what became of the records where not all ended well, and raises what the
     # handler raised. Any batch worker, without the lock.
@@ -55,7 +56,7 @@ class BatchWorkers(ThreadPool):
         call: CallBatch,
         limits: BatchLimits,
         emit: Callable[[Event], None],
-        loop: BatchLoop | None = None,
+        loop: SharedLoop | None = None,
     ) -> None:
         super().__init__(hub, options)
         hub.wake, hub.own_due_s = self._wake, self._next_due_s
@@ -74,23 +75,24 @@ class BatchWorkers(ThreadPool):
     def start(self) -> None:
         """Start all threads and wait until each has run its set-up. Raises the first set-up's error."""
         if self._loop is not None:
-            self._loop.start()
+            self._loop.open(self._options.name)
         super().start()
 
     def stop(self, timeout_s: float) -> list[str]:
         """Let idle workers leave; return the names of those still busy after `timeout_s` seconds."""
         busy = super().stop(timeout_s)
         if self._loop is not None and not busy:
-            self._loop.close()
+            self._loop.close(self._options.name)
         return busy
 
     def owns(self, thread: threading.Thread) -> bool:
         """Tell whether a thread is one of these workers, or their loop's."""
-        return super().owns(thread) or (self._loop is not None and self._loop.is_on(thread))
+        return super().owns(thread) or (self._loop is not None and self._loop.owns(thread))
 
     def stacks(self) -> dict[str, str]:
         """Return the Python stack of every worker that runs a batch, and where each coroutine waits."""
-        return {**super().stacks(), **(self._loop.stacks() if self._loop is not None else {})}
+        on_loop = {} if self._loop is None else self._loop.stacks(f"handler {self._options.name!r}")
+        return {**super().stacks(), **on_loop}
 
     # -- when a batch goes -----------------------------------------------------------------------------
 
@@ -154,13 +156,27 @@ class BatchWorkers(ThreadPool):
         try:
             results, narrowed_to = self._call(entries), None
         except BaseException as error:  # SystemExit and the like too: `Failures` stops the app for them
-            results, narrowed_to = self._blame(entries, error)
+            results, narrowed_to = self._blame(entries, self._on_loop(error))
         spent_s = time.perf_counter() - began_s
         self._width.note_call(len(entries), spent_s, time.thread_time() - began_cpu_s)
         if (times := self._hub.call_times) is not None:
             times.add(spent_s)
         self._end(inbox, results, narrowed_to)
         return spent_s
+
+    def _on_loop(self, error: BaseException) -> BaseException:
+        """Return what a call has raised; where its loop has ended before it, what no policy skips."""
+        if (loop := self._loop) is None:
+            return error
+        if isinstance(error, HandlerFailedError) and loop.is_ending:
+            from asyncio import CancelledError  # noqa: PLC0415 - loaded where there is a loop
+
+            self._options.on_death(error)
+            ended = CancelledError("its event loop ended")
+            ended.__cause__ = error
+            return ended
+        explain_other_loop(error, self._options.name, is_callers=loop.is_callers)
+        return error
 
     def _blame(self, entries: list[Entry], error: BaseException) -> tuple[Results | None, int]:
         """Find the record to blame for a handler that raised; while that is unknown, blame none.
