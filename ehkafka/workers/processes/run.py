@@ -83,15 +83,15 @@ class BatchRun:
         # At the end: how many records ran, and for how long.
         self._done: tuple[int, float] | None = None
 
-    def run(self) -> tuple[int, float] | None:
-        """See the batch to its end; return how many records ran, and for how long. None: the child died."""
+    def run(self) -> tuple[int, float]:
+        """See the batch, or the child, to its end; return how many records ran, and for how long."""
         link = self._link
         link.send(wire.BATCH, copied(self._entries, self._router.attempts), self._followed)
         while self._done is None:
             words = link.receive(max(0.001, self._check_s - time.monotonic()))
             if link.is_gone:
                 self._died()
-                return None
+                break
             started = 0
             has_ended = any(word[0] == wire.DONE for word in words)
             # Now and then also while words come: each record that sends gives one.
@@ -103,6 +103,7 @@ class BatchRun:
                 self._finish(started - 1)
                 self._watch(started)
             self._hand_in()
+        assert self._done is not None
         return self._done
 
     # -- what the child says ---------------------------------------------------------------------------
@@ -209,34 +210,29 @@ class BatchRun:
         return [one for one in ran if name_of(one) == name]
 
     def _died(self) -> None:
-        pool, how = self._pool, self._link.bury()
+        pool, pid, how = self._pool, self._link.pid, self._link.bury()
         if pool.is_given_up:
-            return  # killed at the end of all waiting, its records stay as they are
+            self._done = 0, 0.0  # killed at the end of all waiting, its records stay as they are
+            return
         with pool.hub.locked(noted=False):
             self._inbox.withdraw()
             started = self._handed_in + self._inbox.begun()
         self._finish(started - 1)
         was_running = self._ended < started
-        if self._is_overdue:
-            how = f"killed at its record's deadline of {seconds(pool.deadline_s or 0)}"
-        pool.emit(WorkerProcessDied(pool.name, self._link.pid, how, was_running))
-        if was_running:
-            self._end(error=self._cause(how))
-        self._end_batch(started, time.monotonic() - self._began_s)
-        self._hand_in()
-
-    def _cause(self, how: str) -> Exception:
-        pid = self._link.pid
-        if self._is_overdue:
-            return TimeoutError(
-                f"the attempt passed its deadline of {seconds(self._pool.deadline_s or 0)}, so worker "
-                f"process {pid} "
-                "was killed"
-            )
-        return WorkerDiedError(
+        cause: Exception = WorkerDiedError(
             f"worker process {pid} ended ({how}) while it ran this record; SIGKILL often means that the "
             "system ran out of memory, SIGSEGV and SIGABRT a crash in native code"
         )
+        if self._is_overdue:
+            deadline = seconds(pool.deadline_s or 0)
+            how = f"killed at its record's deadline of {deadline}"
+            text = f"the attempt passed its deadline of {deadline}, so worker process {pid} was killed"
+            cause = TimeoutError(text)
+        pool.emit(WorkerProcessDied(pool.name, pid, how, was_running))
+        if was_running:
+            self._end(error=cause)
+        self._end_batch(started, time.monotonic() - self._began_s)
+        self._hand_in()
 
     def _end_batch(self, started: int, elapsed_s: float) -> None:
         self._done = started, elapsed_s

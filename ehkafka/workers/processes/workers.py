@@ -153,11 +153,10 @@ class ProcessWorkers(ThreadPool):
             bytes_max = self.settings.batch_bytes_max
             entries = inbox.take(worker.batch_records, bytes_max, one_of_a_key=self.one_of_a_key)
         if entries:
-            done = BatchRun(self, link, inbox, entries).run()
-            if done is None:
+            ran = BatchRun(self, link, inbox, entries).run()
+            worker.batch_records = self._fitting(worker.batch_records, *ran)
+            if link.is_gone:
                 self._drop(worker)
-            else:
-                worker.batch_records = self._fitting(worker.batch_records, *done)
         return bool(entries)
 
     def _fitting(self, before: int, records: int, elapsed_s: float) -> int:
