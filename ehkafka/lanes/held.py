@@ -76,6 +76,13 @@ class Held(Inbox):
         """Tell whether a command sends the record at a place to the dead letters."""
         return place < len(self.q) and any(self.q[place] is one for one in self.by_hand)
 
+    def disown(self) -> None:
+        """Own the key no more: what still runs of it does, if anything."""
+        if self.behind is not None and self.behind[0].is_live(self.behind[1]):
+            self.owners[self.key] = self.behind
+        else:
+            self.owners.pop(self.key, None)
+
     def count(self, total: Tally) -> None:
         """Count the records that came since the last call; they were routed into the backlog."""
         if self.is_parked:

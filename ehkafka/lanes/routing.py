@@ -133,12 +133,10 @@ class Router:
         else:
             if owner is not None:
                 # What waits of the key comes along, so that its records are in one place.
-                pulled = self.pull(owner[0], entry[KEY], epoch)
-                running = self.running_behind(owner, name := self.name_of(entry), len(pulled))
+                pulled, running = self.pull(owner, name := self.name_of(entry))
                 if running is not None:
                     pile.behind[name] = (epoch.owners, running)
-                for one in pulled:
-                    self.put(pile, one)
+                self.put_all(pile, pulled)
             self.put(pile, entry)
 
     def place_all(self, entries: Sequence[Entry]) -> None:
@@ -213,11 +211,13 @@ class Router:
 
     # -- taking back -----------------------------------------------------------------------------------
 
-    def pull(self, inbox: Inbox, key: Hashable, epoch: Epoch) -> list[Entry]:
-        """Take what waits of one key out of an inbox that owns it, in order."""
-        if inbox.has_waiting(epoch.owners[key][1]):
-            return self._pull(inbox, {(id(epoch.owners), key)})
-        return []
+    def pull(self, owner: Owner, name: Name) -> tuple[list[Entry], Owner | None]:
+        """Take what waits of a key out of its owner, in order; return it, and what may still run of it."""
+        inbox, number = owner
+        pulled = self._pull(inbox, {name}) if inbox.has_waiting(number) else []
+        if inbox.slack == FOREVER:
+            return pulled, inbox.owner_behind(name)
+        return pulled, (inbox, number - len(pulled))
 
     def _pull(self, inbox: Inbox, names: Collection[Name]) -> list[Entry]:
         mine: list[Entry] = []
@@ -245,12 +245,6 @@ class Router:
             for entry in self._pull(inbox, pulled):
                 pulled[self.name_of(entry)].append(entry)
         return pulled
-
-    @staticmethod
-    def running_behind(owner: Owner, name: Name, pulled: int) -> Owner | None:
-        """Return what may still run of a key of whose records so many were pulled from its owner."""
-        inbox, number = owner
-        return inbox.owner_behind(name) if inbox.slack == FOREVER else (inbox, number - pulled)
 
     def unload(self, inbox: Inbox, targets: list[Inbox], *, half: bool = False) -> int:
         """Move what waits in an inbox behind other keys to these; return how many records moved.

@@ -94,12 +94,8 @@ class SlowStart:
 
     def end(self, held: Held) -> None:
         """Let all records of a key go."""
-        behind = held.behind
+        held.disown()
         self.take(held)
-        if behind is not None and behind[0].is_live(behind[1]):
-            held.owners[held.key] = behind
-        else:
-            del held.owners[held.key]
         self._router.place_all(list(held.q))
 
     def end_key(self, owners: dict[Hashable, Owner], key: Hashable) -> None:

@@ -116,12 +116,21 @@ class Waiting:
             self.held[held] = None
             held.set_parked(router.tally, parked=parked)
         else:
-            held = Held(key, epoch.owners, router.make_queue)
-            held.is_parked = parked
-            self.held[held] = None
-            if owner is not None:
-                held.put_first(router.pull(owner[0], key, epoch), router.tally)
+            held = self._gather(key, epoch, parked=parked)
+            held.behind = None  # the record that fails
         held.put_first(first, router.tally)
+        epoch.owners[key] = (held, held.sent)
+        return held
+
+    def _gather(self, key: Hashable, epoch: Epoch, *, parked: bool = True) -> Held:
+        """Make a key wait, with all that waits of it elsewhere, behind what runs of it."""
+        owner = self.router.owner_of(epoch, key)
+        held = Held(key, epoch.owners, self.router.make_queue)
+        held.is_parked = parked
+        self.held[held] = None
+        if owner is not None:
+            pulled, held.behind = self.router.pull(owner, (id(epoch.owners), key))
+            held.put_first(pulled, self.router.tally)
         epoch.owners[key] = (held, held.sent)
         return held
 
@@ -321,11 +330,7 @@ class Waiting:
             self._after[id(held.owners)] -= 1
         held.ticket = held.decision = None
         held.by_hand = []
-        behind = held.behind
-        if behind is not None and behind[0].is_live(behind[1]):
-            held.owners[held.key] = behind
-        else:
-            held.owners.pop(held.key, None)
+        held.disown()
 
     def take_away(self, held: Held, entries: Sequence[Entry]) -> None:
         """Leave records of a waiting key for their next owner: their epochs have ended. The others stay.
@@ -380,13 +385,7 @@ class Waiting:
         router.slow.end_key(epoch.owners, key)
         held = self.find(key, epoch)
         if held is None:
-            owner = router.owner_of(epoch, key)
-            held = Held(key, epoch.owners, router.make_queue)
-            self.held[held] = None
-            if owner is not None:
-                held.put_first(router.pull(owner[0], key, epoch), router.tally)
-                held.behind = router.running_behind(owner, (id(epoch.owners), key), len(held.q))
-            epoch.owners[key] = (held, held.sent)
+            held = self._gather(key, epoch)
             self._wait(held, PAUSED)
         elif held.is_paused:
             return False

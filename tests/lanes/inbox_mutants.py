@@ -56,7 +56,8 @@ Router._only_home: route: records start where a pile is
 Router.place: place: a drained record starts
     not epoch.may_start(entry) -> False
 Router.place: place: a key's waiting records stay behind in another inbox
-    pulled = self.pull(owner[0], entry[KEY], epoch) -> pulled: list[Entry] = []
+    pulled, running = self.pull(owner, name := self.name_of(entry))
+    -> pulled, (_, running) = [], self.pull(owner, name := self.name_of(entry))
 Router.place: place: what runs of a piled key is forgotten
     if running is not None: -> if False:
     by is_shared=True, is_batch=False, keys=3, partitions=range(0, 4)
@@ -107,16 +108,16 @@ Waiting._answered: answer: a dead letter's key runs on
     self._follow(held, decision.after) -> True
 Waiting.answer: answer: what ended with its epoch has an outcome
     if ticket.attempt.epoch.ended: -> if False:
-Waiting._forget: let go: a key runs beside what still runs of it
-    held.owners[held.key] = behind -> del held.owners[held.key]
+Held.disown: let go: a key runs beside what still runs of it
+    self.owners[self.key] = self.behind -> del self.owners[self.key]
     by is_batch=False, keys=3
 Waiting._let_go: let go: a failed record above the drain's limit lets its key pass
     known.failed and not held.q[0][EPOCH].may_start(held.q[0]) -> False
     by is_shared=True, keys=3, failing=0.5, partitions=range(0, 4)
-Waiting.pause_key: pause: what waits stays
-    held.put_first(router.pull(owner[0], key, epoch), router.tally) -> pass
-Waiting.pause_key: pause: what runs is forgotten
-    held.behind = router.running_behind(owner, (id(epoch.owners), key), len(held.q)) -> pass
+Waiting._gather: pause: what waits stays
+    held.put_first(pulled, self.router.tally) -> pass
+Waiting._gather: pause: what runs is forgotten
+    pulled, held.behind = -> pulled, _ =
 Waiting._continue: arrived: what follows a dead letter waits for ever
     self._send_first(held)\n -> pass\n
 Held.count: held: what is routed there is not counted
