@@ -65,8 +65,8 @@ class Balance:
         # not count before it ends.
         self._busy_s = 0.0
 
-    def check(self, now_s: float, waits: int | None = None) -> int:
-        """Take in what has finished, and move what waits behind slow records; return how many are busy.
+    def check(self, now_s: float, waits: int | None = None) -> None:
+        """Take in what has finished, and move what waits behind slow records.
 
         Looks at inboxes that have something: of a thousand consumers most may rest. `waits`: how often the
         first consumer's thread has waited, where `counts_waits` asks for it and it is known.
@@ -75,7 +75,6 @@ class Balance:
         moving = router.moving()
         # Where one consumer runs all, the first call that takes long ends that: all others wait behind it.
         late_s = 2 * LATE_S if self.width.is_quick else min(LATE_S_MAX, max(LATE_S, LATE_MEANS * self.mean_s))
-        busy = 0
         self.has_moved = False
         router.note_all()
         for inbox in list(moving):
@@ -84,7 +83,7 @@ class Balance:
             removed = inbox.sent - len(inbox.q)
             self._removed += removed - inbox.removed
             inbox.removed = removed
-            busy += self._see(inbox, now_s, late_s)
+            self._see(inbox, now_s, late_s)
             if not inbox.log and not inbox.frozen:
                 moving.remove(inbox)
         router.purge()
@@ -99,16 +98,15 @@ class Balance:
             self._take_mean(self._last, seen)
             self._set_width(self._last, seen)
         self._last = seen
-        self.has_free = has_free = self._list_idle(moving)
+        self.has_free = self._list_idle(moving)
         if router.unread.inbox is not None:
-            return busy  # all is in one inbox, and no other consumer may take any of it
+            return  # all is in one inbox, and no other consumer may take any of it
         self._alone = {inbox: seen for inbox, seen in self._alone.items() if inbox in moving}
         if router.deep:
             self._gather(moving)
-        self._unload_stuck(moving, has_free=has_free, now_s=now_s)
-        if has_free:
+        self._unload_stuck(moving, now_s)
+        if self.has_free:
             self._even_out(moving)
-        return busy
 
     def waiting(self) -> list[int]:
         """Return how many records wait for each consumer, as they are now. Needs no lock.
@@ -145,19 +143,17 @@ class Balance:
     def _free(self) -> list[Inbox]:
         return [inbox for inbox in self._router.open if inbox.is_empty() and not inbox.frozen]
 
-    def _see(self, inbox: Inbox, now_s: float, late_s: float) -> bool:
-        """Note whether an inbox's head has moved; tell whether its consumer is busy."""
+    def _see(self, inbox: Inbox, now_s: float, late_s: float) -> None:
+        """Note whether an inbox's head has moved."""
         head = inbox.head
         if inbox.seen is not None and head is not inbox.seen:
             self._busy_s += now_s - inbox.seen_s
         if head is None:
             inbox.stuck, inbox.seen = False, None
-            return False
-        if head is not inbox.seen:
+        elif head is not inbox.seen:
             inbox.seen, inbox.seen_s, inbox.stuck = head, now_s, False
         elif now_s - inbox.seen_s > late_s:
             inbox.stuck = True
-        return True
 
     def _take_mean(self, last: _Seen, seen: _Seen) -> None:
         if (done := seen.removed - last.removed) > 0:
@@ -183,13 +179,13 @@ class Balance:
             self.has_moved |= router.unread.inbox is not None
             router.unread.end()
 
-    def _unload_stuck(self, moving: set[Inbox], *, has_free: bool, now_s: float) -> None:
+    def _unload_stuck(self, moving: set[Inbox], now_s: float) -> None:
         """Move what waits behind records that do not move to consumers that are free, or else that move."""
         router = self._router
         late = [inbox for inbox in moving if inbox.stuck and inbox.q and not inbox.leaves]
         if not late:
             return
-        free = self._free() if has_free else []
+        free = self._free() if self.has_free else []
         # More would wait there as well, and be moved once more. A check later others are free.
         room = ROOM_CALLS * len(free) * max(1, router.deep)
         patience_s = max(PATIENCE_S, PATIENCE_MEANS * self.mean_s)

@@ -171,7 +171,9 @@ class Ending:
             self._count_running(epoch)
             if router.shared is None and epoch.owners:
                 self._carried[epoch.partition] = epoch.owners
-        self._carried = {where: keys for where, keys in self._carried.items() if _any_live(keys)}
+        for where, keys in list(self._carried.items()):
+            if not any(inbox.is_live(number) for inbox, number in keys.values()):
+                del self._carried[where]
         if router.shared is not None and not router.epochs:
             # Of all partitions, so no one partition's end takes them away; without any, no key is left.
             for held in [held for held in self._waiting.held if held.ticket is None]:
@@ -211,15 +213,6 @@ class Ending:
 
     def _count_running(self, epoch: Epoch) -> None:
         """Count what still runs as left for the next owner: no wait includes it any more."""
-        tally, total = epoch.tally, self._router.tally
-        records, size = tally.backlog_records, tally.backlog_bytes
-        tally.returned_records += records
-        tally.returned_bytes += size
-        total.returned_records += records
-        total.returned_bytes += size
-        tally.leave_backlog(records, size)
-        total.leave_backlog(records, size)
-
-
-def _any_live(owners: dict[Hashable, Owner]) -> bool:
-    return any(inbox.is_live(number) for inbox, number in owners.values())
+        records, size = epoch.tally.backlog_records, epoch.tally.backlog_bytes
+        for tally in (epoch.tally, self._router.tally):
+            tally.give_back(records, size)

@@ -115,11 +115,7 @@ class Epoch:
     def oldest(self) -> Entry | None:
         """Return the oldest unfinished record."""
         self.pass_finished()
-        known = self.order[0] if self.order else None
-        if not self.runs:
-            return known
-        unread = next(self.runs[0].entries())
-        return unread if known is None else min(known, unread, key=_offset_of)
+        return next(self.unfinished(), None)
 
     def unfinished(self) -> Iterator[Entry]:
         """Yield the records without a result, oldest first, those included that were returned."""

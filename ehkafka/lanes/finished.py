@@ -33,11 +33,6 @@ class FinishedBefore:
         self._ends = [end for _, end in ranges]
         self.leader_epoch = leader_epoch
 
-    @classmethod
-    def of(cls, offsets: Iterable[int]) -> FinishedBefore:
-        """Return what holds just these offsets."""
-        return cls((offset, offset + 1) for offset in sorted(offsets))
-
     def __contains__(self, offset: int) -> bool:
         place = bisect_right(self._starts, offset) - 1
         return place >= 0 and offset < self._ends[place]
@@ -87,7 +82,10 @@ class Extent(NamedTuple):
         undone = [message.offset() for message in self.unfinished]
         found = _gaps(undone, self.next_offset, self.known_to)
         if self.before is not None:
-            found = _joined(chain(found, self.before.above(max(self.received_next, self.next_offset))))
+            before = list(self.before.above(max(self.received_next, self.next_offset)))
+            if found and before and found[-1][1] == before[0][0]:
+                before[0] = found.pop()[0], before[0][1]
+            found += before
         return tuple(found)
 
     def below(self, offset: int) -> Extent:
@@ -101,13 +99,3 @@ def _gaps(undone: list[int], begins_at: int, ends_at: int) -> list[tuple[int, in
     first, last = bisect_left(undone, begins_at), bisect_left(undone, ends_at)
     edges = pairwise(chain((begins_at - 1,), undone[first:last], (ends_at,)))
     return [(before + 1, after) for before, after in edges if after - before > 1]
-
-
-def _joined(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    joined: list[tuple[int, int]] = []
-    for start, end in ranges:
-        if joined and joined[-1][1] >= start:
-            joined[-1] = joined[-1][0], end
-        else:
-            joined.append((start, end))
-    return joined

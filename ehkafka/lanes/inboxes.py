@@ -209,10 +209,10 @@ class Inboxes:
                 consumers.add(inbox)
         return list(consumers)
 
-    def check(self, now_s: float, waits: int | None = None) -> int:
-        """Let retries go whose time has come, and balance. Return how many consumers are busy."""
+    def check(self, now_s: float, waits: int | None = None) -> None:
+        """Let retries go whose time has come, and balance."""
         self.waiting.retry_due(now_s)
-        return self.balance.check(now_s, waits)
+        self.balance.check(now_s, waits)
 
 
 def _take(values: Sequence[Any], places: Sequence[int]) -> list[Any]:

@@ -310,9 +310,7 @@ class Router:
     def give_back(self, entry: Entry) -> None:
         """Leave a record for the partition's next owner: it is in no inbox, and stops the commit position."""
         for tally in (entry[EPOCH].tally, self.tally):
-            tally.leave_backlog(1, entry[SIZE])
-            tally.returned_records += 1
-            tally.returned_bytes += entry[SIZE]
+            tally.give_back(1, entry[SIZE])
         self.attempts.pop(id(entry[MESSAGE]), None)
 
     def without_ended(self, entries: Iterable[Entry]) -> list[Entry]:

@@ -71,6 +71,12 @@ class Tally:
         self.backlog_records -= records
         self.backlog_bytes -= size
 
+    def give_back(self, records: int, size: int) -> None:
+        """Count records out of the backlog that are left for the partition's next owner."""
+        self.returned_records += records
+        self.returned_bytes += size
+        self.leave_backlog(records, size)
+
     def finish(self, records: int, size: int) -> None:
         """Count records out of the backlog that have finished."""
         self.finished_records += records

@@ -90,7 +90,7 @@ class InboxBench:
         """Begin an epoch of a partition."""
         self._epochs += 1
         if not isinstance(offsets := options.get("finished_before"), FinishedBefore | None):
-            options["finished_before"] = FinishedBefore.of(offsets)
+            options["finished_before"] = FinishedBefore((one, one + 1) for one in sorted(offsets))
         return self.inboxes.assign(TopicPartition(topic, partition), self._epochs, **options)
 
     def receive(

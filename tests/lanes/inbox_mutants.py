@@ -17,6 +17,7 @@ from ehkafka.lanes import (
     resizing,
     routing,
     slow_start,
+    tally,
     unread,
     waiting,
 )
@@ -27,7 +28,7 @@ from tests.workers.batches import test_results
 
 IN = (
     *(balance, ending, epoch, held, inbox, inboxes, outliving, piles, put_back, resizing, routing),
-    *(slow_start, unread, waiting),
+    *(slow_start, tally, unread, waiting),
     *(test_seen, test_outliving, test_results, test_scenarios, test_slow_start, test_unread),
 )
 
@@ -79,8 +80,8 @@ Router.note_entries: note: a result of an ended epoch counts
     if epoch.ended: -> if False:
 Router.note_entries: note: attempts are kept
     self.attempts.pop(id(entry[MESSAGE]), None) -> pass
-Router.give_back: give back: a returned record stays in the backlog
-    tally.leave_backlog(1, entry[SIZE]) -> pass
+Tally.give_back: give back: a returned record stays in the backlog
+    self.leave_backlog(records, size) -> pass
 Epoch.pass_finished: watermark: passes what is unfinished
     if (place := id(entry[MESSAGE])) not in done: -> if not done or (place := id(entry[MESSAGE])) in passed:
 Epoch.extent: extent: what waits is left out
@@ -155,7 +156,7 @@ Ending._clear: end: awaited records free their keys
 Ending._clear: end: a held key loses its records' place
     held.owners[held.key] = (held, held.sent) -> pass
 Ending._count_running: end: what runs stays in the backlog
-    tally.leave_backlog(records, size)\n    total -> pass\n    total
+    tally.give_back(records, size) -> pass
 Ending.end: end: no key is forgotten with the last partition
     router.shared is not None and not router.epochs -> False
 Outliving._running_behind: free: a call of this epoch counts as one of an ended one
