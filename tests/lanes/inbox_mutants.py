@@ -215,7 +215,7 @@ Unread._read: unread: what is read is not known to the epoch
     epoch.put_into_order(its) -> pass
 Epoch.put_into_order: unread: what is read is in no order
     entries and self.order and _offset_of(entries[0]) < _offset_of(self.order[-1]) -> False
-Epoch.oldest: unread: runs are not looked at
+Epoch.unfinished: unread: runs are not looked at
     if not self.runs: -> if True:
 Unread.note: unread: nothing finishes
     tally.finish(end - first, sum(run.sizes[first:end])) -> pass
