@@ -128,9 +128,7 @@ class Pools:
         from ehkafka.handlers.batch_call import BatchCall  # noqa: PLC0415
         from ehkafka.workers.batches.workers import BatchWorkers  # noqa: PLC0415
 
-        app, loop = self.app, None
-        if spec.is_async:
-            loop = self._loop(spec.name)
+        app, loop = self.app, self._loop(spec.name) if spec.is_async else None
         call = BatchCall(
             spec,
             app.middleware,
