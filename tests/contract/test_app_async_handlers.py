@@ -113,7 +113,11 @@ def test_up_to_100_000_tasks_may_be_asked_for(lab: Any) -> None:
     app = lab.app()
     app.handler("t", workers=100_000)(nothing)
     for options, function, words in [
-        ({"workers": 100_001}, nothing, "workers=100001; use a number from 1 to 100000"),
+        (
+            {"workers": 100_001},
+            nothing,
+            "workers=100001; use a number from 1 to 10000, or 100000 for an async def",
+        ),
         ({}, yields, "contains yield"),
         ({}, OpensLate, r"open\(\) is an async def.*on_worker_start"),
     ]:
@@ -294,7 +298,8 @@ def test_a_handler_that_raises_cancelled_error_by_itself_stops_the_app(lab: Any)
 # --- problem ------------------------------------------------------------------------------------------------
 
 
-def test_a_loop_that_dies_fails_the_app_visibly_and_soon(lab: Any, wait_for: Any) -> None:
+@pytest.mark.parametrize("is_shared", [False, True], ids=["its own", "with hooks"])
+def test_a_loop_that_dies_fails_the_app_visibly_and_soon(lab: Any, is_shared: bool) -> None:
     """A task that a handler left behind exits: the app ends with an error, waiting for no call."""
     left: list[Any] = []
 
@@ -307,6 +312,8 @@ def test_a_loop_that_dies_fails_the_app_visibly_and_soon(lab: Any, wait_for: Any
 
     lab.produce("a")
     app = lab.app(handle)
+    if is_shared:
+        app.on_start(functools.partial(asyncio.sleep, 0.0))
     app.start()
     began_s = time.monotonic()
     ends_with(app, ehkafka.errors.HandlerFailedError, r"handler 'handle' .*SystemExit: 3 at .*in leaves")

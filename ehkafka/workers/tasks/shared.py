@@ -9,8 +9,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import threading
-from concurrent.futures import ThreadPoolExecutor
-from concurrent.futures import TimeoutError as NotYet
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from contextvars import Context, ContextVar, copy_context
 from functools import partial
@@ -102,18 +101,13 @@ class SharedLoop:
             if asyncio.iscoroutine(awaitable):
                 awaitable.close()
             raise self.ended(what) from closed
-        while True:
-            try:
-                result, error = future.result(CHECK_S)
-            except NotYet:
-                if self.loop.is_closed():
-                    raise self.ended(what) from None
-                continue
-            if error is None:
-                return result
-            if self.is_ending:
-                raise self.ended(what) from error
-            raise error
+        while not wait((future,), CHECK_S).done:
+            if self.loop.is_closed():
+                raise self.ended(what)
+        result, error = future.result()
+        if error is not None:
+            raise self.ended(what) if self.is_ending else error
+        return result
 
     def cancel(self, what: str) -> None:
         """Cancel each coroutine that a thread waits for by this name, once. Any thread."""
