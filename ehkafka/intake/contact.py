@@ -2,7 +2,9 @@
 
 librdkafka tells in its statistics how long ago each broker answered anything, heartbeats included. A killed
 broker is known at once by an error, a frozen or cut-off one by this silence alone: the client itself notices
-only when a request runs out of time, after a minute. Written by the poll thread alone, read from any thread.
+only when a request runs out of time, after a minute. Silence counts only while this process looked (`looks`):
+statistics that come after it was stopped may include the stop, or be older. Written by the poll thread alone,
+read from any thread.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from ehkafka.intake.looks import Looks
 from ehkafka.records import TopicPartition
 from ehkafka.wording.line import names
 
@@ -96,6 +99,7 @@ class Contact:
 
     def __init__(self, clock: Callable[[], float], unreachable_s: float = 15.0) -> None:
         self._clock = clock
+        self._looks = Looks(clock, unreachable_s)
         self.unreachable_s = unreachable_s
         # When any broker answered last.
         self._answered_s = clock()
@@ -163,6 +167,10 @@ class Contact:
         if self._is_member and lost_s is not None and lost_s > self.unreachable_s / _CHECKS:
             self._lost_since_s, self.lost_partitions = None, 0
 
+    def look(self) -> None:
+        """Hear that a turn of the poll loop begins: what was told until now is heard."""
+        self._looks.note()
+
     def check(self, *amounts: float) -> None:
         """Count acknowledged commits and throttling as answers, where an amount has changed.
 
@@ -208,7 +216,8 @@ class Contact:
             return
         silent: defaultdict[str, list[TopicPartition]] = defaultdict(list)
         for partition in owned:
-            if (owned.logs.silence_s(partition, self.now_s) or 0.0) >= self.unreachable_s:
+            since_s = owned.logs.since_s(partition)
+            if since_s is not None and self.looked_s(since_s) >= self.unreachable_s:
                 leader = self.leaders.get(partition)
                 silent[leader.name if leader else "their leader"].append(partition)
         for name, partitions in silent.items():
@@ -223,10 +232,17 @@ class Contact:
         """The time of the clock that brokers' answers are measured by."""
         return self._clock()
 
+    def looked_s(self, since_s: float) -> float:
+        """Return for how many of the seconds since then this process has looked for answers."""
+        return self._looks.seen_s(since_s)
+
     @property
     def silence_s(self) -> float:
-        """Seconds since any broker answered last, a few too many where nothing but heartbeats goes on."""
-        return max(0.0, self._clock() - self._answered_s)
+        """Seconds since any broker answered last, a few too many where nothing but heartbeats goes on.
+
+        Only those in which this process looked.
+        """
+        return self.looked_s(self._answered_s)
 
     @property
     def is_unreachable(self) -> bool:
@@ -237,6 +253,11 @@ class Contact:
     def is_cut_off(self) -> bool:
         """Whether nobody can know where the logs end now."""
         return self._down_s is not None or self.is_unreachable
+
+    @property
+    def is_blind(self) -> bool:
+        """Whether it is not known what brokers have now: they are silent, or this process has not looked."""
+        return self._down_s is not None or self._clock() - self._answered_s >= self.unreachable_s
 
     @property
     def is_member(self) -> bool:

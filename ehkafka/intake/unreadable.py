@@ -142,7 +142,7 @@ class UnreadablePartitions:
             if now_s >= halted.due_s and partition not in context.flow.paused:
                 halted.is_paused, halted.due_s = False, now_s + LASTS_S
                 self._try_again(consumer, partition, halted)
-        elif partition in context.flow.paused or context.flow.has_withheld or context.contact.is_cut_off:
+        elif partition in context.flow.paused or context.flow.has_withheld or context.contact.is_blind:
             # Nothing of it is fetched, or what is fetched waits in the client.
             halted.due_s = max(halted.due_s, now_s + RETRY_S)
         elif now_s >= halted.due_s:

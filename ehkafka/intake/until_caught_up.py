@@ -118,7 +118,7 @@ class UntilCaughtUp:
         now_s = context.clock()
         self._ends.ask(self._consumer, context.owned)
         states = [self._state_of(*owned) for owned in context.owned.values()]
-        is_blind = context.throttle.is_recent or context.contact.is_cut_off
+        is_blind = context.throttle.is_recent or context.contact.is_blind
         self._take_tails(is_blind=is_blind)
         is_settled = context.contact.is_member and context.contact.lost_s is None
         if context.waiting:

@@ -60,7 +60,7 @@ class ProgressWatch:
         context = self._context
         # While records are withheld, those of a partition may stand in the client's queue behind others'.
         withheld, context.flow.has_withheld = context.flow.has_withheld, False
-        if context.contact.is_cut_off or context.throttle.is_recent or withheld:
+        if context.contact.is_blind or context.throttle.is_recent or withheld:
             context.standstill.forget_all()  # what came meanwhile is not known
             return
         logs, paused = context.owned.logs, context.flow.paused

@@ -52,11 +52,10 @@ class LogBook:
         known = self._known.get(partition)
         return math.inf if known is None else max(0.0, now_s - known.at_s)
 
-    def silence_s(self, partition: TopicPartition, now_s: float) -> float | None:
-        """Return for how many seconds no broker has answered for a log; None where it is not ours."""
+    def since_s(self, partition: TopicPartition) -> float | None:
+        """Return since when no broker has answered for a log; None where it is not ours."""
         known = self._known.get(partition)
-        since_s = self._since_s.get(partition) if known is None else known.at_s
-        return None if since_s is None else max(0.0, now_s - since_s)
+        return self._since_s.get(partition) if known is None else known.at_s
 
     def begin(self, partition: TopicPartition, now_s: float) -> None:
         """Hear that a log is ours from now on: a leader may be silent from the first moment on."""

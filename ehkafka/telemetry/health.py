@@ -45,7 +45,7 @@ def health_of(
     found = [*_reasons(snapshot, poll_silence_s, failure, commit_problem)]
     found += _record_reasons(snapshot, stuck_s, problems)
     if snapshot.state == "running":
-        found += _group_reasons(snapshot, poll_silence_s, unreachable_s)
+        found += _group_reasons(snapshot, unreachable_s)
         found += _leader_reasons(snapshot, unreachable_s)
     return Health((*found, *problems), tuple(_notes(snapshot)))
 
@@ -85,9 +85,8 @@ def _record_reasons(snapshot: Snapshot, stuck_s: float, problems: tuple[str, ...
     yield from map(_overdue_reason, calls.values())
 
 
-def _group_reasons(snapshot: Snapshot, poll_silence_s: float, unreachable_s: float) -> Iterator[str]:
-    # An answer shows at the loop's next turn: one that waits for a single broker does not know of the others.
-    if snapshot.broker_silence_s - poll_silence_s >= unreachable_s:
+def _group_reasons(snapshot: Snapshot, unreachable_s: float) -> Iterator[str]:
+    if snapshot.broker_silence_s >= unreachable_s:
         since = clock_time(snapshot.taken_at_s - snapshot.broker_silence_s)
         yield (
             f"No broker of {snapshot.endpoint} has answered since {since}, for "

@@ -12,6 +12,7 @@ from ehkafka.lanes.decision import RetryHead
 from ehkafka.lanes.inbox import EPOCH, KEY, MESSAGE
 from ehkafka.lanes.order import describe_key
 from ehkafka.lanes.seen import Inspection
+from ehkafka.positions.log_book import KNOWN_S
 from ehkafka.telemetry.snapshot import OutlivingCall, PartitionSnapshot, Unfinished, Unreadable
 from ehkafka.telemetry.waiting_outputs import SENDING, WaitingOutputs
 from ehkafka.wording import seconds
@@ -147,13 +148,28 @@ def _log_numbers(context: IntakeContext, epoch: Epoch) -> dict[str, Any]:
     partition, contact = epoch.partition, context.contact
     known, leader = context.owned.logs.get(partition), contact.leaders.get(partition)
     numbers: dict[str, Any] = {"leader": "" if leader is None else leader.name}
-    age_s = context.owned.logs.silence_s(partition, contact.now_s)
-    # Just assigned, it is only not known yet.
-    if age_s is not None and (known is not None or age_s >= contact.unreachable_s):
+    if (age_s := _log_age_s(context, partition)) is not None:
         numbers["log_age_s"] = age_s
     if known is not None and partition in context.flow.paused and known.start is not None:
         numbers["deleted_records"] = epoch.received.unread_below(known.start)
     return numbers
+
+
+def _log_age_s(context: IntakeContext, partition: TopicPartition) -> float | None:
+    """Return how old a lag is, and of one that is too old for how long its broker has been silent.
+
+    None while neither is known: just after the assignment, or when this process did not look for a while.
+    """
+    contact, since_s = context.contact, context.owned.logs.since_s(partition)
+    if since_s is None:
+        return None
+    age_s, old_s = max(0.0, contact.now_s - since_s), contact.unreachable_s
+    if context.owned.logs.get(partition) is not None:
+        old_s = min(old_s, KNOWN_S)
+        if age_s < old_s:
+            return age_s
+    silence_s = contact.looked_s(since_s)
+    return silence_s if silence_s >= old_s else None
 
 
 def _unreadable(context: IntakeContext, partition: TopicPartition, now_s: float) -> Unreadable | None:
@@ -168,6 +184,8 @@ def _lag_records(
 ) -> int | None:
     known, contact = context.owned.logs.get(epoch.partition), context.contact
     if known is None or contact.is_cut_off or contact.now_s - known.at_s >= contact.unreachable_s:
+        return None
+    if _log_age_s(context, epoch.partition) is None:
         return None
     end, received = known.end, epoch.received.next_offset
     if received is None:

@@ -131,8 +131,9 @@ class PartitionSnapshot:
     is_paused_by_hand: bool = False
     held_lanes: int = 0
     # Since a broker said last where the log ends, by a fetch or asked for it; before it ever did None, and
-    # from `unreachable_s` on since the partition is ours. And the broker that leads it, as of the last
-    # statistics; empty before these.
+    # from `unreachable_s` on since the partition is ours. After 8 s (or `unreachable_s`) without an answer
+    # only the seconds in which this process looked for one, None while these are fewer. And the broker that
+    # leads it, as of the last statistics; empty before these.
     log_age_s: float | None = None
     leader: str = ""
     # Records that retention has deleted before they were read, while the partition is paused.
@@ -212,7 +213,8 @@ class Snapshot:
     overdue: tuple[OverdueAttempt, ...] = ()
     # Calls that still run for assignments that have ended, and keep their keys.
     outliving: tuple[OutlivingCall, ...] = ()
-    # Since any broker answered last, heartbeats included; up to 5 s too much where little goes on.
+    # Since any broker answered last, heartbeats included; up to 5 s too much where little goes on. The time
+    # in which this process did not look is not counted.
     broker_silence_s: float = 0.0
     # No broker can be asked, so nobody knows where the logs end: all lags are None.
     is_cut_off: bool = False

@@ -23,63 +23,33 @@ import ehkafka
 from ehkafka.cli.commands import cli
 from ehkafka.events import ConnectionProblem, OffsetGap, UnreadDeleted
 from ehkafka.metrics import Collector
-from ehkafka.testing import EmbeddedBroker
-from ehkafka.testing.faults.tcp_link import Link
-from ehkafka.testing.faults.tcp_proxy import TcpProxy
+from tests.kit.guarded_brokers import THE_APP, other_process
 from tests.kit.metrics import Shown
 from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
-THE_APP = "the-app"
+    from tests.kit.guarded_brokers import GuardedBrokers
+
 UNREACHABLE_S = 3.0
 # Records of each partition before the fault, and of the second one in each half after it.
-BEFORE, HALF = 20, 300
+BEFORE, HALF = 20, 1000
 # What a slow app handles while it is looked at.
 SLACK = 60
-
-
-class AppLink(Link):
-    """A connection that knows whether it is the app's; a fault holds it up, or ends it."""
-
-    is_the_apps = False
-
-    async def requests(self, data: bytes) -> AsyncIterator[bytes]:
-        """Let the app's requests through while there is no fault; others always."""
-        self.is_the_apps |= THE_APP.encode() in data
-        door: Any = self._proxy
-        if self.is_the_apps and door.refuses:
-            self.close()
-        elif not (self.is_the_apps and door.swallows):
-            yield data
-
-
-class Door(TcpProxy):
-    """Stands before one broker, and is shut for the app alone."""
-
-    refuses = swallows = False
-
-    def link(self, client: Any, server: Any) -> Link:
-        """Make a link that tells the app from others."""
-        return AppLink(self, client, server)
+# What is shown is looked at after so long, and once all of it shows that is to be shown.
+FAULT_S, SHOWN_S = UNREACHABLE_S + 1.0, 90.0
 
 
 @dataclass
 class Scene:
     """Two brokers, each behind a door and the leader of one partition, and an app."""
 
+    brokers: GuardedBrokers
     options: Mapping[str, Any] = field(default_factory=dict)
     key: bytes = b"good"
 
     def __post_init__(self) -> None:
-        self.broker = EmbeddedBroker({"t": 2}, brokers=2).start()
-        self.outside = self.broker.bootstrap
-        self.doors = [Door(address).start() for address in self.outside.split(",")]
-        for number, door in enumerate(self.doors):
-            self.broker.advertise("127.0.0.1", door.port, number + 1)
-            self.broker.move_leader("t", number, number + 1)
-        self.broker.set_coordinator("g", 1)
         self.idle: list[int] = []
         self.log: list[str] = []
         self.gate = threading.Event()
@@ -89,7 +59,7 @@ class Scene:
         usual: dict[str, Any] = {"unreachable_s": UNREACHABLE_S, "idle_s": 0.5, "commit_interval_s": 0.1}
         self.app = ehkafka.App(
             group="g",
-            endpoint=ehkafka.Endpoint.kafka(self.doors[0].address),
+            endpoint=ehkafka.Endpoint.kafka(self.brokers.bootstrap()),
             start="earliest",
             consumer=client,
             stop_s=0.5,
@@ -113,7 +83,7 @@ class Scene:
         if record.key() == b"stuck":
             self.gate.wait(30.0)
         if record.key() == b"slow":
-            time.sleep(0.03)
+            time.sleep(0.05)
 
     def play(self, fault: Callable[[Scene], object], *, at_start: bool) -> None:
         """Handle some, then let the fault happen and producers go on; or let it be there from the start."""
@@ -121,9 +91,9 @@ class Scene:
         if at_start:
             fault(self)
         self.app.start()
-        wait_until(lambda: self.broker.committed("g", "t")[0] == BEFORE)
+        wait_until(lambda: self.brokers.committed()[0] == BEFORE, timeout_s=SHOWN_S)
         if not at_start:
-            wait_until(lambda: self.broker.committed("g", "t")[1] == BEFORE)
+            wait_until(lambda: self.brokers.committed()[1] == BEFORE, timeout_s=SHOWN_S)
             wait_until(lambda: [one.lag_records for one in self.app.snapshot().partitions] == [0, 0])
             fault(self)
         self.produce(HALF, self.key, 1)
@@ -131,21 +101,21 @@ class Scene:
         self.produce(HALF, self.key, 1)
         self.produce(1, b"good", 0)
         self.idle.clear()
-        time.sleep(4.0)
+        time.sleep(FAULT_S)
 
     def produce(self, records: int, key: bytes, *partitions: int) -> None:
         """Produce to the brokers, past any fault."""
         for partition in partitions:
-            self.broker.produce("t", [(key, b"x")] * records, partition=partition)
+            self.brokers.produce(records, key, partition)
 
     def lag(self, partition: int = 1) -> int:
         """Return what the brokers say."""
-        reader = Consumer({"bootstrap.servers": self.outside, "group.id": "truth"})
+        reader = Consumer({"bootstrap.servers": self.brokers.outside(), "group.id": "truth"})
         try:
             end = reader.get_watermark_offsets(KafkaPartition("t", partition), timeout=10.0)[1]
         finally:
             reader.close()
-        return end - (self.broker.committed("g", "t")[partition] or 0)
+        return end - (self.brokers.committed()[partition] or 0)
 
     def state(self) -> Any:
         """Return what the page is made of."""
@@ -161,7 +131,7 @@ class Scene:
         before = self.lag()
         health, state, snapshot = self.app.health(), self.state(), self.app.snapshot()
         pages = {one["partition"]["partition"]: one for one in state["snapshot"]["partitions"]}
-        place = ["--group", "g", "--endpoint", self.outside, "--json"]
+        place = ["--group", "g", "--endpoint", self.brokers.outside(), "--json"]
         command = json.loads(CliRunner().invoke(cli, ["lag", "t", *place]).stdout)
         return Answers(
             lag=snapshot.partitions[1].lag_records,
@@ -178,14 +148,11 @@ class Scene:
 
     def close(self) -> None:
         """End it, with all faults healed."""
-        for door in self.doors:
-            door.refuses = door.swallows = False
+        self.brokers.heal()
         self.gate.set()
         with suppress(ehkafka.EhkafkaError):  # records are left, on purpose
             self.app.stop()
-        for door in self.doors:
-            door.stop()
-        self.broker.close()
+        self.brokers.close()
 
 
 @dataclass(frozen=True)
@@ -202,18 +169,6 @@ class Answers:
     log: list[str]
     idle: set[int]
     truth: tuple[int, int]
-
-
-def refuse(scene: Scene, *numbers: int) -> None:
-    """Let no connection of the app's to these brokers be, old or new."""
-    for number in numbers:
-        scene.doors[number].refuses = True
-        scene.doors[number].cut()
-
-
-def swallow(scene: Scene) -> None:
-    """Let the second broker take the app's requests and never answer."""
-    scene.doors[1].swallows = True
 
 
 @dataclass(frozen=True)
@@ -242,11 +197,13 @@ STATES = {
     "paused by hand": State(lambda scene: scene.app.keys.pause_partition("t/1")),
     "parked full": State(key=b"bad", options={"parked_records_max": 20}, health="t[1] has reached its limit"),
     "backlog full": State(key=b"stuck", options=SMALL),
-    "leader silent": State(lambda scene: refuse(scene, 1), knows=False, health=LEADER, log=SILENT),
-    "broker frozen": State(swallow, knows=False, health=LEADER, log=SILENT),
-    "broker frozen at the start": State(swallow, knows=False, health=LEADER, log=SILENT, at_start=True),
+    "leader silent": State(lambda scene: scene.brokers.refuse(1), knows=False, health=LEADER, log=SILENT),
+    "broker frozen": State(lambda scene: scene.brokers.swallow(1), knows=False, health=LEADER, log=SILENT),
+    "broker frozen at the start": State(
+        lambda scene: scene.brokers.swallow(1), knows=False, health=LEADER, log=SILENT, at_start=True
+    ),
     "all brokers away": State(
-        lambda scene: refuse(scene, 0, 1),
+        lambda scene: scene.brokers.refuse(0, 1),
         knows=False,
         health="No broker of 127.0.0.1",
         log="no broker of 127.0.0.1",
@@ -256,18 +213,27 @@ STATES = {
 }
 
 
-def _play(state: State) -> Scene:
-    scene = Scene(state.options, state.key)
+def _play(state: State, brokers: GuardedBrokers) -> Scene:
+    scene = Scene(brokers, state.options, state.key)
     scene.play(state.fault, at_start=state.at_start)
+    # Whatever else shows by then is looked at afterwards.
+    wait_until(lambda: len(scene.log) >= bool(state.log), timeout_s=SHOWN_S)
+    wait_until(lambda: state.health in " ".join(scene.app.health().reasons), timeout_s=SHOWN_S)
+    wait_until(lambda: set(scene.idle) >= state.idle, timeout_s=SHOWN_S)
     return scene
 
 
 @pytest.fixture(scope="module")
 def answers() -> Iterator[Mapping[str, Answers]]:
     """Play all states at once, and return what is shown in each."""
-    with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(len(STATES)) as pool:
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        other_process() as brokers,
+        ThreadPoolExecutor(len(STATES)) as pool,
+    ):
         patch.delenv("EHKAFKA_HTTP_TOKEN", raising=False)
-        scenes = dict(zip(STATES, pool.map(_play, STATES.values()), strict=True))
+        played = pool.map(_play, STATES.values(), [brokers() for _ in STATES])
+        scenes = dict(zip(STATES, played, strict=True))
         try:
             yield {name: scene.answers() for name, scene in scenes.items()}
         finally:
@@ -296,7 +262,7 @@ def test_what_is_shown_is_true(answers: Mapping[str, Answers], name: str, where:
 
 def test_the_states_are_what_they_are_called(answers: Mapping[str, Answers]) -> None:
     """In each one something waits that the app has not handled; else nothing could be wrong."""
-    assert all(one.truth[0] > HALF for one in answers.values())
+    assert all(one.truth[0] > 2 * SLACK for one in answers.values())
 
 
 def test_retention_that_deletes_what_a_paused_partition_has_not_read_is_reported_at_once(

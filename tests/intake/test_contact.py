@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from ehkafka.intake.contact import Contact, Leader, read_statistics
-from ehkafka.intake.owned import OwnedPartitions
+from ehkafka.intake.owned import OwnedPartition, OwnedPartitions
 from ehkafka.intake.unread import Standstill
+from ehkafka.positions.gap import LogBounds
 from ehkafka.records import TopicPartition
 from ehkafka.testing import VirtualClock
 
@@ -19,6 +20,13 @@ def statistics(*idles_us: int, join_state: str = "steady") -> str:
     topics = '"t": { "partitions":{ "0": { "rxidle":1 } } }'
     group = f'"cgrp": {{ "state": "up", "join_state": "{join_state}" }}'
     return f'{{ "name": "c", "brokers":{{ {brokers} }}, "topics":{{ {topics} }}, {group} }}'
+
+
+def pass_time(contact: Contact, clock: VirtualClock, seconds: float, turn_s: float = 0.25) -> None:
+    """Let the poll loop come round for so long."""
+    for _ in range(round(seconds / turn_s)):
+        contact.look()
+        clock.advance(turn_s)
 
 
 @pytest.fixture
@@ -77,29 +85,75 @@ def test_each_leader_has_its_own_silence(contact: Contact, clock: VirtualClock) 
 def test_silence_counts_from_the_last_answer(contact: Contact, clock: VirtualClock) -> None:
     """A broker that is frozen for 14 s is no reason, one that is for 15 s is."""
     for _ in range(5):
-        clock.advance(2.5)
+        pass_time(contact, clock, 2.5)
         contact.take_statistics(statistics(1_000_000))
     for checks in range(1, 6):
-        clock.advance(2.5)
+        pass_time(contact, clock, 2.5)
         contact.take_statistics(statistics(1_000_000 + checks * 2_500_000))
     assert contact.silence_s == pytest.approx(13.5)
     assert not contact.is_cut_off
     owned = OwnedPartitions()
     assert contact.new_silences(owned, "here") == []
-    clock.advance(1.5)
+    pass_time(contact, clock, 1.5)
     assert contact.is_unreachable
     assert [len(contact.new_silences(owned, "here")) for _ in range(3)] == [1, 0, 0]
     contact.take_statistics(statistics(10_000))
     assert not contact.is_unreachable
 
 
+@pytest.mark.parametrize("stopped_s", [20.0, 3600.0])
+@pytest.mark.parametrize("told", ["nothing", "the stop", "what came before", "an answer since"])
+def test_a_time_in_which_the_process_did_not_run_is_no_silence(
+    contact: Contact, clock: VirtualClock, told: str, stopped_s: float
+) -> None:
+    """The first statistics may include it, and may be older than it; the second ones have an answer."""
+    pass_time(contact, clock, 60.0)
+    contact.take_statistics(statistics(500_000))
+    contact.look()
+    clock.advance(stopped_s)  # within `consume()`
+    owned, partition = OwnedPartitions(), TopicPartition("t", 0)
+    owned[partition] = OwnedPartition(None, None)  # type: ignore[arg-type]
+    owned.logs.answered(partition, LogBounds(0, 9), clock.now_s() - stopped_s)
+    idles_s = {"the stop": stopped_s + 0.5, "what came before": 0.5, "an answer since": 0.001}
+    if told in idles_s:
+        contact.take_statistics(statistics(round(idles_s[told] * 1e6)))
+    for _ in range(10):  # at once, and while the next answer is on its way
+        assert (contact.is_unreachable, contact.is_cut_off, contact.silence_s < 5.0) == (False, False, True)
+        assert contact.new_silences(owned, "here") == []
+        pass_time(contact, clock, 0.25)
+    assert contact.is_blind == (told in ("nothing", "the stop"))
+    contact.take_statistics(statistics(100_000))
+    assert (contact.is_blind, contact.silence_s) == (False, pytest.approx(0.1))
+
+
+@pytest.mark.parametrize("turn_s", [0.05, 0.5, 1.0, 3.0, 20.0])
+@pytest.mark.parametrize("stopped_s", [0.0, 40.0])
+def test_a_silent_broker_is_reported_whatever_the_process_does(
+    contact: Contact, clock: VirtualClock, stopped_s: float, turn_s: float
+) -> None:
+    """In time where its loop comes round; a turn that takes long counts for a twelfth of the limit."""
+    pass_time(contact, clock, 60.0)
+    contact.take_statistics(statistics(0))
+    pass_time(contact, clock, 5.0)
+    contact.look()
+    clock.advance(stopped_s)
+    silent_s, owned, turns = 5.0 + stopped_s, OwnedPartitions(), 0
+    while not contact.new_silences(owned, "here"):
+        contact.take_statistics(statistics(round(silent_s * 1e6)))
+        pass_time(contact, clock, turn_s, turn_s)
+        silent_s, turns = silent_s + turn_s, turns + 1
+    expected_s = 15.0 - 5.0 - min(stopped_s, 1.25)
+    assert turns * min(turn_s, 1.25) == pytest.approx(expected_s, abs=turn_s + 0.01)
+    assert contact.silence_s >= 15.0
+
+
 def test_who_waits_to_join_is_owed_no_answer_yet(contact: Contact, clock: VirtualClock) -> None:
     """A group's coordinator may wait minutes for other members; but it ends no long silence."""
     for _ in range(20):
-        clock.advance(2.5)
+        pass_time(contact, clock, 2.5)
         contact.take_statistics(statistics(50_000_000, join_state="wait-join"))
     assert not contact.is_unreachable
-    clock.advance(15.0)
+    pass_time(contact, clock, 15.0)
     contact.take_statistics(statistics(65_000_000, join_state="wait-join"))
     assert contact.is_unreachable
 

@@ -18,7 +18,7 @@ from ehkafka.lanes.epoch import Epoch
 from ehkafka.positions.gap import LogBounds
 from ehkafka.positions.log_book import LogBook
 from ehkafka.records import TopicPartition
-from ehkafka.telemetry.picture import _lag_records
+from ehkafka.telemetry.picture import _lag_records, _log_age_s
 from ehkafka.testing import VirtualClock
 
 if TYPE_CHECKING:
@@ -150,6 +150,7 @@ def test_an_old_answer_makes_nothing_idle_and_after_unreachable_s_the_lag_is_unk
     """The leader is silent: what it said before proves nothing of now."""
     stand = Stand(throttle, clock)
     for _ in range(60):
+        stand.context.contact.look()
         stand.watch.check()
         assert _lag_records(stand.context, stand.epoch, None, 0) == 0
         clock.advance(1.0)
@@ -159,6 +160,39 @@ def test_an_old_answer_makes_nothing_idle_and_after_unreachable_s_the_lag_is_unk
     stand.context.contact.check(1.0)
     assert _lag_records(stand.context, stand.epoch, None, 0) == 0
     assert not stand.idle.is_set()
+
+
+@pytest.mark.parametrize(("stopped_s", "lag"), [(7.9, 0), (8.0, None), (600.0, None)])
+def test_after_a_time_in_which_the_process_did_not_run_the_lag_is_not_known_yet(
+    throttle: Throttle, clock: VirtualClock, stopped_s: float, lag: int | None
+) -> None:
+    """It has no age either, which would be its leader's silence; that begins with the next looks."""
+    stand = Stand(throttle, clock)
+    stand.context.contact.look()
+    clock.advance(stopped_s)
+    assert _lag_records(stand.context, stand.epoch, None, 0) == lag
+    assert _log_age_s(stand.context, P0) == (stopped_s if lag == 0 else None)
+    for _ in range(60):
+        stand.context.contact.look()
+        clock.advance(1.0)
+    assert _lag_records(stand.context, stand.epoch, None, 0) is None
+    assert _log_age_s(stand.context, P0) == pytest.approx(65.0)
+    stand.ends(10)
+    stand.context.contact.check(1.0)
+    assert _lag_records(stand.context, stand.epoch, None, 0) == 0
+
+
+def test_a_standstill_does_not_include_a_time_in_which_the_process_did_not_run(
+    throttle: Throttle, clock: VirtualClock
+) -> None:
+    """What has come meanwhile is on its way."""
+    stand = Stand(throttle, clock)
+    stand.ends(20)
+    stand.watch.check()
+    stand.context.contact.look()
+    clock.advance(3600.0)
+    stand.watch.check()
+    assert stand.context.standstill.lasts_s(P0, 10, clock.now_s()) == 0.0
 
 
 def test_a_throttled_partition_has_no_lag_of_zero(throttle: Throttle, clock: VirtualClock) -> None:

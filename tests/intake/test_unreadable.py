@@ -53,7 +53,7 @@ class Stage:
         self.anew: list[TopicPartition] = []
         self.context: Any = SimpleNamespace(
             clock=self.clock.now_s, emit=self.reported.append, flow=self.flow, unreadable={},
-            contact=SimpleNamespace(is_cut_off=False), owned={P0: OwnedPartition(None, self.epoch)},  # type: ignore[arg-type]
+            contact=SimpleNamespace(is_blind=False), owned={P0: OwnedPartition(None, self.epoch)},  # type: ignore[arg-type]
         )  # fmt: skip
         self.parts = UnreadablePartitions(self.context, lambda partition, _why: self.anew.append(partition))
 
