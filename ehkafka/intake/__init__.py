@@ -10,8 +10,9 @@ would hold too much of what is not taken; `unread` knows whose logs go on, and w
 other threads ask of this one, `repair` deals with positions outside of the log, `unreadable` with batches
 that cannot be read, `waiting` with partitions whose beginning is not known yet, `max_age` with records that
 are too old, `parked_budget` with too many that wait. `client_position` and `log_ends` know what of a log is
-no record, `throttle` what brokers hold back, `contact` which answer, `looks` (pure) in how much of a time an
-answer was looked for, `log_watch` whose log it is. `watch` looks for what is idle and, by `stuck`, for what makes no progress. `until_caught_up` ends a run by
-`caught_up` (pure), once it is where its logs ended. `hook_threads` run the user's hooks, `returned` says what
-a stop returns. Where a partition begins is the business of `positions`.
+no record, `throttle` what brokers hold back, `contact` which answer, `watched_time` (pure) in how much of a
+time an answer was looked for, `log_watch` whose log it is. `watch` looks for what is idle and, by `stuck`,
+for what makes no progress. `until_caught_up` ends a run by `caught_up` (pure), once it is where its logs
+ended. `hook_threads` run the user's hooks, `returned` says what a stop returns. Where a partition begins is
+the business of `positions`.
 """

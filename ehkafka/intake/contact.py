@@ -1,10 +1,10 @@
 """Whether brokers answer, each leader of ours too, and what the group has given this member.
 
 librdkafka tells in its statistics how long ago each broker answered anything, heartbeats included. A killed
-broker is known at once by an error, a frozen or cut-off one by this silence alone: the client itself notices
-only when a request runs out of time, after a minute. Silence counts only while this process looked (`looks`):
-statistics that come after it was stopped may include the stop, or be older. Written by the poll thread alone,
-read from any thread.
+broker is known at once by an error, a frozen or cut-off one only by this silence: the client itself notices
+only when a request runs out of time, after a minute. Silence counts only while this process looked
+(`watched_time`): statistics that come after it was stopped may include the stop, or be older. Written by the
+poll thread, read from any thread.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from ehkafka.intake.looks import Looks
+from ehkafka.intake.watched_time import WatchedTime
 from ehkafka.records import TopicPartition
 from ehkafka.wording.line import names
 
@@ -99,7 +99,7 @@ class Contact:
 
     def __init__(self, clock: Callable[[], float], unreachable_s: float = 15.0) -> None:
         self._clock = clock
-        self._looks = Looks(clock, unreachable_s)
+        self._watched = WatchedTime(clock, unreachable_s)
         self.unreachable_s = unreachable_s
         # When any broker answered last.
         self._answered_s = clock()
@@ -167,9 +167,9 @@ class Contact:
         if self._is_member and lost_s is not None and lost_s > self.unreachable_s / _CHECKS:
             self._lost_since_s, self.lost_partitions = None, 0
 
-    def look(self) -> None:
-        """Hear that a turn of the poll loop begins: what was told until now is heard."""
-        self._looks.note()
+    def note_turn(self) -> None:
+        """Hear that a turn of the poll loop begins: what has come until now is heard."""
+        self._watched.note_turn()
 
     def check(self, *amounts: float) -> None:
         """Count acknowledged commits and throttling as answers, where an amount has changed.
@@ -217,7 +217,7 @@ class Contact:
         silent: defaultdict[str, list[TopicPartition]] = defaultdict(list)
         for partition in owned:
             since_s = owned.logs.since_s(partition)
-            if since_s is not None and self.looked_s(since_s) >= self.unreachable_s:
+            if since_s is not None and self.watched_s(since_s) >= self.unreachable_s:
                 leader = self.leaders.get(partition)
                 silent[leader.name if leader else "their leader"].append(partition)
         for name, partitions in silent.items():
@@ -232,9 +232,9 @@ class Contact:
         """The time of the clock that brokers' answers are measured by."""
         return self._clock()
 
-    def looked_s(self, since_s: float) -> float:
+    def watched_s(self, since_s: float) -> float:
         """Return for how many of the seconds since then this process has looked for answers."""
-        return self._looks.seen_s(since_s)
+        return self._watched.watched_s(since_s)
 
     @property
     def silence_s(self) -> float:
@@ -242,7 +242,7 @@ class Contact:
 
         Only those in which this process looked.
         """
-        return self.looked_s(self._answered_s)
+        return self.watched_s(self._answered_s)
 
     @property
     def is_unreachable(self) -> bool:

@@ -130,7 +130,7 @@ class PollLoop:
         self._check_slowly(consumer)
 
     def _note_turn(self) -> None:
-        self._context.contact.look()
+        self._context.contact.note_turn()
         now_s = self._context.clock()
         gap_s, self.last_turn_s = now_s - self.last_turn_s, now_s
         self.gap.note(gap_s, now_s)

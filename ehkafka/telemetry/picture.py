@@ -168,7 +168,7 @@ def _log_age_s(context: IntakeContext, partition: TopicPartition) -> float | Non
         old_s = min(old_s, KNOWN_S)
         if age_s < old_s:
             return age_s
-    silence_s = contact.looked_s(since_s)
+    silence_s = contact.watched_s(since_s)
     return silence_s if silence_s >= old_s else None
 
 

@@ -39,21 +39,21 @@ class Scene:
         self.broker.advertise("127.0.0.1", self.proxy.port)
         program = [sys.executable, "-m", "tests.kit.stoppable_app", self.proxy.address, str(UNREACHABLE_S)]
         self.process = subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        self._told: queue.SimpleQueue[dict[str, str]] = queue.SimpleQueue()
+        self._lines: queue.SimpleQueue[dict[str, str]] = queue.SimpleQueue()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
-        self.url = self._told.get(timeout=30.0)["url"]
+        self.url = self._lines.get(timeout=30.0)["url"]
 
     def _read(self) -> None:
         assert self.process.stdout is not None
         for line in self.process.stdout:
-            self._told.put(json.loads(line))
+            self._lines.put(json.loads(line))
 
     def log(self) -> list[str]:
-        """Return what the log has told of silence since it was read last."""
+        """Return what the log says of silence since it was read last."""
         found = []
-        while not self._told.empty():
-            found.append(self._told.get()["silence"])
+        while not self._lines.empty():
+            found.append(self._lines.get()["silence"])
         return found
 
     def get(self, path: str) -> Any:

@@ -25,7 +25,7 @@ def statistics(*idles_us: int, join_state: str = "steady") -> str:
 def pass_time(contact: Contact, clock: VirtualClock, seconds: float, turn_s: float = 0.25) -> None:
     """Let the poll loop come round for so long."""
     for _ in range(round(seconds / turn_s)):
-        contact.look()
+        contact.note_turn()
         clock.advance(turn_s)
 
 
@@ -102,26 +102,26 @@ def test_silence_counts_from_the_last_answer(contact: Contact, clock: VirtualClo
 
 
 @pytest.mark.parametrize("stopped_s", [20.0, 3600.0])
-@pytest.mark.parametrize("told", ["nothing", "the stop", "what came before", "an answer since"])
+@pytest.mark.parametrize("came", ["nothing", "the stop", "what came before", "an answer since"])
 def test_a_time_in_which_the_process_did_not_run_is_no_silence(
-    contact: Contact, clock: VirtualClock, told: str, stopped_s: float
+    contact: Contact, clock: VirtualClock, came: str, stopped_s: float
 ) -> None:
     """The first statistics may include it, and may be older than it; the second ones have an answer."""
     pass_time(contact, clock, 60.0)
     contact.take_statistics(statistics(500_000))
-    contact.look()
+    contact.note_turn()
     clock.advance(stopped_s)  # within `consume()`
     owned, partition = OwnedPartitions(), TopicPartition("t", 0)
     owned[partition] = OwnedPartition(None, None)  # type: ignore[arg-type]
     owned.logs.answered(partition, LogBounds(0, 9), clock.now_s() - stopped_s)
     idles_s = {"the stop": stopped_s + 0.5, "what came before": 0.5, "an answer since": 0.001}
-    if told in idles_s:
-        contact.take_statistics(statistics(round(idles_s[told] * 1e6)))
+    if came in idles_s:
+        contact.take_statistics(statistics(round(idles_s[came] * 1e6)))
     for _ in range(10):  # at once, and while the next answer is on its way
         assert (contact.is_unreachable, contact.is_cut_off, contact.silence_s < 5.0) == (False, False, True)
         assert contact.new_silences(owned, "here") == []
         pass_time(contact, clock, 0.25)
-    assert contact.is_blind == (told in ("nothing", "the stop"))
+    assert contact.is_blind == (came in ("nothing", "the stop"))
     contact.take_statistics(statistics(100_000))
     assert (contact.is_blind, contact.silence_s) == (False, pytest.approx(0.1))
 
@@ -135,7 +135,7 @@ def test_a_silent_broker_is_reported_whatever_the_process_does(
     pass_time(contact, clock, 60.0)
     contact.take_statistics(statistics(0))
     pass_time(contact, clock, 5.0)
-    contact.look()
+    contact.note_turn()
     clock.advance(stopped_s)
     silent_s, owned, turns = 5.0 + stopped_s, OwnedPartitions(), 0
     while not contact.new_silences(owned, "here"):

@@ -150,7 +150,7 @@ def test_an_old_answer_makes_nothing_idle_and_after_unreachable_s_the_lag_is_unk
     """The leader is silent: what it said before proves nothing of now."""
     stand = Stand(throttle, clock)
     for _ in range(60):
-        stand.context.contact.look()
+        stand.context.contact.note_turn()
         stand.watch.check()
         assert _lag_records(stand.context, stand.epoch, None, 0) == 0
         clock.advance(1.0)
@@ -168,12 +168,12 @@ def test_after_a_time_in_which_the_process_did_not_run_the_lag_is_not_known_yet(
 ) -> None:
     """It has no age either, which would be its leader's silence; that begins with the next looks."""
     stand = Stand(throttle, clock)
-    stand.context.contact.look()
+    stand.context.contact.note_turn()
     clock.advance(stopped_s)
     assert _lag_records(stand.context, stand.epoch, None, 0) == lag
     assert _log_age_s(stand.context, P0) == (stopped_s if lag == 0 else None)
     for _ in range(60):
-        stand.context.contact.look()
+        stand.context.contact.note_turn()
         clock.advance(1.0)
     assert _lag_records(stand.context, stand.epoch, None, 0) is None
     assert _log_age_s(stand.context, P0) == pytest.approx(65.0)
@@ -189,7 +189,7 @@ def test_a_standstill_does_not_include_a_time_in_which_the_process_did_not_run(
     stand = Stand(throttle, clock)
     stand.ends(20)
     stand.watch.check()
-    stand.context.contact.look()
+    stand.context.contact.note_turn()
     clock.advance(3600.0)
     stand.watch.check()
     assert stand.context.standstill.lasts_s(P0, 10, clock.now_s()) == 0.0

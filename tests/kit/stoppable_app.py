@@ -15,7 +15,7 @@ from ehkafka.events import ConnectionProblem, HttpServing
 from tests.kit.waiting import wait_until
 
 
-def tell(**what: str) -> None:
+def report(**what: str) -> None:
     """Write it for the test."""
     sys.stdout.write(json.dumps(what) + "\n")
     sys.stdout.flush()
@@ -40,17 +40,17 @@ def main(bootstrap: str, unreachable_s: float) -> None:
         if record.key() == b"hold":
             ctypes.PyDLL(None).sleep(int(record.value() or b"0"))
 
-    class Told:
+    class Hook:
         """What the test hears of."""
 
         def on_event(self, event: object) -> None:
             """Tell where the page is, and of silence."""
             if isinstance(event, HttpServing):
-                tell(url=event.url)
+                report(url=event.url)
             if isinstance(event, ConnectionProblem) and event.code == "silence":
-                tell(silence=event.sentence())
+                report(silence=event.sentence())
 
-    app.add_hook(Told())
+    app.add_hook(Hook())
     with app:
         wait_until(lambda: [one.lag_records for one in app.snapshot().partitions] == [0, 0])
         app.keys.pause_partition("t/1")
