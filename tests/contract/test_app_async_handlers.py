@@ -254,34 +254,6 @@ def test_at_the_deadline_of_a_stop_what_still_runs_is_cancelled(lab: Any, wait_f
     assert not [thread for thread in threading.enumerate() if thread.name == "ehkafka-handle-loop"]
 
 
-def test_a_call_longer_than_its_deadline_is_cancelled_and_takes_the_failure_path(
-    lab: Any, wait_for: Any
-) -> None:
-    """Row 15: the attempt fails with a TimeoutError that names the limit; the next one may succeed."""
-    attempts: list[int] = []
-
-    async def handle(record: Any) -> None:
-        attempts.append(record.attempt)
-        if record.attempt == 1:
-            await asyncio.Event().wait()
-
-    asked: list[BaseException] = []
-
-    def retry(_record: Any, _attempt: int, error: BaseException) -> float:
-        asked.append(error)
-        return 0.0
-
-    lab.produce("a")
-    app = lab.app()
-    app.handler("t", deadline_s=0.1, retry=retry)(handle)
-    app.start()
-    wait_for(lambda: lab.committed() == 1)
-    app.stop()
-    assert attempts == [1, 2]
-    assert [str(error) for error in asked] == ["the call took longer than deadline_s=0.1 and was cancelled"]
-    assert isinstance(asked[0], TimeoutError)
-
-
 def test_a_handler_that_raises_cancelled_error_by_itself_stops_the_app(lab: Any) -> None:
     """Nobody cancelled it, so nobody knows what became of the record: it is not committed."""
 
@@ -341,41 +313,6 @@ def test_a_call_that_blocks_the_loop_is_named_by_a_stuck_report(lab: Any, events
     assert report.running == ("t[0]@0 key a",)
 
 
-def test_a_handler_may_stop_its_app(lab: Any, wait_for: Any) -> None:
-    """The stop is asked for and does not wait for itself."""
-    app: Any = lab.app()
-
-    @app.handler("t")
-    async def handle(_record: Any) -> None:
-        app.stop()
-
-    lab.produce("a")
-    app.start()
-    assert app.wait(10.0)
-    app.stop()
-    assert lab.committed() == 1
-
-
-def test_a_record_may_be_deferred_by_an_async_handler(lab: Any, wait_for: Any, stays: Any) -> None:
-    """It stays in flight until its token is finished, by a task of the same loop."""
-    tokens: list[Any] = []
-
-    async def handle(record: Any) -> None:
-        if record.key() == b"later":
-            tokens.append(record.defer())
-
-    lab.produce("later a later b")
-    app = lab.app(handle, workers=1)
-    app.start()
-    wait_for(lambda: app.snapshot().finished_records == 2)
-    stays(lambda: len(tokens) == 1 and lab.committed() in (None, 0), for_s=0.2)
-    tokens[0].finish()
-    wait_for(lambda: len(tokens) == 2)
-    tokens[1].finish()
-    wait_for(lambda: lab.committed() == 4)
-    app.stop()
-
-
 def test_a_coroutine_that_nobody_awaits_is_a_failure_and_no_finished_record(lab: Any) -> None:
     """A handler that forgets an await has handled nothing."""
 
@@ -387,20 +324,3 @@ def test_a_coroutine_that_nobody_awaits_is_a_failure_and_no_finished_record(lab:
     app.start()
     ends_with(app, ehkafka.errors.HandlerFailedError, "TypeError: the handler returned a coroutine")
     assert lab.committed() in (None, 0)
-
-
-def test_a_record_whose_order_function_raises_is_not_handed_to_the_handler(lab: Any) -> None:
-    """It takes the failure path with the order function's error."""
-    handled: list[Any] = []
-
-    async def handle(record: Any) -> None:
-        handled.append(record)
-
-    def order_by(record: Any) -> Any:
-        raise ValueError("no key in it")
-
-    lab.produce("a")
-    app = lab.app(handle, order_by=order_by)
-    app.start()
-    ends_with(app, ehkafka.errors.HandlerFailedError, "ValueError: no key in it")
-    assert handled == []

@@ -38,25 +38,6 @@ def most_in_flight(history: Iterable[Any]) -> int:
     return most
 
 
-def test_an_unfinished_record_holds_the_commit_until_it_ends(
-    lab: Any, recorder: Any, events: Any, wait_for: Any, stays: Any
-) -> None:
-    """0 runs, 1 to 9 are finished: committed stays 0; when 0 ends, 10 at once."""
-    gate = recorder.block(b"slow")
-    lab.produce("slow a b c d e f g h i")
-    app = lab.app(recorder)
-    app.add_hook(events)
-    app.start()
-    wait_for(lambda: recorder.count == 9)
-    stays(lambda: app.snapshot().partitions[0].watermark == 0, for_s=0.5)
-    assert lab.committed() in (None, 0)
-    assert set(acknowledged(events)) <= {0}
-    gate.set()
-    wait_for(lambda: lab.committed() == 10)
-    app.stop()
-    assert [offset for offset in acknowledged(events) if offset] == [10]
-
-
 def test_a_stuck_partition_does_not_touch_the_commits_of_others(
     lab: Any, recorder: Any, wait_for: Any
 ) -> None:

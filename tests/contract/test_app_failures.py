@@ -75,20 +75,6 @@ def test_hold_keeps_the_record_and_its_key_while_others_go_on(
     assert lab.committed() == 1
 
 
-def test_hold_in_one_partition_leaves_the_commits_of_others_alone(
-    lab: Any, recorder: Any, wait_for: Any
-) -> None:
-    """Only the partition of the held record stops committing."""
-    recorder.fail_at(0, partition=2)
-    for partition in range(4):
-        lab.produce("a b c", topic="t4", partition=partition)
-    app = lab.app(recorder, "t4", on_failure=ehkafka.Hold())
-    app.start()
-    wait_for(lambda: [lab.committed(p, topic="t4") for p in (0, 1, 3)] == [3, 3, 3])
-    assert lab.committed(2, topic="t4") in (None, 0)
-    app.stop()
-
-
 @pytest.mark.parametrize(
     ("answer", "policy", "stops"),
     [

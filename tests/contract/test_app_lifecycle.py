@@ -5,84 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import threading
-import time
 from typing import Any
 
 import pytest
 
 import ehkafka
-from ehkafka.events import AppStopped
 from tests.kit.unstolen import unstolen_s
-
-
-def test_a_drain_handles_and_commits_all_that_was_received(lab: Any, wait_for: Any) -> None:
-    """One runs and the rest is queued: stop() ends it all; a restart repeats nothing."""
-    recorder = lab.recorder()
-    gate = recorder.block()
-    lab.produce("a a b b c c d d")
-    app = lab.app(recorder, workers=2)
-    app.start()
-    wait_for(lambda: app.snapshot().received_records == 8)
-    wait_for(lambda: recorder.running["all"] == 2)
-    stopping = threading.Thread(target=lambda: app.stop(drain="all"))
-    stopping.start()
-    wait_for(lambda: app.state == "stopping")
-    gate.set()
-    stopping.join()
-    assert recorder.count == 8
-    assert lab.committed() == 8
-    assert app.snapshot().finished_records == 8
-
-    again = lab.recorder()
-    lab.produce("e")
-    app = lab.app(again)
-    app.start()
-    wait_for(lambda: again.count == 1)
-    app.stop()
-    assert again.offsets() == [8]
-
-
-def test_without_drain_running_work_ends_and_queued_work_never_starts(lab: Any, wait_for: Any) -> None:
-    """What runs ends and is committed, what is queued is neither started nor committed."""
-    recorder = lab.recorder()
-    gate = recorder.block()
-    lab.produce("a b a b a b")
-    app = lab.app(recorder, workers=2)
-    app.start()
-    wait_for(lambda: app.snapshot().received_records == 6 and recorder.running["all"] == 2)
-    stopping = threading.Thread(target=lambda: app.stop(drain=False))
-    stopping.start()
-    wait_for(lambda: app.snapshot().backlog_records == 2)
-    gate.set()
-    stopping.join()
-    assert sorted(recorder.offsets()) == [0, 1]
-    assert lab.committed() == 2
-    assert app.snapshot().returned_records == 4
-
-
-def test_a_handler_that_never_returns_cannot_hold_the_stop_beyond_its_deadline(
-    lab: Any, events: Any, wait_for: Any
-) -> None:
-    """stop(timeout_s=1) ends within 2 s, names the record, says exit code 4, commits what it may."""
-    recorder = lab.recorder()
-    recorder.block(b"never")
-    lab.produce("a never b never")
-    app = lab.app(recorder, workers=4)
-    app.add_hook(events)
-    app.start()
-    wait_for(lambda: recorder.count == 2)
-    began_s = time.monotonic()
-    watched_s = unstolen_s()
-    with pytest.raises(ehkafka.errors.UnfinishedError, match=r"t\[0\]@1 key never") as caught:
-        app.stop(timeout_s=1.0)
-    assert time.monotonic() - began_s >= 1.0
-    assert unstolen_s() - watched_s < 2.0
-    assert caught.value.exit_code == 4
-    assert lab.committed() == 1
-    (stopped,) = events.of(AppStopped)
-    assert (stopped.exit_code, stopped.returned_records) == (4, 2)
-    recorder.open_all()
 
 
 @pytest.mark.parametrize("records", ["", "a b c"])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -66,50 +65,6 @@ def test_keys_seen_once_leave_no_state_and_no_memory(lab: Any, wait_for: Any) ->
     assert rss[-1] - rss[2] < RSS_GROWTH_MAX_BYTES
     verdict = history.verdict()
     assert verdict.ok, verdict.report()
-
-
-def _p90_s(lab: Any, wait_for: Any, topic: str, *, hot: bool) -> float:
-    """Return the 90th percentile of the time from produce to handled of the cool keys."""
-    took: list[float] = []
-    began: dict[bytes, float] = {}
-
-    def work(record: Any) -> None:
-        if record.key() == b"hot":
-            time.sleep(0.1)
-        else:
-            took.append(time.monotonic() - began[record.value()])
-
-    recorder = lab.recorder(work)
-    app = lab.app(recorder, topic, workers=16, group=topic, start="latest", history=CheckingHistory())
-    app.start()
-    wait_for(lambda: app.snapshot().partitions)
-    time_s = time.monotonic
-    ends_s = time_s() + 2.5
-    number = 0
-    while time_s() < ends_s:
-        turn_ends_s = time_s() + 0.025
-        value = b"%d" % number
-        began[value] = time_s()
-        records = [(b"cool-%d" % (number % 50), value)] + ([(b"hot", b"")] if hot and number % 5 == 0 else [])
-        lab.broker.produce(topic, records, partition=0)
-        number += 1
-        time.sleep(max(0.0, turn_ends_s - time_s()))
-    wait_for(lambda: len(took) == number)
-    app.stop()
-    return sorted(took)[int(len(took) * 0.9)]
-
-
-def test_a_hot_key_within_its_lanes_means_does_not_slow_the_others(lab: Any, wait_for: Any) -> None:
-    """100 ms a record at 80 % of one lane: the others take what they take without.
-
-    Scaled so that a busy machine does not decide: a lane that blocked others would cost nine of ten of them
-    20 to 100 ms. The ratio of 1.2 at the 99th percentile is the benchmark's to measure. Both are taken at
-    the same time: what else the machine does is in both.
-    """
-    with ThreadPoolExecutor(2) as pool:
-        without = pool.submit(_p90_s, lab, wait_for, "u", hot=False)
-        with_s, without_s = _p90_s(lab, wait_for, "t", hot=True), without.result()
-    assert with_s < 1.2 * without_s + 0.05
 
 
 def test_a_key_above_its_lanes_means_pauses_its_own_partition_and_is_named(

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import random
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import ehkafka
-from ehkafka.testing import CheckingHistory
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,61 +17,6 @@ Wait = "Callable[..., Any]"
 def in_order(offsets: list[int]) -> bool:
     """Whether offsets ascend."""
     return offsets == sorted(offsets)
-
-
-def test_each_key_starts_in_offset_order_and_never_overlaps(lab: Any, wait_for: Any) -> None:
-    """60 keys, 3 partitions, random handler times: per key in order, one at a time, all handled."""
-    rng = random.Random(1)
-    recorder = lab.recorder(lambda _record: time.sleep(rng.choice((0, 0, 0, 0.001, 0.003))))
-    history = CheckingHistory()
-    for partition in range(3):
-        keys = [f"k{rng.randrange(20)}" for _ in range(600)]
-        lab.produce(" ".join(keys), topic="t4", partition=partition)
-    app = lab.app(recorder, "t4", workers=16, history=history)
-    app.start()
-    wait_for(lambda: recorder.count == 1800)
-    app.stop()
-
-    for partition in range(3):
-        for number in range(20):
-            key = f"k{number}".encode()
-            mine = [r.offset() for r in recorder.records if (r.partition(), r.key()) == (partition, key)]
-            assert in_order(mine)
-    assert recorder.running_max > 8
-    verdict = history.verdict(complete=True)
-    assert verdict.ok, verdict.report()
-    assert verdict.finished == verdict.received == 1800
-
-
-def test_a_blocked_key_holds_back_only_its_own_records(lab: Any, wait_for: Any, stays: Any) -> None:
-    """While A's handler blocks, B to Z finish and A's later records do not start."""
-    recorder = lab.recorder()
-    gate = recorder.block(b"A")
-    alphabet = " ".join(chr(code) for code in range(ord("A"), ord("Z") + 1))
-    lab.produce(f"{alphabet} {alphabet}")
-    app = lab.app(recorder, workers=4)
-    app.start()
-    wait_for(lambda: recorder.count == 50)
-    stays(lambda: recorder.keys.count(b"A") == 1)
-    gate.set()
-    wait_for(lambda: recorder.count == 52)
-    assert recorder.keys.count(b"A") == 2
-    app.stop()
-
-
-def test_no_more_handlers_run_than_there_are_keys(lab: Any, wait_for: Any, stays: Any) -> None:
-    """3 keys and 16 workers: exactly 3 handlers run, and everything gets done."""
-    recorder = lab.recorder()
-    gate = recorder.block()
-    lab.produce("a b c " * 20)
-    app = lab.app(recorder, workers=16)
-    app.start()
-    wait_for(lambda: recorder.running["all"] == 3)
-    stays(lambda: recorder.running["all"] == 3)
-    gate.set()
-    wait_for(lambda: recorder.count == 60)
-    assert recorder.running_max == 3
-    app.stop()
 
 
 @pytest.mark.parametrize(
@@ -193,21 +135,6 @@ def test_by_partition_runs_one_record_per_partition(lab: Any, wait_for: Any, sta
     wait_for(lambda: recorder.count == 32)
     assert [recorder.running_max_of["t4", p] for p in range(4)] == [1, 1, 1, 1]
     assert all(recorder.offsets(p, "t4") == list(range(8)) for p in range(4))
-    app.stop()
-
-
-def test_never_more_handlers_run_than_workers(lab: Any, wait_for: Any, stays: Any) -> None:
-    """200 keys flood 5 workers: five run, never a sixth."""
-    recorder = lab.recorder()
-    gate = recorder.block()
-    lab.produce(" ".join(f"k{n}" for n in range(200)))
-    app = lab.app(recorder, workers=5)
-    app.start()
-    wait_for(lambda: recorder.running["all"] == 5)
-    stays(lambda: recorder.running["all"] == 5)
-    gate.set()
-    wait_for(lambda: recorder.count == 200)
-    assert recorder.running_max == 5
     app.stop()
 
 

@@ -290,23 +290,6 @@ def test_a_member_over_its_poll_interval_comes_back_and_commits_no_old_result(
     assert recorder.offsets()[3:] == [1]
 
 
-def test_an_outage_longer_than_the_session_needs_no_restart(lab: Any, wait_for: Any, stays: Any) -> None:
-    """The broker is away for 2.5 s and comes back: the app joins again and handles what is new."""
-    recorder = lab.recorder()
-    app = lab.app(recorder, consumer={"reconnect.backoff.max.ms": 200})
-    app.start()
-    lab.produce("a b c")
-    wait_for(lambda: lab.committed() == 3)
-    lab.broker.take_down()
-    stays(lambda: app.state == "running", for_s=2.5)
-    lab.broker.bring_up()
-    lab.produce("d e f")
-    wait_for(lambda: lab.committed() == 6)
-    wait_for(lambda: app.health().ok)
-    app.stop()
-    assert set(recorder.offsets()) == set(range(6))
-
-
 def test_a_stop_while_the_broker_is_away_ends_within_its_deadline(
     lab: Any, recorder: Any, wait_for: Any
 ) -> None:

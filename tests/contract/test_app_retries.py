@@ -11,7 +11,6 @@ import pytest
 
 import ehkafka
 from ehkafka.events import HandlerFailed, RecordRetried, RecordSkipped, UserCodeFailed
-from tests.kit.unstolen import unstolen_s
 
 QUICK = ehkafka.Retry(attempts=3, first_s=0.01, jitter=0)
 FOR_EVER = ehkafka.Retry(attempts=None, first_s=0.02, max_s=0.02, jitter=0)
@@ -270,30 +269,3 @@ def test_a_stop_waits_for_retries_that_come_in_time(lab: Any, wait_for: Any) -> 
     app.stop(drain="all")
     assert handler.attempts(b"a") == [(0, 1), (0, 2), (1, 1)]
     assert lab.committed() == 2
-
-
-def test_a_stop_does_not_wait_for_retries_beyond_its_deadline(lab: Any, wait_for: Any) -> None:
-    """It leaves at once, commits what lies below, and the record is handled again later."""
-    handler = Failing(a=1)
-    lab.produce("x a y")
-    app = lab.app(handler, stop_s=5.0, retry=ehkafka.Retry(first_s=60.0, max_s=60.0))
-    app.start()
-    wait_for(lambda: handler.calls[b"a"] and handler.calls[b"y"])
-    began_s = unstolen_s()
-    app.stop()
-    assert unstolen_s() - began_s < 3.0
-    assert lab.committed() == 1
-
-
-@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, MemoryError])
-def test_an_exit_is_never_retried(lab: Any, recorder: Any, error: type[BaseException]) -> None:
-    """No verdict on the record: the app ends, and the record is not committed."""
-    recorder.fail_at(1, error=error)
-    lab.produce("a b c")
-    app = lab.app(recorder, workers=1, retry=FOR_EVER, on_failure=ehkafka.Skip())
-    app.start()
-    assert app.wait(15.0)
-    with pytest.raises(ehkafka.errors.HandlerFailedError, match=error.__name__):
-        app.stop()
-    assert recorder.keys.count(b"b") == 1
-    assert lab.committed() in (None, 0, 1)

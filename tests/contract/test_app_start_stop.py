@@ -120,24 +120,6 @@ def test_a_later_stop_waits_for_the_request_that_counts(lab: Any, recorder: Any,
     assert lab.committed() == 1
 
 
-def test_a_stop_without_drain_counts_what_it_leaves(lab: Any, events: Any, wait_for: Any) -> None:
-    """The last event says how many records are handled again, also those that were cut."""
-    recorder = lab.recorder()
-    gate = recorder.block()
-    lab.produce("a b c d")
-    app = lab.app(recorder, workers=1)
-    app.add_hook(events)
-    app.start()
-    wait_for(lambda: app.snapshot().received_records == 4 and recorder.started)
-    stopping = threading.Thread(target=lambda: app.stop(drain=False))
-    stopping.start()
-    wait_for(lambda: app.snapshot().backlog_records == 1)
-    gate.set()
-    stopping.join()
-    (stopped,) = events.of(AppStopped)
-    assert stopped.returned_records == 3
-
-
 def test_a_stop_gives_tear_downs_the_time_that_was_asked_for(lab: Any, recorder: Any, events: Any) -> None:
     """A worker's tear-down may take as long as the stop; on_stop comes after it."""
     seen: list[str] = []

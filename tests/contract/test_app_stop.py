@@ -193,22 +193,6 @@ def test_a_stop_with_nothing_left_says_nothing(lab: Any, events: Any, wait_for: 
     assert events.of(RecordsLeft) == []
 
 
-@pytest.mark.parametrize("drain", ["all", True])
-def test_a_stop_may_be_asked_to_handle_all_that_was_received(lab: Any, wait_for: Any, drain: Any) -> None:
-    """One runs and the others, above it, are not started: all end."""
-    recorder = lab.recorder()
-    gate = recorder.block(b"a")
-    lab.produce("a b c")
-    app = lab.app(recorder, workers=1)
-    app.start()
-    wait_for(lambda: app.snapshot().received_records == 3 and recorder.started)
-    thread = stopping(app, drain=drain)
-    wait_for(lambda: app.state == "stopping")
-    gate.set()
-    thread.join()
-    assert lab.committed() == 3
-
-
 @pytest.mark.parametrize(("drain", "committed"), [("started", 1), ("all", 3), ("running", 1), (True, 3)])
 def test_the_settings_say_what_a_stop_without_a_word_finishes(
     lab: Any, wait_for: Any, drain: Any, committed: int

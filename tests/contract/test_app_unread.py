@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import ehkafka
-from ehkafka.events import PartitionAssigned, PartitionLost, StuckReport
+from ehkafka.events import StuckReport
 from ehkafka.lanes.unread import Unread
-from ehkafka.testing import ApiKey
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -141,27 +140,3 @@ def test_a_stop_in_the_middle_repeats_nothing(
     wait_for(lambda: lab.committed() == RECORDS)
     app.stop()
     assert sorted(quick.handled) == list(range(RECORDS))
-
-
-@IN_BOTH
-def test_a_call_outlives_its_epoch_and_keeps_its_key(
-    lab: Any, quick: Quick, unread: list[int], events: Any, wait_for: Any, stays: Any, handler: str
-) -> None:
-    """Its key was unread when its partition was lost; other keys go on in the next epoch."""
-    # A task is cancelled then, and so it does not outlive its epoch: its record is the next one of its key.
-    is_async = handler == "handle_async"
-    lab.broker.produce("t", [(b"a", b"bad"), (b"a", b"x")], partition=0)
-    app = lab.app(getattr(quick, handler), workers=2)
-    app.add_hook(events)
-    app.start()
-    wait_for(lambda: app.snapshot().received_records == 2)
-    lab.broker.fail_next(ApiKey.HEARTBEAT, 25)
-    wait_for(lambda: events.of(PartitionLost) and len(events.of(PartitionAssigned)) > 1)
-    lab.broker.produce("t", [(b"b", b"x")], partition=0)
-    wait_for(lambda: 2 in quick.handled)
-    stays(lambda: quick.handled == [2])
-    quick.gate.set()
-    wait_for(lambda: lab.committed() == 3)
-    app.stop()
-    assert sum(unread) > 0
-    assert quick.handled == ([2, 0, 1] if is_async else [2, 0, 0, 1])
