@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ehkafka.errors import ConfigurationError
 from ehkafka.events.history import call_in_history
-from ehkafka.handlers.sending import calling, claiming, taking
+from ehkafka.handlers.sending import calling, taking
 from ehkafka.handlers.spec import is_async, is_batch, named
 from ehkafka.lanes.inbox import EPOCH, KEY, MESSAGE
 from ehkafka.lanes.order import KeyFailure, by_key
@@ -59,7 +59,7 @@ def make_invoke(
 
         invoke = Deadlines(spec.deadline_s).within(invoke)
     if outlet is not None:
-        invoke = around(invoke, claiming(outlet))
+        invoke = around(invoke, lambda entry, number: outlet.begin(entry[EPOCH], entry[MESSAGE], number))
         if not (spec.is_async or middleware or spec.is_class or spec.raw or outlet.before_next):
             invoke = calling(spec.of_record(spec.function), outlet, make_record, invoke)
     if spec.raw and not spec.is_async:

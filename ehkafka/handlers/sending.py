@@ -1,6 +1,6 @@
 """How calls of a handler with outputs are wrapped: what it returns is sent before its record ends.
 
-`taking` goes around the function itself, inside of all middleware; the others around the whole call. Built
+`taking` goes around the function itself, inside of all middleware; `calling` is a whole call. Built
 when the app starts, called by workers on their threads.
 """
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from ehkafka.lanes.inbox import Entry
     from ehkafka.outputs.outlet import Outlet
     from ehkafka.workers.protocol import Invoke
-    from ehkafka.workers.within import Around
 
 
 def taking(function: Any, outlet: Any, *, is_async: bool = False, ends_the_call: bool = False) -> Any:
@@ -46,18 +45,13 @@ def taking(function: Any, outlet: Any, *, is_async: bool = False, ends_the_call:
     return call_async if is_async else call
 
 
-def claiming(outlet: Outlet) -> Around:
-    """Return what goes around each call for a record, so that it may send meanwhile."""
-    return lambda entry, number: outlet.begin(entry[EPOCH], entry[MESSAGE], number)
-
-
 def calling(
     function: Callable[[Any], object], outlet: Outlet, make_record: Callable[[Any], Any], again: Invoke
 ) -> Invoke:
     """Return what calls `function` for a record the first time, and sends what it returns; later `again`.
 
-    Does what `taking` and `claiming` do, where no middleware is in between, and makes no claim for what most
-    calls do: send nothing before they return, and then one value.
+    Does what `taking` and `Outlet.begin` do, where no middleware is in between, and makes no claim for what
+    most calls do: send nothing before they return, and then one value.
     """
     begun, post_plain = outlet.begun, outlet.post_plain
 
