@@ -99,7 +99,7 @@ class BatchCall:
             }
         # On the batch's own thread, not on the loop of a coroutine.
         records = None if self._decode is None else self._records(entries)
-        values = [] if records is None else self._decoded(records, unfit)
+        values = [] if records is None else self._decoded(entries, records, unfit)
         places: Sequence[int] = range(len(entries))
         if unfit:
             out = Results.of(self._with_keys(entries), unfit).again
@@ -128,17 +128,27 @@ class BatchCall:
             self._emit(RecordSkipped(*where, self._number(entry), reason))
         return results
 
-    def _decoded(self, records: Sequence[Record], unfit: dict[int, Result]) -> list[Any]:
-        """Return what the records hold; where that does not fit, note what failed, by its place."""
+    def _decoded(
+        self, entries: Sequence[Entry], records: Sequence[Record], unfit: dict[int, Result]
+    ) -> list[Any]:
+        """Return what the records hold; where that does not fit, note what failed, by its place.
+
+        Later records of a key that failed are not decoded: they are handled after it.
+        """
         assert self._decode is not None
         values: list[Any] = [None] * len(records)
+        failed: set[Name] = set()
         for place, record in enumerate(records):
+            if place in unfit or (failed and Router.name_of(entries[place]) in failed):
+                continue
             try:
-                values[place] = None if place in unfit else self._decode(record)
+                values[place] = self._decode(record)
             except MemoryError:
                 raise
             except Exception as error:  # the record's own: `Failures` decides
                 unfit[place] = Failed(error)
+                entries = self._with_keys(entries)
+                failed.add(Router.name_of(entries[place]))
         return values
 
     def _claim(self, batch: Batch[Any], entries: Sequence[Entry]) -> AbstractContextManager[Claim | None]:
