@@ -116,10 +116,10 @@ def test_up_to_100_000_tasks_may_be_asked_for(lab: Any) -> None:
         (
             {"workers": 100_001},
             nothing,
-            "workers=100001; use a number from 1 to 10000, or 100000 for an async def",
+            "workers=100001; .* 1 to 10000, or 100000 for an async def",
         ),
         ({}, yields, "contains yield"),
-        ({}, OpensLate, r"open\(\) is an async def.*on_worker_start"),
+        ({}, OpensLate, r"open\(\) or close\(\) is an async def.*on_worker_start"),
     ]:
         with pytest.raises(ehkafka.errors.ConfigurationError, match=words):
             app.handler("u", **options)(function)

@@ -6,9 +6,9 @@ lock or report: a task shows it, removes it and waits for its call. All but `wak
 the loop's thread.
 
 *Rounds* share the loop's time. A round is what the loop does between two calls of `_begin_round`, which is
-once an iteration while any record begins. It may take a millisecond: then inboxes that have more are queued
-again, and no other one is taken before the next round, so that quick coroutines starve neither the loop nor
-each other. Calls that suspend give way by that.
+once an iteration while any record begins. Calls that never suspend may take a millisecond of it, all tasks
+together: then inboxes that have more are queued again, and no other one is taken before the next round, so
+that quick coroutines starve neither the loop nor each other. Calls that suspend give way by that.
 
 What a call leaves behind is not the next record's: where it has set context variables, or was cancelled, its
 task ends, and another one continues with the inbox.
@@ -78,8 +78,10 @@ class InboxTasks:
         self._resting: dict[asyncio.Task[None], asyncio.Future[None]] = {}
         # A call that returns in a later round than it began in has suspended.
         self._round = 0
-        # When its time is over; 0 before its first record. Whether the next one was asked for.
+        # When its time is over, 0 before its first record; whether a call that did not suspend ended later.
         self._round_ends_s = 0.0
+        self._round_is_over = False
+        # Whether the next one was asked for.
         self._round_is_due = False
         # Done when the hub is closed and nothing is left to do; an engine's error is set on it.
         self.left: asyncio.Future[None] = self._loop.create_future()
@@ -110,6 +112,7 @@ class InboxTasks:
         self._round_is_due = False  # first: what is queued from now on has a call of its own
         self._round += 1
         self._round_ends_s = 0.0
+        self._round_is_over = False
         if not (self.left.done() or self._is_over()):
             self._begin_tasks(1)
         self._check_left()
@@ -138,7 +141,7 @@ class InboxTasks:
 
     def _take_next(self, task: asyncio.Task[None]) -> Inbox | None:
         """Return the inbox that a task serves next; None where none is queued, or the round is over."""
-        while self._queued and not 0.0 < self._round_ends_s < time.perf_counter():
+        while self._queued and not self._round_is_over:
             inbox = self._queued.popleft()
             if inbox not in self._served:  # two may have woken it at once
                 self._served[inbox] = task
@@ -250,7 +253,8 @@ class InboxTasks:
                     goes_on = False
                     break
                 if self._round == round_number and clock() > self._round_ends_s:
-                    break  # it has not suspended: all others have their turn
+                    self._round_is_over = True  # it has not suspended: all others have their turn
+                    break
             self._let_sleep(inbox)
             if not goes_on:
                 return
