@@ -108,9 +108,31 @@ class Router:
             # record would be one more that Python's collector looks through.
             epoch.owners.update(dict.fromkeys(map(_KEY_OF, entries), (home, home.sent)))
             self.touched.add(home)
+        elif self.piles.is_open and epoch.drain_limit is None:
+            self._append(epoch, entries)
         else:
             for entry in entries:
                 self.place(entry)
+
+    def _append(self, epoch: Epoch, entries: Sequence[Entry]) -> None:
+        """Put records behind the others of their keys: `place` and `put`, written out for all that arrives."""
+        choose = self._fill if self.deep else self.choose
+        owners, get, touch = epoch.owners, epoch.owners.get, self.touched.add
+        for entry in entries:
+            key = entry[KEY]
+            owner = get(key)
+            if owner is None:
+                inbox = choose()
+            else:
+                inbox = owner[0]
+                ahead = owner[1] - inbox.sent + len(inbox.q)  # as in `Inbox.is_live`
+                if ahead <= 0 and (ahead <= -inbox.slack or inbox.head is None):
+                    inbox = choose()
+            inbox.sent = number = inbox.sent + 1
+            owners[key] = (inbox, number)
+            inbox.log.append(entry)
+            inbox.q.append(entry)
+            touch(inbox)
 
     def _only_home(self, epoch: Epoch) -> Inbox | None:
         """Return the one inbox that takes new keys, if nothing is or goes elsewhere: all keys are its own."""

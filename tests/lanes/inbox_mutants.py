@@ -48,6 +48,10 @@ Router.place: place: an unopened partition's records start
     self.piles.unopened.get(epoch) or ->
 Router.place: place: a stopped handler's records start
     or self.piles.stopped ->
+Router._append: route: the running record does not keep its key
+    ahead <= 0 and (ahead <= -inbox.slack or inbox.head is None) -> ahead <= 0
+Router.route: route: what is drained or piled starts
+    self.piles.is_open and epoch.drain_limit is None -> True
 Router._only_home: route: a drained record starts
     and epoch.drain_limit is None ->
     by is_narrow=True
