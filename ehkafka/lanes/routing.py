@@ -115,7 +115,7 @@ class Router:
                 self.place(entry)
 
     def _append(self, epoch: Epoch, entries: Sequence[Entry]) -> None:
-        """Put records behind the others of their keys: `place` and `put`, written out for all that arrives."""
+        """Put records behind the others of their keys: `place` and `put`, written out."""
         choose = self._fill if self.deep else self.choose
         owners, get, touch = epoch.owners, epoch.owners.get, self.touched.add
         for entry in entries:
