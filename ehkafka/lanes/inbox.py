@@ -49,6 +49,7 @@ class Inbox:
 
     __slots__ = (
         "asleep",
+        "ended",
         "frozen",
         "gate",
         "head",
@@ -78,6 +79,9 @@ class Inbox:
         # Invariant: len(log) == sent - noted.
         self.sent = 0
         self.noted = 0
+        # The highest number that was seen to have ended, because of which its key may have gone elsewhere.
+        # Invariant: what was once seen to have ended is never counted as running again.
+        self.ended = 0
         # The consumer's: the record that runs, or the list of those that a batch or a child process has.
         self.head: Entry | Message | list[Entry] | None = None
         # How many of the last removed records `head` may are for.
@@ -143,7 +147,10 @@ class Inbox:
         A wrong True costs the key's next record a place in a longer queue, and nothing else.
         """
         ahead = number - self.sent + len(self.q)  # above 0 it waits; at 0 it was removed last
-        return ahead > 0 or (ahead > -self.slack and self.head is not None)
+        if ahead > 0 or (ahead > -self.slack and self.head is not None):
+            return True
+        self.ended = max(self.ended, number)
+        return False
 
     def count_finished(self) -> int:
         """Return how many removed records have finished since the last call. The caller sees to `log`."""
@@ -152,9 +159,10 @@ class Inbox:
         removed = self.sent - waiting - self.noted
         if removed <= 0:
             return 0
-        # A head that was only shown lets the one before count as running until its consumer continues.
+        # A head that was only shown lets the one before count as running until its consumer continues, unless
+        # that was seen to have ended before the head was shown.
         running = 0 if head is None else len(head) if isinstance(head, list) else 1
-        self.noted += (finished := removed - running)
+        self.noted += (finished := max(removed - running, self.ended - self.noted))
         return finished
 
     def take_finished(self) -> list[Entry]:

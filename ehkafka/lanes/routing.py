@@ -127,6 +127,7 @@ class Router:
                 inbox = owner[0]
                 ahead = owner[1] - inbox.sent + len(inbox.q)  # as in `Inbox.is_live`
                 if ahead <= 0 and (ahead <= -inbox.slack or inbox.head is None):
+                    inbox.ended = max(inbox.ended, owner[1])
                     inbox = choose()
             inbox.sent = number = inbox.sent + 1
             owners[key] = (inbox, number)
@@ -376,7 +377,8 @@ class Router:
             # Most have one record that runs, or none: of thousands of inboxes each is asked in 0.1 µs.
             waiting = len(inbox.q)  # first what waits, second what runs
             removed = inbox.sent - inbox.noted - waiting
-            if removed > 1 or (removed == 1 and type(inbox.head) is not tuple):
+            is_shown = type(inbox.head) is tuple and inbox.ended <= inbox.noted
+            if removed > 1 or (removed == 1 and not is_shown):
                 finished += inbox.take_finished()
         self.note_entries(finished)
 

@@ -369,6 +369,8 @@ class Waiting:
         self.router.attempts.pop(id(held.q.popleft()[MESSAGE]), None)
         held.counted = max(0, held.counted - 1)  # it was counted when its epoch ended
         held.set_parked(self.router.tally, parked=True)
+        if not self.router.epochs:
+            self.forget_why(held)  # without any partition no key is left, as in `Ending.end`
         self._continue(held)
 
     # -- commands --------------------------------------------------------------------------------------

@@ -48,6 +48,12 @@ Router.place: place: an unopened partition's records start
     self.piles.unopened.get(epoch) or ->
 Router.place: place: a stopped handler's records start
     or self.piles.stopped ->
+Inbox.is_live: live: what was seen to have ended is forgotten
+    self.ended = max(self.ended, number) -> pass
+    by test_what_was_seen_to_have_ended_is_never_counted_as_running_again[placed]
+Router._append: route: what was seen to have ended is forgotten
+    inbox.ended = max(inbox.ended, owner[1]) -> pass
+    by test_what_was_seen_to_have_ended_is_never_counted_as_running_again[received]
 Router._append: route: the running record does not keep its key
     ahead <= 0 and (ahead <= -inbox.slack or inbox.head is None) -> ahead <= 0
 Router.route: route: what is drained or piled starts

@@ -318,3 +318,17 @@ def test_a_hundred_thousand_keys_leave_little_behind() -> None:
         bench.check()
     assert len(epoch.owners) <= 6_000
     assert bench.is_empty()
+
+
+def test_without_any_partition_a_shared_key_waits_for_no_later_record() -> None:
+    """Its last letter is answered after its partition has gone."""
+    bench = InboxBench("handler")
+    epoch = bench.assign()
+    bench.waiting.divert = lambda _attempt, *_reason: letter("divert_key")
+    bench.receive(epoch, "a0 a1")
+    bench.fail(bench.call("a"), letter("divert_key"))
+    bench.answer(Outcome.DEAD_LETTERED)
+    bench.inboxes.end([epoch])
+    assert bench.waiting.held
+    bench.answer(Outcome.DEAD_LETTERED)
+    assert not bench.waiting.held

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ehkafka.lanes.decision import SkipHead
+from ehkafka.lanes.inbox import KEY
 from tests.kit.inbox_bench import InboxBench
 
 
@@ -136,3 +139,31 @@ def test_marks_below_the_commit_are_forgotten() -> None:
     epoch.received.trim_marks(100)
     assert len(epoch.received.marks) == 1
     assert epoch.received.marks.at(99) is not None
+
+
+@pytest.mark.parametrize("way", ["received", "placed"])
+def test_what_was_seen_to_have_ended_is_never_counted_as_running_again(way: str) -> None:
+    """Its key went on elsewhere by that: a commit would tell the later record of the key, and not this one.
+
+    Its consumer has shown the next record, and lost the interpreter before it removed that.
+    """
+    bench = InboxBench(consumers=2)
+    epoch = bench.assign()
+    bench.receive(epoch, "a0")
+    first = bench.call("a")
+    inbox = first.inbox
+    inbox.head = None  # the call has ended
+    if way == "received":
+        bench.receive(epoch, "a1")
+    else:
+        bench.inboxes.router.owner_of(epoch, b"a")
+        bench.receive(epoch, "a1")
+    assert not inbox.q, "the key goes to a consumer that has nothing"
+    bench.receive(epoch, "b2")
+    for entry in [one for each in bench.inboxes.inboxes for one in each.take_back()]:
+        bench.inboxes.router.put(inbox if entry[KEY] == b"b" else bench.inboxes.inboxes[1], entry)
+    inbox.head = inbox.q[0]  # shown, and not removed
+    later = bench.call("a")
+    bench.finish(later)
+    bench.inboxes.router.note_all()
+    assert epoch.watermark() == 2

@@ -138,7 +138,9 @@ class Chaos:
 
     def _send(self, member: SimulatedMember, key: Hashable) -> None:
         for held, _ in self._found(member, key):
-            if held.ticket is None:
+            # The command is refused while a call of the key runs.
+            runs = held.behind is not None and held.behind[0].is_live(held.behind[1])
+            if held.ticket is None and not runs:
                 member.inboxes.waiting.send_by_hand(held, "by hand", self._world.rng.choice([1, 1, 3]))
 
     def _heal(self) -> None:
