@@ -1,8 +1,9 @@
 """For how much of a time this process has looked: silence counts for no more. Pure.
 
 A process that did not run (a suspended machine, SIGSTOP, throttled CPU time, a call that keeps the
-interpreter to itself) has heard no answer, whether one came or not. So a turn of the poll loop counts for a
-small part of the silence that is reported, however long it took: the first looks after it find the answers.
+interpreter to itself) has heard no answer, whether one came or not. So a turn of the loop that looks counts
+for a small part of the silence that is reported, however long it took: the first looks after it find the
+answers.
 It counts for that part, too: an app that stands again and again reports a silent broker later, but does.
 """
 

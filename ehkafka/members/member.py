@@ -6,6 +6,7 @@ well; any thread reads, each field once, since a process may end between two loo
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -106,10 +107,14 @@ class Member:
         """Whether its app runs, and nothing is wrong that a restart would cure."""
         return self.state in {"running", "stopping"} and not self.not_live(now_s)
 
-    def hung_s(self, now_s: float) -> float:
-        """Return for how long it has been silent or not live."""
-        ill_since_s = self.ill_since_s
-        return max(self.silence_s(now_s), 0.0 if ill_since_s is None else now_s - ill_since_s)
+    @property
+    def live_until_s(self) -> float:
+        """Until when its process was live, by its answers; without a process infinite."""
+        process, answered_s, ill_since_s = self.process, self.answered_s, self.ill_since_s
+        if process is None:
+            return math.inf
+        heard_s = process.started_s if answered_s is None else answered_s
+        return heard_s if ill_since_s is None else min(heard_s, ill_since_s)
 
     def note(self, notice: dict[str, Any]) -> None:
         """Take what it says unasked: its last counts, and what ended it."""

@@ -35,6 +35,7 @@ from ehkafka.members.questions import FRESH_S, Journals, Questions
 from ehkafka.members.restarts import LOOP_ENDS, Rollover, ends_all
 from ehkafka.members.steering import act, keys_of
 from ehkafka.members.summary import counts_of, joined, summed
+from ehkafka.members.watching import Watching
 from ehkafka.settings import drain_of
 from ehkafka.telemetry.health import POLL_SILENCE_S
 
@@ -59,8 +60,6 @@ STATUS_AT_START_S: Final = 0.2
 STOP_SLACK_S: Final = 5.0
 # For one that was ordered to leave at once.
 LEAVE_S: Final = 5.0
-# An interpreter that starts on a busy machine answers nothing for seconds; so long is no start.
-FIRST_ANSWER_S: Final = 30.0
 OUTPUT_S: Final = 2.0
 
 
@@ -80,6 +79,8 @@ class Supervisor:
         self._signals: deque[str] = deque()
         self._rollover = Rollover()
         self._turned_s = now_s()
+        # None: members that are not live are left alone.
+        self._watching = None if plan.hung_s is None else Watching(plan.hung_s, now_s)
         self._rolled_s = 0.0
         self._rolled = 0
         # What processes that have ended had counted. Main thread; replaced as a whole.
@@ -225,6 +226,8 @@ class Supervisor:
                 self._waker.drain()
         self._take_signals()
         self._turned_s = now_s = self._now_s()
+        if self._watching is not None:
+            self._watching.note_turn()
         for member in self._members:
             self._check(member, now_s)
         if self._is_reaper:
@@ -298,11 +301,9 @@ class Supervisor:
 
     def _watch(self, member: Member, process: MemberProcess, now_s: float) -> None:
         """Kill a member that has not been live for too long."""
-        hung_s = self._plan.hung_s
-        if hung_s is None or member.kill_at_s is not None:
+        if self._watching is None or member.kill_at_s is not None:
             return
-        limit_s = hung_s if member.answered_s is not None else max(hung_s, FIRST_ANSWER_S)
-        if (for_s := member.hung_s(now_s)) >= limit_s:
+        if (for_s := self._watching.hung_s(member)) is not None:
             reason = member.not_live(now_s) or f"it has not answered for {for_s:.0f} s"
             self._bus.emit(MemberHung(member.number, process.pid, for_s, reason))
             process.kill()

@@ -179,6 +179,23 @@ def test_a_member_that_is_not_live_is_killed_and_started_again(start: Callable) 
     assert program.end(LIMIT_S) == 0
 
 
+def test_members_that_stood_still_with_their_supervisor_are_left_alone(start: Callable) -> None:
+    """As on a laptop that was closed: what they answered last is old, and says nothing against them."""
+    program = start(parts=(SHOP, MAIN.replace("members=2", "members=2, hung_s=2")))
+    before = program.wait_until_ready()
+    processes = (program.process.pid, *before.values())
+    for pid in processes:
+        os.kill(pid, signal.SIGSTOP)
+    time.sleep(4.0)
+    for pid in processes:
+        os.kill(pid, signal.SIGCONT)
+    must_stay(lambda: "has not been live" not in program.stderr, for_s=4.0)
+    assert program.members() == before
+    assert all(map(is_there, before.values()))
+    program.signal(signal.SIGTERM)
+    assert program.end(LIMIT_S) == 0
+
+
 def test_a_member_that_does_not_stop_is_killed(start: Callable) -> None:
     """At the end of stop_s and some seconds; the rest ends in order, and the exit code tells."""
     program = start(parts=(SHOP.replace("stop_s=5", "stop_s=1"), MAIN))

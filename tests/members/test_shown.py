@@ -183,13 +183,13 @@ def test_silence_and_what_a_member_says_itself_make_it_not_live() -> None:
     silent = member(1, ONE, now_s=10.0)
     assert silent.is_live(10.0 + SILENCE_S - 1)
     assert not silent.is_live(10.0 + SILENCE_S)
-    assert silent.hung_s(25.0) == 15.0
+    assert silent.live_until_s == 10.0
     ill = member(1, ONE, now_s=10.0, not_live=["The poll thread has ended."])
     ill.take(answered(ill, not_live=["The poll thread has ended."]), 12.0)
     assert not ill.is_live(12.0)
-    assert (ill.not_live(12.0), ill.hung_s(12.0)) == ("The poll thread has ended.", 2.0)
+    assert (ill.not_live(12.0), ill.live_until_s) == ("The poll thread has ended.", 10.0)
     ill.take(answered(ill), 13.0)
-    assert (ill.not_live(13.0), ill.hung_s(13.0)) == ("", 0.0)
+    assert (ill.not_live(13.0), ill.live_until_s) == ("", 13.0)
     starting = member(1, None)
     assert (starting.state, starting.is_live(1.0), starting.not_live(1.0)) == ("starting", False, "")
 
