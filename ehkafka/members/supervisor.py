@@ -7,6 +7,7 @@ threads ask it for a snapshot or a stop.
 
 from __future__ import annotations
 
+import math
 import selectors
 import threading
 import time
@@ -56,6 +57,8 @@ TURN_S: Final = 0.1
 # Between two questions for its state; more often until it is ready, for which others may wait.
 STATUS_EVERY_S: Final = 1.0
 STATUS_AT_START_S: Final = 0.2
+# And so many at least in the time after which a member counts as hung.
+STATUS_IN_HUNG: Final = 4
 # Beyond `stop_s` for a member's own end: its threads, its `on_stop` functions, the interpreter.
 STOP_SLACK_S: Final = 5.0
 # For one that was ordered to leave at once.
@@ -81,6 +84,8 @@ class Supervisor:
         self._turned_s = now_s()
         # None: members that are not live are left alone.
         self._watching = None if plan.hung_s is None else Watching(plan.hung_s, now_s)
+        # Often enough that the time from one answer to the next is no silence.
+        self._status_every_s = min(STATUS_EVERY_S, (plan.hung_s or math.inf) / STATUS_IN_HUNG)
         self._rolled_s = 0.0
         self._rolled = 0
         # What processes that have ended had counted. Main thread; replaced as a whole.
@@ -288,7 +293,7 @@ class Supervisor:
         if asked is not None and asked.is_there:
             member.take(asked, now_s)
         elif asked is None and member.silence_s(now_s) >= (
-            STATUS_AT_START_S if member.ready_at_s is None else STATUS_EVERY_S
+            STATUS_AT_START_S if member.ready_at_s is None else self._status_every_s
         ):
             member.asked = process.channel.ask("status", measure=self.measures)
         self._has_run |= member.state == "running"

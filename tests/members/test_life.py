@@ -36,6 +36,16 @@ PRODUCING = """
     if __name__ == "__main__":
         threading.Thread(target=produce, daemon=True).start()
 """
+# Whoever asks members for anything ends a turn of the supervisor before its time.
+ASKING = """
+    def ask():
+        while True:
+            time.sleep(0.02)
+            app.keys.waiting()
+
+    if __name__ == "__main__":
+        threading.Thread(target=ask, daemon=True).start()
+"""
 AFTERWARDS = """
     if __name__ == "__main__":
         print("SUM", app.snapshot().finished_records, app.state)
@@ -192,6 +202,16 @@ def test_members_that_stood_still_with_their_supervisor_are_left_alone(start: Ca
     must_stay(lambda: "has not been live" not in program.stderr, for_s=4.0)
     assert program.members() == before
     assert all(map(is_there, before.values()))
+    program.signal(signal.SIGTERM)
+    assert program.end(LIMIT_S) == 0
+
+
+def test_the_shortest_time_to_hang_kills_nobody_that_answers(start: Callable) -> None:
+    """They are asked often enough for it."""
+    program = start(parts=(SHOP, ASKING, MAIN.replace("members=2", "members=2, hung_s=1")))
+    before = program.wait_until_ready()
+    must_stay(lambda: "has not been live" not in program.stderr, for_s=5.0)
+    assert program.members() == before
     program.signal(signal.SIGTERM)
     assert program.end(LIMIT_S) == 0
 
