@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
 # The first line of a process, before it knows its parent's import path.
-_MAIN = "import sys; sys.path.insert(0, sys.argv[1]); from {} import main; main(*map(int, sys.argv[2:]))"
+_BEGIN = "import sys; sys.path.insert(0, sys.argv[1])"
+_MAIN = "main(*map(int, sys.argv[2:]))"
 # More than a pipe has.
 DUMP_BYTES_MAX = 1 << 20
 STACK_CHARACTERS_MAX = 20_000
@@ -142,12 +143,13 @@ def spawned(
     command = spawn.get_command_line()
     # Of this interpreter's options those that change what code does.
     options = command[1 : command.index("-c")]
+    code = f"{_BEGIN}; from {module} import main; {_MAIN}"
     root = str(Path(__file__).parents[3])
     # A child inherits its thread's mask.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, held)
     try:
         return subprocess.Popen(  # noqa: S603 - our own interpreter
-            [sys.executable, *options, "-c", _MAIN.format(module), root, *map(str, numbers)],
+            [sys.executable, *options, "-c", code, root, *map(str, numbers)],
             stdin=subprocess.DEVNULL,
             pass_fds=tuple(inherited),
             **streams,
