@@ -22,14 +22,21 @@ from ehkafka.lanes import (
     waiting,
 )
 from tests.kit.mutant import table
-from tests.lanes import test_outliving, test_scenarios, test_seen, test_slow_start, test_unread
+from tests.lanes import (
+    test_outliving,
+    test_scenarios,
+    test_seen,
+    test_slow_start,
+    test_unread,
+    test_watermark,
+)
 from tests.lanes.inbox_world import histories
 from tests.workers.batches import test_results
 
 IN = (
     *(balance, ending, epoch, held, inbox, inboxes, outliving, piles, put_back, resizing, routing),
     *(slow_start, tally, unread, waiting),
-    *(test_seen, test_outliving, test_results, test_scenarios, test_slow_start, test_unread),
+    *(test_seen, test_outliving, test_results, test_scenarios, test_slow_start, test_unread, test_watermark),
 )
 
 INBOXES = r"""
@@ -50,10 +57,10 @@ Router.place: place: a stopped handler's records start
     or self.piles.stopped ->
 Inbox.is_live: live: what was seen to have ended is forgotten
     self.ended = max(self.ended, number) -> pass
-    by test_what_was_seen_to_have_ended_is_never_counted_as_running_again[placed]
+    by test_what_was_seen_to_have_ended_is_never_counted_as_running_again way="placed"
 Router._append: route: what was seen to have ended is forgotten
     inbox.ended = max(inbox.ended, owner[1]) -> pass
-    by test_what_was_seen_to_have_ended_is_never_counted_as_running_again[received]
+    by test_what_was_seen_to_have_ended_is_never_counted_as_running_again way="received"
 Router._append: route: the running record does not keep its key
     ahead <= 0 and (ahead <= -inbox.slack or inbox.head is None) -> ahead <= 0
 Router.route: route: what is drained or piled starts

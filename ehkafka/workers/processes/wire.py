@@ -75,7 +75,10 @@ class Connection:
                 break
 
     def receive(self, wait_s: float | None = None) -> list[Word]:
-        """Return all words that are there, waiting so long for the first; there may be none."""
+        """Return all words that are there, waiting so long for the first; there may be none.
+
+        Without `wait_s` there is one at least, unless the other side has ended.
+        """
         words: list[Word] = []
         wait_ms = None if wait_s is None else wait_s * 1000
         is_all = False
@@ -87,7 +90,8 @@ class Connection:
             self.has_ended, is_all = not part, len(part) < PIECE_BYTES
             self._buffer += part
             words += self._take_words()
-            wait_ms = 0
+            if words or wait_s is not None:
+                wait_ms = 0
         return words
 
     def _take_words(self) -> list[Word]:

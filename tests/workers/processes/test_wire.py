@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import marshal
 import os
 import signal
 import socket
 import threading
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -141,6 +143,24 @@ def test_all_that_is_there_is_received_at_once() -> None:
             child.send(wire.ENDED, place, bytes(50_000))
         assert [place for _, place, _ in parents.receive(0.0)] == [0, 1, 2]
         assert parents.receive(0.0) == []
+
+
+def test_who_waits_for_a_word_is_given_all_of_a_large_one() -> None:
+    """A child waits so for its first word, in which the handler may carry a table of megabytes."""
+    mine, its = socket.socketpair()
+    with mine, its:
+        body = marshal.dumps((wire.ENDED, LARGE))
+        slow = threading.Thread(target=lambda: [its.sendall(part) for part in pieces(body)])
+        slow.start()
+        assert wire.Connection(mine).receive() == [(wire.ENDED, LARGE)]
+        slow.join()
+
+
+def pieces(body: bytes) -> Iterator[bytes]:
+    """Yield a word with its length in two pieces, the second one later."""
+    yield wire.LENGTH.pack(len(body)) + body[:1_000]
+    time.sleep(0.05)
+    yield body[1_000:]
 
 
 def test_a_claim_belongs_to_one_side_only() -> None:
