@@ -307,23 +307,10 @@ class Router:
         """Tell whether a running record keeps its key. See `outliving`."""
         return id(entry[MESSAGE]) not in self.freed
 
-    def has_key(self, inbox: Inbox, entry: Entry) -> bool:
-        """Tell whether a record that counts as running in an inbox is what keeps its key there.
-
-        A consumer that has shown its next record, and lost the interpreter before it removed that, lets the
-        one before count as running. The key of that one may have gone on elsewhere since.
-        """
-        if not self.keeps_key(entry):
-            return False
-        owner = entry[EPOCH].owners.get(entry[KEY])
-        if owner is not None and owner[0].slack == FOREVER:
-            owner = owner[0].owner_behind(self.name_of(entry))
-        return owner is None or owner[0] is inbox
-
     def running_keys(self, inbox: Inbox) -> list[tuple[Entry, Owner]]:
         """Return the running records that keep their keys in an inbox, and what their owners are by that."""
         running = enumerate(inbox.running(), inbox.noted + 1)
-        return [(entry, (inbox, number)) for number, entry in running if self.has_key(inbox, entry)]
+        return [(entry, (inbox, number)) for number, entry in running if self.keeps_key(entry)]
 
     @staticmethod
     def name_of(entry: Entry) -> Name:

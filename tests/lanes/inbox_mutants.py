@@ -185,14 +185,9 @@ Outliving._running_behind: free: what has just ended is freed
 Router.unload: free: the key stays with the call's worker
     if self.keeps_key(entry) -> if True
     by test_what_is_freed_does_not_wait_behind_that_call_again
-Router.has_key: free: the key waits for the call in the next epoch
-    if not self.keeps_key(entry): -> if False:
+Router.running_keys: free: the key waits for the call in the next epoch
+    if self.keeps_key(entry) ->
     by test_what_is_freed_does_not_wait_behind_that_call_again
-Router.has_key: end: what has ended keeps its key where the next record is shown
-    owner is None or owner[0] is inbox -> True
-    by test_what_has_ended_does_not_keep_its_key_where_the_next_record_is_shown
-Router.has_key: end: what runs of a paused key is forgotten
-    if owner is not None and owner[0].slack == FOREVER: -> if False:
 Piles.stop: stop: what waits where a consumer is to go runs
     , *router.leaving) -> ,)
 resizing.shrink: shrink: what waits stays
