@@ -247,7 +247,8 @@ class Contact:
     @property
     def is_unreachable(self) -> bool:
         """Whether no broker has answered for too long."""
-        return self.silence_s >= self.unreachable_s
+        # The first is quick to ask: most of the time an answer has just come.
+        return self._clock() - self._answered_s >= self.unreachable_s and self.silence_s >= self.unreachable_s
 
     @property
     def is_cut_off(self) -> bool:

@@ -74,7 +74,7 @@ class Keys:
     def __init__(self, parts: list[Part], unread: Unread) -> None:
         self._parts, self._unread = parts, unread
         self._counted: Counter[Hashable] | None = None
-        self._first: Counter[Epoch] = Counter()
+        self._first: dict[Epoch, int] = {}
 
     def count(self, epoch: Epoch) -> int:
         """Return how many keys count in a partition."""
@@ -92,7 +92,8 @@ class Keys:
                 known = len(counted)
                 left = [one for one in entries if id(one[MESSAGE]) not in done] if done else entries
                 counted.update(self._unread.keys_of(left))
-                counted.update(self._unread.read(messages) if messages else ())
+                if messages:
+                    counted.update(self._unread.read(messages))
                 self._first[epoch] = len(counted) - known
             self._counted = counted
         return self._counted

@@ -116,10 +116,13 @@ def _numbers(
     if oldest is not None:
         oldest["is_stuck"] = oldest["age_s"] > context.stuck_s + oldest.get("deadline_s", 0.0)
     watermark = None if seen.watermark is None else outputs.bound(seen.watermark)
+    log_age_s = _log_age_s(context, partition)
     numbers = dict(
         partition=partition,
         epoch=epoch.number,
-        lag_records=_lag_records(context, epoch, watermark, outputs.ended_records),
+        lag_records=None
+        if log_age_s is None
+        else _lag_records(context, epoch, watermark, outputs.ended_records),
         backlog_records=tally.backlog_records,
         backlog_bytes=tally.backlog_bytes,
         parked_records=tally.parked_records,
@@ -138,6 +141,7 @@ def _numbers(
         blocked_lanes=seen.blocked_keys,
         is_paused_by_hand=partition in context.flow.by_hand,
         held_lanes=seen.held_keys,
+        log_age_s=log_age_s,
         **_log_numbers(context, epoch),
         unreadable=_unreadable(context, partition, now_s),
     )
@@ -148,8 +152,6 @@ def _log_numbers(context: IntakeContext, epoch: Epoch) -> dict[str, Any]:
     partition, contact = epoch.partition, context.contact
     known, leader = context.owned.logs.get(partition), contact.leaders.get(partition)
     numbers: dict[str, Any] = {"leader": "" if leader is None else leader.name}
-    if (age_s := _log_age_s(context, partition)) is not None:
-        numbers["log_age_s"] = age_s
     if known is not None and partition in context.flow.paused and known.start is not None:
         numbers["deleted_records"] = epoch.received.unread_below(known.start)
     return numbers
@@ -184,8 +186,6 @@ def _lag_records(
 ) -> int | None:
     known, contact = context.owned.logs.get(epoch.partition), context.contact
     if known is None or contact.is_cut_off or contact.now_s - known.at_s >= contact.unreachable_s:
-        return None
-    if _log_age_s(context, epoch.partition) is None:
         return None
     end, received = known.end, epoch.received.next_offset
     if received is None:

@@ -17,8 +17,9 @@ from ehkafka.events import AppStarted, AppStopped, AppStopping, PartitionAssigne
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-SNAPSHOT_S = 0.010
-HOLD_S = 0.001
+# Of what 100,000 look-ups in a dict take at the same time: machines differ, and by the hour. A look took 3.1 of
+# them, the longest hold of a lock 0.18.
+LOOK_MAX, HOLD_MAX = 4.0, 0.3
 
 
 def test_a_snapshot_names_what_holds_the_commit_back(lab: Any, recorder: Any, wait_for: Any) -> None:
@@ -127,6 +128,14 @@ def test_a_snapshot_of_a_large_backlog_does_not_hold_the_handlers_up(lab: Any, w
     app.stop()
 
 
+def unit_s() -> float:
+    """Return the thread's own time for a fixed work."""
+    known, began_s = dict.fromkeys(range(1_000)), time.thread_time()
+    for number in range(100_000):
+        known.get(number % 1_000)
+    return time.thread_time() - began_s
+
+
 @pytest.mark.parametrize(("workers", "keys"), [(5_000, 5_000), (8, 1_000)], ids=["running", "waiting"])
 def test_a_snapshot_of_many_partitions_holds_nobody_up(
     embedded_broker_factory: Any, wait_for: Any, workers: int, keys: int
@@ -148,7 +157,7 @@ def test_a_snapshot_of_many_partitions_holds_nobody_up(
         wait_for(lambda: sum(one.in_flight_records for one in app.snapshot().partitions) == workers)
         (route,) = app._runtime.routes
         holds_s: list[float] = []
-        looks_s, longest_s = [], []
+        looks_s, longest_s, units_s = [], [], []
         locked = route.hub.locked
 
         @contextlib.contextmanager
@@ -165,11 +174,12 @@ def test_a_snapshot_of_many_partitions_holds_nobody_up(
             snapshot = app.snapshot()
             looks_s.append(time.thread_time() - began_s)
             longest_s.append(max(holds_s))
+            units_s.append(unit_s())
         assert len(snapshot.partitions) == 500
         assert snapshot.lanes >= keys
         assert sum(one.in_flight_records for one in snapshot.partitions) == workers
-        assert min(looks_s) < SNAPSHOT_S
-        assert min(longest_s) < HOLD_S
+        assert min(looks_s) < LOOK_MAX * min(units_s)
+        assert min(longest_s) < HOLD_MAX * min(units_s)
     finally:
         with contextlib.suppress(ehkafka.errors.UnfinishedError):
             app.stop(drain=False, timeout_s=0.5)
