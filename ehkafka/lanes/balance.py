@@ -25,15 +25,15 @@ LATE_MEANS: Final = 4
 LATE_S_MAX: Final = 50e-3
 # A single record that waits is worth moving to a free consumer where calls take so long.
 LONG_S: Final = 2e-3
-# While no consumer is free, busy ones that move take over what waits behind such a head after so long, or so
-# many mean times: records of a handler whose calls are all long would else move at each check.
+# If no consumer is free, busy ones take records from behind a stuck one, but only after this time or so many
+# mean times: records of a handler whose calls are all long would else move at each check.
 PATIENCE_S: Final = 0.25
 PATIENCE_MEANS: Final = 8
 # What waits behind such heads is moved in one check until each free consumer has so many calls.
 ROOM_CALLS: Final = 2
 # The weight of the last look in the mean time of a record.
 MEAN_SHARE: Final = 0.2
-# A look at fewer records has less.
+# A look at fewer records weighs less.
 MEAN_RECORDS: Final = 200
 
 
@@ -186,7 +186,7 @@ class Balance:
         if not late:
             return
         free = self._free() if self.has_free else []
-        # More would wait there as well, and be moved once more. A check later others are free.
+        # More records would only wait there; by the next check other consumers are free.
         room = ROOM_CALLS * len(free) * max(1, router.deep)
         patience_s = max(PATIENCE_S, PATIENCE_MEANS * self.mean_s)
         for inbox in sorted(late, key=_by_age):

@@ -68,7 +68,7 @@ class Extent(NamedTuple):
 
     next_offset: int
     received_next: int
-    # From here on it tells nothing.
+    # Offsets from here on are unknown.
     known_to: int
     # Ascending. What ran while they were gathered may have ended since.
     unfinished: Sequence[Message]

@@ -57,14 +57,14 @@ class Held(Inbox):
         self.is_paused = False
         # What the key's next records do because one was dead-lettered; it outlives the records here.
         self.after: AfterDeadLetter = "continue"
-        # What still runs of a key that was paused meanwhile; in slow start, what has gone to a consumer.
+        # Where the paused key's running record is; in slow start, the last record that was let go.
         self.behind: Owner | None = None
         # How many of its first records go together: those that a call had which failed. See `slow_start`.
         self.window = 1
         # The records that a command sends to the dead letters, the first one included, and why.
         self.by_hand: list[Entry] = []
         self.by_hand_reason = ""
-        # Whether its records count as waiting, and how many of them have been counted so far.
+        # Whether its records count as parked, and how many of them have been counted so far.
         self.is_parked = True
         self.counted = 0
 

@@ -7,8 +7,8 @@ from the left without a lock, by one protocol, on which the whole order of keys 
 2. It shows the next record, or None, only once the call has ended.
 3. On an `IndexError` it looks whether the inbox has another queue, since taking back replaces it.
 
-So a thread that reads `q` first and `head` second sees each unfinished record at least once: that a record is
-finished is read, and no consumer reports it.
+So a thread that reads `q` first and `head` second sees each unfinished record at least once: the lock's holder
+reads what is finished, and no consumer reports it.
 """
 
 from __future__ import annotations
@@ -79,12 +79,12 @@ class Inbox:
         # Invariant: len(log) == sent - noted.
         self.sent = 0
         self.noted = 0
-        # The highest number that was seen to have ended, because of which its key may have gone elsewhere.
-        # Invariant: what was once seen to have ended is never counted as running again.
+        # The highest number seen to have ended; its key may be in another inbox since.
+        # Invariant: a record that was seen to have ended is never counted as running again.
         self.ended = 0
         # The consumer's: the record that runs, or the list of those that a batch or a child process has.
         self.head: Entry | Message | list[Entry] | None = None
-        # How many of the last removed records `head` may are for.
+        # `head` may stand for this many of the last removed records.
         self.slack = 1
         # Its consumer has posted a failure and waits until the dispatcher has taken it over.
         self.frozen = False

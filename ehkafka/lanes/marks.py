@@ -19,7 +19,7 @@ MARKS_MAX = 1_000
 # Marks are merged where that makes their records look older by this share of their age; more where there are
 # too many for it.
 CLOSE_SHARE = 1 / 32
-# As good as all but the last ones.
+# At this share nearly all marks merge.
 CLOSE_SHARE_MAX = 1 << 30
 _last_offset = attrgetter("last_offset")
 

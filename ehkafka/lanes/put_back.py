@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def put_back(inboxes: Inboxes, inbox: Inbox) -> None:
-    """Let all that the worker of an inbox has wait again, in front of what waits of their keys."""
+    """Put the records of an inbox's worker back, in front of the waiting records of their keys."""
     router = inboxes.router
     router.unread.end()
     router.slow.end_all()

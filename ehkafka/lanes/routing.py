@@ -6,7 +6,7 @@ Pure; the caller has the lock.
 the number of the key's last record there. Whether that record is unfinished is read from the inbox, so no
 consumer reports anything and the owner of a key that is done costs nothing until it is purged.
 
-An inbox without a consumer keeps what waits: `waiting.held.Held` for one key, `Pile` for all that a partition
+An inbox without a consumer keeps what waits: `held.Held` for one key, `Pile` for all that a partition
 or a handler may not start yet. The router puts a key's next record there like anywhere else.
 """
 
@@ -70,10 +70,10 @@ class Router:
         self.width = inboxes
         # Those whose consumer has nothing. Consumers append themselves; a hint, corrected at each look.
         self.idle: deque[Inbox] = deque()
-        # What got records, or its consumer back: the driver wakes these.
+        # Inboxes with new records, or with a consumer to free: the pool wakes these.
         self.touched: set[Inbox] = set()
-        # Consumers' inboxes that have, or had at the last look, something that is not known to be finished.
-        # All others are empty: who looks for what moves need not look there. See `moving`.
+        # Consumers' inboxes whose records may be unfinished, as of the last look. All others are empty, and
+        # no look needs them. See `moving`.
         self._moving: set[Inbox] = set()
         self.shared: dict[Hashable, Owner] | None = {} if is_shared else None
         self.epochs: dict[TopicPartition, Epoch] = {}
@@ -104,8 +104,8 @@ class Router:
         self.tally.receive(len(entries), size)
         if (home := self._only_home(epoch)) is not None:
             home.extend(entries)
-            # The last one's number for all: a key counts as live for a moment longer. An object for each
-            # record would be one more that Python's collector looks through.
+            # Each key gets the last record's number, so it counts as live slightly longer. An object for
+            # each record would be one more that Python's collector looks through.
             epoch.owners.update(dict.fromkeys(map(_KEY_OF, entries), (home, home.sent)))
             self.touched.add(home)
         elif self.piles.is_open and epoch.drain_limit is None:

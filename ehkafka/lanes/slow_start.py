@@ -1,8 +1,8 @@
 """Keys in slow start: one of their records has failed or was deferred, and the next ones may do the same.
 
 Pure; the caller has the lock. Of such a key one record goes to a consumer, or all that a failed batch had of
-it; once that has ended well two more, then four, and so on. The others stay where they have waited, and that
-stays the key's owner: one more failure takes back no more than has gone.
+it; once that has ended well two more, then four, and so on. The `Held` keeps the others and owns the key:
+another failure takes back only the records that were let go.
 
 What seldom happens (a drain, an end, a stop, a key's pause) ends that first, so it need not know of them.
 """

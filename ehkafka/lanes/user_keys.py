@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 # Their code is Python's own. A subclass may have code of the user's.
 PLAIN: frozenset[type] = frozenset({bytes, str, int, float, bool, complex, type(None)})
-# What makes an exact one of a subclass's object, without any of its code. Equal keys of unrelated types, such
+# Converts a subclass's object to its plain type without running its code. Equal keys of unrelated types, such
 # as `1` and `Decimal(1)`, are two keys.
 _EXACT: dict[type, Callable[[Any], Hashable]] = {
     str: str.__str__,

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     # A record that failed, what is decided about it, and the later ones of its key that its consumer has.
     Failure = tuple[Entry, Decision, Sequence[Entry]]
 
-# Keys whose next records wait, or follow a dead letter, in one assignment. Past it a dead-lettered record
-# stays on hold, so that its key cannot continue as if nothing had happened.
+# Keys whose next records wait, or follow a dead letter, in one assignment. Above this number a dead-lettered
+# record stays on hold, so that its key cannot continue as if nothing had happened.
 AFTER_LETTER_MAX: Final = 10_000
 FULL: Final = HoldHead(f"{AFTER_LETTER_MAX} dead-lettered keys wait already")
 PAUSED: Final = HoldHead("the key is paused")
@@ -52,7 +52,7 @@ class Waiting:
         self.divert: Callable[..., Decision] | None = None
         # Keys that are paused in all assignments, those to come included.
         self.paused_keys: set[Hashable] = set()
-        # (due, tie breaker, waiting key, its decision); an entry whose decision is another one is left over.
+        # (due, tie breaker, waiting key, its decision); obsolete once the key has another decision.
         self._timers: list[tuple[float, int, Held, Decision]] = []
         self._serial = itertools.count()
         # How many keys follow a dead letter, for each map of owners.
@@ -172,7 +172,7 @@ class Waiting:
 
     @property
     def earliest_s(self) -> float | None:
-        """When the next retry is due, or a key that waits no more was. Needs no lock."""
+        """When the next retry is due; its key may no longer wait. Needs no lock."""
         try:
             return self._timers[0][0]
         except IndexError:

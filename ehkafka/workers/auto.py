@@ -1,6 +1,6 @@
 """`Auto`: how many workers a handler has is found out while it runs.
 
-Pure values, checked when they are made. `auto_size` finds the number, `run.auto_workers` asks it.
+Pure values, checked when they are made. `auto_size` finds the number, `run.resizing` asks it.
 """
 
 from __future__ import annotations

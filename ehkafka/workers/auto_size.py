@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 if TYPE_CHECKING:
     from ehkafka.workers.auto import Bounds
 
-# The first moments of a number, which do not count, and how long it is judged by.
+# Seconds after a resize that do not count, then the seconds over which the number is judged.
 SETTLE_S: Final = 0.5
 WINDOW_S: Final = 1.0
 # What counts as more, and as no less: rates move by some percent of themselves.

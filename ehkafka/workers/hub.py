@@ -65,8 +65,8 @@ class Hub:
         self.wake: Callable[[Sequence[Inbox]], object] = lambda _inboxes: None
         # Where consumers count how long calls take; None while it is not wanted. Set once, by any thread.
         self.call_times: CallTimes | None = None
-        # When the first wait is over that the driver ends by itself, as that for a batch to fill; None while
-        # there is none. The driver's, set before it starts; called without the lock.
+        # When the pool's own next wait ends, such as that for a full batch; None while there is none. The
+        # pool's, set before it starts; called without the lock.
         self.own_due_s: Callable[[], float | None] = lambda: None
         # How often the thread of the first consumer has waited; None where it is not known. The driver's,
         # once it has started.

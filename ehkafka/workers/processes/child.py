@@ -5,9 +5,8 @@ thread runs the user's code; one more does nothing but wait for the parent's dea
 once, whatever the handler does. SIGINT and SIGTERM are left to the parent, who drains.
 
 Before each record a claim is taken, so that the parent knows at any moment which record runs. What a record
-has sent, or failed with, is reported before the next claim is taken: so of records that have ended without a
-word the parent knows, too, that they have sent nothing. A record that fails ends its
-batch, if that has a later one of its key.
+has sent, or failed with, is reported before the next claim is taken, so the parent knows that a record that
+ended without a report sent nothing. A record that fails ends its batch, if that has a later one of its key.
 """
 
 from __future__ import annotations
