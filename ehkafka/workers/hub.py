@@ -34,13 +34,13 @@ if TYPE_CHECKING:
     from ehkafka.workers.call_times import CallTimes
     from ehkafka.workers.rate import Pace
 
-# Between two checks of what does not move; longer where a check takes more than a fiftieth of it, or a fifth
+# Between two checks of what does not move; longer where a check takes more than a fiftieth of it, or a tenth
 # if it gave records to consumers that had none: others may have none as well.
 CHECK_S: Final = 5e-3
 # The same where a consumer has nothing, and others have more than they run.
 IDLE_CHECK_S: Final = 1e-3
 CHECK_SHARE: Final = 50
-MOVING_SHARE: Final = 5
+MOVING_SHARE: Final = 10
 # But no longer than this, however many consumers there are: records wait behind those that do not move.
 CHECK_S_MAX: Final = 0.25
 
