@@ -7,8 +7,8 @@ from the left without a lock, by one protocol, on which the whole order of keys 
 2. It shows the next record, or None, only once the call has ended.
 3. On an `IndexError` it looks whether the inbox has another queue, since taking back replaces it.
 
-So a thread that reads `q` first and `head` second sees each unfinished record at least once: the lock's holder
-reads what is finished, and no consumer reports it.
+So a thread that reads `q` first and `head` second sees each unfinished record at least once: the holder of
+the lock reads what is finished, and no consumer reports it.
 """
 
 from __future__ import annotations

@@ -17,8 +17,8 @@ from ehkafka.events import AppStarted, AppStopped, AppStopping, PartitionAssigne
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# Of the time for 100,000 look-ups in a dict, measured in the same moment: machines differ, also by the hour. A
-# look took 3.1 times as long, the longest hold of a lock 0.18 times.
+# Of the time for 100,000 look-ups in a dict, measured in the same moment: machines differ, also by the hour.
+# A look took 3.1 times as long, the longest hold of a lock 0.18 times.
 LOOK_MAX, HOLD_MAX = 4.0, 0.3
 
 

@@ -2,8 +2,8 @@
 
 On the thread that owns the child; it waits there for room, as a handler's thread does. Most runs are one
 write and one read. If a run takes too long, all its records but the running one are taken back: the claims
-tell which one runs, and give each of the others to one side only. Words are read after the claims were counted,
-so the child has reported all about each record before the last one that it started.
+tell which one runs, and give each of the others to one side only. Words are read after the claims were
+counted, so the child has reported all about each record before the last one that it started.
 
 A record's outputs are in the book before its inbox shows that it has ended, so that each key's keep their
 order. A failure whose key has later records in the batch ends that and is handed in then: where only the

@@ -71,8 +71,8 @@ class InboxTasks:
         self._traces = _traces_in(self._context)
         # Inboxes that are to be served, in order. Any thread appends.
         self._queued: deque[Inbox] = deque()
-        # All tasks, since the loop itself keeps them by weak references only; the task that serves each inbox;
-        # the future that each resting task awaits.
+        # All tasks, since the loop itself keeps them by weak references only; the task that serves each
+        # inbox; the future that each resting task awaits.
         self._tasks: set[asyncio.Task[None]] = set()
         self._served: dict[Inbox, asyncio.Task[None]] = {}
         self._resting: dict[asyncio.Task[None], asyncio.Future[None]] = {}
