@@ -116,13 +116,11 @@ def _numbers(
     if oldest is not None:
         oldest["is_stuck"] = oldest["age_s"] > context.stuck_s + oldest.get("deadline_s", 0.0)
     watermark = None if seen.watermark is None else outputs.bound(seen.watermark)
-    log_age_s = _log_age_s(context, partition)
+    lag_records, log_age_s = _lag_and_age(context, epoch, watermark, outputs.ended_records)
     numbers = dict(
         partition=partition,
         epoch=epoch.number,
-        lag_records=None
-        if log_age_s is None
-        else _lag_records(context, epoch, watermark, outputs.ended_records),
+        lag_records=lag_records,
         backlog_records=tally.backlog_records,
         backlog_bytes=tally.backlog_bytes,
         parked_records=tally.parked_records,
@@ -179,6 +177,14 @@ def _unreadable(context: IntakeContext, partition: TopicPartition, now_s: float)
     if halted is None:
         return None
     return Unreadable(halted.offset, halted.reason, halted.is_batch, max(0.0, now_s - halted.since_s))
+
+
+def _lag_and_age(
+    context: IntakeContext, epoch: Epoch, watermark: int | None, ended_records: int
+) -> tuple[int | None, float | None]:
+    """Return how many records are not finished before the end of the log, and how old that is."""
+    age_s = _log_age_s(context, epoch.partition)
+    return None if age_s is None else _lag_records(context, epoch, watermark, ended_records), age_s
 
 
 def _lag_records(

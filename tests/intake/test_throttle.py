@@ -18,7 +18,7 @@ from ehkafka.lanes.epoch import Epoch
 from ehkafka.positions.gap import LogBounds
 from ehkafka.positions.log_book import LogBook
 from ehkafka.records import TopicPartition
-from ehkafka.telemetry.picture import _lag_records, _log_age_s
+from ehkafka.telemetry.picture import _lag_and_age, _log_age_s
 from ehkafka.testing import VirtualClock
 
 if TYPE_CHECKING:
@@ -152,13 +152,13 @@ def test_an_old_answer_makes_nothing_idle_and_after_unreachable_s_the_lag_is_unk
     for _ in range(60):
         stand.context.contact.note_turn()
         stand.watch.check()
-        assert _lag_records(stand.context, stand.epoch, None, 0) == 0
+        assert _lag_and_age(stand.context, stand.epoch, None, 0)[0] == 0
         clock.advance(1.0)
     assert stand.context.owned.logs.wanted == {P0}
-    assert _lag_records(stand.context, stand.epoch, None, 0) is None
+    assert _lag_and_age(stand.context, stand.epoch, None, 0)[0] is None
     stand.ends(10)
     stand.context.contact.check(1.0)
-    assert _lag_records(stand.context, stand.epoch, None, 0) == 0
+    assert _lag_and_age(stand.context, stand.epoch, None, 0)[0] == 0
     assert not stand.idle.is_set()
 
 
@@ -170,16 +170,16 @@ def test_after_a_time_in_which_the_process_did_not_run_the_lag_is_not_known_yet(
     stand = Stand(throttle, clock)
     stand.context.contact.note_turn()
     clock.advance(stopped_s)
-    assert _lag_records(stand.context, stand.epoch, None, 0) == lag
+    assert _lag_and_age(stand.context, stand.epoch, None, 0)[0] == lag
     assert _log_age_s(stand.context, P0) == (stopped_s if lag == 0 else None)
     for _ in range(60):
         stand.context.contact.note_turn()
         clock.advance(1.0)
-    assert _lag_records(stand.context, stand.epoch, None, 0) is None
+    assert _lag_and_age(stand.context, stand.epoch, None, 0)[0] is None
     assert _log_age_s(stand.context, P0) == pytest.approx(65.0)
     stand.ends(10)
     stand.context.contact.check(1.0)
-    assert _lag_records(stand.context, stand.epoch, None, 0) == 0
+    assert _lag_and_age(stand.context, stand.epoch, None, 0)[0] == 0
 
 
 def test_a_standstill_does_not_include_a_time_in_which_the_process_did_not_run(
@@ -198,8 +198,8 @@ def test_a_standstill_does_not_include_a_time_in_which_the_process_did_not_run(
 def test_a_throttled_partition_has_no_lag_of_zero(throttle: Throttle, clock: VirtualClock) -> None:
     """Beyond the end that is known, nobody can tell; up to it, the lag is what it is at least."""
     stand = Stand(throttle, clock)
-    assert _lag_records(stand.context, stand.epoch, None, 0) == 0
+    assert _lag_and_age(stand.context, stand.epoch, None, 0)[0] == 0
     throttle.on_throttle(ThrottleEvent(BROKER, 1, 1.0))
-    assert _lag_records(stand.context, stand.epoch, None, 0) is None
+    assert _lag_and_age(stand.context, stand.epoch, None, 0)[0] is None
     stand.ends(25)
-    assert _lag_records(stand.context, stand.epoch, None, 0) == 15
+    assert _lag_and_age(stand.context, stand.epoch, None, 0)[0] == 15

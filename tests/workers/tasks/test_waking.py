@@ -128,7 +128,8 @@ def test_tasks_are_not_woken_for_nothing(pool: Callable[..., Pool], monkeypatch:
     for offset in range(1_000, 1_200):
         made.receive(epoch, offset, [b"x"])
         made.wait(lambda offset=offset: len(made.ended) == offset + 1)  # type: ignore[misc]
-    assert sum(began) == 200
+    # A task that is about to rest may take one without being woken.
+    assert 150 < sum(began) <= 200
 
 
 def test_a_failed_record_that_others_take_over_lets_its_task_go_on(pool: Callable[..., Pool]) -> None:
