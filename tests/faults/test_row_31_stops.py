@@ -42,13 +42,13 @@ WORKED_S_IN_A_LONG_RUN = 5.0
 STOPS_IN_A_LONG_RUN = 20
 # With a backlog that does not fit, a stop takes no longer than its running handlers, the commit and leaving:
 # a fraction of a second on a quiet machine. The bound is for a busy one, well below what it may take.
-STOP_S = 10.0
+STOP_S = 0.4
 LEFT_AT_ONCE_S = 5.0
 # A long run is made on a quiet machine, and holds what is promised: two seconds beside what runs.
 LEFT_AT_ONCE_S_IN_A_LONG_RUN = 2.0 + stop_handlers.WORK_S
 BACKLOG = 12_000
 # What a handler always has at hand, and less than that takes.
-AT_HAND, STOP_S_OF_LITTLE = 100, 0.4
+AT_HAND = 100
 # With little at hand records end in the order of the log, and no range is needed: but where one key has more
 # than a process can do. The first of these has a third of the records.
 FEW_KEYS = [b"key-%d" % number for number in range(10)]
@@ -175,14 +175,11 @@ def test_row_31_a_stop_with_more_than_fits_leaves_it_at_once(
     is_long = scale > 1
     for _ in range(STOPS_IN_A_LONG_RUN if is_long else 1):
         stage = stage_on(kafka, PARTITIONS)
-        # Processes, and batches, have no more than half a second of work at hand; the others what there is.
-        takes_all = kind in ("threads", "tasks")
-        load = stage.load(keys=() if takes_all else FEW_KEYS)
+        load = stage.load(keys=FEW_KEYS)
         load.produce(BACKLOG)
-        app, noted = make_app(stage, kind, stop_s=STOP_S if takes_all else STOP_S_OF_LITTLE)
+        app, noted = make_app(stage, kind, stop_s=STOP_S)
         app.start()
-        enough = BACKLOG if takes_all else AT_HAND
-        eventually(lambda app=app, enough=enough: app.snapshot().received_records >= enough, "the backlog")
+        eventually(lambda app=app: app.snapshot().received_records >= AT_HAND, "the backlog")
         time.sleep(WORKED_S_IN_A_LONG_RUN if is_long else WORKED_S)
         began_s = unstolen_s()
         app.stop()
