@@ -6,9 +6,9 @@ to the records it was made of, `kinds` compares what several handlers send to on
 failed attempts had sent. `book` keeps all that is not acknowledged, in its order, over `ledger` (pure), which
 says whose offsets wait; most of it stands in a `bundle` each time that somebody looks. `sender` hands it to
 `one_producer` after another on `ehkafka-outputs`, with its `properties`: a bundle as a `batch` for each
-partition. `answered` keeps what that one has answered, `first_answers` says which keys it may be given more
-of, `refusals` keeps what the broker refuses, with what waits behind it, which `refused` sends again one by
-one; `answers` says what errors mean.
+partition; `replacement` (pure) says when the next one is opened. `answered` keeps what that one has answered,
+`first_answers` says which keys it may be given more of, `refusals` keeps what the broker refuses, with what
+waits behind it, which `refused` sends again one by one; `answers` says what errors mean.
 
 `producer` is `app.producer`, for what belongs to no record: `messages` keeps what it was given, and
 `message_sender` sends it on `ehkafka-producer`.

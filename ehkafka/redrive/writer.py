@@ -17,7 +17,7 @@ from confluent_kafka import KafkaError, KafkaException
 from ehkafka.endpoint.client import describe_error, open_producer
 from ehkafka.endpoint.properties.layers import LETTER_BYTES, letter_properties
 from ehkafka.errors import EhkafkaError, EndpointError
-from ehkafka.recovery.letters.producer import LetterProducer
+from ehkafka.outputs.one_producer import OneProducer
 from ehkafka.wording import ended
 
 if TYPE_CHECKING:
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
     from ehkafka.checks.target import Target
     from ehkafka.events import Event
+    from ehkafka.outputs.one_producer import ClientCallbacks
     from ehkafka.records import TopicPartition
     from ehkafka.recovery.letters.letter import Headers
-    from ehkafka.recovery.letters.producer import ClientCallbacks
 
 # So many producers in a row without an acknowledgement, over half a minute: a person has to look.
 REPLACED_MAX = 5
@@ -69,7 +69,7 @@ class HomeWriter:
                 properties["enable.gapless.guarantee"] = True
             return open_producer(properties, **callbacks._asdict())
 
-        self._producer = LetterProducer(open_client, emit=emit)
+        self._producer = OneProducer(open_client, emit=emit)
         self._serial = itertools.count()
         # In the order in which they were given; each is with the producer, or waits for the next one.
         self._unacknowledged: dict[int, Homecoming] = {}

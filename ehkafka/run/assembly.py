@@ -54,12 +54,12 @@ if TYPE_CHECKING:
     from ehkafka.handlers.spec import HandlerSpec
     from ehkafka.intake.until_caught_up import CatchUpEnds
     from ehkafka.lanes.epoch import Epoch
+    from ehkafka.outputs.one_producer import ClientCallbacks, OneProducer
     from ehkafka.outputs.outlet import Outlet
     from ehkafka.positions.finder import IsDisproved
     from ehkafka.positions.start import Start
     from ehkafka.records import Record
     from ehkafka.recovery.letters.letters import LettersToTopics
-    from ehkafka.recovery.letters.producer import ClientCallbacks, LetterProducer
     from ehkafka.recovery.letters.topics import TopicLetters
     from ehkafka.run.log_identity import LogIdentity
     from ehkafka.run.mirroring import Mirroring
@@ -110,7 +110,7 @@ class Assembly:
 
     def _topics(self) -> TopicLetters:
         # Few apps have dead letters that go to a topic.
-        from ehkafka.recovery.letters.producer import LetterProducer  # noqa: PLC0415
+        from ehkafka.outputs.one_producer import OneProducer  # noqa: PLC0415
         from ehkafka.recovery.letters.topics import TopicLetters  # noqa: PLC0415
 
         chosen = self.app.settings.consumer
@@ -122,7 +122,7 @@ class Assembly:
             properties = letter_properties(self.app.endpoint, chosen, is_plain=is_plain)
             return open_producer(properties, **callbacks._asdict())
 
-        producer = LetterProducer(
+        producer = OneProducer(
             open_client,
             emit=self.bus.emit,
             make_watch=lambda: CredentialWatch(self.app.endpoint.credential, self.bus.emit),
@@ -135,7 +135,7 @@ class Assembly:
             clock=self.app.clock.now_s,
         )
 
-    def outputs(self, make_producer: Callable[[], LetterProducer] | None = None) -> Outputs | None:
+    def outputs(self, make_producer: Callable[[], OneProducer] | None = None) -> Outputs | None:
         """Return what sends the handlers' outputs, not started; None where no handler has any.
 
         `make_producer` is called for them alone; it may return one that is open. Raises

@@ -11,8 +11,8 @@ from ehkafka.endpoint.client import open_producer
 from ehkafka.endpoint.keys.watch import CredentialWatch
 from ehkafka.errors import EndpointError
 from ehkafka.events import OutputProducerReplaced
+from ehkafka.outputs.one_producer import OneProducer
 from ehkafka.outputs.properties import output_properties
-from ehkafka.recovery.letters.producer import LetterProducer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
     from ehkafka.endpoint import Endpoint
     from ehkafka.events import Event
-    from ehkafka.recovery.letters.producer import ClientCallbacks
+    from ehkafka.outputs.one_producer import ClientCallbacks
     from ehkafka.settings import Settings
 
 
 def output_producer(
     endpoint: Endpoint, settings: Settings, emit: Callable[[Event], None], *, gapless: bool = True
-) -> LetterProducer:
+) -> OneProducer:
     """Return a producer that is not open yet.
 
     Opening it raises `EndpointError` where the broker gives no producer ids.
@@ -43,7 +43,7 @@ def output_producer(
         properties = output_properties(endpoint, settings, gapless=gapless)
         return open_producer(properties, **callbacks._asdict())
 
-    return LetterProducer(
+    return OneProducer(
         open_client,
         emit=emit,
         make_watch=lambda: CredentialWatch(endpoint.credential, emit),

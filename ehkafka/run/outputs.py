@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from ehkafka.events import Event
     from ehkafka.handlers.spec import HandlerSpec
     from ehkafka.lanes.epoch import Epoch
+    from ehkafka.outputs.one_producer import OneProducer
     from ehkafka.outputs.outlet import Outlet
     from ehkafka.progress.commits import Commits
     from ehkafka.progress.ledger import CommitLedger
     from ehkafka.records import Record, TopicPartition
     from ehkafka.recovery.letters.letters import Letters
-    from ehkafka.recovery.letters.producer import LetterProducer
     from ehkafka.run.options import AppOptions
 
 
@@ -45,7 +45,7 @@ class Outputs:
         on_death: Callable[[BaseException], None],
         words: StopWords = STOP_WORDS,
         may_hold: bool = True,
-        producer: LetterProducer | None = None,
+        producer: OneProducer | None = None,
     ) -> None:
         """`words` are what an error that stops the run says; `producer` is one that may be open already.
 

@@ -18,8 +18,8 @@ from ehkafka.outputs.checked import checked_partition
 from ehkafka.outputs.encoding import checked_size, encoded, encoded_headers, encoded_key
 from ehkafka.outputs.message_sender import MessageSender
 from ehkafka.outputs.messages import Message, Messages
+from ehkafka.outputs.one_producer import OneProducer
 from ehkafka.outputs.properties import check_producer, message_properties, message_timeout_s, output_bytes_max
-from ehkafka.recovery.letters.producer import LetterProducer
 from ehkafka.settings import check_timeout
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from confluent_kafka import Producer
 
     from ehkafka.events import Event
-    from ehkafka.recovery.letters.producer import ClientCallbacks
+    from ehkafka.outputs.one_producer import ClientCallbacks
     from ehkafka.run.options import AppOptions
 
 
@@ -125,7 +125,7 @@ class OwnProducer:
             sender.start()
             self._sender = sender
 
-    def _producer(self) -> LetterProducer:
+    def _producer(self) -> OneProducer:
         app = self._app
 
         # Anew for each producer: the key may have changed since.
@@ -133,7 +133,7 @@ class OwnProducer:
             properties = message_properties(app.endpoint, app.settings, is_plain=is_plain)
             return open_producer(properties, **callbacks._asdict())
 
-        return LetterProducer(
+        return OneProducer(
             open_client,
             emit=self._report,
             make_watch=lambda: CredentialWatch(app.endpoint.credential, self._report),

@@ -110,7 +110,7 @@ OWNERS = {
         "endpoint.client",
         "endpoint.broker_errors",
         "recovery.letters.topics",
-        "recovery.letters.producer",
+        "outputs.one_producer",
         "transactions",
         "redrive",
         "outputs.answers",

@@ -13,13 +13,13 @@ from confluent_kafka import KafkaError, KafkaException
 
 from ehkafka.lanes.decision import Attempt
 from ehkafka.lanes.epoch import Epoch
+from ehkafka.outputs import one_producer as letter_producer
+from ehkafka.outputs import replacement
+from ehkafka.outputs.one_producer import OneProducer
 from ehkafka.records import TopicPartition
 from ehkafka.recovery.failures import Failures
-from ehkafka.recovery.letters import producer as letter_producer
-from ehkafka.recovery.letters import replacement
 from ehkafka.recovery.letters import topics as topic_letters
 from ehkafka.recovery.letters.letter import Letter
-from ehkafka.recovery.letters.producer import LetterProducer
 from ehkafka.recovery.letters.topics import TopicLetters
 from ehkafka.recovery.policy import Stop
 from tests.kit.events import Events
@@ -29,7 +29,7 @@ from tests.kit.waiting import wait_until
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ehkafka.recovery.letters.producer import ClientCallbacks
+    from ehkafka.outputs.one_producer import ClientCallbacks
 
 
 class Bench:
@@ -137,7 +137,7 @@ class LetterLab:
         self.ids: deque[str] = deque()
         self.plain: list[bool] = []
         self.on_open: Callable[[ClientCallbacks], object] = lambda _callbacks: None
-        self.producer = LetterProducer(self.open, emit=self.events.append, make_watch=self.watch)
+        self.producer = OneProducer(self.open, emit=self.events.append, make_watch=self.watch)
         self.topics = TopicLetters(self.producer, emit=self.events.append, on_death=self.deaths.append)
         self.sender = self.topics.sender("dead", self.complete)
 

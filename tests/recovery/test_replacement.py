@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ehkafka.recovery.letters.replacement import Replacement
+from ehkafka.outputs.replacement import Replacement
 
 TIMED_OUT = -192
 

@@ -12,8 +12,8 @@ from ehkafka.checks import Target
 from ehkafka.embedded.broker import EmbeddedBroker
 from ehkafka.embedded.requests import ApiKey
 from ehkafka.errors import EndpointError
+from ehkafka.outputs import replacement
 from ehkafka.records import TopicPartition as Partition
-from ehkafka.recovery.letters import replacement
 from ehkafka.redrive import writer as redrive_writer
 from ehkafka.redrive.writer import Homecoming, HomeWriter
 from tests.kit.events import Events

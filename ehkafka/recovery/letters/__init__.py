@@ -2,7 +2,6 @@
 
 `letter` is the record as it came with headers that say why, which `origin` reads; `letters` joins all ways
 of one run: `topics` writes to topics on `ehkafka-letters`, `function` calls the user's own on a thread for
-each handler. `producer` opens one producer after another, `replacement` (pure) says when. `answer` gives the
-record its outcome once its letter is safe, `unanswered` knows which have waited too long, `flood` notices
-too many.
+each handler. `answer` gives the record its outcome once its letter is safe, `unanswered` knows which have
+waited too long, `flood` notices too many.
 """

@@ -9,8 +9,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Protocol
 
+from ehkafka.outputs.one_producer import ID_S
 from ehkafka.recovery.letters.function import FunctionSender
-from ehkafka.recovery.letters.producer import ID_S
 from ehkafka.recovery.letters.unanswered import Unanswered
 from ehkafka.recovery.policy import DeadLetter
 from ehkafka.settings.clock import REAL_CLOCK

@@ -27,9 +27,9 @@ from ehkafka.errors import EhkafkaError, describe
 from ehkafka.events import DeadLetterFailed
 from ehkafka.lanes.decision import HoldHead
 from ehkafka.lanes.order import describe_key
+from ehkafka.outputs.one_producer import ID_S
 from ehkafka.recovery.letters.answer import answer_safe
 from ehkafka.recovery.letters.letter import shorter
-from ehkafka.recovery.letters.producer import ID_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from ehkafka.events import Event
     from ehkafka.events.history import History
     from ehkafka.lanes.decision import Answer, Ticket
+    from ehkafka.outputs.one_producer import OneProducer
     from ehkafka.recovery.letters.letter import Letter
-    from ehkafka.recovery.letters.producer import LetterProducer
 
     Complete = Callable[[Ticket, Answer], None]
 
@@ -80,7 +80,7 @@ class TopicLetters:
 
     def __init__(
         self,
-        producer: LetterProducer,
+        producer: OneProducer,
         *,
         emit: Callable[[Event], None],
         history: History | None = None,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from ehkafka.endpoint import Endpoint
     from ehkafka.events import Event
-    from ehkafka.recovery.letters.producer import LetterProducer
+    from ehkafka.outputs.one_producer import OneProducer
     from ehkafka.settings import Settings
 
 SERVE_S: Final = 0.5
@@ -45,7 +45,7 @@ class OutputProducer:
         self._unreported: deque[Event] = deque(maxlen=_UNREPORTED_MAX)
         self.kept_since_s = 0.0
         # An app's own properties of consumers are the endpoint's here.
-        self.producer: LetterProducer = output_producer(endpoint, settings, self._report)
+        self.producer: OneProducer = output_producer(endpoint, settings, self._report)
 
     def lend_to(self, emit: Callable[[Event], None]) -> None:
         """Report to a task from now on."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from ehkafka.endpoint import Endpoint
     from ehkafka.lanes.epoch import Epoch
-    from ehkafka.recovery.letters.producer import LetterProducer
+    from ehkafka.outputs.one_producer import OneProducer
     from ehkafka.run.assembly import Assembly
     from ehkafka.run.outputs import Outputs
     from ehkafka.spark.engine.tasks.kept_producers import OutputProducer
@@ -34,7 +34,7 @@ class TaskOutputs:
         # All is acknowledged, and nobody can send any more: the producer may serve another task.
         self.are_safe = False
 
-        def lend() -> LetterProducer:
+        def lend() -> OneProducer:
             self._lent = lend_producer(endpoint, assembly.app.settings, assembly.bus.emit)
             return self._lent.producer
 

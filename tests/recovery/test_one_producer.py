@@ -10,8 +10,8 @@ from confluent_kafka import KafkaError
 
 from ehkafka.errors import EndpointError
 from ehkafka.events import ConnectionProblem, DeadLetterProducerPlain, DeadLetterProducerReplaced
+from ehkafka.outputs import replacement
 from ehkafka.records import Outcome
-from ehkafka.recovery.letters import replacement
 
 if TYPE_CHECKING:
     from collections.abc import Callable
