@@ -2,13 +2,12 @@
 
 librdkafka asks for the id by itself as soon as it is connected, asks again every half second where that is
 refused for now, and tells of it nowhere but in its statistics and its log. It answers error 59 by giving the
-id a new epoch and sending again, without a word to us: only the epoch shows it. Pure but for reading JSON;
-all methods are called inside `poll`.
+id a new epoch and sending again, without a word to us: only the epoch shows it. Pure; all methods are called
+inside `poll`.
 """
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -35,9 +34,9 @@ class ProducerId:
         # The last refusal for now, in librdkafka's words.
         self.refusal: str | None = None
 
-    def take_statistics(self, statistics: str) -> None:
-        """Take librdkafka's statistics, a JSON text."""
-        reported: dict[str, Any] = json.loads(statistics).get("eos", {})
+    def take_statistics(self, statistics: dict[str, Any]) -> None:
+        """Take librdkafka's statistics."""
+        reported: dict[str, Any] = statistics.get("eos", {})
         if reported.get("idemp_state") == _HAS_ID:
             self.is_given, self.refusal = True, None
             self.epochs_raised = int(reported.get("producer_epoch", 0))

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ehkafka.handlers.batch import BatchSpec
     from ehkafka.lanes.inbox import Entry
     from ehkafka.lanes.routing import Name
-    from ehkafka.outputs.claim import Claim
+    from ehkafka.outputs.call import Call
     from ehkafka.outputs.outlet import Outlet
     from ehkafka.records import Record
     from ehkafka.records.batch import Result
@@ -109,7 +109,7 @@ class BatchCall:
             batch = late_batch(len(fitting), lambda: self._records(fitting))
         else:
             batch = Batch([records[place] for place in places], [values[place] for place in places])
-        with self._claim(batch, entries) as claim:
+        with self._call(batch, entries) as call:
             try:
                 if batch:  # with nothing that fits there is nothing to handle
                     result = self._function(batch)
@@ -121,8 +121,8 @@ class BatchCall:
                 _refuse_deferrals(batch, reported)
             reported = {places[index]: result for index, result in reported.items()} | unfit
             results = Results.of(self._with_keys(entries), reported) if reported else None
-            if claim is not None and results is not None:
-                claim.failed_homes = results.again
+            if call is not None and results is not None:
+                call.dropped = results.unsent
         for entry, reason in results.skipped if results is not None else ():
             where = entry[EPOCH].partition, entry[MESSAGE].offset(), describe_key(entry[KEY])
             self._emit(RecordSkipped(*where, self._number(entry), reason))
@@ -151,13 +151,9 @@ class BatchCall:
                 failed.add(Router.name_of(entries[place]))
         return values
 
-    def _claim(self, batch: Batch[Any], entries: Sequence[Entry]) -> AbstractContextManager[Claim | None]:
-        """Return what the call may send for, where it may send."""
-        if self._outlet is None:
-            return nullcontext()
-        inputs = [(entry[EPOCH], entry[MESSAGE]) for entry in entries]
-        number = max(map(self._number, entries)) if self._router.attempts else 1
-        return self._outlet.begin_batch(batch, inputs, number)
+    def _call(self, batch: Batch[Any], entries: Sequence[Entry]) -> AbstractContextManager[Call | None]:
+        """Return what keeps what the call sends, where it may send."""
+        return nullcontext() if self._outlet is None else self._outlet.begin_batch(batch, entries)
 
     def _number(self, entry: Entry) -> int:
         return self._router.attempt_of(entry).number

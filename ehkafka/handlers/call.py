@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ehkafka.errors import ConfigurationError
 from ehkafka.events.history import call_in_history
 from ehkafka.handlers.sending import calling, taking
-from ehkafka.handlers.spec import is_async, is_batch, named
+from ehkafka.handlers.spec import is_async, named
 from ehkafka.lanes.inbox import EPOCH, KEY, MESSAGE
 from ehkafka.lanes.order import KeyFailure, by_key
 from ehkafka.lanes.received import Received
@@ -59,9 +59,10 @@ def make_invoke(
 
         invoke = Deadlines(spec.deadline_s).within(invoke)
     if outlet is not None:
-        invoke = around(invoke, lambda entry, number: outlet.begin(entry[EPOCH], entry[MESSAGE], number))
-        if not (spec.is_async or middleware or spec.is_class or spec.raw or outlet.before_next):
-            invoke = calling(spec.of_record(spec.function), outlet, make_record, invoke)
+        if spec.is_async or middleware or spec.is_class or spec.raw or outlet.before_next:
+            invoke = around(invoke, lambda entry, _number: outlet.begin(entry))
+        else:
+            invoke = calling(spec.of_record(spec.function), outlet, make_record)
     if spec.raw and not spec.is_async:
         invoke = around(invoke, lambda entry, _number: Received(entry[MESSAGE]))
     if spec.order_by is not by_key:
@@ -113,9 +114,8 @@ def handler_of(
     spec: HandlerSpec, function: Any, middleware: Sequence[Any], outlet: Outlet | None
 ) -> Callable[[Any], Any]:
     """Return a handler's function, or an instance's method, in its middleware and with its outputs sent."""
-    is_async, is_last = spec.is_async, not middleware and spec.deadline_s is None and not is_batch(spec)
-    taken = taking(spec.of_record(function), outlet, is_async=is_async, ends_the_call=is_last)
-    return with_middleware(taken, middleware, is_async=is_async)
+    taken = taking(spec.of_record(function), outlet, is_async=spec.is_async)
+    return with_middleware(taken, middleware, is_async=spec.is_async)
 
 
 def _for_function(

@@ -12,6 +12,9 @@ from typing import Final
 
 from confluent_kafka import KafkaError
 
+from ehkafka.endpoint.client import describe_error
+from ehkafka.outputs.output import OutputRefusedError
+
 TAKEN_BACK: Final = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})  # noqa: SLF001
 """The sender itself has taken the message back."""
 
@@ -31,10 +34,6 @@ AGAIN_FIRST_S: Final = 0.5
 AGAIN_MAX_S: Final = 30.0
 
 
-class OutputRefusedError(Exception):
-    """The broker refuses an output for good."""
-
-
 def busy_codes(*, is_event_hubs: bool) -> frozenset[int]:
     """Return the errors, by Kafka's number, after which the same is sent again and nothing counts."""
     return frozenset({THROTTLING_QUOTA_EXCEEDED, *([POLICY_VIOLATION] if is_event_hubs else [])})
@@ -43,3 +42,8 @@ def busy_codes(*, is_event_hubs: bool) -> frozenset[int]:
 def again_s(tries: int) -> float:
     """Return how long to wait after so many such refusals in a row."""
     return min(AGAIN_MAX_S, AGAIN_FIRST_S * (1 << min(tries - 1, 10)))
+
+
+def refused_error(error: KafkaError) -> OutputRefusedError:
+    """Return a broker's refusal as what a judge is given."""
+    return OutputRefusedError(describe_error(error), error.code())

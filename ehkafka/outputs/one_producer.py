@@ -7,6 +7,7 @@ and sends again what a producer was given up with. One thread's, like the produc
 
 from __future__ import annotations
 
+import json
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,6 +24,7 @@ from ehkafka.events import (
     Throttled,
 )
 from ehkafka.outputs.replacement import Replacement
+from ehkafka.outputs.standing import NOTHING_STANDS, Standing
 from ehkafka.wording import ended
 
 if TYPE_CHECKING:
@@ -43,6 +45,8 @@ ID_CHECK_S = 20e-3
 LAST_ANSWERS_S = 2.0
 PURGE_S = 3.0
 LAST_CHECK_S = 50e-3
+# How long partitions must stand before that is a problem.
+STANDS_S = 2.0
 _FATAL = KafkaError._FATAL  # noqa: SLF001 - librdkafka's own codes start with an underscore
 # They follow another error, which says more.
 _CONSEQUENCES = {_FATAL, KafkaError._GAPLESS_GUARANTEE}  # noqa: SLF001
@@ -50,12 +54,13 @@ _UNSUPPORTED = KafkaError._UNSUPPORTED_FEATURE  # noqa: SLF001
 
 
 class ClientCallbacks(NamedTuple):
-    """What a client calls: its errors, its statistics, its log, what it was throttled."""
+    """What a client calls: its errors, its statistics, its log, what it was throttled, its reports."""
 
     error_cb: Callable[[KafkaError], None]
     stats_cb: Callable[[str], None]
     logger: ProducerId
     throttle_cb: Callable[[ThrottleEvent], None]
+    on_delivery: Callable[[KafkaError | None, Any], None] | None = None
 
 
 class OneProducer:
@@ -70,15 +75,18 @@ class OneProducer:
         of: str = "dead letters",
         replaced: Callable[[str, float], Event] = DeadLetterProducerReplaced,
         plain: Callable[[str], Event] | None = DeadLetterProducerPlain,
+        on_delivery: Callable[[KafkaError | None, Any], None] | None = None,
     ) -> None:
         """`make_watch` gives what follows a rotating credential for one producer.
 
         `of` says in events whose producer it is, `replaced` makes the one for a replacement, `plain` the one
-        for a broker that gives no ids; None where `open_client` refuses that.
+        for a broker that gives no ids; None where `open_client` refuses that. `on_delivery` hears of messages
+        that are produced without a callback of their own.
         """
         self._of = of
         self._replaced = replaced
         self._plain = plain
+        self._on_delivery = on_delivery
         self._open_client = open_client
         self._emit = emit
         self._make_watch = make_watch
@@ -89,6 +97,9 @@ class OneProducer:
         self._opens_s = 0.0
         self._is_purging = False
         self.client: Any = None
+        # As the last statistics had it. Replaced, never changed.
+        self.standing = NOTHING_STANDS
+        self._stands_since_s = 0.0
         # True once a broker turned out to give no ids at all.
         self.is_plain = False
         # Why nothing is acknowledged, as far as the producer knows. Replaced, never changed; read by any
@@ -170,6 +181,27 @@ class OneProducer:
             if self._id.refusal is not None:
                 self.problem = self._id.refusal
 
+    def flush(self, timeout_s: float) -> None:
+        """Send at once what waits for company, and let callbacks through, for so long at most.
+
+        Unlike `serve` it may lose reports behind an error that ends the producer: it is lost then.
+        """
+        if self._watch is not None:
+            self._watch.apply()
+        if self.client is not None:
+            self._call(self.client.flush, timeout_s)
+
+    def waits_for_standing_partitions(self) -> bool:
+        """Tell whether nothing is left but for partitions that stand, while others do not."""
+        return self.standing.is_all_that_is_left
+
+    @property
+    def standing_problem(self) -> str | None:
+        """Which partitions messages wait for that have no leader, or whose leader is away. Any thread."""
+        # A client connects to a broker once it has something for it.
+        is_new = time.monotonic() - self._stands_since_s < STANDS_S
+        return None if is_new else self.standing.problem
+
     def replace(self) -> None:
         """Give the producer up, so that each of its letters is answered or can be sent again."""
         self.replace_within(LAST_ANSWERS_S, at_once=False)
@@ -239,19 +271,26 @@ class OneProducer:
             poll(timeout_s)
         except KafkaException as failed:
             self._on_error(failed.args[0])
+        except SystemError as failed:
+            # `flush` goes on after an error that ends the producer, and some reports are gone.
+            self._on_error(KafkaError(_FATAL, str(failed), fatal=True))
 
     def _open(self) -> None:
         # The watch before the client: it must know which key the client has.
         watch = self._make_watch() if self._make_watch is not None else None
         self._id, self._fatal = ProducerId(self._log), None
-        callbacks = ClientCallbacks(self._on_error, self._take_statistics, self._id, self._on_throttle)
+        callbacks = ClientCallbacks(self._on_error, self._take_statistics, self._id, self._on_throttle, self._on_delivery)
         self.client = producer = self._open_client(callbacks, self.is_plain)
         self._watch = watch
         if watch is not None:
             watch.start(producer)
 
     def _take_statistics(self, statistics: str) -> None:
-        self._id.take_statistics(statistics)
+        reported = json.loads(statistics)
+        self._id.take_statistics(reported)
+        before, self.standing = self.standing, Standing.read(reported)
+        if not set(before.partitions).intersection(self.standing.partitions):
+            self._stands_since_s = time.monotonic()
         self._replacement.raised(self._id.epochs_raised)
 
     def _on_error(self, error: KafkaError) -> None:

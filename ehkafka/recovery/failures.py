@@ -60,16 +60,6 @@ class LetterSender(Protocol):
         """Take one letter; never blocks, never raises."""
 
 
-class SentInVain(Protocol):
-    """What failed attempts had sent before they failed."""
-
-    def counts(self, epoch: Epoch, message: Any, /) -> tuple[int, int]:
-        """Return how many outputs those of a record had sent, and how many of them are acknowledged."""
-
-    def decided(self, epoch: Epoch, message: Any, /, *, again: bool) -> None:
-        """Hear what becomes of a record that failed: another attempt, or no more."""
-
-
 class StopWords(NamedTuple):
     """What the error of a stop says beside what happened; an engine that keeps other things has its own.
 
@@ -113,8 +103,6 @@ class Failures:
     chance: Callable[[], float] = random.random
     now_s: Callable[[], float] = time.time
     words: StopWords = STOP_WORDS
-    # None where the handler sends nothing.
-    sent: SentInVain | None = None
     # What became of attempts that failed, see `FAILED_OUTCOMES`. Written under the lock, read without.
     attempts: dict[str, int] = field(init=False, default_factory=lambda: dict.fromkeys(FAILED_OUTCOMES, 0))
     _attempts_lock: threading.Lock = field(init=False, default_factory=threading.Lock)
@@ -128,8 +116,6 @@ class Failures:
     def __call__(self, attempt: Attempt, error: BaseException) -> Decision:
         """Return what to do with a record whose call has raised."""
         decision = self._decide(attempt, error)
-        if self.sent is not None:
-            self.sent.decided(attempt.epoch, attempt.message, again=isinstance(decision, RetryHead))
         outcome = "stale" if attempt.epoch.ended else _OUTCOMES[type(decision)]
         with self._attempts_lock:
             self.attempts[outcome] += 1
@@ -217,7 +203,6 @@ class Failures:
             handler=self.handler,
             group=self.group,
             stack="" if error is None or not self.policy.stack else stack_of(error),
-            outputs=(0, 0) if self.sent is None else self.sent.counts(attempt.epoch, attempt.message),
         )
         waits = f"its dead letter is on its way to {self.policy.where}"
         return AwaitHead(waits, lambda ticket: post(ticket, letter), self.policy.after)

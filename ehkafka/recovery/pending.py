@@ -16,6 +16,7 @@ from ehkafka.events import DeferredAnswerDropped, UserCodeFailed
 from ehkafka.lanes.decision import AwaitHead, HoldHead
 from ehkafka.lanes.order import describe_key
 from ehkafka.lanes.user_keys import users_key
+from ehkafka.outputs.unacknowledged import NotSentError
 from ehkafka.records import Outcome
 from ehkafka.records.deferral import DEFERRED, add_keeper, drop_keeper
 from ehkafka.wording import seconds
@@ -50,6 +51,9 @@ class PendingAnswers:
     # Tells whether a record is with its handler, as `Keeper.is_handling` does.
     is_running: Callable[[Message], bool | None] = lambda _message: None
     clock: Callable[[], float] = time.monotonic
+    # Hears how a deferred attempt has ended, before its record does: what it has sent is put, or dropped.
+    # Raises `NotSentError` where that is too late.
+    on_end: Callable[..., None] = lambda _message, *, is_finished: None
     # Tokens that wait for an answer. Workers add, whoever answers takes out; the poll thread reads copies.
     waiting: dict[Deferred, DeferredHead] = field(default_factory=dict)
 
@@ -82,6 +86,7 @@ class PendingAnswers:
         # Answered before the call returned: the worker continues as if the record had never been deferred.
         del self.waiting[token]
         head.report_history(token.error)
+        self.on_end(attempt.message, is_finished=token.error is None)
         if token.error is not None:
             head.restore()
             raise token.error
@@ -184,6 +189,10 @@ class DeferredHead:
             self._pending.history.finished(*self._what, "finished" if error is None else "failed")
 
     def _judge(self, error: BaseException | None) -> Answer:
+        try:
+            self._pending.on_end(self._attempt.message, is_finished=error is None)
+        except NotSentError as too_late:
+            return HoldHead(str(too_late))
         if error is None:
             return Outcome.FINISHED
         if self._attempt.epoch.ended:

@@ -30,8 +30,7 @@ HANDLER = "ehkafka-handler"
 GROUP = "ehkafka-group"
 # How many names of the record's own headers are not as they came, because they are no UTF-8.
 NAMES_REPLACED = "ehkafka-header-names-replaced"
-# How many outputs the failed attempts had sent before they failed; of these, how many were acknowledged when
-# the letter was made. Only where there are any: the sender of a letter back sends them again.
+# Letters of earlier releases have these: what failed attempts had sent is never sent any more.
 OUTPUTS_SENT = "ehkafka-outputs-sent"
 OUTPUTS_ACKNOWLEDGED = "ehkafka-outputs-acknowledged"
 # How often the record has come back from the dead letters. Unlike the others it stays on the record.
@@ -111,11 +110,10 @@ def letter_of(
     handler: str,
     group: str,
     stack: str = "",
-    outputs: tuple[int, int] = (0, 0),
 ) -> Letter:
     """Return the letter for a record. `error` is None for one that only follows its key; see `reason`.
 
-    Without a `stack` it has no header for it. `outputs` are how many were sent, and acknowledged.
+    Without a `stack` it has no header for it.
     """
     kind, timestamp_ms = message.timestamp()
     added: dict[str, Any] = {
@@ -132,8 +130,6 @@ def letter_of(
     }
     if stack:
         added[ERROR_STACK] = stack
-    if any(outputs):
-        added[OUTPUTS_SENT], added[OUTPUTS_ACKNOWLEDGED] = outputs
     # A record that was redriven and failed again may have these from its first time.
     taken = [(name, value) for name, value in take_headers(message) if name not in OF_A_LETTER]
     own: Headers = [(_sendable(name), value) for name, value in taken]

@@ -28,8 +28,9 @@ class Results:
     failed: list[tuple[Entry, BaseException, list[Entry]]]
     # Those that the handler does not want, and why.
     skipped: list[tuple[Entry, str]]
-    # The places of those that are handled again.
+    # The places of those that are handled again, and of all whose outputs go nowhere: skipped ones, too.
     again: frozenset[int]
+    unsent: frozenset[int]
 
     @classmethod
     def of(cls, entries: Sequence[Entry], results: Mapping[int, Result]) -> Results:
@@ -37,6 +38,7 @@ class Results:
         failed: list[tuple[Entry, BaseException, list[Entry]]] = []
         skipped: list[tuple[Entry, str]] = []
         again: set[int] = set()
+        unsent: set[int] = set()
         behind: dict[Name, list[Entry]] = {}
         for place, entry in enumerate(entries):
             result = results.get(place)
@@ -52,4 +54,5 @@ class Results:
                 again.add(place)
             elif isinstance(result, Skipped):
                 skipped.append((entry, result.reason))
-        return cls(failed, skipped, frozenset(again))
+                unsent.add(place)
+        return cls(failed, skipped, frozenset(again), frozenset(again | unsent))

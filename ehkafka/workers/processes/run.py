@@ -21,7 +21,7 @@ from ehkafka.errors import WorkerDiedError
 from ehkafka.events import WorkerProcessDied
 from ehkafka.lanes.inbox import KEY
 from ehkafka.lanes.order import KeyFailure
-from ehkafka.outputs.book import NotSentError
+from ehkafka.outputs.unacknowledged import NotSentError
 from ehkafka.wording import seconds
 from ehkafka.workers.processes import wire
 from ehkafka.workers.processes.failure import unpack_error
@@ -157,17 +157,14 @@ class BatchRun:
     def _report(self, attempt: Attempt, made: Sequence[Made], error: BaseException | None) -> None:
         """Take the end of a call as if it had run here. Raises what it raised, or why nothing is sent."""
         outlet = self._pool.outlet
-        is_noted = self._pool.history is not None or (outlet is not None and outlet.in_vain)
-        if not made and error is None and not is_noted and self._call is None:
+        if not made and error is None and self._pool.history is None and self._call is None:
             return
         call, self._call = self._begun(attempt), None
         with call:
-            if outlet is not None and made:
-                # Where that is too late, what the call raised is the reason to report.
-                with suppress(*(() if error is None else (NotSentError,))):
-                    outlet.post(outlet.claim_of(attempt.message), made)
             if error is not None:
-                raise error  # another attempt sends it again
+                raise error  # what it had sent is dropped
+            if outlet is not None and made:
+                outlet.call_of(attempt.message).add(made, attempt.message)
 
     def _begun(self, attempt: Attempt) -> ExitStack:
         """Return the call as history and outlet know it, as if it ran here."""
@@ -176,7 +173,7 @@ class BatchRun:
             if self._pool.history is not None:
                 self._call.enter_context(self._pool.history(attempt.entry, attempt.number))
             if (outlet := self._pool.outlet) is not None:
-                self._call.enter_context(outlet.begin(attempt.epoch, attempt.message, attempt.number))
+                self._call.enter_context(outlet.begin(attempt.entry))
         return self._call
 
     # -- what becomes of it ----------------------------------------------------------------------------

@@ -1,0 +1,263 @@
+"""Outputs that go alone: of keys one of which the broker refuses, until that is decided.
+
+On the sender's thread, between its turns, by a second producer whose batches have one message each: brokers
+refuse whole batches. Outputs of one group keep their order: while one is refused, the later ones wait.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from confluent_kafka import KafkaException
+
+from ehkafka.endpoint.client import describe_error
+from ehkafka.errors import EhkafkaError, describe
+from ehkafka.events import OutputProblem, OutputThrottled
+from ehkafka.outputs.answers import CONSEQUENCES, TAKEN_BACK, again_s, refused_error
+from ehkafka.outputs.output import OutputRefusedError, Source
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from confluent_kafka import KafkaError
+
+    from ehkafka.events import Event
+    from ehkafka.outputs.one_producer import OneProducer
+    from ehkafka.outputs.output import Output
+    from ehkafka.outputs.unacknowledged import Unacknowledged
+
+# While an output is on its way alone: how long the sender's turn may take for it.
+BUSY_POLL_S: Final = 2e-3
+# What a transient failure of the second producer waits for.
+AGAIN_S: Final = 0.5
+
+
+class Turn:
+    """Whose turn it is in a group: the first output that waits, and how its tries went."""
+
+    __slots__ = ("due_s", "is_held_up", "is_under_way", "is_with_judge", "output", "throttled", "tries")
+
+    def __init__(self, output: Output, *, is_held_up: bool) -> None:
+        self.output = output
+        # An earlier output of the group may still be with the first producer.
+        self.is_held_up = is_held_up
+        self.due_s = 0.0
+        # How often it was refused alone; then each counts as an attempt.
+        self.tries = 0
+        # How often the broker throttled such a try, which does not count.
+        self.throttled = 0
+        self.is_under_way = False
+        # Its rules are asked, or the app stops for it: not sent until an answer.
+        self.is_with_judge = False
+
+
+class Aside:
+    """Owns the second producer."""
+
+    def __init__(
+        self,
+        outputs: Unacknowledged,
+        make_producer: Callable[[], OneProducer],
+        *,
+        emit: Callable[[Event], None],
+        wake: Callable[[], object],
+        clock: Callable[[], float],
+        busy: Collection[int],
+    ) -> None:
+        """`wake` ends the sender's sleep, for a judge's answer; `busy` are errors by which brokers throttle."""
+        self._outputs = outputs
+        self._make_producer = make_producer
+        self._emit = emit
+        self._wake = wake
+        self._clock = clock
+        self._busy = busy
+        self._producer: OneProducer | None = None
+        # By the group, or a number, as `Unacknowledged.aside` has the outputs.
+        self._turns: dict[object, Turn] = {}
+        # The judges' answers: when to try again; None where it is over. Appended by any thread.
+        self._decided: deque[tuple[object, Turn, float | None]] = deque()
+
+    def __bool__(self) -> bool:
+        return bool(self._turns)
+
+    @property
+    def has_decisions(self) -> bool:
+        """Tell whether a judge has answered since the last look."""
+        return bool(self._decided)
+
+    @property
+    def problem(self) -> str | None:
+        """Why nothing is acknowledged. Any thread."""
+        return None if self._producer is None else self._producer.problem
+
+    def add(self, output: Output, *, is_held_up: bool = False) -> None:
+        """Let an output go alone, and all later ones of its group. Caller has the lock."""
+        if self.takes(output):
+            return
+        place: object = output.group or object()
+        self._outputs.aside[place] = deque([output])
+        self._turns[place] = Turn(output, is_held_up=is_held_up)
+
+    def add_earlier(self, output: Output) -> bool:
+        """Take an output of a group that is here, before all its others; False: its group is not here.
+
+        Caller has the lock. For what the first producer is given up with, from the last one on.
+        """
+        if output.group not in self._turns:
+            return False
+        self._outputs.aside[output.group].appendleft(output)
+        self._turns[output.group] = Turn(output, is_held_up=False)
+        return True
+
+    def takes(self, output: Output) -> bool:
+        """Take an output whose group is here; False: it may go with others. Caller has the lock."""
+        if output.group not in self._turns:
+            return False
+        self._outputs.aside[output.group].append(output)
+        return True
+
+    def let_go_on(self, with_producer: Collection[object]) -> None:
+        """Hold up no group but these, which the first producer has outputs of."""
+        for place, turn in self._turns.items():
+            turn.is_held_up = turn.is_held_up and place in with_producer
+
+    @property
+    def are_held_up(self) -> bool:
+        """Tell whether some group waits for the first producer."""
+        return any(turn.is_held_up for turn in self._turns.values())
+
+    def drop_ended(self) -> list[Output]:
+        """Let the producer hold nothing more of epochs that have ended; return what is dropped."""
+        if any(turn.is_under_way and turn.output.has_ended for turn in self._turns.values()):
+            self._renew(is_fault=False)
+        dropped: list[Output] = []
+        with self._outputs.lock:
+            for place, queue in list(self._outputs.aside.items()):
+                dropped += [output for output in queue if output.has_ended]
+                kept = deque(output for output in queue if not output.has_ended)
+                if len(kept) < len(queue):
+                    self._go_on_with(place, kept)
+            for output in dropped:
+                self._outputs.let_go(output)
+        return dropped
+
+    def close(self) -> None:
+        """Give the producer up."""
+        if self._producer is not None:
+            self._producer.give_up(0.0, 0.1)
+
+    def go_on(self, *, waits: bool) -> None:
+        """Take the answers of judges, and try what is due; with each turn of the sender."""
+        while self._decided:
+            place, turn, delay_s = self._decided.popleft()
+            turn.is_with_judge = False
+            if delay_s is None:
+                self._end(place, turn)
+            else:
+                turn.due_s = self._clock() + delay_s
+        if not self._turns:
+            return
+        producer = self._opened()
+        if producer.client is not None:
+            now_s = self._clock()
+            for place, turn in list(self._turns.items()):
+                if not (turn.is_held_up or turn.is_under_way or turn.is_with_judge) and turn.due_s <= now_s:
+                    self._send(producer.client, place, turn)
+        producer.serve(BUSY_POLL_S if waits else 0.0)
+
+    def _opened(self) -> OneProducer:
+        if self._producer is None:
+            self._producer = self._make_producer()
+        if self._producer.is_lost:
+            self._renew(is_fault=True)
+        try:
+            self._producer.open_when_due()
+        except EhkafkaError as failed:
+            self._emit(OutputProblem(str(failed), self._producer.due_s()))
+        return self._producer
+
+    def _renew(self, *, is_fault: bool) -> None:
+        assert self._producer is not None
+        self._producer.renew(is_fault=is_fault)
+        for turn in self._turns.values():
+            turn.is_under_way = False
+
+    def _send(self, client: Any, place: object, turn: Turn) -> None:
+        _, _, topic, value, key, headers, partition = turn.output
+        answered = partial(self._answered, place, turn)
+        given = {} if headers is None else {"headers": headers}
+        try:
+            client.produce(topic, value, key, partition, answered, **given)
+        except BufferError:
+            return
+        except KafkaException as failed:
+            self._answered(place, turn, failed.args[0], None)
+        except Exception as failed:  # headers may hold anything
+            self._refused(place, turn, OutputRefusedError(describe(failed)))
+        else:
+            turn.is_under_way = True
+
+    def _answered(self, place: object, turn: Turn, error: KafkaError | None, _message: Any) -> None:
+        """Take the broker's answer. Called by librdkafka inside `poll`, on the sender's thread."""
+        assert self._producer is not None
+        turn.is_under_way = False
+        if self._turns.get(place) is not turn:
+            return  # its epoch has ended
+        if error is not None and error.code() not in TAKEN_BACK:
+            self._producer.reported()
+        if error is None:
+            self._producer.acknowledged()
+            self._end(place, turn)
+            if isinstance(turn.output.source, Source):
+                turn.output.source.acknowledged()
+        elif error.code() in CONSEQUENCES:
+            if error.code() not in TAKEN_BACK:
+                self._producer.failed(error)
+            turn.due_s = self._clock() + AGAIN_S
+        elif error.code() in self._busy:
+            turn.throttled += 1
+            wait_s = again_s(turn.throttled)
+            turn.due_s = self._clock() + wait_s
+            self._emit(OutputThrottled(turn.output.topic, describe_error(error), wait_s))
+        else:
+            self._refused(place, turn, refused_error(error))
+
+    def _refused(self, place: object, turn: Turn, error: OutputRefusedError) -> None:
+        """Let its source or its handler's rules decide: another try, or what becomes of it."""
+        output = turn.output
+        if isinstance(output.source, Source) and output.source.takes_back(error):
+            with self._outputs.lock:
+                queue = self._outputs.aside[place]
+                behind = [one for one in queue if one.source is output.source]
+                self._go_on_with(place, deque(one for one in queue if one.source is not output.source))
+                for one in behind:
+                    self._outputs.let_go(one)
+            return
+        turn.tries += 1
+        turn.is_with_judge = True
+        output.way.judge(output, error, turn.tries, partial(self._decide, place, turn))
+
+    def _decide(self, place: object, turn: Turn, delay_s: float | None) -> None:
+        self._decided.append((place, turn, delay_s))
+        self._wake()
+
+    def _end(self, place: object, turn: Turn) -> None:
+        """Go on with what waits behind an output that is acknowledged, or not needed any more."""
+        if self._turns.get(place) is not turn:
+            return  # its epoch has ended
+        with self._outputs.lock:
+            queue = self._outputs.aside[place]
+            queue.popleft()
+            self._go_on_with(place, queue)
+            self._outputs.let_go(turn.output)
+
+    def _go_on_with(self, place: object, queue: deque[Output]) -> None:
+        """Have a group go on with these outputs. Caller has the lock."""
+        if not queue:
+            del self._outputs.aside[place], self._turns[place]
+            return
+        self._outputs.aside[place] = queue
+        if queue[0] is not self._turns[place].output:
+            self._turns[place] = Turn(queue[0], is_held_up=self._turns[place].is_held_up)

@@ -1,0 +1,89 @@
+"""One call of a handler, and what it has sent so far: put once it has ended, dropped if it fails."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self
+
+from ehkafka.lanes.inbox import EPOCH, MESSAGE
+from ehkafka.outputs.output import BatchSource
+from ehkafka.outputs.unacknowledged import OUTPUT_BYTES_MAX
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+    from typing import Any
+
+    from ehkafka.lanes.inbox import Entry
+    from ehkafka.outputs.making import Made
+    from ehkafka.outputs.outlet import Outlet
+    from ehkafka.records.deferral import Deferred
+
+
+class Call:
+    """Of one record, or of a batch. Written by its worker, and by threads that the handler started."""
+
+    __slots__ = ("_places", "batch", "dropped", "entries", "made", "outlet", "size", "token")
+
+    def __init__(self, outlet: Outlet, entries: Sequence[Entry], batch: object = None) -> None:
+        """`batch` is what a batch handler was given, which its results are known by."""
+        self.outlet = outlet
+        self.entries = entries
+        self.batch = batch
+        # What it sends, with the place of the record that it is of; None: of all of a batch.
+        self.made: list[tuple[Made, int | None]] = []
+        self.size = 0
+        # The places of a batch's records whose outputs go nowhere: these failed, or are skipped.
+        self.dropped: Collection[int] = ()
+        # Its record is deferred: it may send until the token is answered.
+        self.token: Deferred | None = None
+        # Where each message of a batch stands, by its `id`; made when it is first asked for.
+        self._places: dict[int, int] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        """Note how the call has ended."""
+        if error is None:
+            self.outlet.returned(self)
+        else:
+            self.outlet.drop(self)
+
+    @property
+    def message(self) -> Any:
+        """What it is known by: its record's message, or its batch."""
+        return self.entries[0][MESSAGE] if self.batch is None else self.batch
+
+    @property
+    def where(self) -> str:
+        """Its first record, for messages."""
+        entry = self.entries[0]
+        return f"{entry[EPOCH].partition}@{entry[MESSAGE].offset()}"
+
+    def add(self, made: Sequence[Made], message: Any) -> None:
+        """Keep what it sends for a record, or for its batch. Raises `ValueError` where that is too much."""
+        self.size += sum([one[5] for one in made])
+        if self.size > OUTPUT_BYTES_MAX:
+            raise ValueError(
+                f"{self.where}: one call sends {self.size} bytes, and it may send {OUTPUT_BYTES_MAX} at most: "
+                "nothing of it is sent before it returns. Send less for a record"
+            )
+        place = 0 if self.batch is None else self._place_of(message)
+        self.made += [(one, place) for one in made]
+
+    def _place_of(self, message: Any) -> int | None:
+        if self._places is None:
+            # Asked for each output of a batch, of which there may be ten thousand.
+            self._places = {id(entry[MESSAGE]): place for place, entry in enumerate(self.entries)}
+        return self._places.get(id(message))
+
+    def put(self, *, source: Any = None, waits: bool = True) -> None:
+        """Put what it has sent, in that order. Raises `NotSentError` where its epoch has ended."""
+        whole = source or (BatchSource(self.entries) if self.batch is not None else self.entries[0])
+        flat: list[Any] = []
+        for made, place in self.made:
+            if place is None or place not in self.dropped:
+                its_source = whole if place is None or self.batch is None else self.entries[place]
+                flat += (self.outlet, its_source, *made[:5])
+        self.made = []
+        if flat:
+            self.outlet.outputs.put(whole, flat, self.size, waits=waits)

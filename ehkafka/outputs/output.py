@@ -1,0 +1,171 @@
+"""One output, and what it is of. Values only.
+
+What is put and not acknowledged stands in flat lists, `PARTS` entries for each output: there are as many as
+records on their way, and each object that Python's garbage collector follows makes it run earlier.
+"""
+
+from __future__ import annotations
+
+from itertools import starmap
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+
+from confluent_kafka import KafkaError
+
+from ehkafka.lanes.inbox import EPOCH, MESSAGE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from ehkafka.lanes.epoch import Epoch
+    from ehkafka.lanes.inbox import Entry
+
+    # Called with the seconds until the next try, or None where the output is not needed any more.
+    Answer = Callable[[float | None], None]
+
+PARTS: Final = 7
+SOURCE: Final = 1
+_TOO_LARGE: Final = frozenset({KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_MSG_SIZE})
+_INVALID: Final = frozenset(
+    {
+        KafkaError.INVALID_MSG,
+        KafkaError.INVALID_RECORD,
+        KafkaError._INVALID_ARG,  # noqa: SLF001 - librdkafka's own codes start with an underscore
+    }
+)
+
+
+class Way(Protocol):
+    """What made an output: a handler's outlet, its way to the dead letters, a redrive."""
+
+    def judge(self, output: Output, error: OutputRefusedError, tries: int, answer: Answer, /) -> None:
+        """Decide on an output that the broker refuses. Returns at once; `answer` is called on any thread."""
+
+
+class OutputRefusedError(Exception):
+    """The broker, or the client, refuses an output. `code` is Kafka's number; None: it cannot be sent."""
+
+    def __init__(self, text: str, code: int | None = None) -> None:
+        super().__init__(text)
+        self.code = code
+
+    @property
+    def is_too_large(self) -> bool:
+        """Tell whether the broker might take less of it."""
+        return self.code in _TOO_LARGE
+
+    @property
+    def is_for_good(self) -> bool:
+        """Tell whether no other try can succeed."""
+        return self.code is None or self.code in _INVALID
+
+
+class Source(tuple[Any, ...]):
+    """The entry of a record, with the same places, where an acknowledgement is waited for.
+
+    Its methods are called without a lock, on the sender's thread or on the one that ends an epoch.
+    """
+
+    @property
+    def entries(self) -> Sequence[Entry]:
+        """The records that an output is of."""
+        return (self,)  # type: ignore[return-value] # it has the places of an entry
+
+    def acknowledged(self) -> None:
+        """Hear that one output of it is acknowledged."""
+
+    def takes_back(self, _error: OutputRefusedError) -> bool:
+        """Hear that one is refused; True: that is decided, and no output of this source is sent any more."""
+        return False
+
+    def gone(self) -> None:
+        """Hear that its epoch has ended, and that its outputs are not sent any more."""
+
+
+class BatchSource(Source):
+    """Several records of a batch, whose output belongs to all of them."""
+
+    def __new__(cls, entries: Sequence[Entry]) -> BatchSource:
+        """Stand for the first of them; `entries` has all."""
+        source = super().__new__(cls, entries[0])
+        source._entries = entries
+        return source
+
+    _entries: Sequence[Entry]
+
+    @property
+    def entries(self) -> Sequence[Entry]:
+        """The records that an output is of."""
+        return self._entries
+
+
+class Output(NamedTuple):
+    """One output by itself."""
+
+    way: Way
+    source: Entry | Source
+    topic: str
+    value: bytes | None
+    key: bytes | None
+    headers: Any
+    # -1: as the key says.
+    partition: int
+
+    @property
+    def group(self) -> tuple[str, bytes | None, int] | None:
+        """Whose order it keeps: outputs of one group go out as they were made. None: it stands alone."""
+        if self.key is None and self.partition < 0:
+            return None
+        return self.topic, self.key, self.partition
+
+    @property
+    def place(self) -> object:
+        """Of which key, or key and partition, it may be the first one that a client has."""
+        return self.key if self.partition < 0 else (self.key, self.partition)
+
+    @property
+    def size(self) -> int:
+        """Bytes of its value and key."""
+        return len(self.value or b"") + len(self.key or b"")
+
+    @property
+    def entries(self) -> Sequence[Entry]:
+        """The records that it is of."""
+        return entries_of(self.source)
+
+    @property
+    def has_ended(self) -> bool:
+        """Tell whether all its records belong to other epochs by now, so that it must not be sent."""
+        return has_ended(self.source)
+
+
+def outputs_of(flat: Iterable[Any]) -> Iterator[Output]:
+    """Yield the outputs of a flat list."""
+    parts = iter(flat)
+    return starmap(Output, zip(*[parts] * PARTS, strict=True))
+
+
+def entries_of(source: Entry | Source) -> Sequence[Entry]:
+    """Return the records that an output is of."""
+    return (source,) if type(source) is tuple else source.entries  # type: ignore[union-attr]
+
+
+def has_ended(source: Entry | Source) -> bool:
+    """Tell whether all records of an output belong to other epochs by now."""
+    if type(source) is tuple:
+        return source[EPOCH].ended
+    return all(entry[EPOCH].ended for entry in source.entries)  # type: ignore[union-attr]
+
+
+def places_of(sources: Iterable[Entry | Source]) -> Iterator[tuple[Epoch, int]]:
+    """Yield the epoch and the offset of each record."""
+    for source in sources:
+        if type(source) is tuple:
+            yield source[EPOCH], source[MESSAGE].offset()
+        else:
+            for entry in source.entries:  # type: ignore[union-attr]
+                yield entry[EPOCH], entry[MESSAGE].offset()
+
+
+def size_of(flat: Sequence[Any]) -> int:
+    """Return how many bytes the values and keys of a flat list have."""
+    return sum(map(len, filter(None, flat[3::PARTS]))) + sum(map(len, filter(None, flat[4::PARTS])))

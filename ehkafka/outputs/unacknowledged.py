@@ -1,0 +1,242 @@
+"""All outputs that are not acknowledged, in the order in which they were put.
+
+Workers put, the sender moves and lets go, the poll thread reads whose offsets wait and ends epochs. One lock,
+a leaf: it is taken with or without a hub's, and no other is taken under it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from itertools import chain, repeat, starmap
+from typing import TYPE_CHECKING, Any, Final
+
+from ehkafka.outputs.output import (
+    PARTS,
+    SOURCE,
+    Output,
+    Source,
+    entries_of,
+    has_ended,
+    outputs_of,
+    places_of,
+    size_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from ehkafka.lanes.epoch import Epoch
+    from ehkafka.lanes.inbox import Entry
+
+# What is on its way beside the backlog. Then workers wait for room, and so does the intake behind them.
+OUTPUTS_MAX: Final = 50_000
+OUTPUT_BYTES_MAX: Final = 64 * 1_048_576
+# So many small outputs may wait for the sender to look: their bytes count only then.
+ADDED_MAX: Final = 4_096
+SMALL_BYTES_MAX: Final = 16 * 1024
+# Between two looks of a waiting worker whether its epoch has ended.
+ROOM_CHECK_S: Final = 50e-3
+
+
+class NotSentError(RuntimeError):
+    """An output was not taken: its record belongs to another member, or the app has stopped."""
+
+
+class Unacknowledged:
+    """Knows each output from the moment it is put to its acknowledgement.
+
+    Invariant: while an output is put and not acknowledged, it stands in one of the lists below whenever the
+    lock can be had.
+    """
+
+    def __init__(
+        self, outputs_max: int = OUTPUTS_MAX, bytes_max: int = OUTPUT_BYTES_MAX, *, waits: bool = True
+    ) -> None:
+        """Not `waits`: no worker ever waits for room, see `is_over_bound`."""
+        self._outputs_max = outputs_max
+        self._bytes_max = bytes_max
+        self._waits = waits
+        self.lock = threading.Lock()
+        self._room = threading.Condition(self.lock)
+        # What workers have put since the sender looked, flat. `extend` by a tuple or a list is atomic, and of
+        # a key only one worker puts at a time. The sender takes it out under the lock.
+        self.added: deque[Any] = deque()
+        # All under the lock, changed by the sender alone. Flat: what the client has, and answers as a whole;
+        # what waits for the first answer of its key. One by one: what the client reports, by number.
+        self.sent: list[Any] = []
+        self.parked: list[Any] = []
+        self.reported: dict[int, Output] = {}
+        # By group, or a number where that is None: what goes alone; see `aside`.
+        self.aside: dict[object, deque[Output]] = {}
+        # Of all that was taken out of `added`; and of what is large there. Under the lock.
+        self._bytes = 0
+        self._added_bytes = 0
+        self.is_closed = False
+        # Nothing may be put without the lock: there is no room, or it is closed. Written under the lock.
+        self.is_full = False
+        # Called after something was put while the sender sleeps. Set once, by the sender.
+        self.wake: Callable[[], object] = lambda: None
+        # The sender's: set before it looks whether anything is new and then sleeps; whoever puts looks at it
+        # after putting. So one of the two sees the other, and a busy sender costs no wake-up for each output.
+        self.sleeps = False
+
+    # -- workers ---------------------------------------------------------------------------------------
+
+    def put(self, source: Entry | Source, flat: Sequence[Any], size: int, *, waits: bool = True) -> None:
+        """Take a call's outputs, together and in this order; from here on their records wait.
+
+        Waits for room if it may: never on a thread that others need. Raises `NotSentError` where the epoch
+        has ended. If that ends at this moment, the outputs are dropped later: an epoch's end looks at `added`
+        under the lock, and the sender at each output before it hands it over.
+        """
+        if self.is_full or len(self.added) >= ADDED_MAX * PARTS or size > SMALL_BYTES_MAX:
+            with self.lock:
+                if waits and self._waits:
+                    while not (self._has_room() or self.is_closed or has_ended(source)):
+                        self._room.wait(ROOM_CHECK_S)
+                self._added_bytes += size
+        if self.is_closed or has_ended(source):
+            raise self._not_sent(source)
+        self.added.extend(flat)
+        if self.sleeps:
+            self.wake()
+
+    def _not_sent(self, source: Entry | Source) -> NotSentError:
+        epoch, offset = next(places_of([source]))
+        why = "the app stops" if self.is_closed else "its partition was taken away"
+        return NotSentError(f"{epoch.partition}@{offset}: its outputs are not sent: {why}")
+
+    def has_room(self) -> bool:
+        """Tell whether a worker may put without waiting."""
+        with self.lock:
+            return not self._waits or self._has_room()
+
+    def _has_room(self) -> bool:
+        return len(self.added) < ADDED_MAX * PARTS and not self._is_over_bound()
+
+    def is_over_bound(self) -> bool:
+        """Tell whether there is so much that nothing more should be received. Any thread."""
+        with self.lock:
+            return self._is_over_bound()
+
+    def _is_over_bound(self) -> bool:
+        return self._count() >= self._outputs_max or self._bytes + self._added_bytes >= self._bytes_max
+
+    def note_room(self) -> None:
+        """Let workers see how much room there is. Caller has the lock."""
+        self.is_full = self.is_closed or (self._waits and self._is_over_bound())
+        self._room.notify_all()
+
+    # -- the sender ------------------------------------------------------------------------------------
+
+    def has_new(self) -> bool:
+        """Tell whether anything was put that the sender has not taken."""
+        return bool(self.added)
+
+    def take(self, outputs_max: int) -> list[Any]:
+        """Take so many of what was put out of `added`, flat. Caller has the lock, and sorts them in."""
+        added = self.added
+        count = min(len(added) // PARTS, outputs_max)
+        taken = list(starmap(added.popleft, repeat((), count * PARTS)))
+        self._bytes += size_of(taken)
+        if not added:
+            self._added_bytes = 0
+        return taken
+
+    def put_back(self, flat: Sequence[Any]) -> None:
+        """Put back what was taken and has no room anywhere. Caller has the lock."""
+        self._bytes -= size_of(flat)
+        self.added.extendleft(reversed(flat))
+
+    def let_go(self, flat: Sequence[Any]) -> None:
+        """Count the bytes of outputs no more. Caller has the lock, and has taken them out of their list."""
+        self._bytes -= size_of(flat)
+        self.note_room()
+
+    # -- any thread ------------------------------------------------------------------------------------
+
+    def count(self) -> int:
+        """Return how many outputs are not acknowledged."""
+        with self.lock:
+            return self._count()
+
+    def _count(self) -> int:
+        flat = len(self.added) + len(self.sent) + len(self.parked)
+        return flat // PARTS + len(self.reported) + sum(map(len, self.aside.values()))
+
+    def _sources(self) -> Iterator[Entry | Source]:
+        with self.lock:
+            added, sent, parked = self.added.copy(), self.sent.copy(), self.parked.copy()
+            singles = [*self.reported.values(), *chain.from_iterable(self.aside.values())]
+        # Outside of the lock: there may be thousands, and the sender would wait.
+        return chain(
+            list(added)[SOURCE::PARTS],
+            sent[SOURCE::PARTS],
+            parked[SOURCE::PARTS],
+            [output.source for output in singles],
+        )
+
+    def lowest(self) -> dict[Epoch, int]:
+        """Return the lowest offset of each epoch that must not be committed."""
+        lowest: dict[Epoch, int] = {}
+        for epoch, offset in places_of(self._sources()):
+            if lowest.get(epoch, offset) >= offset:
+                lowest[epoch] = offset
+        return lowest
+
+    def waiting(self, epoch: Epoch) -> frozenset[int]:
+        """Return the offsets of an epoch that must not be committed."""
+        return frozenset(offset for one, offset in places_of(self._sources()) if one is epoch)
+
+    def key_of(self, epoch: Epoch, offset: int) -> bytes | None:
+        """Return the key of a record that waits; None also where it was acknowledged meanwhile."""
+        for source in self._sources():
+            for message, _, _, its_epoch in entries_of(source):
+                if its_epoch is epoch and message.offset() == offset:
+                    return message.key()
+        return None
+
+    # -- the end ---------------------------------------------------------------------------------------
+
+    def end(self) -> bool:
+        """Drop what is of epochs that have ended; True: a client may have some of it. Poll thread.
+
+        An output of records of several partitions stays while one of them is ours.
+        """
+        with self.lock:
+            kept: list[Any] = []
+            dropped = self.drop_ended(self.take(len(self.added)), kept)
+            self.put_back(kept)
+            parked, self.parked = self.parked, []
+            dropped += self.drop_ended(parked, self.parked)
+            others = any(map(has_ended, self.sent[SOURCE::PARTS]))
+            others |= any(output.has_ended for output in self.reported.values())
+            others |= any(output.has_ended for queue in self.aside.values() for output in queue)
+            self.note_room()
+        tell_gone(dropped)
+        return others
+
+    def drop_ended(self, flat: Sequence[Any], kept: list[Any]) -> list[Output]:
+        """Put into `kept` what is not of ended epochs; return the rest. Caller has the lock."""
+        dropped: list[Output] = []
+        for output in outputs_of(flat):
+            if output.has_ended:
+                self._bytes -= output.size
+                dropped.append(output)
+            else:
+                kept.extend(output)
+        return dropped
+
+    def close(self) -> None:
+        """Take nothing any more; workers that wait for room are let go."""
+        with self.lock:
+            self.is_closed = True
+            self.note_room()
+
+
+def tell_gone(dropped: Sequence[Output]) -> None:
+    """Tell the sources of dropped outputs, without the lock."""
+    for source in {id(one.source): one.source for one in dropped}.values():
+        if isinstance(source, Source):
+            source.gone()
