@@ -24,7 +24,6 @@ __all__ = [
     "OutputProducerReplaced",
     "OutputRefused",
     "OutputThrottled",
-    "OutputsSentInVain",
     "OutputsWait",
     "TransactionAborted",
     "TransactionProducerReplaced",
@@ -53,28 +52,6 @@ class OutputRefused(Event):
 
     def subject(self) -> Hashable:
         return (self.to, self.retry_s is None)
-
-
-@dataclass(frozen=True, slots=True)
-class OutputsSentInVain(Event):
-    """An attempt failed after it had sent something: that stays sent, and a retry sends it again."""
-
-    level: ClassVar[int] = logging.WARNING
-    partition: TopicPartition
-    offset: int
-    attempt: int
-    sent: int
-    acknowledged: int
-
-    def sentence(self) -> str:
-        return (
-            f"Attempt {self.attempt} of {self.partition}@{self.offset} failed after it had sent "
-            f"{counted(self.sent, 'output')} ({self.acknowledged} acknowledged). Readers may see them "
-            "twice: the retry sends all of them again."
-        )
-
-    def subject(self) -> Hashable:
-        return self.partition.topic
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from ehkafka.intake.unread import Standstill
 from ehkafka.positions.restore import Restore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from ehkafka.errors import EhkafkaError
     from ehkafka.events import CounterName, Event
@@ -57,11 +57,14 @@ class OutputsUnderWay(Protocol):
     def lost(self) -> None:
         """Hear that all partitions are lost, before their epochs end: nothing may be committed for them."""
 
-    def waits(self, epoch: Epoch, /) -> bool:
-        """Tell whether a record of an epoch waits for its outputs."""
+    def waiting_epochs(self) -> set[Epoch]:
+        """Return whose records wait for their outputs, and have these hurry."""
 
-    def waiting(self, epoch: Epoch, /) -> frozenset[int]:
-        """Return the offsets of the records that do."""
+    def lowest(self) -> Mapping[Epoch, int]:
+        """Return the lowest offset of each epoch that must not be committed for its outputs."""
+
+    def waiting(self, epoch: Epoch, /) -> Collection[int]:
+        """Return the offsets of the records that wait, as they were a moment ago: for pictures."""
 
     def key_of(self, epoch: Epoch, offset: int, /) -> bytes | None:
         """Return the key of such a record."""

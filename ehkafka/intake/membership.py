@@ -199,16 +199,16 @@ class Membership:
 
     def _undrained(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
         """Return those of which something runs or may still start, or outputs wait."""
-        outputs, waiting = self._context.outputs, list[TopicPartition]()
+        waiting: list[TopicPartition] = []
+        left: set[Epoch] = set()
         for route, epochs in self.owned.by_route(partitions).values():
             with route.hub.locked() as inboxes:
                 undrained = inboxes.undrained(epochs)
-            # Second: what has ended by now has its outputs in the book.
-            waiting += [
-                epoch.partition
-                for epoch in epochs
-                if epoch in undrained or (outputs is not None and outputs.waits(epoch))
-            ]
+            waiting += [epoch.partition for epoch in epochs if epoch in undrained]
+            left.update(epoch for epoch in epochs if epoch not in undrained)
+        # Second: what has ended by now has put its outputs.
+        if left and self._context.outputs is not None:
+            waiting += [epoch.partition for epoch in self._context.outputs.waiting_epochs() & left]
         return waiting
 
     def _end(

@@ -178,7 +178,7 @@ class UntilCaughtUp:
     def _waiting_outputs(self, epoch: Epoch, log: LogBounds | None) -> Waiting | None:
         """Return the lowest record up to the end whose outputs are not acknowledged."""
         outputs = self._context.outputs
-        lowest = min(outputs.waiting(epoch), default=None) if outputs is not None else None
+        lowest = outputs.lowest().get(epoch) if outputs is not None else None
         if lowest is None or (log is not None and lowest >= log.end):
             return None
         return Waiting(lowest, NO_KEY, "its outputs are not acknowledged by the broker")

@@ -66,7 +66,7 @@ class Aside:
         clock: Callable[[], float],
         busy: Collection[int],
     ) -> None:
-        """`wake` ends the sender's sleep, for a judge's answer; `busy` are errors by which brokers throttle."""
+        """`wake` ends the sender's sleep, for a judge's answer; `busy` are errors that throttle."""
         self._outputs = outputs
         self._make_producer = make_producer
         self._emit = emit

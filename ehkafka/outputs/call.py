@@ -64,8 +64,8 @@ class Call:
         self.size += sum([one[5] for one in made])
         if self.size > OUTPUT_BYTES_MAX:
             raise ValueError(
-                f"{self.where}: one call sends {self.size} bytes, and it may send {OUTPUT_BYTES_MAX} at most: "
-                "nothing of it is sent before it returns. Send less for a record"
+                f"{self.where}: one call sends {self.size} bytes, and it may send {OUTPUT_BYTES_MAX} at "
+                "most, because nothing of it is sent before it returns. Send less for a record"
             )
         place = 0 if self.batch is None else self._place_of(message)
         self.made += [(one, place) for one in made]

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.errors import NotDeliveredError
-from ehkafka.outputs.book import OUTPUT_BYTES_MAX, OUTPUTS_MAX
+from ehkafka.outputs.unacknowledged import OUTPUT_BYTES_MAX, OUTPUTS_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -62,6 +62,10 @@ class ClientCallbacks(NamedTuple):
     throttle_cb: Callable[[ThrottleEvent], None]
     on_delivery: Callable[[KafkaError | None, Any], None] | None = None
 
+    def given(self) -> dict[str, Any]:
+        """Return what the client is given."""
+        return {name: value for name, value in self._asdict().items() if value is not None}
+
 
 class OneProducer:
     """One producer at a time. `client` is None while the next one is waited for."""
@@ -279,7 +283,9 @@ class OneProducer:
         # The watch before the client: it must know which key the client has.
         watch = self._make_watch() if self._make_watch is not None else None
         self._id, self._fatal = ProducerId(self._log), None
-        callbacks = ClientCallbacks(self._on_error, self._take_statistics, self._id, self._on_throttle, self._on_delivery)
+        callbacks = ClientCallbacks(
+            self._on_error, self._take_statistics, self._id, self._on_throttle, self._on_delivery
+        )
         self.client = producer = self._open_client(callbacks, self.is_plain)
         self._watch = watch
         if watch is not None:

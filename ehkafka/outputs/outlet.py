@@ -16,9 +16,9 @@ from ehkafka.outputs.checked import ANY_PARTITION
 from ehkafka.outputs.encoding import FRAME_BYTES
 from ehkafka.outputs.kinds import kind_of
 from ehkafka.outputs.making import PLAIN, OutputMaker
-from ehkafka.outputs.output import OutputRefusedError, Source
+from ehkafka.outputs.output import PARTS, OutputRefusedError, Source
 from ehkafka.outputs.send import Send
-from ehkafka.outputs.unacknowledged import ADDED_MAX, PARTS, SMALL_BYTES_MAX
+from ehkafka.outputs.unacknowledged import ADDED_MAX, SMALL_BYTES_MAX
 from ehkafka.records.deferral import DEADLINE_S_MAX, DEFERRED, defer, engines_own
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class Outlet:
         """Forget what a call has sent that has failed."""
         self._close(call)
 
-    def answered(self, message: Any, *, is_finished: bool) -> None:
+    def answered(self, message: Any, error: BaseException | None) -> None:
         """Put what a deferred record has sent, or drop it. On the answering thread, before its record ends.
 
         Raises `NotSentError` where its epoch has ended.
@@ -122,7 +122,7 @@ class Outlet:
         call = self.calls.get(id(message))
         if call is not None and call.token is not None:
             self._close(call)
-            if is_finished:
+            if error is None:
                 call.put(waits=False)
 
     def _close(self, call: Call) -> None:
@@ -156,7 +156,12 @@ class Outlet:
 
     def _short_way(self) -> Callable[[Entry, object], None]:
         """Return what puts the one value of a call that has sent nothing else. May wait for room."""
-        outputs, added, bytes_max, other_way = self.outputs, self.outputs.added, self._own_bytes_max, self._put
+        outputs, added, bytes_max, other_way = (
+            self.outputs,
+            self.outputs.added,
+            self._own_bytes_max,
+            self._put,
+        )
         added_max, topic = ADDED_MAX * PARTS, self.topic
 
         def put_plain(entry: Entry, value: object) -> None:

@@ -7,7 +7,7 @@ records on their way, and each object that Python's garbage collector follows ma
 from __future__ import annotations
 
 from itertools import starmap
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, Self
 
 from confluent_kafka import KafkaError
 
@@ -59,7 +59,7 @@ class OutputRefusedError(Exception):
         return self.code is None or self.code in _INVALID
 
 
-class Source(tuple[Any, ...]):
+class Source(tuple[Any, ...]):  # noqa: SLOT001 - a tuple has none that are not empty
     """The entry of a record, with the same places, where an acknowledgement is waited for.
 
     Its methods are called without a lock, on the sender's thread or on the one that ends an epoch.
@@ -68,7 +68,7 @@ class Source(tuple[Any, ...]):
     @property
     def entries(self) -> Sequence[Entry]:
         """The records that an output is of."""
-        return (self,)  # type: ignore[return-value] # it has the places of an entry
+        return (self,)  # it has the places of an entry
 
     def acknowledged(self) -> None:
         """Hear that one output of it is acknowledged."""
@@ -84,7 +84,7 @@ class Source(tuple[Any, ...]):
 class BatchSource(Source):
     """Several records of a batch, whose output belongs to all of them."""
 
-    def __new__(cls, entries: Sequence[Entry]) -> BatchSource:
+    def __new__(cls, entries: Sequence[Entry]) -> Self:
         """Stand for the first of them; `entries` has all."""
         source = super().__new__(cls, entries[0])
         source._entries = entries

@@ -11,8 +11,6 @@ from ehkafka.endpoint.properties.names import in_one_spelling
 from ehkafka.endpoint.properties.refusals import Owned, whole_number
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from ehkafka.endpoint import Endpoint
     from ehkafka.settings import Settings
 
@@ -20,8 +18,11 @@ if TYPE_CHECKING:
 KAFKA_OUTPUT_BYTES_MAX = 1_000_000
 # All of a batch that is refused go alone.
 BATCH_OUTPUTS_MAX = 1_000
-# More than the book lets workers make.
+# More than workers may put.
 QUEUE_MESSAGES = 100_000
+# As many as an idempotent producer may have on their way: with one a tick takes as many round trips as there
+# are partitions.
+IN_FLIGHT_MAX = 5
 # Java's default for the same, half of librdkafka's: who waits for an answer has one within two minutes.
 MESSAGE_TIMEOUT_MS = 120_000
 # librdkafka knows no others; the first one is what we set.
@@ -46,14 +47,14 @@ OURS = {
 """What we set unless the app does, and why."""
 
 _TIMEOUT = "message.timeout.ms"
+_IN_FLIGHT = "max.in.flight.requests.per.connection"
 _QUEUE = "queue.buffering.max.messages"
 _OWNED = (
     Owned(
-        "max.in.flight.requests.per.connection",
-        value=1,
-        reason="the engine owns it: a second request on its way could pass the very first one of a producer, "
-        "where that is refused",
-        fix="Leave it out; what is made meanwhile goes with the next request",
+        _IN_FLIGHT,
+        value=IN_FLIGHT_MAX,
+        reason="the engine owns it: of so many requests sequence numbers keep the order",
+        fix="Leave it out",
     ),
     Owned(
         "queuing.strategy",
@@ -74,7 +75,6 @@ _OWNED = (
         fix="Leave it out",
     ),
 )
-_GIVES_UP = frozenset({"retries", "message.send.max.retries", "queue.buffering.max.kbytes"})
 _TAKEN = {
     "enable.gapless.guarantee": "the engine decides it for each producer: order hangs on it",
     "on_delivery": "the engine follows each message through it; app.producer returns a future for each",
@@ -119,19 +119,19 @@ def check_producer(endpoint: Endpoint, settings: Settings) -> dict[str, Any]:
     return asked
 
 
-def output_properties(endpoint: Endpoint, settings: Settings, *, gapless: bool = True) -> dict[str, Any]:
-    """Return the properties of a producer of outputs; not `gapless`: of the one for what was refused.
+def output_properties(endpoint: Endpoint, settings: Settings, *, is_plain: bool = False) -> dict[str, Any]:
+    """Return the properties of a producer of outputs and dead letters.
 
-    A gapless producer ends with the first message that is refused: nothing that was made later goes out
-    before somebody has decided on it. Messages never time out, so that nothing but a refusal ends it.
+    A gapless producer ends with the first message that is refused: nothing that was put later goes out
+    before that is decided. Messages never time out, so that nothing but a refusal ends it. `is_plain` is for
+    a broker that gives no producer ids.
     """
     return {
-        **_common(endpoint, settings),
+        **_common(endpoint, settings, is_plain=is_plain),
         _TIMEOUT: 0,
-        # Brokers refuse whole batches: what was refused goes in one of its own, or others would seem to be at
-        # fault, too.
-        **({"enable.gapless.guarantee": True} if gapless else {}),
-        "batch.num.messages": BATCH_OUTPUTS_MAX if gapless else 1,
+        "enable.gapless.guarantee": True,
+        # Brokers refuse whole batches: all of one that is refused go alone.
+        "batch.num.messages": BATCH_OUTPUTS_MAX,
     }
 
 
@@ -159,22 +159,6 @@ def transactional_properties(
     }
 
 
-def may_report_at_once(properties: Mapping[str, Any]) -> bool:
-    """Tell whether the last message's report may stand for what was handed over before it to its partition.
-
-    Not with what makes librdkafka give up one message and write the next one, or refuse a part of what it is
-    given at once. Raises `ConfigurationError`.
-    """
-    return (
-        not _GIVES_UP.intersection(properties) and whole_number(_QUEUE, properties[_QUEUE]) >= QUEUE_MESSAGES
-    )
-
-
-def goes_by_key(properties: Mapping[str, Any]) -> bool:
-    """Tell whether all messages of a key go to one partition."""
-    return bool(properties["partitioner"] != "random")
-
-
 def message_properties(endpoint: Endpoint, settings: Settings, *, is_plain: bool = False) -> dict[str, Any]:
     """Return the properties of the producer behind `app.producer`, whose messages may time out.
 
@@ -196,10 +180,10 @@ def _common(endpoint: Endpoint, settings: Settings, *, is_plain: bool = False) -
         "partitioner": PARTITIONERS[0],
         # What is on its way has a bound of ours, so this queue never decides.
         _QUEUE: QUEUE_MESSAGES,
-        **letter_properties(endpoint, settings.consumer, is_plain=is_plain),
+        # Sequence numbers keep the order; the embedded broker does not look at them.
+        _IN_FLIGHT: 1 if endpoint.is_embedded else IN_FLIGHT_MAX,
+        **(letters := letter_properties(endpoint, settings.consumer, is_plain=is_plain)),
         **asked,
-        LETTER_BYTES: output_bytes_max(endpoint, settings),
-        # A broker takes any sequence number as the first one of a producer: where the very first request of
-        # one is refused, a second one on the wire would pass it.
-        "max.in.flight.requests.per.connection": 1,
+        # A dead letter may be as large as a received record.
+        LETTER_BYTES: max(letters[LETTER_BYTES], output_bytes_max(endpoint, settings)),
     }

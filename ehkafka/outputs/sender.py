@@ -23,13 +23,13 @@ from ehkafka.events import OutputProblem
 from ehkafka.lanes.inbox import EPOCH
 from ehkafka.outputs.answers import CONSEQUENCES, TAKEN_BACK, busy_codes
 from ehkafka.outputs.aside import BUSY_POLL_S, Aside
-from ehkafka.outputs.known_keys import KnownKeys
 from ehkafka.outputs.checked import ANY_PARTITION
+from ehkafka.outputs.known_keys import KnownKeys
 from ehkafka.outputs.output import PARTS, SOURCE, Output, Source, outputs_of
 from ehkafka.outputs.unacknowledged import OUTPUTS_MAX, tell_gone
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection
 
     from ehkafka.events import Event
     from ehkafka.outputs.one_producer import OneProducer
@@ -241,13 +241,15 @@ class OutputSender:
 
     def _hand_slice(self, flat: list[Any]) -> list[Any]:
         """Hand over, park or set aside some outputs; return those that there is no room for."""
+        if not flat:
+            return []
         sources, topics = flat[SOURCE::PARTS], set(flat[2::PARTS])
         if set(map(type, sources)) - {tuple}:
             self._hurries = True
         is_plain = (
             not (self._reports or self._aside)
             and len(topics) == 1
-            and self._known.are_known(*topics, flat[4::PARTS])
+            and self._known.are_known(flat[2], flat[4::PARTS])
             and set(flat[6::PARTS]) == {ANY_PARTITION}
             and not any(epoch.ended for epoch in set(map(_epoch_of, sources)))
         )

@@ -24,7 +24,9 @@ class Standing(NamedTuple):
     @classmethod
     def read(cls, statistics: dict[str, Any]) -> Standing:
         """Return what librdkafka's statistics say."""
-        up = {broker["nodeid"] for broker in statistics.get("brokers", {}).values() if broker["state"] == "UP"}
+        up = {
+            broker["nodeid"] for broker in statistics.get("brokers", {}).values() if broker["state"] == "UP"
+        }
         standing: list[TopicPartition] = []
         has_moving = has_healthy = False
         for name, topic in statistics.get("topics", {}).items():
@@ -50,7 +52,9 @@ class Standing(NamedTuple):
         if not self.partitions:
             return None
         first = self.partitions[0]
-        others = f" (and {counted(len(self.partitions) - 1, 'more partition')})" if self.partitions[1:] else ""
+        others = (
+            f" (and {counted(len(self.partitions) - 1, 'more partition')})" if self.partitions[1:] else ""
+        )
         return f"{first}{others} has no leader, or its leader does not answer"
 
 

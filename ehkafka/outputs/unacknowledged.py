@@ -165,7 +165,8 @@ class Unacknowledged:
         flat = len(self.added) + len(self.sent) + len(self.parked)
         return flat // PARTS + len(self.reported) + sum(map(len, self.aside.values()))
 
-    def _sources(self) -> Iterator[Entry | Source]:
+    def sources(self) -> Iterator[Entry | Source]:
+        """Return what each output is of."""
         with self.lock:
             added, sent, parked = self.added.copy(), self.sent.copy(), self.parked.copy()
             singles = [*self.reported.values(), *chain.from_iterable(self.aside.values())]
@@ -180,18 +181,14 @@ class Unacknowledged:
     def lowest(self) -> dict[Epoch, int]:
         """Return the lowest offset of each epoch that must not be committed."""
         lowest: dict[Epoch, int] = {}
-        for epoch, offset in places_of(self._sources()):
+        for epoch, offset in places_of(self.sources()):
             if lowest.get(epoch, offset) >= offset:
                 lowest[epoch] = offset
         return lowest
 
-    def waiting(self, epoch: Epoch) -> frozenset[int]:
-        """Return the offsets of an epoch that must not be committed."""
-        return frozenset(offset for one, offset in places_of(self._sources()) if one is epoch)
-
     def key_of(self, epoch: Epoch, offset: int) -> bytes | None:
         """Return the key of a record that waits; None also where it was acknowledged meanwhile."""
-        for source in self._sources():
+        for source in self.sources():
             for message, _, _, its_epoch in entries_of(source):
                 if its_epoch is epoch and message.offset() == offset:
                     return message.key()

@@ -16,7 +16,7 @@ from ehkafka.progress.ledger import Position
 from ehkafka.progress.metadata import LogFacts, encode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from ehkafka.events import Event
@@ -56,6 +56,16 @@ def metadata_bytes_max(settings: Settings, *, is_event_hubs: bool) -> int:
     limit = EVENT_HUBS_METADATA_BYTES_MAX if is_event_hubs else KAFKA_METADATA_BYTES_MAX
     asked = settings.commit_metadata_bytes_max
     return limit if asked is None else min(asked, limit)
+
+
+class Look(NamedTuple):
+    """What has ended in an epoch, as a look has found it; see `Sample`."""
+
+    epoch: Epoch
+    next_offset: int
+    extent: Extent | None
+    ended: list[int]
+    newest_epoch: int | None
 
 
 class Sample(NamedTuple):
@@ -98,8 +108,8 @@ class ProgressSaver:
         self._known: dict[tuple[TopicPartition, int], Known] = {}
         # Somebody else keeps the ranges, whatever fits into the commit.
         self.is_mirrored = False
-        # The lowest offset of an epoch that waits for its outputs; set once, where handlers have any.
-        self.lowest_waiting: Callable[[Epoch], int | None] = lambda _epoch: None
+        # The lowest offset of each epoch that waits for its outputs; set once, where handlers have any.
+        self.lowest: Callable[[], Mapping[Epoch, int]] = dict
         # Up to where each epoch had received at the last look; whether detail was dropped then.
         self._seen: dict[tuple[TopicPartition, int], int] = {}
         self._truncated: set[tuple[TopicPartition, int]] = set()
@@ -138,12 +148,18 @@ class ProgressSaver:
         detail = self.begin_tick(sum(unfinished))
         if in_full:
             detail = Detail.ALL
-        samples: list[Sample | None] = []
+        looks: list[list[Look]] = []
         for lock, epochs in groups:
             with lock():
-                samples += [self.sample(one, detail) for one in epochs]
-        found = (sample for sample in samples if sample is not None)
-        positions = {sample.epoch.partition: self.position(sample) for sample in found}
+                looks.append([look for one in epochs if (look := self.look(one, detail)) is not None])
+        # In this order: an output is put before its record ends, so of what has ended by now, all that does
+        # not wait here is acknowledged.
+        lowest = self.lowest()
+        samples: list[Sample] = []
+        for (lock, _), its in zip(groups, looks, strict=True):
+            with lock():
+                samples += [self.bounded(look, lowest.get(look.epoch)) for look in its]
+        positions = {sample.epoch.partition: self.position(sample) for sample in samples}
         self.end_tick(detail)
         return positions
 
@@ -174,16 +190,23 @@ class ProgressSaver:
         return {"detail_at_s": self.detail_at_s, "early_at_s": self.early_at_s}
 
     def sample(self, epoch: Epoch, detail: Detail = Detail.ALL) -> Sample | None:
-        """Look at how far an epoch has come; None while it has no position. Caller has the lock."""
+        """Look at how far one epoch has come; None while it has no position. Caller has the lock."""
+        look = self.look(epoch, detail)
+        return None if look is None else self.bounded(look, self.lowest().get(epoch))
+
+    def look(self, epoch: Epoch, detail: Detail) -> Look | None:
+        """Look at what has ended. Caller has the lock."""
         # First: what ends from here on comes with the next look.
         ended = epoch.take_ended()
         extent = epoch.extent() if self._wants_detail(epoch, detail) else None
         next_offset = epoch.watermark() if extent is None else extent.next_offset
         if next_offset is None:
             return None
-        # In this order: an output is in the book before its record ends, so of what has ended by now, all
-        # that does not wait here is acknowledged.
-        lowest = self.lowest_waiting(epoch)
+        return Look(epoch, next_offset, extent, ended, epoch.received.finished_leader_epoch())
+
+    def bounded(self, look: Look, lowest: int | None) -> Sample:
+        """Return how far an epoch has come; `lowest` waits for its outputs. Caller has the lock."""
+        epoch, next_offset, extent, ended, newest_epoch = look
         if lowest is not None:
             next_offset = min(next_offset, lowest)
             extent = extent and extent.below(lowest)
@@ -198,7 +221,6 @@ class ProgressSaver:
         epoch.received.trim_marks(self._trims_to(epoch, next_offset))
         mark = epoch.received.marks.at(next_offset - 1)
         leader_epoch, anchor = mark.leader_epoch if mark else None, epoch.received.anchor
-        newest_epoch = epoch.received.finished_leader_epoch()
         return Sample(epoch, next_offset, leader_epoch, anchor, extent, ended, newest_epoch)
 
     def position(self, sample: Sample) -> Position:

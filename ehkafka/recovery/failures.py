@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from ehkafka.events import Event
     from ehkafka.events.history import History
     from ehkafka.lanes.decision import Attempt, Decision, Ticket
-    from ehkafka.lanes.epoch import Epoch
     from ehkafka.recovery.letters.letter import Letter
 
 # What `App.on_error` may answer; None leaves it to the failure policy.

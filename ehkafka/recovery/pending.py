@@ -53,7 +53,7 @@ class PendingAnswers:
     clock: Callable[[], float] = time.monotonic
     # Hears how a deferred attempt has ended, before its record does: what it has sent is put, or dropped.
     # Raises `NotSentError` where that is too late.
-    on_end: Callable[..., None] = lambda _message, *, is_finished: None
+    on_end: Callable[[Message, BaseException | None], None] = lambda _message, _error: None
     # Tokens that wait for an answer. Workers add, whoever answers takes out; the poll thread reads copies.
     waiting: dict[Deferred, DeferredHead] = field(default_factory=dict)
 
@@ -86,7 +86,7 @@ class PendingAnswers:
         # Answered before the call returned: the worker continues as if the record had never been deferred.
         del self.waiting[token]
         head.report_history(token.error)
-        self.on_end(attempt.message, is_finished=token.error is None)
+        self.on_end(attempt.message, token.error)
         if token.error is not None:
             head.restore()
             raise token.error
@@ -190,7 +190,7 @@ class DeferredHead:
 
     def _judge(self, error: BaseException | None) -> Answer:
         try:
-            self._pending.on_end(self._attempt.message, is_finished=error is None)
+            self._pending.on_end(self._attempt.message, error)
         except NotSentError as too_late:
             return HoldHead(str(too_late))
         if error is None:

@@ -19,6 +19,7 @@ from ehkafka.errors import ConfigurationError, HandlerFailedError, describe
 from ehkafka.events import OutputRefused, UserCodeFailed
 from ehkafka.lanes.decision import Attempt, AwaitHead, HoldHead, Ticket
 from ehkafka.lanes.held import Held
+from ehkafka.lanes.inbox import EPOCH, KEY, MESSAGE
 from ehkafka.records import Outcome, Record, own_copy
 from ehkafka.recovery.failures import STOP_WORDS, StopWords
 from ehkafka.recovery.letters.letter import letter_of
@@ -32,7 +33,8 @@ if TYPE_CHECKING:
     from ehkafka.errors import EhkafkaError
     from ehkafka.events import Event
     from ehkafka.lanes.decision import Answer
-    from ehkafka.outputs.claim import Output
+    from ehkafka.lanes.epoch import Epoch
+    from ehkafka.outputs.output import Output
     from ehkafka.recovery.letters.letters import Letters
 
 
@@ -78,7 +80,7 @@ class RefusedOutputs:
         attempt: int,
         answer: Callable[[float | None], None],
     ) -> None:
-        _, message = output.claim.homes(output.home)[0]
+        message = output.entries[0][MESSAGE]
         record: Any = own_copy(message) if self.raw else self.make_record(message, attempt)
         delay_s = None
         try:
@@ -111,7 +113,7 @@ class RefusedOutputs:
             self._stop_the_app(output, error, attempt)
 
     def _stop_the_app(self, output: Output, error: Exception, attempt: int) -> None:
-        epoch, offset = output.place
+        epoch, offset = _place_of(output)
         failure = HandlerFailedError(
             f"An output of {epoch.partition}@{offset}, handler {self.handler!r}, was refused by "
             f"{output.topic!r}, attempt {attempt}: {ended(describe(error))} "
@@ -127,22 +129,19 @@ class RefusedOutputs:
         assert self._sender is not None
         waits = f"the dead letter of its output is on its way to {policy.where}"
         pairs = []
-        for epoch, message in output.claim.homes(output.home):
-            key = message.key()
+        for entry in output.entries:
             # Its own key has continued: nothing waits behind this one but the output.
-            held = Held(key, {}, deque)
-            its_attempt = Attempt((message, key, 0, epoch), attempt)
-            ticket = Ticket(held, AwaitHead(waits, lambda _ticket: None), its_attempt)
+            held = Held(entry[KEY], {}, deque)
+            ticket = Ticket(held, AwaitHead(waits, lambda _ticket: None), Attempt(entry, attempt))
             letter = letter_of(
-                message,
-                epoch.partition,
+                entry[MESSAGE],
+                entry[EPOCH].partition,
                 error=error,
                 reason=describe(error),
                 attempts=attempt,
                 failed_at_s=time.time(),
                 handler=self.handler,
                 group=self.group,
-                outputs=(output.claim.posted, output.claim.acknowledged),
             )
             pairs.append((ticket, letter))
         left = [ticket for ticket, _ in pairs]
@@ -171,6 +170,11 @@ class RefusedOutputs:
     def _report(
         self, output: Output, error: Exception, attempt: int, delay_s: float | None, decision: str
     ) -> None:
-        epoch, offset = output.place
+        epoch, offset = _place_of(output)
         what = (epoch.partition, offset, output.topic, attempt)
         self.emit(OutputRefused(*what, describe(error), delay_s, decision))
+
+
+def _place_of(output: Output) -> tuple[Epoch, int]:
+    entry = output.entries[0]
+    return entry[EPOCH], entry[MESSAGE].offset()

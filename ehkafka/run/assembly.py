@@ -9,8 +9,6 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ehkafka.endpoint.client import open_producer
-from ehkafka.endpoint.keys.watch import CredentialWatch
 from ehkafka.endpoint.properties.advice import producer_advice
 from ehkafka.endpoint.properties.layers import letter_properties
 from ehkafka.handlers.spec import is_batch
@@ -48,19 +46,13 @@ from ehkafka.workers.rate import Pace
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from confluent_kafka import Producer
-
     from ehkafka.errors import EhkafkaError
     from ehkafka.handlers.spec import HandlerSpec
     from ehkafka.intake.until_caught_up import CatchUpEnds
     from ehkafka.lanes.epoch import Epoch
-    from ehkafka.outputs.one_producer import ClientCallbacks, OneProducer
-    from ehkafka.outputs.outlet import Outlet
     from ehkafka.positions.finder import IsDisproved
     from ehkafka.positions.start import Start
     from ehkafka.records import Record
-    from ehkafka.recovery.letters.letters import LettersToTopics
-    from ehkafka.recovery.letters.topics import TopicLetters
     from ehkafka.run.log_identity import LogIdentity
     from ehkafka.run.mirroring import Mirroring
     from ehkafka.run.options import AppOptions
@@ -87,74 +79,42 @@ class Assembly:
     # Whether a record may be left without an outcome until the next start.
     may_hold: bool = True
 
-    def transactions(self) -> Transactions | None:
-        """Return what sends and commits exactly once, not started; None where the app does not ask for it.
+    def outputs(self) -> Outputs | Transactions | None:
+        """Return what sends outputs and dead letters to topics, not started; None where there are none.
 
         Raises `ConfigurationError`.
         """
-        if not self.app.settings.exactly_once:
-            return None
-        from ehkafka.handlers.output_types import check_output_types  # noqa: PLC0415 - as the app starts
-        from ehkafka.run.transactions import Transactions  # noqa: PLC0415 - few apps have them
-
-        check_output_types(self.app.specs)
-        return Transactions(self.app, emit=self.bus.emit, fatal=self.fail, on_death=self.worker_died)
-
-    def letters(self, transactions: Transactions | None = None) -> Letters:
-        """Return the ways to the dead letters, none of them used yet. Raises `ConfigurationError`."""
-        check_recovery(self.app.specs, self.app.settings.on_parked_full)
-        make_topics: Callable[[], LettersToTopics] = self._topics
-        if transactions is not None:
-            make_topics = transactions.letters_to_topics
-        return Letters(make_topics, emit=self.bus.emit, history=self.app.history, clock=self.app.clock)
-
-    def _topics(self) -> TopicLetters:
-        # Few apps have dead letters that go to a topic.
-        from ehkafka.outputs.one_producer import OneProducer  # noqa: PLC0415
-        from ehkafka.recovery.letters.topics import TopicLetters  # noqa: PLC0415
-
-        chosen = self.app.settings.consumer
-        for advice in producer_advice(self.app.endpoint, letter_properties(self.app.endpoint, chosen)):
-            self.bus.emit(advice)
-
-        # Anew for each producer: the key may have changed since.
-        def open_client(callbacks: ClientCallbacks, is_plain: bool) -> Producer:
-            properties = letter_properties(self.app.endpoint, chosen, is_plain=is_plain)
-            return open_producer(properties, **callbacks._asdict())
-
-        producer = OneProducer(
-            open_client,
-            emit=self.bus.emit,
-            make_watch=lambda: CredentialWatch(self.app.endpoint.credential, self.bus.emit),
-        )
-        return TopicLetters(
-            producer,
-            emit=self.bus.emit,
-            history=self.app.history,
-            on_death=self.worker_died,
-            clock=self.app.clock.now_s,
-        )
-
-    def outputs(self, make_producer: Callable[[], OneProducer] | None = None) -> Outputs | None:
-        """Return what sends the handlers' outputs, not started; None where no handler has any.
-
-        `make_producer` is called for them alone; it may return one that is open. Raises
-        `ConfigurationError`.
-        """
         from ehkafka.handlers.output_types import check_output_types  # noqa: PLC0415 - as the app starts
 
         check_output_types(self.app.specs)
-        if not any(spec.to for spec in self.app.specs):
+        if self.app.settings.exactly_once:
+            from ehkafka.run.transactions import Transactions  # noqa: PLC0415 - few apps have them
+
+            return Transactions(self.app, emit=self.bus.emit, fatal=self.fail, on_death=self.worker_died)
+        if not any(spec.to or _letter_topic(spec) for spec in self.app.specs):
             return None
         from ehkafka.run.outputs import Outputs  # noqa: PLC0415 - few apps have outputs
 
+        properties = letter_properties(self.app.endpoint, self.app.settings.consumer)
+        for advice in producer_advice(self.app.endpoint, properties):
+            self.bus.emit(advice)
         return Outputs(
             self.app,
             emit=self.bus.emit,
             on_death=self.worker_died,
             words=self.stop_words,
             may_hold=self.may_hold,
-            producer=None if make_producer is None else make_producer(),
+        )
+
+    def letters(self, outputs: Outputs | Transactions | None) -> Letters:
+        """Return the ways to the dead letters, none of them used yet. Raises `ConfigurationError`."""
+        check_recovery(self.app.specs, self.app.settings.on_parked_full)
+        return Letters(
+            None if outputs is None else outputs.letters_to,
+            why=lambda: None if outputs is None else outputs.problem,
+            emit=self.bus.emit,
+            history=self.app.history,
+            clock=self.app.clock,
         )
 
     def messages(self) -> OwnProducer:
@@ -174,7 +134,7 @@ class Assembly:
             make_record = sending_type(make_record, outlet)
         keys = KeyReader(spec.order_by, null_key=spec.null_key, wrap=None if spec.raw else make_record)
         hub = Hub(self._inboxes(spec, keys), self.app.clock.now_s, self._pace(spec))
-        failures = self._failures(spec, hub, letters, make_record, outlet)
+        failures = self._failures(spec, hub, letters, make_record)
         if isinstance(spec.on_failure, DeadLetter):
             hub.inboxes.waiting.divert = failures.divert
         deferrals = PendingAnswers(
@@ -185,6 +145,8 @@ class Assembly:
             clock=self.app.clock.now_s,
             is_running=hub.is_running,
         )
+        if outlet is not None:
+            deferrals.on_end = outlet.answered
         parts = HandlerParts(hub, keys, failures, deferrals, make_record, outlet)
         workers, attempts = self._pools.pool(spec, parts)
         name = f"{spec.name}({', '.join(spec.topics)})"
@@ -215,7 +177,6 @@ class Assembly:
         hub: Hub,
         letters: Letters,
         make_record: type[Record],
-        outlet: Outlet | None,
     ) -> Failures:
         return Failures(
             handler=spec.name,
@@ -232,7 +193,6 @@ class Assembly:
             history=self.app.history,
             now_s=self.app.clock.wall_s,
             words=self.stop_words,
-            sent=None if outlet is None else outlet.in_vain,
         )
 
     def context(
@@ -250,7 +210,7 @@ class Assembly:
         )
         saver = self._saver(ledger)
         if outputs is not None:
-            saver.lowest_waiting = outputs.lowest_waiting
+            saver.lowest = outputs.lowest
         epochs = Epochs()
         owned = OwnedPartitions(saver)
         log_watch = logs.watch(owned, time.monotonic)
@@ -376,3 +336,8 @@ def _close_instance(epoch: Epoch, reason: str) -> None:
     instance, epoch.context = epoch.context, None
     if instance is not None and (closes := getattr(instance, "close", None)) is not None:
         closes(reason)
+
+
+def _letter_topic(spec: HandlerSpec) -> str | None:
+    policy = spec.on_failure
+    return policy.to if isinstance(policy, DeadLetter) and isinstance(policy.to, str) else None

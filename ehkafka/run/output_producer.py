@@ -1,62 +1,82 @@
-"""The producers of outputs: opened with the endpoint's credentials, one after the other.
-
-Made on the thread that starts a run; a producer belongs to the sender's thread from then on.
-"""
+"""The producers of outputs and dead letters: opened with the endpoint's credentials, one after the other."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ehkafka.endpoint.client import open_producer
 from ehkafka.endpoint.keys.watch import CredentialWatch
 from ehkafka.errors import EndpointError
-from ehkafka.events import OutputProducerReplaced
+from ehkafka.events import DeadLetterProducerPlain, DeadLetterProducerReplaced, OutputProducerReplaced
 from ehkafka.outputs.one_producer import OneProducer
 from ehkafka.outputs.properties import output_properties
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from confluent_kafka import Producer
+    from confluent_kafka import KafkaError, Producer
 
-    from ehkafka.endpoint import Endpoint
     from ehkafka.events import Event
     from ehkafka.outputs.one_producer import ClientCallbacks
-    from ehkafka.settings import Settings
+    from ehkafka.run.options import AppOptions
 
 
-def output_producer(
-    endpoint: Endpoint, settings: Settings, emit: Callable[[Event], None], *, gapless: bool = True
-) -> OneProducer:
-    """Return a producer that is not open yet.
+class OutputProducers:
+    """Makes the two that a sender has. Not open yet.
 
-    Opening it raises `EndpointError` where the broker gives no producer ids.
+    Opening one raises `EndpointError` where the broker gives no producer ids and handlers have outputs; dead
+    letters alone need no ids.
     """
 
-    # Anew for each producer: the key may have changed since.
-    def open_client(callbacks: ClientCallbacks, is_plain: bool) -> Producer:
-        if is_plain:
-            raise EndpointError(
-                "Handlers have outputs, and this broker gives no producer ids (InitProducerId), without "
-                "which their order cannot be kept. Use a broker that does, such as Kafka 0.11 or later."
-            )
-        properties = output_properties(endpoint, settings, gapless=gapless)
-        return open_producer(properties, **callbacks._asdict())
+    def __init__(self, app: AppOptions, emit: Callable[[Event], None]) -> None:
+        self._app = app
+        self._emit = emit
+        self._has_outputs = any(spec.to for spec in app.specs)
 
-    return OneProducer(
-        open_client,
-        emit=emit,
-        make_watch=lambda: CredentialWatch(endpoint.credential, emit),
-        of="outputs",
-        replaced=OutputProducerReplaced,
-        plain=None,
-    )
+    def first(
+        self, on_failed: Callable[[KafkaError | None, Any], None], reports: Callable[[], bool]
+    ) -> OneProducer:
+        """Return the one that `on_failed` hears of, as long as it does not report each output."""
+        return self._made(lambda: {"delivery.report.only.error": not reports()}, on_failed)
 
+    def second(self) -> OneProducer:
+        """Return the one for what was refused: batches of one, or others would seem to be at fault, too."""
+        alone = {"enable.gapless.guarantee": False, "batch.num.messages": 1}
+        return self._made(lambda: alone, None)
 
-def check_output_producer(endpoint: Endpoint, settings: Settings, emit: Callable[[Event], None]) -> None:
-    """Open a producer once and close it again. Raises `ConfigurationError` or `EndpointError`."""
-    producer = output_producer(endpoint, settings, emit)
-    try:
-        producer.start()
-    finally:
-        producer.give_up(0.0)
+    def check(self) -> None:
+        """Open a producer once and close it again. Raises `ConfigurationError` or `EndpointError`."""
+        producer = self.second()
+        try:
+            producer.start()
+        finally:
+            producer.give_up(0.0)
+
+    def _made(
+        self,
+        more: Callable[[], dict[str, Any]],
+        on_delivery: Callable[[KafkaError | None, Any], None] | None,
+    ) -> OneProducer:
+        app, emit = self._app, self._emit
+
+        # Anew for each producer: the key may have changed since.
+        def open_client(callbacks: ClientCallbacks, is_plain: bool) -> Producer:
+            if is_plain and self._has_outputs:
+                raise EndpointError(
+                    "Handlers have outputs, and this broker gives no producer ids (InitProducerId), without "
+                    "which their order cannot be kept. Use a broker that does, such as Kafka 0.11 or later."
+                )
+            properties = output_properties(app.endpoint, app.settings, is_plain=is_plain) | more()
+            if is_plain:
+                properties.pop("enable.gapless.guarantee")
+            return open_producer(properties, **callbacks.given())
+
+        return OneProducer(
+            open_client,
+            emit=emit,
+            make_watch=lambda: CredentialWatch(app.endpoint.credential, emit),
+            of="outputs" if self._has_outputs else "dead letters",
+            replaced=OutputProducerReplaced if self._has_outputs else DeadLetterProducerReplaced,
+            plain=None if self._has_outputs else DeadLetterProducerPlain,
+            on_delivery=on_delivery,
+        )

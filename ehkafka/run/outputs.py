@@ -1,21 +1,22 @@
-"""Outputs of one run: the book, its sender, and an outlet for each handler that sends.
+"""What one run sends for its records, at least once: outputs of handlers, and dead letters to topics.
 
 Made before any thread of the run exists; started and stopped by the runtime, asked by the poll thread.
 """
 
 from __future__ import annotations
 
-from functools import partial
+import time
 from typing import TYPE_CHECKING
 
 from ehkafka.outputs.answers import busy_codes
-from ehkafka.outputs.book import OutputBook
-from ehkafka.outputs.properties import goes_by_key, may_report_at_once, output_properties
+from ehkafka.outputs.output import places_of
 from ehkafka.outputs.sender import OutputSender
+from ehkafka.outputs.unacknowledged import Unacknowledged
 from ehkafka.progress.commits import CONSUMER_COMMITS
 from ehkafka.recovery.failures import STOP_WORDS, StopWords
+from ehkafka.recovery.letters.to_topic import TopicLetters
 from ehkafka.run.outlets import Outlets
-from ehkafka.run.output_producer import output_producer
+from ehkafka.run.output_producer import OutputProducers
 
 if TYPE_CHECKING:
     import threading
@@ -23,9 +24,10 @@ if TYPE_CHECKING:
 
     from ehkafka.errors import EhkafkaError
     from ehkafka.events import Event
+    from ehkafka.events.history import History
     from ehkafka.handlers.spec import HandlerSpec
+    from ehkafka.lanes.decision import Answer, Ticket
     from ehkafka.lanes.epoch import Epoch
-    from ehkafka.outputs.one_producer import OneProducer
     from ehkafka.outputs.outlet import Outlet
     from ehkafka.progress.commits import Commits
     from ehkafka.progress.ledger import CommitLedger
@@ -33,9 +35,15 @@ if TYPE_CHECKING:
     from ehkafka.recovery.letters.letters import Letters
     from ehkafka.run.options import AppOptions
 
+# A snapshot asks for each partition: what waits is looked at once for all of them.
+LOOK_S = 0.1
+
 
 class Outputs:
-    """What a run's handlers send."""
+    """The outputs of one run, and their sender."""
+
+    # An epoch's are dropped before its last commit, which does not pass them.
+    ends_after_commit = False
 
     def __init__(
         self,
@@ -45,30 +53,29 @@ class Outputs:
         on_death: Callable[[BaseException], None],
         words: StopWords = STOP_WORDS,
         may_hold: bool = True,
-        producer: OneProducer | None = None,
     ) -> None:
-        """`words` are what an error that stops the run says; `producer` is one that may be open already.
+        """`words` are what an error that stops the run says.
 
         Not `may_hold`: nothing may wait for the next start, see `RefusedOutputs`.
         """
+        self._emit = emit
         self._on_death = on_death
-        self.book = OutputBook()
-        self._outlets = Outlets(app, self.book, emit=emit, words=words, may_hold=may_hold)
-        made = partial(output_producer, app.endpoint, app.settings, emit)
-        properties = output_properties(app.endpoint, app.settings)
+        self.outputs = Unacknowledged()
+        self._outlets = Outlets(app, self.outputs, emit=emit, words=words, may_hold=may_hold)
+        producers = OutputProducers(app, emit)
         self._sender = OutputSender(
-            self.book,
-            producer or made(),
-            partial(made, gapless=False),
-            judge_of=lambda output: self._outlets.rules[output.claim.outlet],
+            self.outputs,
+            producers.first,
+            producers.second,
             emit=emit,
             on_death=self._died,
             clock=app.clock.now_s,
             busy=busy_codes(is_event_hubs=app.endpoint.is_event_hubs),
-            # The embedded broker does not look at sequence numbers, on which that hangs.
-            at_once=not app.endpoint.is_embedded and may_report_at_once(properties),
-            by_key=goes_by_key(properties),
+            # The embedded broker does not look at sequence numbers.
+            always_reports=app.endpoint.is_embedded,
         )
+        self._looked_s = float("-inf")
+        self._waiting: dict[Epoch, set[int]] = {}
 
     def outlet(
         self,
@@ -80,13 +87,19 @@ class Outputs:
         """Return a handler's way out."""
         return self._outlets.outlet(spec, letters, make_record, fatal)
 
+    def letters_to(
+        self, topic: str, complete: Callable[[Ticket, Answer], None], history: History | None
+    ) -> TopicLetters:
+        """Return a handler's way to a dead-letter topic; `complete` is its hub's `answer`."""
+        return TopicLetters(topic, complete, self.outputs, emit=self._emit, history=history)
+
     def start(self) -> None:
         """Open the producer and start sending. Raises `ConfigurationError` or `EndpointError`."""
         self._sender.start()
 
-    def stop(self, timeout_s: float, *, keeps_producer: bool = False) -> int:
-        """Stop; return how many outputs are not acknowledged. See `OutputSender.stop`."""
-        return self._sender.stop(timeout_s, keeps_producer=keeps_producer)
+    def stop(self, timeout_s: float) -> int:
+        """Stop; return how many outputs are not acknowledged."""
+        return self._sender.stop(timeout_s)
 
     @property
     def is_running(self) -> bool:
@@ -97,17 +110,23 @@ class Outputs:
         """Tell whether a thread is the one that sends."""
         return self._sender.owns(thread)
 
+    def wake(self) -> None:
+        """Let refused outputs see whether they are due: the time has jumped."""
+        self._sender.hurry()
+
     @property
     def problem(self) -> str | None:
         """What is wrong, while outputs wait for it."""
         return self._sender.problem
 
-    def waits(self, epoch: Epoch) -> bool:
-        """Tell whether a record of an epoch waits for its outputs, and it is of use to wait."""
-        return not self._outlets.has_failed and self.book.has_waiting(epoch)
-
-    # An epoch's are dropped before its last commit, which does not pass them.
-    ends_after_commit = False
+    def waiting_epochs(self) -> set[Epoch]:
+        """Return whose records wait for their outputs, where it is of use to wait; has them hurry."""
+        if self._outlets.has_failed:
+            return set()
+        waiting = set(self.outputs.lowest())
+        if waiting:
+            self._sender.hurry()
+        return waiting
 
     def is_over_bound(self) -> bool:
         """Tell whether nothing more should be received: never, because workers wait for room themselves."""
@@ -120,27 +139,32 @@ class Outputs:
         """Return what carries the run's commits out: the consumer."""
         return CONSUMER_COMMITS
 
-    def lowest_waiting(self, epoch: Epoch) -> int | None:
-        """Return the lowest offset of an epoch whose outputs are not acknowledged."""
-        return self.book.lowest_waiting(epoch)
+    def lowest(self) -> dict[Epoch, int]:
+        """Return the lowest offset of each epoch whose outputs are not acknowledged."""
+        return self.outputs.lowest()
 
-    def waiting(self, epoch: Epoch) -> frozenset[int]:
-        """Return the offsets of an epoch whose outputs are not acknowledged."""
-        return self.book.waiting(epoch)
+    def waiting(self, epoch: Epoch) -> set[int]:
+        """Return the offsets of an epoch whose outputs were not acknowledged a tenth of a second ago."""
+        if time.monotonic() - self._looked_s > LOOK_S:
+            waiting: dict[Epoch, set[int]] = {}
+            for one, offset in places_of(self.outputs.sources()):
+                waiting.setdefault(one, set()).add(offset)
+            self._waiting, self._looked_s = waiting, time.monotonic()
+        return self._waiting.get(epoch, set())
 
     def key_of(self, epoch: Epoch, offset: int) -> bytes | None:
         """Return the key of one of these records."""
-        return self.book.key_of(epoch, offset)
+        return self.outputs.key_of(epoch, offset)
 
     def count(self) -> int:
         """Return how many outputs are not acknowledged."""
-        return self.book.count()
+        return self.outputs.count()
 
-    def end(self, epochs: Sequence[Epoch], timeout_s: float) -> None:
+    def end(self, _epochs: Sequence[Epoch], timeout_s: float) -> None:
         """Let nothing be sent any more for epochs that have ended; waits at most so long until it is so."""
-        self._sender.end(epochs, timeout_s)
+        self._sender.end(timeout_s)
 
     def _died(self, error: BaseException) -> None:
-        # First: whoever stops because of it must not wait for acknowledgements.
+        # First: what stops because of it must not wait for acknowledgements.
         self._outlets.has_failed = True
         self._on_death(error)

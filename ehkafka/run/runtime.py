@@ -82,8 +82,8 @@ class Runtime:
             exit_now=self._exit_now.is_set,
             stop_from_child=self._stop_from_child,
         )
-        transactions = assembly.transactions()
-        letters, outputs = assembly.letters(transactions), transactions or assembly.outputs()
+        outputs = assembly.outputs()
+        letters = assembly.letters(outputs)
         self.ways_out = WaysOut(letters, outputs, assembly.messages())
         self._routes = [assembly.route(spec, letters, outputs) for spec in app.specs]
         self._logs = LogIdentity(app, self.bus, on_death=self._worker_died)

@@ -239,7 +239,7 @@ class Shutdown:
 
     def _has_outputs(self) -> bool:
         outputs = self._context.outputs
-        return outputs is not None and any(map(outputs.waits, self._context.owned.epochs()))
+        return outputs is not None and not outputs.waiting_epochs().isdisjoint(self._context.owned.epochs())
 
     @staticmethod
     def _has_runnable(route: Route, request: StopRequest) -> bool:

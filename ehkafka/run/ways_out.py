@@ -26,14 +26,13 @@ class WaysOut:
 
     def start(self) -> None:
         """Open what is needed. Raises `ConfigurationError` or `EndpointError` for what is refused."""
-        self._letters.start()
         if self._outputs is not None:
             self._outputs.start()
 
     def stop(self, timeout_s: float) -> None:
-        """End the threads; the drain has waited for outputs, letters get so long."""
+        """End the threads; outputs and letters get so long."""
         if self._outputs is not None:
-            self._outputs.stop(0.0)
+            self._outputs.stop(timeout_s)
         self._letters.stop(timeout_s)
 
     def check(self) -> None:
@@ -41,8 +40,10 @@ class WaysOut:
         self._letters.check()
 
     def wake(self) -> None:
-        """Let letters see whether anything is due: the time has jumped. Refused outputs look anyway."""
+        """Let all see whether anything is due: the time has jumped."""
         self._letters.wake()
+        if self._outputs is not None:
+            self._outputs.wake()
 
     def problems(self) -> Iterator[str]:
         """Yield what is wrong, while it lasts. From any thread."""

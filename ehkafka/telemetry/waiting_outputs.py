@@ -29,7 +29,7 @@ class WaitingOutputs:
         """`begun` gives the offsets that were with a worker and have no result."""
         self._outputs = outputs
         self._epoch = epoch
-        self._offsets = () if outputs is None else outputs.waiting(epoch)
+        self._offsets: set[int] = set() if outputs is None else set(outputs.waiting(epoch))
         # Those without a result are in the backlog already.
         self.ended_records = len(self._offsets - begun(epoch)) if self._offsets else 0
 

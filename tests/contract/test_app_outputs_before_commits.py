@@ -12,9 +12,9 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from ehkafka.outputs.book import OutputBook
 
 import ehkafka
-from ehkafka.outputs.book import OutputBook
 from ehkafka.outputs.outlet import Outlet
 from tests.contract import output_handlers as handlers
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-
 from ehkafka.outputs.book import OutputBook
-from ehkafka.outputs.outlet import Outlet
 from ehkafka.outputs.refusals import Refusals
+
+from ehkafka.outputs.outlet import Outlet
 from ehkafka.testing import ApiKey
 from tests.contract.outputs_order import problems
 

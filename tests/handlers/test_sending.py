@@ -6,11 +6,11 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from ehkafka.outputs.book import OutputBook
+from ehkafka.outputs.claim import SingleOutput
 
 from ehkafka.handlers.sending import calling
 from ehkafka.lanes.epoch import Epoch
-from ehkafka.outputs.book import OutputBook
-from ehkafka.outputs.claim import SingleOutput
 from ehkafka.outputs.encoding import FRAME_BYTES
 from ehkafka.outputs.outlet import Outlet
 from ehkafka.outputs.send import Send

@@ -40,7 +40,7 @@ def test_a_commit_says_nothing_of_what_waits_and_takes_nothing_back(
     bench.receive(epoch, " ".join(f"{chr(97 + number)}{number}" for number in range(RECORDS)))
     waiting: set[int] = set()
     saver = ProgressSaver(4000, clock=lambda: 0.0)
-    saver.lowest_waiting = lambda _epoch: min(waiting, default=None)
+    saver.lowest = lambda: {epoch: min(waiting)} if waiting else {}
     saver.begin(epoch, None)
     workers = at_once(bench, RECORDS)
     ended: set[int] = set()
@@ -73,7 +73,7 @@ def test_what_is_finished_above_a_waiting_record_is_not_saved_yet() -> None:
     bench.receive(epoch, "a0 b1 c2 b3")
     waiting = {2}
     saver = ProgressSaver(4000, clock=lambda: 0.0)
-    saver.lowest_waiting = lambda _epoch: min(waiting, default=None)
+    saver.lowest = lambda: {epoch: min(waiting)} if waiting else {}
     saver.begin(epoch, None)
     bench.call("a")
     for key in "cb":
@@ -94,16 +94,16 @@ def commit_while_a_record_ends(kind: type[ProgressSaver]) -> int:
     worker = bench.call()
     waiting: set[int] = set()
 
-    def book(_epoch: Any) -> int | None:
-        found = min(waiting, default=None)
+    def lowest() -> dict[Any, int]:
+        found = {epoch: min(waiting)} if waiting else {}
         if not waiting:
-            # A worker, meanwhile: its output is in the book before its record ends.
+            # A worker, meanwhile: its output is put before its record ends.
             waiting.add(0)
             bench.finish(worker)
         return found
 
     saver = kind(4000, clock=lambda: 0.0)
-    saver.lowest_waiting = book
+    saver.lowest = lowest
     saver.begin(epoch, None)
     return in_commit(saver, epoch, Detail.ALL)[0]
 
@@ -116,16 +116,13 @@ def test_a_record_that_ends_during_the_look_is_not_committed() -> None:
 def test_mutant_what_waits_is_taken_first() -> None:
     """The record ends in between, with an output that nobody has acknowledged."""
 
-    class BookFirst(ProgressSaver):
-        def sample(self, epoch: Any, detail: Detail = Detail.ALL) -> Any:
-            book, found = self.lowest_waiting, self.lowest_waiting(epoch)
-            self.lowest_waiting = lambda _epoch: found
-            try:
-                return super().sample(epoch, detail)
-            finally:
-                self.lowest_waiting = book
+    class OutputsFirst(ProgressSaver):
+        def look(self, epoch: Any, detail: Detail) -> Any:
+            lowest = self.lowest()
+            self.lowest = lambda: lowest
+            return super().look(epoch, detail)
 
-    assert commit_while_a_record_ends(BookFirst) == 1
+    assert commit_while_a_record_ends(OutputsFirst) == 1
 
 
 def test_a_record_is_not_saved_where_an_earlier_one_of_its_key_is_not() -> None:
@@ -136,7 +133,7 @@ def test_a_record_is_not_saved_where_an_earlier_one_of_its_key_is_not() -> None:
     bench.receive(epoch, "z0 a1 a2")
     waiting: set[int] = {1}
     saver = ProgressSaver(4000, clock=lambda: 0.0)
-    saver.lowest_waiting = lambda _epoch: min(waiting, default=None)
+    saver.lowest = lambda: {epoch: min(waiting)} if waiting else {}
     saver.begin(epoch, None)
     _, worker = at_once(bench, 2)
     bench.finish(worker, records=1)

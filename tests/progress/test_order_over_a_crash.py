@@ -108,7 +108,7 @@ def test_no_crash_at_any_moment_leaves_a_gap_within_a_key(seed: int) -> None:
     bench = run.bench
     run.epoch.ended_lately = type(run.epoch.ended_lately)(maxlen=ENDED_LATELY_MAX)
     waiting: set[int] = set()
-    run.saver.lowest_waiting = lambda _epoch: min(waiting, default=None)
+    run.saver.lowest = lambda: {run.epoch: min(waiting)} if waiting else {}
     busy: list[Call] = []
     for _ in range(150):
         what = chance.random()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
+from ehkafka.recovery.letters.topics import TopicLetters
 
 from ehkafka.lanes.decision import Attempt
 from ehkafka.lanes.epoch import Epoch
@@ -20,7 +21,6 @@ from ehkafka.records import TopicPartition
 from ehkafka.recovery.failures import Failures
 from ehkafka.recovery.letters import topics as topic_letters
 from ehkafka.recovery.letters.letter import Letter
-from ehkafka.recovery.letters.topics import TopicLetters
 from ehkafka.recovery.policy import Stop
 from tests.kit.events import Events
 from tests.kit.simulated.message import SimulatedMessage

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaError, KafkaException
+from ehkafka.outputs.claim import Claim, Output, SingleOutput
 
 from ehkafka.lanes.epoch import Epoch
-from ehkafka.outputs.claim import Claim, Output, SingleOutput
 from ehkafka.progress.ledger import Position
 from ehkafka.progress.metadata import NOTHING_KNOWN, encode
 from ehkafka.records import TopicPartition

@@ -6,13 +6,13 @@ from itertools import chain
 from typing import Any
 
 import pytest
+from ehkafka.outputs.book import NotSentError
+from ehkafka.outputs.bundle import Bundle
+from ehkafka.outputs.claim import Output
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ehkafka.lanes.epoch import Epoch
-from ehkafka.outputs.book import NotSentError
-from ehkafka.outputs.bundle import Bundle
-from ehkafka.outputs.claim import Output
 from ehkafka.records import TopicPartition
 from ehkafka.recovery.letters.letter import Letter
 from ehkafka.transactions.book import TransactionBook

@@ -7,9 +7,8 @@ Made before any thread of the run exists; started and stopped by the runtime, on
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from ehkafka.outputs.one_producer import ID_S
 from ehkafka.recovery.letters.function import FunctionSender
 from ehkafka.recovery.letters.unanswered import Unanswered
 from ehkafka.recovery.policy import DeadLetter
@@ -28,48 +27,24 @@ if TYPE_CHECKING:
     from ehkafka.settings.clock import Clock
 
 
-class LettersToTopics(Protocol):
-    """What writes letters to topics: a producer of its own, or the transactions of an app."""
-
-    @property
-    def problem(self) -> str:
-        """Why letters wait."""
-
-    def sender(
-        self, to: str, complete: Callable[[Ticket, Answer], None], *, in_history: bool = True
-    ) -> LetterSender:
-        """Return where one handler posts its letters for a topic."""
-
-    def start(self, id_s: float, /) -> None:
-        """Open what is needed."""
-
-    def wake(self) -> None:
-        """See whether a letter is due."""
-
-    def owns(self, thread: threading.Thread, /) -> bool:
-        """Tell whether a thread is its own."""
-
-    def stop(self, timeout_s: float, /) -> int:
-        """Stop, and return how many letters are not safe."""
-
-
 class Letters:
     """Makes a handler's sender, and has all of them start and end with the run."""
 
     def __init__(
         self,
-        make_topics: Callable[[], LettersToTopics],
+        to_topic: Callable[[str, Callable[[Ticket, Answer], None], History | None], LetterSender] | None,
         *,
         emit: Callable[[Event], None],
         history: History | None,
+        why: Callable[[], str | None] = lambda: None,
         clock: Clock = REAL_CLOCK,
     ) -> None:
-        """`make_topics` is called once, and only where a policy names a topic."""
-        self._make_topics = make_topics
+        """`to_topic` gives a way to a topic, None where no policy names one; `why` says why letters wait."""
+        self._to_topic = to_topic
+        self._why = why
         self._emit = emit
         self._history = history
         self._clock = clock
-        self._topics: LettersToTopics | None = None
         self._functions: list[FunctionSender] = []
         # One for each sender.
         self._unanswered: list[Unanswered] = []
@@ -96,34 +71,19 @@ class Letters:
             unanswered.answered(ticket)
             complete(ticket, answer)
 
-        if isinstance(policy.to, str):
-            topics = self._topics_to(policy.to)
-            unanswered.why = lambda: topics.problem
-            return _WatchedSender(topics.sender(policy.to, answer, in_history=in_history), unanswered)
         history = self._history if in_history else None
+        if isinstance(policy.to, str):
+            assert self._to_topic is not None
+            self.topics.add(policy.to)
+            unanswered.why = lambda: self._why() or "the broker has not answered"
+            return _WatchedSender(self._to_topic(policy.to, answer, history), unanswered)
         function = FunctionSender(policy, answer, emit=self._emit, history=history, clock=self._clock.now_s)
         self._functions.append(function)
         unanswered.why = lambda: function.problem
         return _WatchedSender(function, unanswered)
 
-    def _topics_to(self, topic: str) -> LettersToTopics:
-        if self._topics is None:
-            self._topics = self._make_topics()
-        self.topics.add(topic)
-        return self._topics
-
-    def start(self, id_s: float = ID_S) -> None:
-        """Open what is needed, and wait up to `id_s` for the broker to give a producer id.
-
-        Raises `ConfigurationError` or `EndpointError` for what is refused.
-        """
-        if self._topics is not None:
-            self._topics.start(id_s)
-
     def wake(self) -> None:
         """Let all see whether anything is due: the time has jumped. Any thread."""
-        if self._topics is not None:
-            self._topics.wake()
         for sender in self._functions:
             sender.wake()
 
@@ -141,14 +101,11 @@ class Letters:
 
     def owns(self, thread: threading.Thread) -> bool:
         """Tell whether a thread is one of those that write letters: the user's functions run there."""
-        is_the_topics = self._topics is not None and self._topics.owns(thread)
-        return is_the_topics or any(sender.owns(thread) for sender in self._functions)
+        return any(sender.owns(thread) for sender in self._functions)
 
     def stop(self, timeout_s: float) -> None:
         """End all, after `timeout_s` seconds at most: what is not safe by then is redelivered."""
         ends_s = time.monotonic() + timeout_s
-        if self._topics is not None:
-            self._topics.stop(timeout_s)
         for sender in self._functions:
             sender.stop(max(0.0, ends_s - time.monotonic()))
 

@@ -14,14 +14,13 @@ from __future__ import annotations
 
 import math
 import time
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from ehkafka.errors import WorkerDiedError
 from ehkafka.events import WorkerProcessDied
 from ehkafka.lanes.inbox import KEY
 from ehkafka.lanes.order import KeyFailure
-from ehkafka.outputs.unacknowledged import NotSentError
 from ehkafka.wording import seconds
 from ehkafka.workers.processes import wire
 from ehkafka.workers.processes.failure import unpack_error

@@ -12,8 +12,9 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ehkafka.outputs.book import NotSentError
-from ehkafka.outputs.checked import ANY_PARTITION
 from ehkafka.outputs.claim import Claim, Output, SingleOutput
+
+from ehkafka.outputs.checked import ANY_PARTITION
 from ehkafka.records import TopicPartition
 from ehkafka.transactions.letters import LetterOutput
 

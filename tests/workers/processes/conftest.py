@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from ehkafka.outputs.book import OutputBook
 
 from ehkafka.handlers.call import HandlerCall
 from ehkafka.headers.size import sizes_of
 from ehkafka.lanes.decision import RetryHead
 from ehkafka.lanes.inboxes import Inboxes
-from ehkafka.outputs.book import OutputBook
 from ehkafka.outputs.outlet import Outlet
 from ehkafka.records import Record, TopicPartition
 from ehkafka.recovery.pending import PendingAnswers

@@ -5,11 +5,12 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from ehkafka.outputs.book import NotSentError
+
 from ehkafka.headers.size import sizes_of
 from ehkafka.lanes.decision import HoldHead
 from ehkafka.lanes.inbox import MESSAGE
 from ehkafka.lanes.inboxes import Inboxes
-from ehkafka.outputs.book import NotSentError
 from ehkafka.records import TopicPartition
 from ehkafka.workers.hub import Hub
 from ehkafka.workers.processes import wire

@@ -8,8 +8,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
 from ehkafka.outputs.book import OutputBook
+
 from ehkafka.outputs.outlet import Outlet
 from tests.kit.unstolen import unstolen_s
 from tests.kit.waiting import wait_until
