@@ -25,6 +25,7 @@ from ehkafka.outputs.answers import CONSEQUENCES, TAKEN_BACK, busy_codes
 from ehkafka.outputs.aside import BUSY_POLL_S, Aside
 from ehkafka.outputs.checked import ANY_PARTITION
 from ehkafka.outputs.known_keys import KnownKeys
+from ehkafka.outputs.one_producer import LAST_ANSWERS_S
 from ehkafka.outputs.output import PARTS, SOURCE, Output, Source, outputs_of
 from ehkafka.outputs.unacknowledged import OUTPUTS_MAX, tell_gone
 
@@ -472,6 +473,8 @@ class OutputSender:
     def _renew(self, *, is_fault: bool) -> None:
         """Give the client up; what it did not answer goes out by the next one, before all that is new."""
         outputs = self._outputs
+        # First: its last answers may say more of why.
+        self._producer.give_up(LAST_ANSWERS_S)
         counts = is_fault and not self._has_refused
         self._producer.renew(is_fault=counts, waits=self._is_throttled)
         if is_fault:
