@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class Call:
     """Of one record, or of a batch. Written by its worker, and by threads that the handler started."""
 
-    __slots__ = ("_places", "batch", "dropped", "entries", "made", "outlet", "size", "token")
+    __slots__ = ("_places", "batch", "dropped", "entries", "is_over", "made", "outlet", "size", "token")
 
     def __init__(self, outlet: Outlet, entries: Sequence[Entry], batch: object = None) -> None:
         """`batch` is what a batch handler was given, which its results are known by."""
@@ -31,6 +31,8 @@ class Call:
         # What it sends, with the place of the record that it is of; None: of all of a batch.
         self.made: list[tuple[Made, int | None]] = []
         self.size = 0
+        # It takes nothing any more. Under its outlet's lock.
+        self.is_over = False
         # The places of a batch's records whose outputs go nowhere: these failed, or are skipped.
         self.dropped: Collection[int] = ()
         # Its record is deferred: it may send until the token is answered.
@@ -60,7 +62,10 @@ class Call:
         return f"{entry[EPOCH].partition}@{entry[MESSAGE].offset()}"
 
     def add(self, made: Sequence[Made], message: Any) -> None:
-        """Keep what it sends for a record, or for its batch. Raises `ValueError` where that is too much."""
+        """Keep what it sends for a record, or for its batch. Raises `ValueError` where that is too much.
+
+        Caller has the outlet's lock, where another thread may end the call.
+        """
         self.size += sum([one[5] for one in made])
         if self.size > OUTPUT_BYTES_MAX:
             raise ValueError(

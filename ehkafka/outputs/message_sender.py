@@ -19,8 +19,8 @@ from ehkafka.endpoint.client import describe_error
 from ehkafka.errors import EhkafkaError, NotDeliveredError, describe
 from ehkafka.events import MessageNotDelivered, MessageProblem
 from ehkafka.outputs.answers import CONSEQUENCES, TAKEN_BACK
-from ehkafka.outputs.messages import Delivered
 from ehkafka.outputs.aside import BUSY_POLL_S
+from ehkafka.outputs.messages import Delivered
 from ehkafka.outputs.sender import IDLE_WAIT_S
 from ehkafka.wording import ended
 

@@ -15,7 +15,7 @@ from ehkafka.outputs.call import Call
 from ehkafka.outputs.checked import ANY_PARTITION
 from ehkafka.outputs.encoding import FRAME_BYTES
 from ehkafka.outputs.kinds import kind_of
-from ehkafka.outputs.making import PLAIN, OutputMaker
+from ehkafka.outputs.making import OutputMaker
 from ehkafka.outputs.output import PARTS, OutputRefusedError, Source
 from ehkafka.outputs.send import Send
 from ehkafka.outputs.unacknowledged import ADDED_MAX, SMALL_BYTES_MAX
@@ -75,7 +75,8 @@ class Outlet:
         # Likewise calls for one record each that have sent nothing yet, and so are no `Call`. Whoever takes
         # one out has it: its worker, whose call is over, or `_call_of`.
         self.begun: dict[int, Entry] = {}
-        # Held while a `Call` is made of one: a handler may send from several threads.
+        # Held while a `Call` is made of one, takes an output or is over: a handler may send from several
+        # threads.
         self._making = threading.Lock()
 
     # -- calls -----------------------------------------------------------------------------------------
@@ -126,6 +127,9 @@ class Outlet:
                 call.put(waits=False)
 
     def _close(self, call: Call) -> None:
+        with self._making:
+            # From here on it takes nothing: all that it has taken is put, or dropped.
+            call.is_over = True
         self.calls.pop(id(call.message), None)
         if call.batch is not None:
             for entry in call.entries:
@@ -214,11 +218,7 @@ class Outlet:
         message = engines_own(message)
         call = self._call_of(message)
         if call is None or (call.token is not None and not call.token.is_open):
-            where = f"{message.topic()}[{message.partition()}]@{message.offset()}"
-            raise RuntimeError(
-                f"{where} has its outcome, so nothing can be sent for it any more: call send() before the "
-                "handler returns, or before the token of defer() is answered"
-            )
+            raise _has_its_outcome(message)
         self._add(call, message, Send(value, **given))
 
     def _add(self, call: Call, message: Any, result: object) -> None:
@@ -229,10 +229,11 @@ class Outlet:
                 "exactly_once out"
             )
         note = self._note_kind if self._shared else None
-        if type(result) in PLAIN:
-            call.add([self.maker.plain(message, result, note)], message)
-        else:
-            call.add(self.maker.made(message, result, note), message)
+        made = self.maker.made(message, result, note)
+        with self._making:
+            if call.is_over:
+                raise _has_its_outcome(message)
+            call.add(made, message)
 
     def _put_and_wait(self, call: Call) -> None:
         """Put a call's outputs, and leave its record in flight until they are acknowledged."""
@@ -250,6 +251,14 @@ class Outlet:
         if topic in self._shared and self._kinds is not None and (topic, kind) not in self._noted:
             self._noted.add((topic, kind))
             self._kinds.note(topic, self.maker.handler, kind)
+
+
+def _has_its_outcome(message: Any) -> RuntimeError:
+    where = f"{message.topic()}[{message.partition()}]@{message.offset()}"
+    return RuntimeError(
+        f"{where} has its outcome, so nothing can be sent for it any more: call send() before the handler "
+        "returns, or before the token of defer() is answered"
+    )
 
 
 class _BeforeNext(Source):

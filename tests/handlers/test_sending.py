@@ -1,4 +1,4 @@
-"""The short way of a call with outputs: no claim is made for what most calls do, and nothing else differs."""
+"""What a call sends is put once it has returned, in its order; of a call that fails nothing is."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ehkafka.outputs.book import OutputBook
-from ehkafka.outputs.claim import SingleOutput
 
 from ehkafka.handlers.sending import calling
 from ehkafka.lanes.epoch import Epoch
+from ehkafka.outputs import call as of_a_call
+from ehkafka.outputs.call import Call
 from ehkafka.outputs.encoding import FRAME_BYTES
 from ehkafka.outputs.outlet import Outlet
+from ehkafka.outputs.output import outputs_of
 from ehkafka.outputs.send import Send
+from ehkafka.outputs.unacknowledged import NotSentError, Unacknowledged
 from ehkafka.records import Record, TopicPartition
 from ehkafka.records.deferral import DEFERRED
 from ehkafka.records.record import sending_type
@@ -24,29 +26,31 @@ if TYPE_CHECKING:
 
 
 class Way:
-    """A handler's way out, one record, and what is in the book."""
+    """A handler's way out, one record, and what is put."""
 
-    def __init__(self) -> None:
-        self.book = OutputBook()
-        self.outlet = Outlet(self.book, handler="h", topics=("out", "other"), bytes_max=1_000)
+    def __init__(self, **options: Any) -> None:
+        self.outputs = Unacknowledged()
+        self.outlet = Outlet(
+            self.outputs, handler="h", topics=("out", "other"), bytes_max=1_000, judge=print, **options
+        )
         self.epoch = Epoch(TopicPartition("t", 0), 1, {})
         self.message: Any = SimulatedMessage("t", 0, 7, b"k")
         self.record = sending_type(Record, self.outlet)(self.message)
 
     def call(self, function: Callable[[Any], object]) -> None:
         """Call a handler's function for the record."""
-        invoke = calling(function, self.outlet, lambda _message: self.record, lambda _entry, _number: None)
+        invoke = calling(function, self.outlet, lambda _message, _number: self.record)
         invoke((self.message, b"k", 1, self.epoch), 1)
 
     @property
     def values(self) -> list[bytes | None]:
-        """What was sent, in its order."""
-        return [output.value for output in self.book.take_all()]
+        """What was put, in its order."""
+        return [output.value for output in outputs_of(self.outputs.added)]
 
     @property
     def is_over(self) -> bool:
         """Whether no call is known any more."""
-        return not (self.outlet.begun or self.outlet.open_calls)
+        return not (self.outlet.begun or self.outlet.calls)
 
 
 @pytest.fixture
@@ -60,44 +64,38 @@ def way() -> Way:
     [(None, []), (b"a", [b"a"]), ("a", [b"a"]), ({"n": 1}, [b'{"n":1}']), (b"", [b""])],
     ids=str,
 )
-def test_one_value_or_none_needs_no_claim(way: Way, result: object, sent: list[bytes]) -> None:
-    """The record waits for it all the same."""
+def test_one_value_or_none(
+    way: Way, result: object, sent: list[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Most calls do that: no `Call` is made for it, and the record waits for its output all the same."""
+    monkeypatch.setattr(Call, "__init__", None)
     way.call(lambda _record: result)
     assert way.values == sent
-    assert all(type(output) is SingleOutput for output in way.book.take_all())
-    assert way.book.waiting(way.epoch) == ({7} if sent else set())
+    assert way.outputs.lowest() == ({way.epoch: 7} if sent else {})
     assert way.is_over
 
 
-def test_a_claim_that_is_asked_for_later_says_whose_output_it_is(way: Way) -> None:
-    """A refused output's rules, its letter and its report ask."""
-    way.call(lambda _record: b"a")
-    (output,) = way.book.take_all()
-    claim = output.claim
-    assert (claim.inputs, claim.messages, claim.outlet) == (((way.epoch, 7),), way.message, way.outlet)
-    assert (claim.posted, claim.acknowledged, claim.is_over, claim.attempt) == (1, 0, True, 1)
-    assert claim.where == output.where  # type: ignore[attr-defined]
-    assert output.claim is claim
-
-
-def test_several_ways_of_one_call_keep_their_order(way: Way) -> None:
-    """What is sent during the call goes before what it returns."""
+def test_what_is_sent_during_a_call_is_put_when_it_returns(way: Way) -> None:
+    """In its order, and before what the call returns."""
+    meanwhile: list[Any] = []
 
     def handle(record: Any) -> object:
         record.send(b"first")
         record.send(b"second", topic="other")
+        meanwhile.extend(way.values)
         return b"third"
 
     way.call(handle)
+    assert meanwhile == []
     assert way.values == [b"first", b"second", b"third"]
-    assert len({id(output.claim) for output in way.book.take_all()}) == 1
+    assert [output.topic for output in outputs_of(way.outputs.added)] == ["out", "other", "out"]
     assert way.is_over
     way.call(lambda _record: [b"fourth", Send(b"fifth", key=None)])
     assert way.values[3:] == [b"fourth", b"fifth"]
     assert way.is_over
 
 
-def test_a_call_that_fails_leaves_nothing_open_and_says_what_it_had_sent(way: Way) -> None:
+def test_a_call_that_fails_sends_nothing(way: Way) -> None:
     """With and without an output before."""
 
     def handle(record: Any, *, sends: bool) -> None:
@@ -108,8 +106,39 @@ def test_a_call_that_fails_leaves_nothing_open_and_says_what_it_had_sent(way: Wa
     for sends in (False, True):
         with pytest.raises(ValueError, match="no"):
             way.call(lambda record, sends=sends: handle(record, sends=sends))
+        assert way.values == []
         assert way.is_over
-        assert way.outlet.in_vain.counts(way.epoch, way.message) == (int(sends), 0)
+    way.call(lambda _record: b"b")
+    assert way.values == [b"b"]
+
+
+def test_a_call_may_send_so_much_and_no_more(way: Way, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is kept until the call ends, so one that sends more fails, and the limit is named."""
+    monkeypatch.setattr(of_a_call, "OUTPUT_BYTES_MAX", 3 * (500 + len(b"k") + FRAME_BYTES))
+
+    def send(times: int) -> Callable[[Any], None]:
+        return lambda record: [record.send(b"x" * 500) for _ in range(times)] and None
+
+    way.call(send(3))
+    with pytest.raises(ValueError, match=r"t\[0\]@7: one call sends .* bytes, and it may send .* at most"):
+        way.call(send(4))
+    assert len(way.values) == 3
+    assert way.is_over
+
+
+def test_a_call_whose_partition_was_taken_away_fails(way: Way) -> None:
+    """Another member has the record; what is sent after that would come behind its outputs."""
+    for send in (lambda record: record.send(b"a"), lambda _record: b"a"):
+
+        def handle(record: Any, send: Any = send) -> Any:
+            way.epoch.ended = True
+            return send(record)
+
+        with pytest.raises(NotSentError, match=r"t\[0\]@7: .* its partition was taken away"):
+            way.call(handle)
+        way.epoch.ended = False
+        assert way.values == []
+        assert way.is_over
 
 
 @pytest.mark.parametrize(
@@ -118,7 +147,7 @@ def test_a_call_that_fails_leaves_nothing_open_and_says_what_it_had_sent(way: Wa
     ids=["too large", "no codec", "no topic of its own"],
 )
 def test_what_cannot_be_sent_fails_the_attempt(way: Way, result: object, error: type[Exception]) -> None:
-    """Nothing is in the book, and the call is over."""
+    """Nothing is put, and the call is over."""
     with pytest.raises(error):
         way.call(lambda _record: result)
     assert way.values == []
@@ -142,32 +171,44 @@ def test_nothing_is_sent_for_a_record_whose_call_has_returned(way: Way) -> None:
     assert way.values == [b"a"]
 
 
-def test_a_deferred_record_may_send_until_it_is_answered(way: Way) -> None:
-    """Its call has returned, its attempt has not ended."""
+@pytest.mark.parametrize("error", [None, ValueError("no")])
+def test_what_a_deferred_record_sends_is_put_once_it_has_finished(way: Way, error: Exception | None) -> None:
+    """Its call has returned, its attempt has not ended; where it fails, nothing is put."""
     tokens: list[Any] = []
+
+    def handle(record: Any) -> bytes:
+        tokens.append(record.defer())
+        return b"a"
+
     try:
-        way.call(lambda record: tokens.append(record.defer()))
-        way.record.send(b"a")
+        way.call(handle)
+        way.record.send(b"b")
     finally:
         DEFERRED.clear()
-    tokens[0].finish()
+    assert way.values == []
+    # `PendingAnswers` does this.
+    tokens[0].finish() if error is None else tokens[0].fail(error)
+    way.outlet.answered(way.message, error)
     with pytest.raises(RuntimeError, match="has its outcome"):
-        way.record.send(b"b")
-    assert way.values == [b"a"]
+        way.record.send(b"c")
+    assert way.values == ([b"a", b"b"] if error is None else [])
+    assert way.is_over
 
 
-def send_as_the_call_returns(way: Way) -> list[str]:
-    """Let a thread of the handler's send while its call returns; return what went wrong, and where."""
-    begin, making, wrong = way.outlet.begin, threading.Event(), []
+def send_as_the_call_returns(way: Way, monkeypatch: pytest.MonkeyPatch, slow: Any) -> list[str]:
+    """Let a thread of the handler's send while its call returns; return what went wrong, and where.
 
-    def slow_begin(*what: Any) -> Any:
-        making.set()
-        # The call returns meanwhile, or waits for us.
-        returned.wait(0.2)
-        return begin(*what)
+    `slow` is the owner and the name of what the call returns within.
+    """
+    sending, returned, wrong = threading.Event(), threading.Event(), []
+    whole = getattr(*slow)
 
-    way.outlet.begin = slow_begin  # type: ignore[method-assign]
-    returned = threading.Event()
+    def slowly(*what: Any) -> Any:
+        if threading.current_thread() is thread:
+            sending.set()
+            # The call returns meanwhile, or waits for us.
+            returned.wait(0.2)
+        return whole(*what)
 
     def send() -> None:
         try:
@@ -179,9 +220,10 @@ def send_as_the_call_returns(way: Way) -> list[str]:
 
     def handle(_record: Any) -> bytes:
         thread.start()
-        assert making.wait(30.0)
+        assert sending.wait(30.0)
         return b"returned"
 
+    monkeypatch.setattr(*slow, slowly)
     try:
         way.call(handle)
     except RuntimeError as error:
@@ -191,22 +233,27 @@ def send_as_the_call_returns(way: Way) -> list[str]:
     return wrong
 
 
-def test_a_thread_that_sends_as_the_call_returns_meets_it_before_or_behind(way: Way) -> None:
+@pytest.mark.parametrize("what", ["begin", "add"])
+def test_a_thread_that_sends_as_the_call_returns_meets_it_before_or_behind(
+    way: Way, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its output is sent for the record, or it hears of it; the call itself never fails for it."""
-    wrong = send_as_the_call_returns(way)
+    slow = {"begin": (Outlet, "begin"), "add": (Call, "add")}[what]
+    wrong = send_as_the_call_returns(way, monkeypatch, slow)
     assert [one.split(":")[0] for one in wrong] in ([], ["send"])
     assert sorted(way.values, key=str) == sorted([b"returned"] + [b"late"] * (not wrong), key=str)
     assert way.is_over
 
 
-def test_mutant_who_makes_a_claim_takes_the_call_away_first(
+def test_mutant_who_makes_a_call_takes_the_entry_away_first(
     way: Way, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The call finds nothing of itself, and the record would fail though its handler has returned."""
 
     def naive(self: Outlet, message: Any) -> Any:
-        epoch = self.begun.pop(id(message), None)
-        return self.open_calls.get(id(message)) if epoch is None else self.begin(epoch, message, 1)
+        entry = self.begun.pop(id(message), None)
+        return self.calls.get(id(message)) if entry is None else self.begin(entry)
 
-    monkeypatch.setattr(Outlet, "_open_claim", naive)
-    assert any(one.startswith("call:") for one in send_as_the_call_returns(way))
+    monkeypatch.setattr(Outlet, "_call_of", naive)
+    wrong = send_as_the_call_returns(way, monkeypatch, (Outlet, "begin"))
+    assert any(one.startswith("call:") for one in wrong)

@@ -1,7 +1,7 @@
 """What the running call of a worker process sends: encoded here, kept until the call has ended.
 
-In the child. A record's outputs travel with its end, so that a child that dies in mid-call has sent nothing;
-the parent sends them.
+In the child. A record's outputs travel with its end, so that a child that dies in mid-call has sent nothing,
+nor does a call that raises; the parent sends them.
 """
 
 from __future__ import annotations
@@ -69,12 +69,12 @@ class Outbox:
             with self._lock:
                 self._kinds.append((str.__str__(topic), kind))  # not a user's own type, which cannot travel
 
-    def end(self) -> tuple[list[Made], list[tuple[str, str]]]:
-        """Return what the call has sent, which has returned or raised, and new kinds of that.
+    def end(self, *, has_failed: bool) -> tuple[list[Made], list[tuple[str, str]]]:
+        """Return what the call has sent, nothing if it has failed, and new kinds of what it made.
 
         From here on it sends nothing.
         """
         with self._lock:
-            ended = self._made, self._kinds
+            made, kinds = self._made, self._kinds
             self._made, self._kinds, self._message = [], [], None
-        return ended
+        return [] if has_failed else made, kinds

@@ -5,9 +5,9 @@ write and one read. If a run takes too long, all its records but the running one
 tell which one runs, and give each of the others to one side only. Words are read after the claims were
 counted, so the child has reported all about each record before the last one that it started.
 
-A record's outputs are in the book before its inbox shows that it has ended, so that each key's keep their
-order. A failure whose key has later records in the batch ends that and is handed in then: where only the
-parent knows of it, the child may run one of these. Other failures are handed in at once.
+A record's outputs are put before its inbox shows that it has ended, so that each key's keep their order. A
+failure whose key has later records in the batch ends that and is handed in then: where only the parent knows
+of it, the child may run one of these. Other failures are handed in at once.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ class BatchRun:
         call, self._call = self._begun(attempt), None
         with call:
             if error is not None:
-                raise error  # what it had sent is dropped
+                raise error
             if outlet is not None and made:
                 outlet.call_of(attempt.message).add(made, attempt.message)
 

@@ -8,13 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ehkafka.outputs.book import OutputBook
 
 from ehkafka.handlers.call import HandlerCall
 from ehkafka.headers.size import sizes_of
 from ehkafka.lanes.decision import RetryHead
+from ehkafka.lanes.inbox import MESSAGE
 from ehkafka.lanes.inboxes import Inboxes
 from ehkafka.outputs.outlet import Outlet
+from ehkafka.outputs.output import Source, outputs_of
+from ehkafka.outputs.unacknowledged import Unacknowledged
 from ehkafka.records import Record, TopicPartition
 from ehkafka.recovery.pending import PendingAnswers
 from ehkafka.workers.hub import Hub
@@ -29,7 +31,7 @@ from tests.kit.waiting import wait_until, words_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ehkafka.outputs.claim import Output
+    from ehkafka.outputs.output import Output
 
 CODE = Path(__file__).parent / "process_code"
 LIMIT_S = 30.0
@@ -51,10 +53,11 @@ class Crew:
         self.outlet: Outlet | None = None
         if options.pop("sends", False):
             self.outlet = Outlet(
-                options.pop("book", None) or OutputBook(),
+                options.pop("outputs", None) or Unacknowledged(),
                 handler="crew",
                 topics=("out", "more"),
                 bytes_max=options.pop("bytes_max", 1_000_000),
+                judge=print,
                 before_next=options.pop("before_next", False),
             )
         middleware = options.pop("middleware", ())
@@ -100,11 +103,24 @@ class Crew:
     def outputs(self) -> list[Output]:
         """All outputs that are not acknowledged, in their order."""
         assert self.outlet is not None
-        return self.outlet.book.take_all()
+        return list(outputs_of(self.outlet.outputs.added.copy()))
+
+    def acknowledge(self) -> list[int]:
+        """Acknowledge what is put so far, as the sender does; return the offsets of its records."""
+        assert self.outlet is not None
+        outputs = self.outlet.outputs
+        with outputs.lock:
+            taken = outputs.take(len(outputs.added))
+            outputs.let_go(taken)
+        found = list(outputs_of(taken))
+        for output in found:
+            if isinstance(output.source, Source):
+                output.source.acknowledged()
+        return [offset_of(output) for output in found]
 
     def sent(self) -> list[tuple[int, str]]:
         """The offset of the record that each of them is of, and its value."""
-        return [(one.claim.inputs[0][1], (one.value or b"-").decode()) for one in self.outputs()]
+        return [(offset_of(one), (one.value or b"-").decode()) for one in self.outputs()]
 
     def receive(self, *values: str, keys: str | None = None) -> None:
         """Hand over records, each of its own key, or of the keys given as letters."""
@@ -157,6 +173,12 @@ class Crew:
         self.workers.stop(10.0)
         self.workers.let_go()
         assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]
+
+
+def offset_of(output: Output) -> int:
+    """Return the offset of the record that an output is of."""
+    offset: int = output.entries[0][MESSAGE].offset()
+    return offset
 
 
 @pytest.fixture

@@ -5,12 +5,11 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from ehkafka.outputs.book import NotSentError
-
 from ehkafka.headers.size import sizes_of
 from ehkafka.lanes.decision import HoldHead
 from ehkafka.lanes.inbox import MESSAGE
 from ehkafka.lanes.inboxes import Inboxes
+from ehkafka.outputs.unacknowledged import NotSentError
 from ehkafka.records import TopicPartition
 from ehkafka.workers.hub import Hub
 from ehkafka.workers.processes import wire
@@ -23,42 +22,46 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 
-class Posts:
-    """Stands for outlet and deferrals: notes what was sent for which record."""
+class PlayedCall:
+    """What one call sends."""
 
-    in_vain = before_next = False
+    def __init__(self) -> None:
+        self.made: list[str] = []
+
+    def add(self, made: Any, _message: Any) -> None:
+        """Keep it."""
+        self.made += made
+
+
+class Posts:
+    """Stands for outlet and deferrals: notes what is put for which record."""
+
+    before_next = False
 
     def __init__(self) -> None:
         self.sent: list[tuple[int, str]] = []
-        self.sent_in_vain: list[tuple[int, str]] = []
         self.refused: set[int] = set()
         self.awaited: set[int] = set()
-        self._claims: dict[int, list[tuple[int, str]]] = {}
-        # Called before outputs are taken, in place of a wait for room.
+        self._calls: dict[int, PlayedCall] = {}
+        # Called before outputs are put, in place of a wait for room.
         self.wait: Callable[[], object] = lambda: None
 
     @contextmanager
-    def begin(self, _epoch: Any, message: Any, _attempt: int) -> Iterator[None]:
-        """Note what is sent for a record within the block, and whether it had failed."""
-        self._claims[message.offset()] = claim = [(message.offset(), "")]
-        try:
-            yield
-        except BaseException:
-            self.sent_in_vain += claim[1:]
-            raise
-        self.sent += claim[1:]
+    def begin(self, entry: Any) -> Iterator[None]:
+        """Put what is sent for a record within the block, unless it fails."""
+        call = PlayedCall()
+        offset = entry[MESSAGE].offset()
+        self._calls[offset] = call
+        yield
+        if call.made:
+            self.wait()
+            if offset in self.refused:
+                raise NotSentError("gone")
+            self.sent += [(offset, one) for one in call.made]
 
-    def claim_of(self, message: Any) -> list[tuple[int, str]]:
-        """Return the claim of a record."""
-        return self._claims[message.offset()]
-
-    def post(self, claim: Any, made: Any) -> None:
-        """Take outputs."""
-        self.wait()
-        offset = claim[0][0]
-        if offset in self.refused:
-            raise NotSentError("gone")
-        claim += [(offset, one) for one in made]
+    def call_of(self, message: Any) -> PlayedCall:
+        """Return the call of a record."""
+        return self._calls[message.offset()]
 
     def claims(self, attempt: Any) -> Any:
         """Return how its record waits."""
@@ -182,9 +185,9 @@ def sent(place: int, *values: str) -> wire.Word:
     return wire.ENDED, place, list(values or (str(place),)), [], None
 
 
-def failed(place: int, *values: str) -> wire.Word:
+def failed(place: int) -> wire.Word:
     """Return the word that a record has failed."""
-    return wire.ENDED, place, list(values), [], pack_error(ValueError("no luck"))
+    return wire.ENDED, place, [], [], pack_error(ValueError("no luck"))
 
 
 def done(started: int) -> wire.Word:

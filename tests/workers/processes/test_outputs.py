@@ -1,4 +1,4 @@
-"""Outputs of real children: what comes into the book, of which record, in which order, and when."""
+"""Outputs of real children: what is put, of which record, in which order, and when."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ehkafka.outputs.book import OutputBook
 
 from ehkafka.outputs.outlet import Outlet
+from ehkafka.outputs.output import OutputRefusedError
+from ehkafka.outputs.unacknowledged import Unacknowledged
 from tests.kit.unstolen import unstolen_s
 from tests.kit.waiting import wait_until
+from tests.workers.processes.conftest import offset_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,7 +37,7 @@ def in_order(one: Any, keys: str, first: int) -> bool:
     return by_key == [sorted(of_key) for of_key in by_key]
 
 
-def test_each_output_is_in_the_book_for_its_record_in_the_order_of_its_key(senders: Any) -> None:
+def test_each_output_is_put_for_its_record_in_the_order_of_its_key(senders: Any) -> None:
     """Two children, batches of many keys; what sends nothing or several is in its place."""
     one = senders(2)
     one.warm_up()
@@ -52,8 +54,8 @@ def test_each_output_is_in_the_book_for_its_record_in_the_order_of_its_key(sende
         for offset in range(first, one.next_offset)
     }
     assert in_order(one, keys, first)
-    assert [output.key for output in one.outputs() if output.claim.inputs[0][1] == first] == [b"a"]
-    assert one.outlet.open_calls == {}
+    assert [output.key for output in one.outputs() if offset_of(output) == first] == [b"a"]
+    assert one.outlet.calls == {}
 
 
 def test_a_cut_takes_a_batch_back_that_tells_of_one_record_after_another(senders: Any) -> None:
@@ -113,7 +115,7 @@ def test_a_child_that_is_killed_in_mid_call_has_sent_nothing(senders: Any) -> No
 
 
 def test_kills_at_random_lose_and_double_no_output(senders: Any) -> None:
-    """Whenever a child dies: each record's outputs are in the book once, or its call is repeated."""
+    """Whenever a child dies: each record's outputs are put once, or its call is repeated."""
     one = senders(2)
     one.warm_up()
     first = one.next_offset
@@ -128,14 +130,13 @@ def test_kills_at_random_lose_and_double_no_output(senders: Any) -> None:
     assert in_order(one, keys, first)
 
 
-def test_what_an_attempt_had_sent_before_it_failed_is_sent(senders: Any) -> None:
-    """As on a thread: it is counted as sent in vain, and the next attempt sends it again."""
+def test_an_attempt_that_fails_sends_nothing(senders: Any) -> None:
+    """As on a thread: what it had given to `record.send` is dropped in the child."""
     one = senders()
     one.receive("before fail 2")
     one.finish_all()
-    assert [value for _, value in one.sent()] == ["0 before 1", "0 before 2", "0 before 3", "0"]
+    assert [value for _, value in one.sent()] == ["0 before 3", "0"]
     assert len(one.failures) == 2
-    assert one.outlet.in_vain.counts(one.epoch, one.outputs()[0].claim.messages) == (0, 0)
 
 
 ODD = {
@@ -155,7 +156,7 @@ ODD = {
 
 
 def test_what_cannot_be_sent_fails_its_record_in_the_child(senders: Any) -> None:
-    """With the reason, before the next record of the key starts; what it had sent before is sent."""
+    """With the reason, before the next record of the key starts; what it had sent before is not sent."""
     one = senders()
     for number, (what, words) in enumerate(ODD.items()):
         first = one.next_offset
@@ -165,7 +166,7 @@ def test_what_cannot_be_sent_fails_its_record_in_the_child(senders: Any) -> None
         assert f"{type(error).__name__}: {error}".startswith(words)
         assert "In worker process" in str(error.__cause__)
         assert str(first + 1) not in {line[0] for line in one.lines("start")}
-        assert (first, f"{first} before 1") in one.sent()
+        assert first not in [offset for offset, _ in one.sent()]
 
 
 def test_values_of_a_users_own_types_arrive_as_plain_ones(senders: Any) -> None:
@@ -201,7 +202,7 @@ def test_large_outputs_travel_whole(senders: Any) -> None:
 
 def test_no_room_holds_the_child_up_and_charges_nobody(senders: Any) -> None:
     """The thread that owns the child waits, for longer than the deadline; then all goes on in order."""
-    one = senders(book=OutputBook(outputs_max=3), deadline_s=0.3)
+    one = senders(outputs=Unacknowledged(bytes_max=300_000), deadline_s=0.3)
     keys = "abcdefghij" * 5
     one.receive(*["bytes 100000"] * 50, keys=keys)
     one.wait(lambda: len(one.outputs()) >= 3)
@@ -211,13 +212,11 @@ def test_no_room_holds_the_child_up_and_charges_nobody(senders: Any) -> None:
     assert one.finished() < 10
     sent = []
 
-    def settle() -> bool:
-        outputs = one.outputs()
-        sent.extend(output.claim.inputs[0][1] for output in outputs)
-        one.outlet.book.settle(outputs)
+    def acknowledge() -> bool:
+        sent.extend(one.acknowledge())
         return len(sent) == 50
 
-    one.wait(settle)
+    one.wait(acknowledge)
     one.finish_all()
     assert one.failures == []
     for key in "abcdefghij":
@@ -226,26 +225,26 @@ def test_no_room_holds_the_child_up_and_charges_nobody(senders: Any) -> None:
 
 
 def test_an_epoch_that_ends_lets_go_who_waits_for_room(senders: Any) -> None:
-    """What was not taken fails there, is stale, and nothing of it is sent."""
-    one = senders(book=OutputBook(outputs_max=1))
-    one.receive("x", "x", keys="ab")
+    """What was not put fails there, is stale, and nothing of it is sent."""
+    one = senders(outputs=Unacknowledged(bytes_max=100_000))
+    one.receive("bytes 100000", "bytes 100000", keys="ab")
     one.wait(lambda: len(one.outputs()) == 1 and len(one.lines("end")) == 2)
     with one.hub.locked() as inboxes:
         inboxes.end([one.epoch])
-    one.outlet.book.end([one.epoch])
+    one.outlet.outputs.end()
     one.wait(lambda: one.failures)
     assert "NotSentError" in type(one.failures[0][1]).__name__
     assert one.outputs() == []
 
 
-def settle_all(one: Any) -> None:
+def acknowledge_all(one: Any) -> None:
     """Acknowledge what is sent, until each record has a result."""
 
-    def settle() -> bool:
-        one.outlet.book.settle(one.outputs())
+    def acknowledge() -> bool:
+        one.acknowledge()
         return bool(one.finished() == one.next_offset)
 
-    one.wait(settle)
+    one.wait(acknowledge)
 
 
 def next_of_a_key(one: Any) -> list[str]:
@@ -262,7 +261,7 @@ def test_before_next_a_keys_next_record_waits_for_the_acknowledgement(senders: A
     one = senders(before_next=True)
     assert next_of_a_key(one) == ["0", "2"]
     assert one.finished() == 0
-    settle_all(one)
+    acknowledge_all(one)
     assert len(one.lines("end")) == 3
     assert one.failures == []
 
@@ -300,17 +299,16 @@ def test_mutant_before_next_a_batch_has_several_of_a_key(
 
 
 def test_before_next_a_refused_output_fails_the_attempt(senders: Any) -> None:
-    """Its key waits, so the handler is called again; the record's letter would say what had been sent."""
+    """Its key waits, so the handler is called again, and sends all of it again."""
     one = senders(before_next=True)
     one.receive("x", "x", keys="aa")
     one.wait(one.outputs)
     (output,) = one.outputs()
-    one.wait(lambda: output.claim.on_refused)
-    output.claim.on_settled = None
-    one.outlet.book.settle([output], acknowledged=False)
-    output.claim.on_refused(ValueError("refused"))
-    assert one.outlet.in_vain.counts(one.epoch, output.claim.messages) == (1, 0)
+    outputs = one.outlet.outputs
+    with outputs.lock:
+        outputs.let_go(outputs.take(1))
+    assert output.source.takes_back(OutputRefusedError("refused"))
     one.wait(one.outputs)
     assert [line[:2] for line in one.lines("start")] == [["0", "1"], ["0", "2"]]
-    settle_all(one)
-    assert len(one.outlet.in_vain) == 0
+    acknowledge_all(one)
+    assert [str(error) for _, error in one.failures] == ["refused"]
