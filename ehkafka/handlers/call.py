@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ehkafka.errors import ConfigurationError
 from ehkafka.events.history import call_in_history
-from ehkafka.handlers.sending import calling, taking
+from ehkafka.handlers.sending import calling, calling_async, taking
 from ehkafka.handlers.spec import is_async, named
 from ehkafka.lanes.inbox import EPOCH, KEY, MESSAGE
 from ehkafka.lanes.order import KeyFailure, by_key
@@ -59,10 +59,12 @@ def make_invoke(
 
         invoke = Deadlines(spec.deadline_s).within(invoke)
     if outlet is not None:
-        if spec.is_async or middleware or spec.is_class or spec.raw or outlet.before_next:
+        is_timed = spec.is_async and spec.deadline_s is not None
+        if middleware or spec.is_class or spec.raw or outlet.before_next or is_timed:
             invoke = around(invoke, lambda entry, _number: outlet.begin(entry))
         else:
-            invoke = calling(spec.of_record(spec.function), outlet, make_record)
+            wrap = calling_async if spec.is_async else calling
+            invoke = wrap(spec.of_record(spec.function), outlet, make_record)
     if spec.raw and not spec.is_async:
         invoke = around(invoke, lambda entry, _number: Received(entry[MESSAGE]))
     if spec.order_by is not by_key:

@@ -44,6 +44,35 @@ def taking(function: Any, outlet: Any, *, is_async: bool = False) -> Any:
     return call_async if is_async else call
 
 
+def calling_async(
+    function: Callable[[Any], Any], outlet: Outlet, make_record: Callable[[Any, int], Any]
+) -> Any:
+    """Return what does the same for a coroutine function, without holding up the loop."""
+    begun, put_plain, outputs = outlet.begun, outlet.put_plain, outlet.outputs
+
+    async def invoke(entry: Entry, number: int) -> None:
+        message = entry[MESSAGE]
+        place, record = id(message), make_record(message, number)
+        begun[place] = entry
+        try:
+            if (result := await function(record)) is not None:
+                if outputs.is_full:
+                    await outlet.wait_for_room()
+                if type(result) in PLAIN and place in begun and not DEFERRED:
+                    put_plain(entry, result)
+                else:
+                    must_not_be_a_coroutine(result)
+                    outlet.take(message, result)
+        except BaseException:
+            if begun.pop(place, None) is None:
+                outlet.drop(outlet.call_of(message))
+            raise
+        if DEFERRED or begun.pop(place, None) is None:
+            outlet.returned(outlet.call_of(message))
+
+    return invoke
+
+
 def calling(
     function: Callable[[Any], object], outlet: Outlet, make_record: Callable[[Any, int], Any]
 ) -> Invoke:

@@ -16,9 +16,9 @@ from ehkafka.outputs.checked import ANY_PARTITION
 from ehkafka.outputs.encoding import FRAME_BYTES
 from ehkafka.outputs.kinds import kind_of
 from ehkafka.outputs.making import OutputMaker
-from ehkafka.outputs.output import PARTS, OutputRefusedError, Source
+from ehkafka.outputs.output import OutputRefusedError, Source
 from ehkafka.outputs.send import Send
-from ehkafka.outputs.unacknowledged import ADDED_MAX, SMALL_BYTES_MAX
+from ehkafka.outputs.unacknowledged import SMALL_BYTES_MAX
 from ehkafka.records.deferral import DEADLINE_S_MAX, DEFERRED, defer, engines_own
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ class Outlet:
             self._own_bytes_max,
             self._put,
         )
-        added_max, topic = ADDED_MAX * PARTS, self.topic
+        topic = self.topic
 
         def put_plain(entry: Entry, value: object) -> None:
             # In short what `_put` does, which has the rest: other types, no key, a shared topic, too many
@@ -177,7 +177,7 @@ class Outlet:
                 and key
                 and len(value) + len(key) <= bytes_max
                 and not (outputs.is_full or entry[EPOCH].ended)
-                and len(added) < added_max
+                and len(added) < outputs.count_at
             ):
                 added.extend((self, entry, topic, value, key, None, ANY_PARTITION))
                 if outputs.sleeps:
@@ -209,6 +209,11 @@ class Outlet:
     async def take_async(self, record: Any, result: object) -> None:
         """Do the same, and wait for room without holding up the loop."""
         self.take(record, result)
+        if self.outputs.is_full:
+            await self.wait_for_room()
+
+    async def wait_for_room(self) -> None:
+        """Wait until outputs may be put."""
         # Any thread makes room, and a loop's event is for its own.
         while not (self.outputs.has_room() or self.outputs.is_closed):  # noqa: ASYNC110
             await asyncio.sleep(ROOM_CHECK_S)

@@ -23,6 +23,7 @@ QUEUE_MESSAGES = 100_000
 # As many as an idempotent producer may have on their way: with one a tick takes as many round trips as there
 # are partitions.
 IN_FLIGHT_MAX = 5
+LINGER_MS = 20
 # Java's default for the same, half of librdkafka's: who waits for an answer has one within two minutes.
 MESSAGE_TIMEOUT_MS = 120_000
 # librdkafka knows no others; the first one is what we set.
@@ -130,6 +131,8 @@ def output_properties(endpoint: Endpoint, settings: Settings, *, is_plain: bool 
         **_common(endpoint, settings, is_plain=is_plain),
         _TIMEOUT: 0,
         "enable.gapless.guarantee": True,
+        # A tick waits for no company.
+        "linger.ms": LINGER_MS,
         # Brokers refuse whole batches: all of one that is refused go alone.
         "batch.num.messages": BATCH_OUTPUTS_MAX,
     }

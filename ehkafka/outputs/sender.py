@@ -95,8 +95,8 @@ class OutputSender:
         # What this client was refused, by numbers; some of it, or of what it does not report.
         self._refused: set[int] = set()
         self._has_refused = False
-        # What is parked may go now; the client's queue is full.
-        self._unparks = self._is_full = False
+        # What is parked may go now; the client's queue is full; something was handed over in this turn.
+        self._unparks = self._is_full = self._has_handed = False
         # Outputs of ended epochs whose sources are to hear of it, without the lock.
         self._gone: list[Output] = []
         # When the last tick ended, and how long it took; when something went wrong last.
@@ -200,6 +200,11 @@ class OutputSender:
         outputs = self._outputs
         if self._must_renew or outputs.reported or (self._hurries and outputs.sent):
             return
+        if self._has_handed:
+            # More comes, perhaps, and is handed over together: each turn has a price.
+            self._wake.wait(BUSY_POLL_S)
+            self._wake.clear()
+            return
         outputs.sleeps = True
         if not outputs.has_new() or self._is_full or self._producer.client is None:
             self._wake.wait(self._patience_s())
@@ -220,6 +225,7 @@ class OutputSender:
     def _hand_over(self) -> None:
         """Hand over what may go: first what is parked, then what is new."""
         outputs = self._outputs
+        self._has_handed = bool(outputs.added)
         self._is_full = False
         if self._unparks:
             self._unparks = False

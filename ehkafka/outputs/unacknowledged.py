@@ -11,6 +11,7 @@ from collections import deque
 from itertools import chain, repeat, starmap
 from typing import TYPE_CHECKING, Any, Final
 
+from ehkafka.lanes.inbox import EPOCH, MESSAGE
 from ehkafka.outputs.output import (
     PARTS,
     SOURCE,
@@ -32,8 +33,8 @@ if TYPE_CHECKING:
 # What is on its way beside the backlog. Then workers wait for room, and so does the intake behind them.
 OUTPUTS_MAX: Final = 50_000
 OUTPUT_BYTES_MAX: Final = 64 * 1_048_576
-# So many small outputs may wait for the sender to look: their bytes count only then.
-ADDED_MAX: Final = 4_096
+# The bytes of small outputs count once the sender takes them, or once so many more wait for it.
+COUNT_EACH: Final = 4_096
 SMALL_BYTES_MAX: Final = 16 * 1024
 # Between two looks of a waiting worker whether its epoch has ended.
 ROOM_CHECK_S: Final = 50e-3
@@ -69,9 +70,11 @@ class Unacknowledged:
         self.reported: dict[int, Output] = {}
         # By group, or a number where that is None: what goes alone; see `aside`.
         self.aside: dict[object, deque[Output]] = {}
-        # Of all that was taken out of `added`; and of what is large there. Under the lock.
+        # Of all that was taken out of `added`; and of what is there, as far as counted. Under the lock.
         self._bytes = 0
         self._added_bytes = 0
+        # With so many parts in `added` a worker counts its bytes. Written under the lock.
+        self.count_at = COUNT_EACH * PARTS
         self.is_closed = False
         # Nothing may be put without the lock: there is no room, or it is closed. Written under the lock.
         self.is_full = False
@@ -90,16 +93,16 @@ class Unacknowledged:
         has ended. If that ends at this moment, the outputs are dropped later: an epoch's end looks at `added`
         under the lock, and the sender at each output before it hands it over.
         """
-        if self.is_full or len(self.added) >= ADDED_MAX * PARTS or size > SMALL_BYTES_MAX:
+        if self.is_full or len(self.added) >= self.count_at or size > SMALL_BYTES_MAX:
             with self.lock:
                 if waits and self._waits:
                     while not (self._has_room() or self.is_closed or has_ended(source)):
                         self._room.wait(ROOM_CHECK_S)
-                self._added_bytes += size
+                self._count_added(size)
         if self.is_closed or has_ended(source):
             raise self._not_sent(source)
         self.added.extend(flat)
-        if self.sleeps:
+        if self.sleeps or isinstance(source, Source):  # its acknowledgement is waited for
             self.wake()
 
     def _not_sent(self, source: Entry | Source) -> NotSentError:
@@ -112,8 +115,15 @@ class Unacknowledged:
         with self.lock:
             return not self._waits or self._has_room()
 
+    def _count_added(self, size: int) -> None:
+        if len(self.added) >= self.count_at:
+            self._added_bytes = size_of(list(self.added))
+            self.count_at = len(self.added) + COUNT_EACH * PARTS
+        self._added_bytes += size
+        self.note_room()
+
     def _has_room(self) -> bool:
-        return len(self.added) < ADDED_MAX * PARTS and not self._is_over_bound()
+        return not self._is_over_bound()
 
     def is_over_bound(self) -> bool:
         """Tell whether there is so much that nothing more should be received. Any thread."""
@@ -142,6 +152,7 @@ class Unacknowledged:
         self._bytes += size_of(taken)
         if not added:
             self._added_bytes = 0
+            self.count_at = COUNT_EACH * PARTS
         return taken
 
     def put_back(self, flat: Sequence[Any]) -> None:
@@ -181,9 +192,17 @@ class Unacknowledged:
     def lowest(self) -> dict[Epoch, int]:
         """Return the lowest offset of each epoch that must not be committed."""
         lowest: dict[Epoch, int] = {}
-        for epoch, offset in places_of(self.sources()):
+        others: list[Entry | Source] = []
+        for source in self.sources():
+            if type(source) is not tuple:
+                others.append(source)
+                continue
+            # As `places_of`, without its price: a commit looks at all that is on its way.
+            epoch, offset = source[EPOCH], source[MESSAGE].offset()
             if lowest.get(epoch, offset) >= offset:
                 lowest[epoch] = offset
+        for epoch, offset in places_of(others):
+            lowest[epoch] = min(offset, lowest.get(epoch, offset))
         return lowest
 
     def key_of(self, epoch: Epoch, offset: int) -> bytes | None:
