@@ -65,6 +65,9 @@ class Source(tuple[Any, ...]):  # noqa: SLOT001 - a tuple has none that are not 
     Its methods are called without a lock, on the sender's thread or on the one that ends an epoch.
     """
 
+    # Its outputs to a partition keep their order whatever their keys are.
+    orders_partition = False
+
     @property
     def entries(self) -> Sequence[Entry]:
         """The records that an output is of."""
@@ -113,14 +116,18 @@ class Output(NamedTuple):
     @property
     def group(self) -> tuple[str, bytes | None, int] | None:
         """Whose order it keeps: outputs of one group go out as they were made. None: it stands alone."""
-        if self.key is None and self.partition < 0:
-            return None
-        return self.topic, self.key, self.partition
+        key = self._ordered_key
+        return None if key is None and self.partition < 0 else (self.topic, key, self.partition)
 
     @property
     def place(self) -> object:
         """Of which key, or key and partition, it may be the first one that a client has."""
-        return self.key if self.partition < 0 else (self.key, self.partition)
+        return self.key if self.partition < 0 else (self._ordered_key, self.partition)
+
+    @property
+    def _ordered_key(self) -> bytes | None:
+        source = self.source
+        return None if isinstance(source, Source) and source.orders_partition else self.key
 
     @property
     def size(self) -> int:

@@ -78,38 +78,47 @@ class MergedLetters:
 
 
 class SafeBelow:
-    """Offsets below which every letter is dealt with: what may be committed."""
+    """Offsets below which every dead letter is safe at home or passed over: what may be committed.
+
+    Those of one partition are `passed` or `sent` in the order of their offsets.
+    """
 
     def __init__(self, begins: dict[int, int]) -> None:
         """`begins` are the offsets from which each partition is read."""
-        self._next = dict(begins)
-        self._open: dict[int, deque[int]] = {number: deque() for number in begins}
-        self._done: dict[int, set[int]] = {number: set() for number in begins}
-        self._changed: set[int] = set()
+        # Behind the last one; and what `changed` returned last.
+        self._next, self._safe = begins.copy(), begins.copy()
+        # Where those go that are not safe yet, by partition and offset.
+        self._open: dict[int, dict[int, TopicPartition]] = {number: {} for number in begins}
 
-    def opened(self, number: int, offset: int) -> None:
-        """Note a letter that is taken up; of one partition in the order of its offsets."""
-        self._open[number].append(offset)
+    def passed(self, number: int, offset: int) -> None:
+        """Note one that stays where it is."""
+        self._next[number] = offset + 1
 
-    def closed(self, number: int, offset: int) -> None:
-        """Note that a letter is safe, or passed over."""
-        done, waiting = self._done[number], self._open[number]
-        done.add(offset)
-        while waiting and waiting[0] in done:
-            done.discard(waiting[0])
-            self._next[number] = waiting.popleft() + 1
-            self._changed.add(number)
+    def sent(self, number: int, offset: int, home: TopicPartition) -> None:
+        """Note one that is sent home."""
+        self._open[number][offset] = home
+        self._next[number] = offset + 1
+
+    def came_home(self, number: int, offset: int) -> TopicPartition:
+        """Note that one is safe at home, and return where that is."""
+        return self._open[number].pop(offset)
+
+    def oldest(self) -> tuple[str, TopicPartition] | None:
+        """Return one that is not safe yet while all below it in its partition are, and its home."""
+        for number, homes in self._open.items():
+            for offset, home in homes.items():
+                return f"{number}@{offset}", home
+        return None
 
     def ended(self, number: int, end: int) -> None:
         """Note that nothing is left of a partition up to its end, whatever offsets the log does not hold."""
-        if not self._open[number] and self._next[number] < end:
-            self._next[number] = end
-            self._changed.add(number)
+        self._next[number] = max(end, self._next[number])
 
     def changed(self) -> dict[int, int]:
         """Return the next offsets of the partitions that moved since the last call."""
-        moved = {number: self._next[number] for number in self._changed}
-        self._changed.clear()
+        safe = {number: next(iter(homes), self._next[number]) for number, homes in self._open.items()}
+        moved = {number: offset for number, offset in safe.items() if offset > self._safe[number]}
+        self._safe = safe
         return moved
 
 

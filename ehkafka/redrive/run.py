@@ -1,7 +1,8 @@
 """The run of a redrive: becomes the group's one member, reads to the end, writes home, commits what is safe.
 
-One thread, the caller's. It never commits past a letter that is not acknowledged at home, and ends as soon
-as the group changes: two redrives at once would bring records home twice and out of order.
+On the caller's thread; the sender has its own. It never commits past a letter that is not acknowledged at
+home, and ends as soon as the group changes: two redrives at once would bring records home twice and out of
+order.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from ehkafka.errors import ConfigurationError, EndpointError
 from ehkafka.events.partition import way_past
 from ehkafka.records import record_type
 from ehkafka.recovery.letters.origin import headers_back, letter_origin
+from ehkafka.redrive.home import WayHome
 from ehkafka.redrive.order import MergedLetters, RedriveCount, SafeBelow
-from ehkafka.redrive.writer import Homecoming, HomeWriter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,10 +37,8 @@ POLL_S = 0.05
 COMMIT_S = 1.0
 # Beyond a session time-out: a group that lost a member a moment ago waits for that long.
 JOIN_S = 60.0
-EXIT_S = 10.0
 # Beyond what a leader takes to move.
 SILENT_S = 60.0
-IN_FLIGHT_MAX = 5_000
 SLOW_DOWN_S = 0.01
 # Errors of a consumer that no waiting fixes.
 HOPELESS = {
@@ -69,6 +68,7 @@ class RedriveRun:
         self._paused: set[int] = set()
         self._merged = MergedLetters(())
         self._safe = SafeBelow({})
+        self._way = WayHome(redrive.target)
         self._next_commit_s = 0.0
         self._moved_s = time.monotonic()
 
@@ -114,28 +114,30 @@ class RedriveRun:
 
     def bring_home(self) -> RedriveCount:
         """Read to the end, write, wait for the acknowledgements, commit."""
-        writer = HomeWriter(self._redrive.target, lambda _event: None)
-        writer.start()
+        self._way.start()
         try:
             while self._unread:
-                self._turn(writer)
+                self._turn()
                 self._check_silence()
-            self._wait_for_room(writer, 0)
+            self._wait_until(self._way.is_empty)
             for number, end in self._ends.items():
                 self._safe.ended(number, end)
         finally:
             # Also after Ctrl-C: what is acknowledged by now need not be written again.
-            self._finish(writer)
+            self._way.stop()
+            self._note_safe(0.0)
+            if not self._is_disturbed:
+                self._commit()
+            self._report(self._count)
         return self._count
 
-    def _turn(self, writer: HomeWriter) -> None:
+    def _turn(self) -> None:
         self._take(self._consumer.consume(BATCH_RECORDS, POLL_S))
         self._refuse_company(len(self._assigned))
         for record, origin in self._merged.take():
-            self._take_up(writer, record, origin)
+            self._take_up(record, origin)
         self._mind_pace()
-        writer.serve(0.0)
-        self._commit_if_due()
+        self._take_answers(0.0)
 
     def _check_silence(self) -> None:
         """Give up where letters are there and none comes: of some broken batches the client says nothing."""
@@ -185,53 +187,36 @@ class RedriveRun:
             self._consumer.resume([KafkaPartition(topic, number) for number in over])
         self._paused = ahead
 
-    def _take_up(self, writer: HomeWriter, record: Record, origin: LetterOrigin | None) -> None:
-        number, offset = record.partition(), record.offset()
+    def _take_up(self, record: Record, origin: LetterOrigin | None) -> None:
         home = self._redrive.home_of(record, origin)
-        self._safe.opened(number, offset)
         if home is None or origin is None:
             self._count.count(None, is_letter=origin is not None)
-            self._safe.closed(number, offset)
+            self._safe.passed(record.partition(), record.offset())
             return
+        self._wait_until(self._way.has_room)
+        self._safe.sent(record.partition(), record.offset(), home)
+        self._way.send(record, headers_back(record, origin), home)
 
-        def safe() -> None:
-            self._count.count(home, is_letter=True)
-            self._safe.closed(number, offset)
-
-        homecoming = Homecoming(
-            f"{number}@{offset}", home, record.key(), record.value(), headers_back(record, origin), safe
-        )
-        in_flight_max = (writer.in_flight_max or IN_FLIGHT_MAX) - 1
-        while True:
-            self._wait_for_room(writer, in_flight_max)
-            try:
-                writer.send(homecoming)
-            except BufferError:  # bounded in bytes, too: it is full of large letters
-                in_flight_max = max(0, writer.in_flight - 1)
-            else:
-                return
-
-    def _wait_for_room(self, writer: HomeWriter, in_flight_max: int) -> None:
-        while writer.in_flight > in_flight_max:
-            writer.serve(SLOW_DOWN_S)
-            if writer.in_flight > in_flight_max:
+    def _wait_until(self, is_so: Callable[[], bool]) -> None:
+        while not is_so():
+            self._take_answers(SLOW_DOWN_S)
+            if not is_so():
                 self._take(self._consumer.consume(1, 0.0))
             self._refuse_company(len(self._assigned))
-            self._commit_if_due()
-        writer.raise_refused()
 
-    def _finish(self, writer: HomeWriter) -> None:
-        writer.finish(EXIT_S)
-        if not self._is_disturbed:
-            self._commit()
-        self._report(self._count)
-
-    def _commit_if_due(self) -> None:
-        now_s = time.monotonic()
-        if now_s >= self._next_commit_s:
-            self._next_commit_s = now_s + COMMIT_S
+    def _take_answers(self, timeout_s: float) -> None:
+        self._note_safe(timeout_s)
+        if (oldest := self._safe.oldest()) is not None:
+            self._way.check(oldest)
+        if time.monotonic() >= self._next_commit_s:
+            self._next_commit_s = time.monotonic() + COMMIT_S
             self._commit()
             self._report(self._count)
+
+    def _note_safe(self, timeout_s: float) -> None:
+        for letter in self._way.take_safe(timeout_s):
+            home = self._safe.came_home(letter.partition(), letter.offset())
+            self._count.count(home, is_letter=True)
 
     def _commit(self) -> None:
         if moved := self._safe.changed():

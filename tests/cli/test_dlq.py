@@ -21,7 +21,7 @@ from ehkafka.embedded.broker import EmbeddedBroker
 from ehkafka.embedded.requests import ApiKey
 from ehkafka.errors import ConfigurationError, EndpointError, TopicNotFoundError
 from ehkafka.recovery.letters.origin import LetterFilter
-from ehkafka.redrive import writer as redrive_writer
+from ehkafka.redrive import home
 from ehkafka.redrive.redrive import Redrive
 from tests.kit.waiting import wait_until
 
@@ -287,7 +287,7 @@ def test_an_interrupted_redrive_goes_on_where_it_was(broker: EmbeddedBroker) -> 
     """What the broker refused and all behind it in its partition is brought home by the next one."""
     for offset in range(3):
         bury(broker, offset)
-    broker.fail_next(ApiKey.PRODUCE, KafkaError.TOPIC_AUTHORIZATION_FAILED)
+    broker.fail_next(ApiKey.PRODUCE, *[KafkaError.TOPIC_AUTHORIZATION_FAILED] * 2)
     with pytest.raises(EndpointError, match=r"The letter 0@\d could not be written to t\[0\]"):
         redrive_of(broker).run()
     assert redrive_of(broker).committed() in ({}, {0: 0})
@@ -331,9 +331,9 @@ def test_more_letters_than_the_producer_holds_come_home(
     broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its queue is bounded in bytes, too, which large letters fill; then the redrive waits."""
-    properties = redrive_writer.letter_properties
+    properties = home.letter_properties
     monkeypatch.setattr(
-        redrive_writer,
+        home,
         "letter_properties",
         lambda *given, **how: {**properties(*given, **how), "queue.buffering.max.messages": 2},
     )

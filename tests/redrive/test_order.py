@@ -7,9 +7,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ehkafka.records import Record
+from ehkafka.records import Record, TopicPartition
 from ehkafka.redrive.order import AHEAD_RECORDS_MAX, MergedLetters, SafeBelow
 from tests.kit.simulated.message import SimulatedMessage
+
+HOME = TopicPartition("t", 0)
 
 
 class Written(SimulatedMessage):
@@ -75,16 +77,16 @@ def test_only_what_has_nothing_open_below_it_is_safe() -> None:
     """Answers may come in any order; the offset moves when the lowest is there, over holes of the log too."""
     safe = SafeBelow({0: 5, 1: 0})
     for offset in (5, 6, 9):
-        safe.opened(0, offset)
-    safe.closed(0, 6)
-    assert safe.changed() == {}
-    safe.closed(0, 5)
-    assert safe.changed() == {0: 7}
+        safe.sent(0, offset, HOME)
+    safe.passed(0, 10)
+    safe.came_home(0, 6)
+    assert (safe.changed(), safe.oldest()) == ({}, ("0@5", HOME))
+    assert safe.came_home(0, 5) == HOME
+    assert safe.changed() == {0: 9}, "the log has no letters between"
     safe.ended(0, 12)
     assert safe.changed() == {}
-    safe.closed(0, 9)
-    safe.ended(0, 12)
-    assert safe.changed() == {0: 12}
+    safe.came_home(0, 9)
+    assert (safe.changed(), safe.oldest()) == ({0: 12}, None)
     assert safe.changed() == {}
 
 
@@ -93,10 +95,10 @@ def test_safe_is_exactly_below_the_lowest_open_one(order: list[int], answered: i
     """For every order of the answers, at every moment."""
     safe = SafeBelow({0: 0})
     for offset in range(12):
-        safe.opened(0, offset)
+        safe.sent(0, offset, HOME)
     done: set[Any] = set()
     for offset in order[:answered]:
-        safe.closed(0, offset)
+        safe.came_home(0, offset)
         done.add(offset)
     lowest = min(set(range(12)) - done, default=12)
     assert safe.changed() == ({0: lowest} if lowest else {})
