@@ -117,6 +117,11 @@ class OutputSender:
         """Tell whether its thread still runs."""
         return self._thread.is_alive()
 
+    @property
+    def outputs(self) -> Unacknowledged:
+        """What it sends."""
+        return self._outputs
+
     def owns(self, thread: threading.Thread) -> bool:
         """Tell whether a thread is the one that sends."""
         return thread is self._thread

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from ehkafka.handlers.spec import HandlerSpec
     from ehkafka.intake.until_caught_up import CatchUpEnds
     from ehkafka.lanes.epoch import Epoch
+    from ehkafka.outputs.sender import OutputSender
     from ehkafka.positions.finder import IsDisproved
     from ehkafka.positions.start import Start
     from ehkafka.records import Record
@@ -79,10 +80,11 @@ class Assembly:
     # Whether a record may be left without an outcome until the next start.
     may_hold: bool = True
 
-    def outputs(self) -> Outputs | Transactions | None:
-        """Return what sends outputs and dead letters to topics, not started; None where there are none.
+    def outputs(self, sender_of: Callable[[], OutputSender] | None = None) -> Outputs | Transactions | None:
+        """Return what sends outputs and dead letters to topics, not started; None if none is sent.
 
-        Raises `ConfigurationError`.
+        `sender_of` is called if any exists, and may return a sender that runs. Raises
+        `ConfigurationError`.
         """
         from ehkafka.handlers.output_types import check_output_types  # noqa: PLC0415 - as the app starts
 
@@ -104,6 +106,7 @@ class Assembly:
             on_death=self.worker_died,
             words=self.stop_words,
             may_hold=self.may_hold,
+            sender_of=sender_of,
         )
 
     def letters(self, outputs: Outputs | Transactions | None) -> Letters:

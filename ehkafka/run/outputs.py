@@ -53,27 +53,17 @@ class Outputs:
         on_death: Callable[[BaseException], None],
         words: StopWords = STOP_WORDS,
         may_hold: bool = True,
+        sender_of: Callable[[], OutputSender] | None = None,
     ) -> None:
-        """`words` are what an error that stops the run says.
+        """`words` are what an error that stops the run says; `sender_of` gives one that may run already.
 
         Not `may_hold`: nothing may wait for the next start, see `RefusedOutputs`.
         """
         self._emit = emit
         self._on_death = on_death
-        self.outputs = Unacknowledged()
+        self._sender = sender_of() if sender_of is not None else output_sender(app, emit, self._died)
+        self.outputs = self._sender.outputs
         self._outlets = Outlets(app, self.outputs, emit=emit, words=words, may_hold=may_hold)
-        producers = OutputProducers(app, emit)
-        self._sender = OutputSender(
-            self.outputs,
-            producers.first,
-            producers.second,
-            emit=emit,
-            on_death=self._died,
-            clock=app.clock.now_s,
-            busy=busy_codes(is_event_hubs=app.endpoint.is_event_hubs),
-            # The embedded broker does not look at sequence numbers.
-            always_reports=app.endpoint.is_embedded,
-        )
         self._looked_s = float("-inf")
         self._waiting: dict[Epoch, set[int]] = {}
 
@@ -168,3 +158,21 @@ class Outputs:
         # First: what stops because of it must not wait for acknowledgements.
         self._outlets.has_failed = True
         self._on_death(error)
+
+
+def output_sender(
+    app: AppOptions, emit: Callable[[Event], None], on_death: Callable[[BaseException], None]
+) -> OutputSender:
+    """Return a sender for the outputs and dead letters of an app, not started."""
+    producers = OutputProducers(app, emit)
+    return OutputSender(
+        Unacknowledged(),
+        producers.first,
+        producers.second,
+        emit=emit,
+        on_death=on_death,
+        clock=app.clock.now_s,
+        busy=busy_codes(is_event_hubs=app.endpoint.is_event_hubs),
+        # The embedded broker does not look at sequence numbers.
+        always_reports=app.endpoint.is_embedded,
+    )

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from ehkafka.spark.engine.tasks import kept_producers
+from ehkafka.spark.engine.tasks import outputs
 from ehkafka.spark.source import consumers
 
 
 def close_kept() -> None:
-    """Close the producers, and end their thread."""
-    with kept_producers._LOCK:
-        kept = [kept_producers._KEPT.pop(place) for place in list(kept_producers._KEPT)]
-        thread = kept_producers._thread
-    for one in kept:
-        one.producer.give_up(0.0)
-    if thread is not None:
-        thread.join()
+    """End the senders."""
+    while outputs._KEPT:
+        _, kept = outputs._KEPT.popitem()
+        kept._closes.cancel()
+        kept.sender.stop(0.0)
 
 
 def close_idle() -> None:

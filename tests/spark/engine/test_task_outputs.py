@@ -13,9 +13,8 @@ import ehkafka
 from ehkafka.embedded.requests import ApiKey
 from ehkafka.errors import EndpointError, HandlerFailedError
 from ehkafka.events import OutputProblem
-from ehkafka.outputs import sender
-from ehkafka.settings import Settings
-from ehkafka.spark.engine.tasks import kept_producers
+from ehkafka.outputs import one_producer
+from ehkafka.spark.engine.tasks import outputs
 from ehkafka.spark.engine.tasks.outputs import TaskOutputs
 from ehkafka.spark.engine.tasks.shipment import Shipment
 from ehkafka.spark.engine.tasks.work import TaskWork
@@ -139,7 +138,7 @@ def test_all_outputs_are_in_their_topic_in_order_when_a_task_reports(
     out: Out, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One for each record, each key's in order, and none of them later than the task's rows."""
-    monkeypatch.setattr(sender, "LAST_ANSWERS_S", 0.0)  # who did not wait would lose them
+    monkeypatch.setattr(one_producer, "LAST_ANSWERS_S", 0.0)  # who did not wait would lose them
     handler, options = KINDS[kind]
     log = as_json(out.lab.log_of(400))
     work = out.work(out.app(handler, **options), log)
@@ -275,22 +274,23 @@ def test_what_is_too_large_fails_the_attempt_and_the_endpoint_may_raise_the_limi
 
 def fail_and_try_again(out: Out, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Fail a task whose outputs wait behind a slow request, and run it again; return what is in the topic."""
-    monkeypatch.setattr(sender, "LAST_ANSWERS_S", 0.1)
+    monkeypatch.setattr(one_producer, "LAST_ANSWERS_S", 0.1)
     failed = threading.Event()
 
     def handle(record: Any) -> str:
-        if record.offset() in (1, 50) and not failed.is_set():
-            time.sleep(0.2)  # the request with the first one goes; the sender takes the others
+        if record.offset() == 1 and not failed.is_set():
+            time.sleep(0.6)  # the key's first output is acknowledged
+            out.broker.delay_next(ApiKey.PRODUCE, 1.5)
+        if record.offset() in (2, 50) and not failed.is_set():
+            time.sleep(0.2)  # the request with the next one goes; the client has the others
         if record.offset() == 50 and not failed.is_set():
             failed.set()
             raise LookupError
         return str(record.offset())
 
     log = out.lab.log_of(60, keys=1)
-    work = out.work(out.app(handle), log)
-    out.broker.delay_next(ApiKey.PRODUCE, 1.5)
     with pytest.raises(HandlerFailedError):
-        work.run(out.lab.as_batches(log))
+        out.work(out.app(handle), log).run(out.lab.as_batches(log))
     out.work(out.app(handle), log).run(out.lab.as_batches(log))
     # What the first one left behind, should it have, goes when the slow request is answered.
     time.sleep(1.5)
@@ -301,7 +301,7 @@ def test_a_task_that_fails_takes_back_what_it_has_not_sent(
     out: Out, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Its next attempt sends all again; what the first one had queued does not come behind that."""
-    assert fail_and_try_again(out, monkeypatch) == [0, *range(60)]
+    assert fail_and_try_again(out, monkeypatch) == [0, 1, *range(60)]
     assert "sent again" not in caplog.text, "nobody sends it again but the next attempt"
 
 
@@ -311,19 +311,19 @@ def test_mutant_a_task_that_fails_leaves_its_producer_alone(
     """Then its queue goes on behind what the next attempt has sent."""
     left: list[TaskOutputs] = []
     stop = TaskOutputs.stop
-    monkeypatch.setattr(TaskOutputs, "end", lambda _self, _assignments: None)
+    monkeypatch.setattr(TaskOutputs, "end", lambda _self: None)
     monkeypatch.setattr(TaskOutputs, "stop", lambda self: stop(self) if left else left.append(self))
     try:
         found = fail_and_try_again(out, monkeypatch)
-        assert found.count(1) == 2
+        assert found.count(2) == 2
         assert found[-1] != 59, "the key's last output is an old one"
     finally:
         for one in left:
             stop(one)
 
 
-def test_an_attempt_that_fails_after_it_has_sent_sends_again(out: Out) -> None:
-    """At least once; its letter says how much it had sent."""
+def test_an_attempt_that_fails_drops_what_it_has_sent(out: Out) -> None:
+    """A call's outputs are put when it returns."""
     tried: list[int] = []
 
     def handle(record: Any) -> str:
@@ -336,24 +336,24 @@ def test_an_attempt_that_fails_after_it_has_sent_sends_again(out: Out) -> None:
     log = out.lab.log_of(1)
     out.work(out.app(handle, retry=QUICK), log).run(out.lab.as_batches(log))
     assert tried == [1, 2]
-    assert [value for _, value in out.read()] == [b"first", b"first", b"second"]
+    assert [value for _, value in out.read()] == [b"first", b"second"]
 
 
 @pytest.fixture
 def opened(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Return the producers that are made for tasks."""
+    """Return the senders that are made for tasks."""
     made: list[Any] = []
-    real = kept_producers.output_producer
+    real = outputs.output_sender
 
-    def noting(*given: Any, **options: Any) -> Any:
-        made.append(real(*given, **options))
+    def noting(*given: Any) -> Any:
+        made.append(real(*given))
         return made[-1]
 
-    monkeypatch.setattr(kept_producers, "output_producer", noting)
+    monkeypatch.setattr(outputs, "output_sender", noting)
     return made
 
 
-def test_tasks_of_one_process_share_a_producer(out: Out, opened: list[Any]) -> None:
+def test_tasks_of_one_process_share_a_sender(out: Out, opened: list[Any]) -> None:
     """A new connection for each task would cost more than the task; the id is the same."""
     app = out.app(by_thread)
     for start in range(0, 300, 100):
@@ -363,7 +363,7 @@ def test_tasks_of_one_process_share_a_producer(out: Out, opened: list[Any]) -> N
     assert problems(wanted(out.lab.log_of(300)), out.read(), repeats=False) == []
 
 
-def test_a_task_that_fails_leaves_no_producer_behind(out: Out, opened: list[Any]) -> None:
+def test_a_task_that_fails_leaves_no_sender_behind(out: Out, opened: list[Any]) -> None:
     """The next one gets a new one, whatever state the first one's is in."""
 
     def handle(record: Any) -> str:
@@ -374,47 +374,51 @@ def test_a_task_that_fails_leaves_no_producer_behind(out: Out, opened: list[Any]
     log = out.lab.log_of(6)
     with pytest.raises(HandlerFailedError):
         out.work(out.app(handle), log).run(out.lab.as_batches(log))
-    assert [one.client for one in opened] == [None]
+    assert [one.is_running for one in opened] == [False]
     log = out.lab.log_of(5)
     out.work(out.app(handle), log).run(out.lab.as_batches(log))
     assert len(opened) == 2
 
 
-@pytest.mark.parametrize("why", ["unused", "lost"])
-def test_a_kept_producer_is_served_and_closed_when_it_is_of_no_use(
-    out: Out, opened: list[Any], why: str, monkeypatch: pytest.MonkeyPatch
+def test_a_kept_sender_ends_when_no_task_wants_it(
+    out: Out, opened: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its callbacks must not pile up, and a connection is no use to anybody for long."""
-    monkeypatch.setattr(kept_producers, "SERVE_S", 0.01)
-    monkeypatch.setattr(kept_producers, "UNUSED_S", 0.3 if why == "unused" else 60.0)
+    """A task that had it meanwhile prolongs its time."""
+    monkeypatch.setattr(outputs, "UNUSED_S", 0.5)
+    app = out.app(by_thread)
+    for start in (0, 5):
+        log = out.lab.log_of(5, start=start)
+        out.work(app, log).run(out.lab.as_batches(log))
+        time.sleep(0.3)
+    (sender,) = opened
+    assert sender.is_running
+    wait_until(lambda: not sender.is_running)
+    assert outputs._KEPT == {}
+
+
+def test_a_kept_sender_replaces_its_client_between_two_tasks(out: Out, opened: list[Any]) -> None:
+    """Its own thread serves the client, so the callbacks let through do not pile up; and the id is new."""
+    app = out.app(by_thread)
     log = out.lab.log_of(5)
-    out.work(out.app(by_thread), log).run(out.lab.as_batches(log))
-    (producer,) = opened
-    served: list[float] = []
-    serve = producer.serve
-    monkeypatch.setattr(producer, "serve", lambda timeout_s: (served.append(timeout_s), serve(timeout_s)))
-    wait_until(lambda: served)
-    if why == "lost":
-        assert producer.client is not None
-        producer.failed(KafkaError(KafkaError.INVALID_PRODUCER_EPOCH))
-    wait_until(lambda: producer.client is None)
-    wait_until(lambda: not any(t.name == "ehkafka-outputs-kept" for t in threading.enumerate()))
+    out.work(app, log).run(out.lab.as_batches(log))
+    (sender,) = opened
+    before = sender._producer.client
+    sender._producer.failed(KafkaError(KafkaError.INVALID_PRODUCER_EPOCH))
+    wait_until(lambda: sender._producer.client not in (None, before))
+    log = out.lab.log_of(5, start=5)
+    out.work(app, log).run(out.lab.as_batches(log))
+    assert problems(wanted(out.lab.log_of(10)), out.read(), repeats=False) == []
 
 
-def test_what_a_kept_producer_reports_is_the_next_tasks() -> None:
+def test_what_a_kept_sender_reports_is_the_next_tasks(out: Out, caplog: pytest.LogCaptureFixture) -> None:
     """Nobody listens between two tasks, and nothing of it is lost."""
-    kept = kept_producers.OutputProducer(
-        ehkafka.Endpoint.kafka("127.0.0.1:1"), Settings(group="g", start="earliest")
-    )
-    first: list[Any] = []
-    second: list[Any] = []
-    kept.lend_to(first.append)
-    kept._report(OutputProblem("during the first", 1.0))
-    kept.take_back()
-    kept._report(OutputProblem("between", 1.0))
-    kept.lend_to(second.append)
-    assert [event.error for event in first] == ["during the first"]
-    assert [event.error for event in second] == ["between"]
+    app = out.app(by_thread)
+    log = out.lab.log_of(5)
+    out.work(app, log).run(out.lab.as_batches(log))
+    (kept,) = outputs._KEPT.values()
+    kept.report(OutputProblem("between", 1.0))
+    out.work(app, log).run(out.lab.as_batches(log))
+    assert "between" in caplog.text
 
 
 def test_a_task_without_outputs_opens_no_producer(out: Out, opened: list[Any]) -> None:

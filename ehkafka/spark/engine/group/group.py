@@ -85,7 +85,7 @@ class Group:
             user_code_failed=lambda _where, _error: None,
             exit_now=lambda: False,
         )
-        assembly.letters()  # refuses letters that go in a circle
+        assembly.letters(None)  # refuses letters that go in a circle
         self._context = assembly.context(
             self._identity,
             self._mirroring,

@@ -77,8 +77,8 @@ class TaskWork:
             stop_words=_STOP_WORDS,
             may_hold=False,
         )
-        self._letters = assembly.letters()
-        self._outputs = TaskOutputs(assembly, endpoint)
+        self._outputs = TaskOutputs(assembly)
+        self._letters = assembly.letters(self._outputs.outputs)
         self._routes = [assembly.route(spec, self._letters, self._outputs.outputs) for spec in specs]
         self._ages = _age_limits(shipment, self._bus)
         by_topic = {topic: route for route in self._routes for topic in route.topics}
@@ -127,8 +127,6 @@ class TaskWork:
         return self._with_retries(results)
 
     def _open(self) -> None:
-        # Each batch's tasks begin here: they do not wait for an id that most of them never need.
-        self._letters.start(id_s=0.0)
         self._outputs.start()
         for route in self._routes:
             self._start_workers(route)
@@ -172,8 +170,8 @@ class TaskWork:
         for route in self._routes:
             route.hub.hurry()
         self._turn()
-        # In this order: an output is in the book before its record ends.
-        while self._has_unfinished() or self._outputs.count():
+        # In this order: an output is put before its record ends.
+        while self._has_unfinished() or self._outputs.are_left():
             time.sleep(CHECK_S)
             self._turn()
 
@@ -211,11 +209,10 @@ class TaskWork:
                 route.workers.cancel_ended()
 
     def _close_partitions(self) -> None:
-        epochs = [epoch for _, epoch in self._running()]
         for work in self._work.values():
             work.end()
         # Before anything else: of a task that failed, nothing may come behind what its next attempt sends.
-        self._outputs.end(epochs)
+        self._outputs.end()
         for work in self._work.values():
             if (error := work.close()) is not None:
                 self._bus.emit(UserCodeFailed.of(f"closing {work.partition}", error))
