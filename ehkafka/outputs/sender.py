@@ -44,7 +44,7 @@ TICK_S: Final = 0.25
 TICK_SHARE: Final = 0.25
 # So many at once, with the lock held; and from so many on a tick is due at once.
 SLICE: Final = 500
-FULL_TICK: Final = OUTPUTS_MAX // 2
+FULL_TICK: Final = OUTPUTS_MAX * 3 // 10
 IDLE_WAIT_S: Final = 0.5
 TICK_POLL_S: Final = 20e-3
 # A tick that has waited so long looks whether some partitions stand.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from itertools import chain, repeat, starmap
+from itertools import chain, islice, repeat, starmap
 from typing import TYPE_CHECKING, Any, Final
 
 from ehkafka.lanes.inbox import EPOCH, MESSAGE
@@ -179,15 +179,11 @@ class Unacknowledged:
     def sources(self) -> Iterator[Entry | Source]:
         """Return what each output is of."""
         with self.lock:
-            added, sent, parked = self.added.copy(), self.sent.copy(), self.parked.copy()
+            added = list(islice(self.added, SOURCE, None, PARTS))
+            sent, parked = self.sent[SOURCE::PARTS], self.parked[SOURCE::PARTS]
             singles = [*self.reported.values(), *chain.from_iterable(self.aside.values())]
         # Outside of the lock: there may be thousands, and the sender would wait.
-        return chain(
-            list(added)[SOURCE::PARTS],
-            sent[SOURCE::PARTS],
-            parked[SOURCE::PARTS],
-            [output.source for output in singles],
-        )
+        return chain(added, sent, parked, [output.source for output in singles])
 
     def lowest(self) -> dict[Epoch, int]:
         """Return the lowest offset of each epoch that must not be committed."""
