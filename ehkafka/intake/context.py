@@ -63,8 +63,8 @@ class OutputsUnderWay(Protocol):
     def lowest(self) -> Mapping[Epoch, int]:
         """Return the lowest offset of each epoch that must not be committed for its outputs."""
 
-    def waiting(self, epoch: Epoch, /) -> Collection[int]:
-        """Return the offsets of the records that wait, as they were a moment ago: for pictures."""
+    def waiting(self) -> Mapping[Epoch, Collection[int]]:
+        """Return the offsets of the records that wait now: for pictures."""
 
     def key_of(self, epoch: Epoch, offset: int, /) -> bytes | None:
         """Return the key of such a record."""

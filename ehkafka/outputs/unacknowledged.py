@@ -201,6 +201,13 @@ class Unacknowledged:
             lowest[epoch] = min(offset, lowest.get(epoch, offset))
         return lowest
 
+    def waiting(self) -> dict[Epoch, set[int]]:
+        """Return the offsets of each epoch's records that wait."""
+        waiting: dict[Epoch, set[int]] = {}
+        for epoch, offset in places_of(self.sources()):
+            waiting.setdefault(epoch, set()).add(offset)
+        return waiting
+
     def key_of(self, epoch: Epoch, offset: int) -> bytes | None:
         """Return the key of a record that waits; None also where it was acknowledged meanwhile."""
         for source in self.sources():

@@ -5,11 +5,9 @@ Made before any thread of the run exists; started and stopped by the runtime, as
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 from ehkafka.outputs.answers import busy_codes
-from ehkafka.outputs.output import places_of
 from ehkafka.outputs.sender import OutputSender
 from ehkafka.outputs.unacknowledged import Unacknowledged
 from ehkafka.progress.commits import CONSUMER_COMMITS
@@ -34,9 +32,6 @@ if TYPE_CHECKING:
     from ehkafka.records import Record, TopicPartition
     from ehkafka.recovery.letters.letters import Letters
     from ehkafka.run.options import AppOptions
-
-# A snapshot asks for each partition: what waits is looked at once for all of them.
-LOOK_S = 0.1
 
 
 class Outputs:
@@ -64,8 +59,6 @@ class Outputs:
         self._sender = sender_of() if sender_of is not None else output_sender(app, emit, self._died)
         self.outputs = self._sender.outputs
         self._outlets = Outlets(app, self.outputs, emit=emit, words=words, may_hold=may_hold)
-        self._looked_s = float("-inf")
-        self._waiting: dict[Epoch, set[int]] = {}
 
     def outlet(
         self,
@@ -133,14 +126,9 @@ class Outputs:
         """Return the lowest offset of each epoch whose outputs are not acknowledged."""
         return self.outputs.lowest()
 
-    def waiting(self, epoch: Epoch) -> set[int]:
-        """Return the offsets of an epoch whose outputs were not acknowledged a tenth of a second ago."""
-        if time.monotonic() - self._looked_s > LOOK_S:
-            waiting: dict[Epoch, set[int]] = {}
-            for one, offset in places_of(self.outputs.sources()):
-                waiting.setdefault(one, set()).add(offset)
-            self._waiting, self._looked_s = waiting, time.monotonic()
-        return self._waiting.get(epoch, set())
+    def waiting(self) -> dict[Epoch, set[int]]:
+        """Return the offsets of each epoch's records whose outputs are not acknowledged."""
+        return self.outputs.waiting()
 
     def key_of(self, epoch: Epoch, offset: int) -> bytes | None:
         """Return the key of one of these records."""

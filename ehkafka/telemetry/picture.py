@@ -13,6 +13,7 @@ from ehkafka.lanes.inbox import EPOCH, KEY, MESSAGE
 from ehkafka.lanes.order import describe_key
 from ehkafka.lanes.seen import Inspection
 from ehkafka.positions.log_book import KNOWN_S
+from ehkafka.recovery.pending import AWAITED
 from ehkafka.telemetry.snapshot import OutlivingCall, PartitionSnapshot, Unfinished, Unreadable
 from ehkafka.telemetry.waiting_outputs import SENDING, WaitingOutputs
 from ehkafka.wording import seconds
@@ -91,9 +92,15 @@ def _pictures(
     for begin in range(0, len(epochs), _HOLD):
         now_s = context.clock()
         with route.hub.locked(noted=False):
-            taken = [
-                _numbers(context, route, epoch, inspection, now_s) for epoch in epochs[begin : begin + _HOLD]
-            ]
+            all_seen = [inspection.see(epoch) for epoch in epochs[begin : begin + _HOLD]]
+            # Second: what has ended by now has its outputs put.
+            waiting = {} if context.outputs is None else context.outputs.waiting()
+            taken = []
+            for seen in all_seen:
+                offsets = waiting.get(seen.epoch, ())
+                begun = inspection.begun(seen.epoch) if offsets else ()
+                outputs = WaitingOutputs(context.outputs, seen.epoch, offsets, begun)
+                taken.append((seen, *_numbers(context, route, seen, outputs, now_s)))
         # Made without the lock, which is held for the numbers alone; and a key may be of a user's type.
         for seen, numbers, oldest, key in taken:
             unfinished = None
@@ -104,14 +111,12 @@ def _pictures(
 
 
 def _numbers(
-    context: IntakeContext, route: Route, epoch: Epoch, inspection: Inspection, now_s: float
-) -> tuple[EpochSeen, dict[str, Any], dict[str, Any] | None, Hashable]:
+    context: IntakeContext, route: Route, seen: EpochSeen, outputs: WaitingOutputs, now_s: float
+) -> tuple[dict[str, Any], dict[str, Any] | None, Hashable]:
     """Return what a partition's picture and its oldest record's are made of, and that one's key."""
-    seen = inspection.see(epoch)
+    epoch = seen.epoch
     partition, tally = epoch.partition, epoch.tally
     committed = context.ledger.acknowledged(partition)
-    # Last: what ends meanwhile has its outputs in the book by then.
-    outputs = WaitingOutputs(context.outputs, epoch, inspection.begun)
     oldest, key = _oldest(route, seen, outputs, now_s)
     if oldest is not None:
         oldest["is_stuck"] = oldest["age_s"] > context.stuck_s + oldest.get("deadline_s", 0.0)
@@ -143,7 +148,7 @@ def _numbers(
         **_log_numbers(context, epoch),
         unreadable=_unreadable(context, partition, now_s),
     )
-    return seen, numbers, oldest, key
+    return numbers, oldest, key
 
 
 def _log_numbers(context: IntakeContext, epoch: Epoch) -> dict[str, Any]:
@@ -232,7 +237,7 @@ def _oldest(
     if record is None:
         return None, None
     picture = unfinished_of(route, record, now_s)
-    if record.status == "deferred" and picture["offset"] in outputs:
+    if picture["state"] == AWAITED and picture["offset"] in outputs:
         picture |= SENDING  # with `acknowledged="before_next"` nobody else is to answer
     return picture, route.hub.inboxes.router.unread.keyed(record.entry)[KEY]
 

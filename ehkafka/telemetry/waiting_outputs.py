@@ -1,7 +1,7 @@
 """What the snapshot says of records that have ended while their outputs are on their way.
 
 Such a record holds its partition's commit back as one without a result does, so it counts as unfinished.
-Reads; the caller has the route's lock, and the book's is taken within.
+Reads; the caller has the route's lock.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Collection, Container, Hashable
 
     from ehkafka.intake.context import OutputsUnderWay
     from ehkafka.intake.route import Route
@@ -24,14 +24,14 @@ class WaitingOutputs:
     __slots__ = ("_epoch", "_offsets", "_outputs", "ended_records")
 
     def __init__(
-        self, outputs: OutputsUnderWay | None, epoch: Epoch, begun: Callable[[Epoch], set[int]]
+        self, outputs: OutputsUnderWay | None, epoch: Epoch, offsets: Collection[int], begun: Container[int]
     ) -> None:
-        """`begun` gives the offsets that were with a worker and have no result."""
+        """`offsets` wait; `begun` are those that were with a worker and have no result."""
         self._outputs = outputs
         self._epoch = epoch
-        self._offsets: set[int] = set() if outputs is None else set(outputs.waiting(epoch))
+        self._offsets = offsets
         # Those without a result are in the backlog already.
-        self.ended_records = len(self._offsets - begun(epoch)) if self._offsets else 0
+        self.ended_records = sum(offset not in begun for offset in offsets)
 
     def __contains__(self, offset: int) -> bool:
         return offset in self._offsets

@@ -1,7 +1,7 @@
-"""No look for a commit finds a record finished whose outputs are not in the book, whatever runs it.
+"""No look for a commit finds a record finished whose outputs are not put, whatever runs it.
 
 A record leaves its worker's queue before its call, and that it is finished is read from there: so all that it
-has sent must be in the book before its worker shows the next record.
+has sent must be put before its worker shows the next record.
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ehkafka.outputs.book import OutputBook
 
 import ehkafka
 from ehkafka.outputs.outlet import Outlet
+from ehkafka.outputs.sender import OutputSender
+from ehkafka.outputs.unacknowledged import Unacknowledged
+from ehkafka.records.deferral import engines_own
 from tests.contract import output_handlers as handlers
 
 if TYPE_CHECKING:
@@ -27,11 +29,11 @@ KEYS = 12
 
 @pytest.fixture(autouse=True)
 def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
-    """Keep outputs in the book until this is set; let threads take turns often."""
+    """Let nothing be sent until this is set; let threads take turns often."""
     gate = threading.Event()
-    has_new, take_new = OutputBook.has_new, OutputBook.take_new
-    monkeypatch.setattr(OutputBook, "has_new", lambda self: gate.is_set() and has_new(self))
-    monkeypatch.setattr(OutputBook, "take_new", lambda self: take_new(self) if gate.is_set() else [])
+    has_new, hand_over = Unacknowledged.has_new, OutputSender._hand_over
+    monkeypatch.setattr(Unacknowledged, "has_new", lambda self: gate.is_set() and has_new(self))
+    monkeypatch.setattr(OutputSender, "_hand_over", lambda self: hand_over(self) if gate.is_set() else None)
     before_s = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
     yield gate
@@ -119,16 +121,14 @@ def unsent(app: Any) -> set[int]:
             for epoch in epochs:
                 unfinished = {entry[0].offset() for entry in epoch.unfinished()}
                 finished = set(range(epoch.received.next_offset or 0)) - unfinished
-                early |= finished - outputs.waiting(epoch)
+                early |= finished - outputs.waiting().get(epoch, set())
         time.sleep(0.0)
     assert len(finished) == RECORDS
     return early
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_outputs_are_in_the_book_before_their_record_is_finished(
-    lab: Any, gate: threading.Event, kind: str
-) -> None:
+def test_outputs_are_put_before_their_record_is_finished(lab: Any, gate: threading.Event, kind: str) -> None:
     """Each look finds for each finished record what it has sent."""
     app = started(lab, kind)
     assert unsent(app) == set()
@@ -141,13 +141,13 @@ def test_outputs_are_in_the_book_before_their_record_is_finished(
 def test_the_look_finds_outputs_that_come_late(
     lab: Any, gate: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where a call returns before its output is in the book, the same look tells."""
+    """Where a call returns before its output is put, the same look tells."""
     late: list[threading.Thread] = []
 
     def take(self: Any, record: Any, result: Any) -> None:
-        claim = self.claim_of(record._message)
-        outputs = self._outputs(claim, record._message, result)
-        late.append(threading.Timer(0.002, self.book.add, (claim, outputs)))
+        message = engines_own(record)
+        (entry,) = self.call_of(message).entries
+        late.append(threading.Timer(0.002, self.put_made, (entry, self.maker.made(message, result))))
         late[-1].start()
 
     monkeypatch.setattr(Outlet, "take", take)

@@ -83,17 +83,17 @@ def test_a_sender_that_dies_ends_the_app_at_once_with_the_cause(
     out: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody waits for acknowledgements that cannot come, and nothing is committed past them."""
+    causes = [MemoryError("no room for an answer")]
 
-    def breaks(_self: OutputSender) -> None:
-        raise MemoryError("no room for an answer")
+    def breaks(*_answer: object) -> None:
+        if causes:
+            raise causes.pop()
 
     app = out.app(None, stop_s=30.0)
     app.handler("t", to="out")(copies)
     app.start()
     out.broker.delay_next(ApiKey.PRODUCE, 5.0)
-    monkeypatch.setattr(
-        OutputSender, "_take_answers", lambda self, **_: breaks(self) if self._answered else 0
-    )
+    monkeypatch.setattr(OutputSender, "_reported", breaks)
     began_s = time.monotonic()
     out.produce("a b c")
     assert app.wait(25.0)

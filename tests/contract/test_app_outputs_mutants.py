@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import threading
 import time
+from itertools import chain
 from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-from ehkafka.outputs.book import OutputBook
-from ehkafka.outputs.refusals import Refusals
 
 from ehkafka.outputs.outlet import Outlet
+from ehkafka.outputs.output import Output, outputs_of
+from ehkafka.outputs.sender import OutputSender
+from ehkafka.outputs.unacknowledged import Unacknowledged
 from ehkafka.testing import ApiKey
 from tests.contract.outputs_order import problems
 
@@ -94,7 +96,7 @@ def test_without_a_mutant_nothing_is_wrong(out: Any, wait_for: Any) -> None:
 
 def test_mutant_the_watermark_does_not_wait(out: Any, wait_for: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Records are committed whose outputs are nowhere."""
-    monkeypatch.setattr(OutputBook, "lowest_waiting", lambda _self, _assignment: None)
+    monkeypatch.setattr(Unacknowledged, "lowest", lambda _self: {})
     assert any("are missing" in one for one in crash_before_any_answer(out, wait_for))
 
 
@@ -103,9 +105,15 @@ def test_mutant_a_new_producer_sends_in_another_order(
     out: Any, mutant: bool, wait_for: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All of it, but the last one first."""
+    in_order = OutputSender._renew
+
+    def backwards(self: OutputSender, *, is_fault: bool) -> None:
+        in_order(self, is_fault=is_fault)
+        parked = list(outputs_of(self._outputs.parked))
+        self._outputs.parked = list(chain.from_iterable(reversed(parked)))
+
     if mutant:
-        in_order = OutputBook.take_all
-        monkeypatch.setattr(OutputBook, "take_all", lambda self: in_order(self)[::-1])
+        monkeypatch.setattr(OutputSender, "_renew", backwards)
     assert bool(handle_all(out, wait_for, 47)) is mutant
 
 
@@ -115,7 +123,8 @@ def test_mutant_the_later_ones_of_a_refused_outputs_key_do_not_wait(
 ) -> None:
     """They pass it."""
     if mutant:
-        monkeypatch.setattr(Refusals, "blocks", lambda self, output: any(one.head is output for one in self))
+        each_its_own = property(lambda output: (output.topic, output.key, output.value))
+        monkeypatch.setattr(Output, "group", each_its_own)
     assert bool(handle_all(out, wait_for, 87)) is mutant
 
 
@@ -125,7 +134,7 @@ def test_mutant_the_keys_next_record_does_not_wait(
 ) -> None:
     """With `acknowledged="before_next"` no second record of a key starts before the first answer."""
     if mutant:
-        monkeypatch.setattr(Outlet, "_wait_for", lambda _self, _claim: None)
+        monkeypatch.setattr(Outlet, "_put_and_wait", lambda _self, call: call.put())
     gated = Gated(out, acknowledged="before_next")
     out.broker.delay_next(ApiKey.PRODUCE, 2.0)
     gated.gate.set()

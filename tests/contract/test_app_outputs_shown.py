@@ -160,27 +160,3 @@ def test_a_run_until_caught_up_gives_up_on_outputs_that_nobody_acknowledges(
     assert isinstance(error, ehkafka.errors.UnfinishedError)
     assert "t[0]@0 (its outputs are not acknowledged by the broker)" in str(error)
     assert lab.committed() in (0, None)
-
-
-def test_a_record_that_has_sent_and_still_runs_counts_once(
-    lab: Any, gate: threading.Event, wait_for: Any
-) -> None:
-    """It is in the backlog already; those behind it are finished."""
-    lab.broker.create_topic("out", 1)
-    lab.produce("a b c d e")
-    lab.broker.delay_next(ApiKey.PRODUCE, 3.0)
-    app = lab.app(None)
-
-    @app.handler("t", to="out")
-    def handle(record: Any) -> None:
-        if record.offset() == 0:
-            record.send("0")
-            assert gate.wait(30.0)
-
-    app.start()
-    wait_for(lambda: app.snapshot().finished_records == 4)
-    wait_for(lambda: app.snapshot().lag_records is not None)
-    snapshot = app.snapshot()
-    assert (snapshot.unacknowledged_outputs, snapshot.lag_records) == (1, 1)
-    gate.set()
-    app.stop()

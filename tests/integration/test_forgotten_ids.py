@@ -61,7 +61,7 @@ def test_none_passes_a_refused_output_of_an_id_that_the_broker_has_forgotten(
     """It takes any sequence number then: what is ready behind the refused one has to wait for its answer."""
     # Each in a request of its own.
     monkeypatch.setattr("ehkafka.outputs.properties.BATCH_OUTPUTS_MAX", 1)
-    monkeypatch.setattr("ehkafka.outputs.first_answers.COUNTS_S", FORGETS_MS / 2_000)
+    monkeypatch.setattr("ehkafka.outputs.known_keys.COUNTS_S", FORGETS_MS / 2_000)
     stage = stage_on(forgetful, 1)
     out = f"{stage.topic}-out"
     forgetful.create_topic(out, 1, {"max.message.bytes": "200000"})
