@@ -58,7 +58,7 @@ def metadata_bytes_max(settings: Settings, *, is_event_hubs: bool) -> int:
     return limit if asked is None else min(asked, limit)
 
 
-class Look(NamedTuple):
+class Inspection(NamedTuple):
     """What has ended in an epoch, as a look has found it; see `Sample`."""
 
     epoch: Epoch
@@ -148,17 +148,19 @@ class ProgressSaver:
         detail = self.begin_tick(sum(unfinished))
         if in_full:
             detail = Detail.ALL
-        looks: list[list[Look]] = []
+        all_found: list[list[Inspection]] = []
         for lock, epochs in groups:
             with lock():
-                looks.append([look for one in epochs if (look := self.look(one, detail)) is not None])
+                found_here.append(
+                    [found for one in epochs if (found := self.inspect(one, detail)) is not None]
+                )
         # In this order: an output is put before its record ends, so of what has ended by now, all that does
         # not wait here is acknowledged.
         lowest = self.lowest()
         samples: list[Sample] = []
-        for (lock, _), its in zip(groups, looks, strict=True):
+        for (lock, _), its in zip(groups, all_found, strict=True):
             with lock():
-                samples += [self.bounded(look, lowest.get(look.epoch)) for look in its]
+                samples += [self.bounded(found, lowest.get(found.epoch)) for found in its]
         positions = {sample.epoch.partition: self.position(sample) for sample in samples}
         self.end_tick(detail)
         return positions
@@ -191,10 +193,10 @@ class ProgressSaver:
 
     def sample(self, epoch: Epoch, detail: Detail = Detail.ALL) -> Sample | None:
         """Look at how far one epoch has come; None while it has no position. Caller has the lock."""
-        look = self.look(epoch, detail)
-        return None if look is None else self.bounded(look, self.lowest().get(epoch))
+        found = self.inspect(epoch, detail)
+        return None if found is None else self.bounded(found, self.lowest().get(epoch))
 
-    def look(self, epoch: Epoch, detail: Detail) -> Look | None:
+    def inspect(self, epoch: Epoch, detail: Detail) -> Inspection | None:
         """Look at what has ended. Caller has the lock."""
         # First: what ends from here on comes with the next look.
         ended = epoch.take_ended()
@@ -202,11 +204,11 @@ class ProgressSaver:
         next_offset = epoch.watermark() if extent is None else extent.next_offset
         if next_offset is None:
             return None
-        return Look(epoch, next_offset, extent, ended, epoch.received.finished_leader_epoch())
+        return Inspection(epoch, next_offset, extent, ended, epoch.received.finished_leader_epoch())
 
-    def bounded(self, look: Look, lowest: int | None) -> Sample:
+    def bounded(self, found: Inspection, lowest: int | None) -> Sample:
         """Return how far an epoch has come; `lowest` waits for its outputs. Caller has the lock."""
-        epoch, next_offset, extent, ended, newest_epoch = look
+        epoch, next_offset, extent, ended, newest_epoch = found
         if lowest is not None:
             next_offset = min(next_offset, lowest)
             extent = extent and extent.below(lowest)

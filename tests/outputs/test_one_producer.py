@@ -112,8 +112,8 @@ def test_a_start_without_an_id_tells_why_and_goes_on(lab: Lab) -> None:
     line = "GETPID [rdkafka#producer-1] [thrd:main]: Failed to acquire idempotence PID: Busy: retrying"
     lab.on_open = lambda callbacks: callbacks.logger.log(30, "%s", line)
     lab.producer.start(0.05)
-    (told,) = lab.events.of(ConnectionProblem)
-    assert "given the producer no id: Failed to acquire idempotence PID: Busy" in told.error
+    (event,) = lab.events.of(ConnectionProblem)
+    assert "given the producer no id: Failed to acquire idempotence PID: Busy" in event.error
     assert "Busy" in (lab.producer.problem or "")
     lab.clients[0].callbacks.stats_cb(GIVEN)
     assert lab.producer.has_id
@@ -137,7 +137,7 @@ def test_a_broker_without_ids_gets_a_plain_producer(lab: Lab) -> None:
     lab.producer.start()
     assert lab.plain == [False, True]
     assert lab.producer.has_id
-    assert [told.reason for told in lab.events.of(DeadLetterProducerPlain)] == ["no such request"]
+    assert [event.reason for event in lab.events.of(DeadLetterProducerPlain)] == ["no such request"]
 
 
 def test_a_producer_that_is_given_up_is_polled_until_all_is_answered(lab: Lab) -> None:
@@ -192,7 +192,7 @@ def test_producers_that_fail_one_after_the_other_are_opened_ever_more_slowly(lab
         while lab.producer.client is None:
             time.sleep(lab.producer.due_s())
             lab.producer.open_when_due()
-    waits_s = [told.wait_s for told in lab.events.of(DeadLetterProducerReplaced)]
+    waits_s = [event.wait_s for event in lab.events.of(DeadLetterProducerReplaced)]
     assert waits_s == [0.0, 0.04, 0.08, 0.16, 0.32]
 
 
@@ -218,5 +218,5 @@ def test_errors_of_the_client_are_reported_and_a_refused_key_is_read_again(lab: 
     assert "apply" in lab.watches[0]
     lab.clients[0].callbacks.error_cb(KafkaError(KafkaError._AUTHENTICATION, "refused"))
     assert "check" in lab.watches[0]
-    (told,) = lab.events.of(ConnectionProblem)
-    assert (told.code, told.error[:13], told.fatal) == ("_AUTHENTICATION", "dead letters:", False)
+    (event,) = lab.events.of(ConnectionProblem)
+    assert (event.code, event.error[:13], event.fatal) == ("_AUTHENTICATION", "dead letters:", False)

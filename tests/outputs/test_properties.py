@@ -1,4 +1,4 @@
-"""What a producer of outputs is told, whatever the app asks for."""
+"""What a producer of outputs is set to, whatever the app asks for."""
 
 from __future__ import annotations
 

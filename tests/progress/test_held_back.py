@@ -117,10 +117,10 @@ def test_mutant_what_waits_is_taken_first() -> None:
     """The record ends in between, with an output that nobody has acknowledged."""
 
     class OutputsFirst(ProgressSaver):
-        def look(self, epoch: Any, detail: Detail) -> Any:
+        def inspect(self, epoch: Any, detail: Detail) -> Any:
             lowest = self.lowest()
             self.lowest = lambda: lowest
-            return super().look(epoch, detail)
+            return super().inspect(epoch, detail)
 
     assert commit_while_a_record_ends(OutputsFirst) == 1
 
