@@ -151,9 +151,8 @@ class ProgressSaver:
         all_found: list[list[Inspection]] = []
         for lock, epochs in groups:
             with lock():
-                found_here.append(
-                    [found for one in epochs if (found := self.inspect(one, detail)) is not None]
-                )
+                inspected = [self.inspect(one, detail) for one in epochs]
+            all_found.append([found for found in inspected if found is not None])
         # In this order: an output is put before its record ends, so of what has ended by now, all that does
         # not wait here is acknowledged.
         lowest = self.lowest()
