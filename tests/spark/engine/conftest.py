@@ -33,7 +33,8 @@ from tests.kit import waiting
 from tests.kit.simulated.message import SimulatedMessage
 from tests.spark.engine.fake_group import FakeGroup
 from tests.spark.engine.group_runs import Runs
-from tests.spark.kept import close_idle
+from tests.spark.engine.sent import Out
+from tests.spark.kept import close_idle, close_kept
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -353,3 +354,12 @@ def scene(tmp_path: Path, lab: Any) -> Iterator[SimpleNamespace]:
     scene.run.query.is_busy = False
     follower.request_stop("the test is over")
     assert follower.done.wait(10)
+
+
+@pytest.fixture
+def out(broker: EmbeddedBroker, lab: Any) -> Iterator[Out]:
+    """Return the embedded broker with `out`, of two partitions, and `more`."""
+    broker.create_topic("out", 2)
+    broker.create_topic("more", 1)
+    yield Out(broker, lab)
+    close_kept()

@@ -7,66 +7,20 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka import KafkaError
 
 import ehkafka
 from ehkafka.embedded.requests import ApiKey
 from ehkafka.errors import EndpointError, HandlerFailedError
-from ehkafka.events import OutputProblem
 from ehkafka.outputs import one_producer
-from ehkafka.spark.engine.tasks import outputs
 from ehkafka.spark.engine.tasks.outputs import TaskOutputs
-from ehkafka.spark.engine.tasks.shipment import Shipment
-from ehkafka.spark.engine.tasks.work import TaskWork
 from tests.contract.outputs_order import problems
 from tests.kit.simulated.message import SimulatedMessage
-from tests.kit.topic_read import read_all
-from tests.kit.waiting import wait_until
-from tests.spark.kept import close_kept
+from tests.spark.engine.sent import by_thread, wanted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ehkafka.testing import EmbeddedBroker
+    from tests.spark.engine.sent import Out
 
 QUICK = ehkafka.Retry(attempts=3, first_s=0.01)
-
-
-class Out:
-    """A broker with topics for outputs, and what is in them."""
-
-    def __init__(self, broker: EmbeddedBroker, lab: Any) -> None:
-        self.broker = broker
-        self.lab = lab
-
-    def app(self, handler: Any, **options: Any) -> ehkafka.App:
-        """Return an app whose handler of `t` sends to `out`."""
-        app: ehkafka.App = self.lab.make_app(endpoint=ehkafka.Endpoint.kafka(self.broker.bootstrap))
-        app.handler("t", **{"to": "out", **options})(handler)
-        return app
-
-    def work(self, app: ehkafka.App, *logs: Any) -> TaskWork:
-        """Return a task over these logs."""
-        pieces = [self.lab.piece_of(log) for log in logs]
-        return TaskWork(Shipment.of(self.lab.parts_of(app)), app.endpoint, pieces)
-
-    def read(self, topic: str = "out") -> list[tuple[bytes, bytes]]:
-        """Return key and value of all that is in a topic now, each partition's in order."""
-        return read_all(self.broker.bootstrap, topic)
-
-
-@pytest.fixture
-def out(broker: EmbeddedBroker, lab: Any) -> Iterator[Out]:
-    """Return the embedded broker with `out`, of two partitions, and `more`."""
-    broker.create_topic("out", 2)
-    broker.create_topic("more", 1)
-    yield Out(broker, lab)
-    close_kept()
-
-
-def by_thread(record: Any) -> Any:
-    """Send the offset."""
-    return str(record.offset())
 
 
 def by_thread_slow(record: Any) -> Any:
@@ -123,14 +77,6 @@ def as_json(log: list[Any]) -> list[Any]:
         SimulatedMessage(one.topic(), one.partition(), one.offset(), one.key(), b'{"n": %d}' % one.offset())
         for one in log
     ]
-
-
-def wanted(*logs: list[Any]) -> dict[bytes, list[bytes]]:
-    """Return what each key's outputs are to be, in order."""
-    found: dict[bytes, list[bytes]] = {}
-    for one in (one for log in logs for one in log):
-        found.setdefault(one.key(), []).append(b"%d" % one.offset())
-    return found
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -337,97 +283,6 @@ def test_an_attempt_that_fails_drops_what_it_has_sent(out: Out) -> None:
     out.work(out.app(handle, retry=QUICK), log).run(out.lab.as_batches(log))
     assert tried == [1, 2]
     assert [value for _, value in out.read()] == [b"first", b"second"]
-
-
-@pytest.fixture
-def opened(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Return the senders that are made for tasks."""
-    made: list[Any] = []
-    real = outputs.output_sender
-
-    def noting(*given: Any) -> Any:
-        made.append(real(*given))
-        return made[-1]
-
-    monkeypatch.setattr(outputs, "output_sender", noting)
-    return made
-
-
-def test_tasks_of_one_process_share_a_sender(out: Out, opened: list[Any]) -> None:
-    """A new connection for each task would cost more than the task; the id is the same."""
-    app = out.app(by_thread)
-    for start in range(0, 300, 100):
-        log = out.lab.log_of(100, start=start)
-        out.work(app, log).run(out.lab.as_batches(log))
-    assert len(opened) == 1
-    assert problems(wanted(out.lab.log_of(300)), out.read(), repeats=False) == []
-
-
-def test_a_task_that_fails_leaves_no_sender_behind(out: Out, opened: list[Any]) -> None:
-    """The next one gets a new one, whatever state the first one's is in."""
-
-    def handle(record: Any) -> str:
-        if record.offset() == 5:
-            raise LookupError
-        return str(record.offset())
-
-    log = out.lab.log_of(6)
-    with pytest.raises(HandlerFailedError):
-        out.work(out.app(handle), log).run(out.lab.as_batches(log))
-    assert [one.is_running for one in opened] == [False]
-    log = out.lab.log_of(5)
-    out.work(out.app(handle), log).run(out.lab.as_batches(log))
-    assert len(opened) == 2
-
-
-def test_a_kept_sender_ends_when_no_task_wants_it(
-    out: Out, opened: list[Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A task that had it meanwhile prolongs its time."""
-    monkeypatch.setattr(outputs, "UNUSED_S", 0.5)
-    app = out.app(by_thread)
-    for start in (0, 5):
-        log = out.lab.log_of(5, start=start)
-        out.work(app, log).run(out.lab.as_batches(log))
-        time.sleep(0.3)
-    (sender,) = opened
-    assert sender.is_running
-    wait_until(lambda: not sender.is_running)
-    assert outputs._KEPT == {}
-
-
-def test_a_kept_sender_replaces_its_client_between_two_tasks(out: Out, opened: list[Any]) -> None:
-    """Its own thread serves the client, so the callbacks let through do not pile up; and the id is new."""
-    app = out.app(by_thread)
-    log = out.lab.log_of(5)
-    out.work(app, log).run(out.lab.as_batches(log))
-    (sender,) = opened
-    before = sender._producer.client
-    sender._producer.failed(KafkaError(KafkaError.INVALID_PRODUCER_EPOCH))
-    wait_until(lambda: sender._producer.client not in (None, before))
-    log = out.lab.log_of(5, start=5)
-    out.work(app, log).run(out.lab.as_batches(log))
-    assert problems(wanted(out.lab.log_of(10)), out.read(), repeats=False) == []
-
-
-def test_what_a_kept_sender_reports_is_the_next_tasks(out: Out, caplog: pytest.LogCaptureFixture) -> None:
-    """Nobody listens between two tasks, and nothing of it is lost."""
-    app = out.app(by_thread)
-    log = out.lab.log_of(5)
-    out.work(app, log).run(out.lab.as_batches(log))
-    (kept,) = outputs._KEPT.values()
-    kept.report(OutputProblem("between", 1.0))
-    out.work(app, log).run(out.lab.as_batches(log))
-    assert "between" in caplog.text
-
-
-def test_a_task_without_outputs_opens_no_producer(out: Out, opened: list[Any]) -> None:
-    """Another handler of the app may have some: its topic is not this task's."""
-    app = out.app(by_thread)
-    app.handler("u")(lambda record: None)
-    log = out.lab.log_of(5, topic="u")
-    out.work(app, log).run(out.lab.as_batches(log))
-    assert opened == []
 
 
 def test_a_broker_without_producer_ids_fails_the_task(out: Out) -> None:
