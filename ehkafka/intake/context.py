@@ -58,7 +58,7 @@ class OutputsUnderWay(Protocol):
         """Hear that all partitions are lost, before their epochs end: nothing may be committed for them."""
 
     def waiting_epochs(self) -> set[Epoch]:
-        """Return whose records wait for their outputs, and have these hurry."""
+        """Return whose records wait for their outputs."""
 
     def lowest(self) -> Mapping[Epoch, int]:
         """Return the lowest offset of each epoch that must not be committed for its outputs."""

@@ -8,81 +8,117 @@ first one is acknowledged; from then on all go at once.
 A broker that has had nothing of a producer in a partition for long forgets it there (Kafka's
 `producer.id.expiration.ms`, a day if nobody sets it), and takes any number as the first one again. So an
 acknowledgement counts for some minutes only.
+
+It also says to which partition a key goes, so that later outputs of it can be sent together with others to
+the same one. They go there for as long as it counts, also where the topic is given more partitions meanwhile.
 """
 
 from __future__ import annotations
 
 import time
-from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Sequence
+
+    from ehkafka.outputs.batch import Batch
+    from ehkafka.outputs.output import Output
 
 # Past so many keys all are forgotten, and each waits for one acknowledgement more.
-KEYS_MAX: Final = 50_000
-# Far below what brokers remember.
+KEYS_MAX: Final = 20_000
+# An acknowledgement counts for so long, and for twice as long at most: far below what brokers remember.
 COUNTS_S: Final = 600.0
 
 
 class KnownKeys:
     """Of one client; `forget` when the next one takes over."""
 
-    def __init__(self, wall_s: Callable[[], float] = time.time) -> None:
-        """`wall_s` is a clock that goes on while the machine sleeps, as the broker's does."""
+    def __init__(self, wall_s: Callable[[], float] = time.time, *, by_key: bool = True) -> None:
+        """`wall_s` is a clock that goes on while the machine sleeps, as the broker's does.
+
+        `by_key`: all of a key goes to one partition, so that an acknowledgement says which.
+        """
         self._wall_s = wall_s
-        self._since_s = wall_s()
-        # By topic: keys, or keys with the partition where an output names one. None stands for all outputs
-        # without either, whose order is not promised.
-        self._known: defaultdict[str, set[object]] = defaultdict(lambda: {None})
+        self._by_key = by_key
+        self._looked_s = wall_s()
+        # By topic: to which partition each key went, since the last look; how many of them; and those
+        # between that look and the one before. A key with a number is one whose outputs name a partition.
+        self._known: dict[str, dict[object, int]] = {}
+        self._count = 0
+        self._known_before: dict[str, dict[object, int]] = {}
         # Whose first output is under way.
         self._first: set[tuple[str, object]] = set()
-        self._count = 0
+        # What was under way at the last look.
+        self._sent_before: frozenset[Batch] = frozenset()
 
-    def are_known(self, topic: str, keys: Iterable[object]) -> bool:
-        """Tell whether outputs of all these keys may go at once."""
-        return self._known[topic].issuperset(keys)
+    def partitions(self, topic: str, keys: Sequence[object]) -> list[int] | None:
+        """Return where each of these keys goes; None where that is not known of all of them."""
+        if not self._by_key:
+            return None
+        found = list(map(self._known.get(topic, {}).get, keys))
+        if None in found:
+            before = self._known_before.get(topic, {})
+            found = [before.get(key) if one is None else one for key, one in zip(keys, found, strict=True)]
+            if None in found:
+                return None
+        return found  # type: ignore[return-value] # there is no None
 
-    def may_go(self, topic: str, key: object) -> bool:
+    def may_go(self, output: Output) -> bool:
         """Tell whether an output may go; if so it may be the first one of its key."""
-        if key in self._known[topic]:
+        place = output.place
+        if place is None or self.partition(output) is not None:
             return True
-        if (topic, key) in self._first:
+        if (output.topic, place) in self._first:
             return False
-        self._first.add((topic, key))
+        self._first.add((output.topic, place))
         return True
 
-    def is_first_under_way(self) -> bool:
-        """Tell whether an acknowledgement would let more outputs go."""
-        return bool(self._first)
+    def is_first(self, output: Output) -> bool:
+        """Tell whether it is the first one of its key, and under way."""
+        return (output.topic, output.place) in self._first
 
-    def acknowledged(self, topic: str, key: object) -> None:
-        """Note that an output is acknowledged."""
-        if (topic, key) in self._first:
-            self._first.discard((topic, key))
-            self._note(topic, key)
+    def partition(self, output: Output) -> int | None:
+        """Return where its key's outputs go; None where that is not known."""
+        topic, place = output.topic, output.place
+        known = self._known.get(topic, {}).get(place)
+        return self._known_before.get(topic, {}).get(place) if known is None else known
 
-    def all_acknowledged(self) -> None:
-        """Note that all outputs are that went by this client."""
-        for topic, key in self._first:
-            self._note(topic, key)
-        self._first.clear()
-
-    def _note(self, topic: str, key: object) -> None:
+    def acknowledged(self, output: Output, partition: int | None) -> None:
+        """Note that the first output of a key is acknowledged; None: it never went."""
+        self._first.discard((output.topic, output.place))
+        if partition is None:
+            return
         if self._count >= KEYS_MAX:
             self._known.clear()
             self._count = 0
-        self._known[topic].add(key)
+        self._known.setdefault(output.topic, {})[output.place] = partition
         self._count += 1
 
-    @property
-    def are_old(self) -> bool:
-        """Tell whether what is known counts no more: forget it once nothing is under way."""
-        return abs(self._wall_s() - self._since_s) >= COUNTS_S
+    def forget_old(self, sent: Collection[Batch]) -> bool:
+        """Let what is old count no more; True: outputs are under way that were sent on the word of such.
+
+        They may meet a broker that has forgotten their producer, so that another one is needed.
+        """
+        passed_s = abs(self._wall_s() - self._looked_s)
+        if passed_s < COUNTS_S:
+            return False
+        self._looked_s = self._wall_s()
+        has_slept = passed_s >= 2 * COUNTS_S
+        self._known_before = {} if has_slept else self._known
+        self._known = {}
+        self._count = 0
+        before, self._sent_before = self._sent_before, frozenset(sent)
+        return bool(sent) if has_slept else not before.isdisjoint(sent)
+
+    def forget_partitions(self, topic: str) -> None:
+        """Let nothing of a topic count any more: one of its partitions is gone."""
+        for known in (self._known, self._known_before):
+            known.pop(topic, None)
 
     def forget(self) -> None:
-        """Begin anew: another client, or the broker may have forgotten this one."""
-        self._since_s = self._wall_s()
+        """Begin anew, with another client."""
+        self._sent_before = frozenset()
+        self._known_before.clear()
         self._known.clear()
         self._first.clear()
         self._count = 0

@@ -54,17 +54,12 @@ _UNSUPPORTED = KafkaError._UNSUPPORTED_FEATURE  # noqa: SLF001
 
 
 class ClientCallbacks(NamedTuple):
-    """What a client calls: its errors, its statistics, its log, what it was throttled, its reports."""
+    """What a client calls: its errors, its statistics, its log, what it was throttled."""
 
     error_cb: Callable[[KafkaError], None]
     stats_cb: Callable[[str], None]
     logger: ProducerId
     throttle_cb: Callable[[ThrottleEvent], None]
-    on_delivery: Callable[[KafkaError | None, Any], None] | None = None
-
-    def given(self) -> dict[str, Any]:
-        """Return what the client is given."""
-        return {name: value for name, value in self._asdict().items() if value is not None}
 
 
 class OneProducer:
@@ -79,18 +74,15 @@ class OneProducer:
         of: str = "dead letters",
         replaced: Callable[[str, float], Event] = DeadLetterProducerReplaced,
         plain: Callable[[str], Event] | None = DeadLetterProducerPlain,
-        on_delivery: Callable[[KafkaError | None, Any], None] | None = None,
     ) -> None:
         """`make_watch` gives what follows a rotating credential for one producer.
 
         `of` says in events whose producer it is, `replaced` makes the one for a replacement, `plain` the one
-        for a broker that gives no ids; None where `open_client` refuses that. `on_delivery` hears of messages
-        that are produced without a callback of their own.
+        for a broker that gives no ids; None where `open_client` refuses that.
         """
         self._of = of
         self._replaced = replaced
         self._plain = plain
-        self._on_delivery = on_delivery
         self._open_client = open_client
         self._emit = emit
         self._make_watch = make_watch
@@ -195,10 +187,6 @@ class OneProducer:
         if self.client is not None:
             self._call(self.client.flush, timeout_s)
 
-    def waits_for_standing_partitions(self) -> bool:
-        """Tell whether nothing is left but for partitions that stand, while others do not."""
-        return self.standing.is_all_that_is_left
-
     @property
     def standing_problem(self) -> str | None:
         """Which partitions messages wait for that have no leader, or whose leader is away. Any thread."""
@@ -283,9 +271,7 @@ class OneProducer:
         # The watch before the client: it must know which key the client has.
         watch = self._make_watch() if self._make_watch is not None else None
         self._id, self._fatal = ProducerId(self._log), None
-        callbacks = ClientCallbacks(
-            self._on_error, self._take_statistics, self._id, self._on_throttle, self._on_delivery
-        )
+        callbacks = ClientCallbacks(self._on_error, self._take_statistics, self._id, self._on_throttle)
         self.client = producer = self._open_client(callbacks, self.is_plain)
         self._watch = watch
         if watch is not None:

@@ -11,6 +11,8 @@ from ehkafka.endpoint.properties.names import in_one_spelling
 from ehkafka.endpoint.properties.refusals import Owned, whole_number
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ehkafka.endpoint import Endpoint
     from ehkafka.settings import Settings
 
@@ -20,10 +22,9 @@ KAFKA_OUTPUT_BYTES_MAX = 1_000_000
 BATCH_OUTPUTS_MAX = 1_000
 # More than workers may put.
 QUEUE_MESSAGES = 100_000
-# As many as an idempotent producer may have on their way: with one a tick takes as many round trips as there
-# are partitions.
+# As many as an idempotent producer may have on their way: a request is for one partition, so with one request
+# at a time a round trip for each partition lies between two of one.
 IN_FLIGHT_MAX = 5
-LINGER_MS = 20
 # Java's default for the same, half of librdkafka's: who waits for an answer has one within two minutes.
 MESSAGE_TIMEOUT_MS = 120_000
 # librdkafka knows no others; the first one is what we set.
@@ -76,6 +77,7 @@ _OWNED = (
         fix="Leave it out",
     ),
 )
+_GIVES_UP = frozenset({"retries", "message.send.max.retries", "queue.buffering.max.kbytes"})
 _TAKEN = {
     "enable.gapless.guarantee": "the engine decides it for each producer: order hangs on it",
     "on_delivery": "the engine follows each message through it; app.producer returns a future for each",
@@ -131,8 +133,6 @@ def output_properties(endpoint: Endpoint, settings: Settings, *, is_plain: bool 
         **_common(endpoint, settings, is_plain=is_plain),
         _TIMEOUT: 0,
         "enable.gapless.guarantee": True,
-        # A tick waits for no company.
-        "linger.ms": LINGER_MS,
         # Brokers refuse whole batches: all of one that is refused go alone.
         "batch.num.messages": BATCH_OUTPUTS_MAX,
     }
@@ -160,6 +160,22 @@ def transactional_properties(
         "statistics.interval.ms": 0,
         **({"batch.num.messages": 1} if careful else {}),
     }
+
+
+def may_report_at_once(properties: Mapping[str, Any]) -> bool:
+    """Tell whether the last message's report may stand for what was handed over before it to its partition.
+
+    Not with what makes librdkafka give up one message and write the next one, or refuse a part of what it is
+    given at once. Raises `ConfigurationError`.
+    """
+    return (
+        not _GIVES_UP.intersection(properties) and whole_number(_QUEUE, properties[_QUEUE]) >= QUEUE_MESSAGES
+    )
+
+
+def goes_by_key(properties: Mapping[str, Any]) -> bool:
+    """Tell whether all messages of a key go to one partition."""
+    return bool(properties["partitioner"] != "random")
 
 
 def message_properties(endpoint: Endpoint, settings: Settings, *, is_plain: bool = False) -> dict[str, Any]:

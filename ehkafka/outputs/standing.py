@@ -17,9 +17,6 @@ class Standing(NamedTuple):
     """What one report of statistics says."""
 
     partitions: tuple[TopicPartition, ...] = ()
-    # Messages wait for others, too, or there are no others that do not stand.
-    has_moving: bool = False
-    has_healthy: bool = False
 
     @classmethod
     def read(cls, statistics: dict[str, Any]) -> Standing:
@@ -28,23 +25,14 @@ class Standing(NamedTuple):
             broker["nodeid"] for broker in statistics.get("brokers", {}).values() if broker["state"] == "UP"
         }
         standing: list[TopicPartition] = []
-        has_moving = has_healthy = False
         for name, topic in statistics.get("topics", {}).items():
             for partition in topic["partitions"].values():
                 if partition["partition"] == _NONE:
                     continue  # what has no partition yet
                 waiting = partition["msgq_cnt"] + partition["xmit_msgq_cnt"] + partition["msgs_inflight"]
-                if partition["leader"] in up:
-                    has_healthy = True
-                    has_moving |= waiting > 0
-                elif waiting:
+                if waiting and partition["leader"] not in up:
                     standing.append(TopicPartition(name, partition["partition"]))
-        return cls(tuple(sorted(standing)), has_moving, has_healthy)
-
-    @property
-    def is_all_that_is_left(self) -> bool:
-        """Tell whether nothing waits but for partitions that stand, while others do not."""
-        return bool(self.partitions) and self.has_healthy and not self.has_moving
+        return cls(tuple(sorted(standing)))
 
     @property
     def problem(self) -> str | None:

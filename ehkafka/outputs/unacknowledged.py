@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from ehkafka.lanes.epoch import Epoch
     from ehkafka.lanes.inbox import Entry
+    from ehkafka.outputs.batch import Batch
 
 # What is on its way beside the backlog. Then workers wait for room, and so does the intake behind them.
 OUTPUTS_MAX: Final = 50_000
@@ -63,14 +64,15 @@ class Unacknowledged:
         # What workers have put since the sender looked, flat. `extend` by a tuple or a list is atomic, and of
         # a key only one worker puts at a time. The sender takes it out under the lock.
         self.added: deque[Any] = deque()
-        # All under the lock, changed by the sender alone. Flat: what the client has, and answers as a whole;
-        # what waits for the first answer of its key. One by one: what the client reports, by number.
-        self.sent: list[Any] = []
+        # All under the lock, changed by the sender alone, each in the order of the puts. What the client has;
+        # flat: what waits for the first acknowledgement of its key, and what waits for a transaction.
+        self.batches: dict[Batch, None] = {}
         self.parked: list[Any] = []
-        self.reported: dict[int, Output] = {}
+        self.sent: list[Any] = []
         # By group, or a number where that is None: what goes alone; see `aside`.
         self.aside: dict[object, deque[Output]] = {}
         # Of all that was taken out of `added`; and of what is there, as far as counted. Under the lock.
+        self._taken = 0
         self._bytes = 0
         self._added_bytes = 0
         # With so many parts in `added` a worker counts its bytes. Written under the lock.
@@ -149,6 +151,7 @@ class Unacknowledged:
         added = self.added
         count = min(len(added) // PARTS, outputs_max)
         taken = list(starmap(added.popleft, repeat((), count * PARTS)))
+        self._taken += count
         self._bytes += size_of(taken)
         if not added:
             self._added_bytes = 0
@@ -157,11 +160,13 @@ class Unacknowledged:
 
     def put_back(self, flat: Sequence[Any]) -> None:
         """Put back what was taken and has no room anywhere. Caller has the lock."""
+        self._taken -= len(flat) // PARTS
         self._bytes -= size_of(flat)
         self.added.extendleft(reversed(flat))
 
     def let_go(self, flat: Sequence[Any]) -> None:
-        """Count the bytes of outputs no more. Caller has the lock, and has taken them out of their list."""
+        """Count outputs no more. Caller has the lock, and has taken them out of their list."""
+        self._taken -= len(flat) // PARTS
         self._bytes -= size_of(flat)
         self.note_room()
 
@@ -173,17 +178,17 @@ class Unacknowledged:
             return self._count()
 
     def _count(self) -> int:
-        flat = len(self.added) + len(self.sent) + len(self.parked)
-        return flat // PARTS + len(self.reported) + sum(map(len, self.aside.values()))
+        return len(self.added) // PARTS + self._taken
 
     def sources(self) -> Iterator[Entry | Source]:
         """Return what each output is of."""
         with self.lock:
             added = list(islice(self.added, SOURCE, None, PARTS))
             sent, parked = self.sent[SOURCE::PARTS], self.parked[SOURCE::PARTS]
-            singles = [*self.reported.values(), *chain.from_iterable(self.aside.values())]
+            batches, aside = list(self.batches), list(chain.from_iterable(self.aside.values()))
         # Outside of the lock: there may be thousands, and the sender would wait.
-        return chain(added, sent, parked, [output.source for output in singles])
+        batched = (batch.flat[SOURCE::PARTS] for batch in batches)
+        return chain(added, *batched, parked, sent, [output.source for output in aside])
 
     def lowest(self) -> dict[Epoch, int]:
         """Return the lowest offset of each epoch that must not be committed."""
@@ -229,9 +234,8 @@ class Unacknowledged:
             self.put_back(kept)
             parked, self.parked = self.parked, []
             dropped += self.drop_ended(parked, self.parked)
-            others = any(map(has_ended, self.sent[SOURCE::PARTS]))
-            others |= any(output.has_ended for output in self.reported.values())
-            others |= any(output.has_ended for queue in self.aside.values() for output in queue)
+            with_clients = chain(chain.from_iterable(self.batches), *self.aside.values())
+            others = any(output.has_ended for output in with_clients)
             self.note_room()
         tell_gone(dropped)
         return others
@@ -241,7 +245,7 @@ class Unacknowledged:
         dropped: list[Output] = []
         for output in outputs_of(flat):
             if output.has_ended:
-                self._bytes -= output.size
+                self.let_go(output)
                 dropped.append(output)
             else:
                 kept.extend(output)

@@ -72,13 +72,13 @@ class WayHome:
         self._producers: list[OneProducer] = []
         self._sender = OutputSender(
             self._outputs,
-            lambda _on_failed, _reports: self._make_producer(),
+            self._make_producer(),
             lambda: self._make_producer(is_second=True),
             emit=lambda _event: None,
             on_death=self._end_with,
             busy=busy_codes(is_event_hubs=target.endpoint.is_event_hubs),
             # Each is committed for itself; without ids they are sent one by one, too.
-            always_reports=True,
+            at_once=False,
         )
         # Of no assignment: it ends with the redrive.
         self._epoch = Epoch(TopicPartition("", 0), 0, {})
@@ -93,7 +93,7 @@ class WayHome:
                 properties["batch.num.messages"] = 1
             elif not is_plain:
                 properties["enable.gapless.guarantee"] = True
-            return open_producer(properties, **callbacks.given())
+            return open_producer(properties, **callbacks._asdict())
 
         self._producers.append(OneProducer(open_client, emit=lambda _event: None))
         return self._producers[-1]

@@ -14,7 +14,7 @@ from ehkafka.outputs.properties import output_properties
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from confluent_kafka import KafkaError, Producer
+    from confluent_kafka import Producer
 
     from ehkafka.events import Event
     from ehkafka.outputs.one_producer import ClientCallbacks
@@ -33,16 +33,13 @@ class OutputProducers:
         self._emit = emit
         self._has_outputs = any(spec.to for spec in app.specs)
 
-    def first(
-        self, on_failed: Callable[[KafkaError | None, Any], None], reports: Callable[[], bool]
-    ) -> OneProducer:
-        """Return the one that `on_failed` hears of, as long as it does not report each output."""
-        return self._made(lambda: {"delivery.report.only.error": not reports()}, on_failed)
+    def first(self) -> OneProducer:
+        """Return the one that ends with the first output that is refused."""
+        return self._made({})
 
     def second(self) -> OneProducer:
         """Return the one for what was refused: batches of one, or others would seem to be at fault, too."""
-        alone = {"enable.gapless.guarantee": False, "batch.num.messages": 1}
-        return self._made(lambda: alone, None)
+        return self._made({"enable.gapless.guarantee": False, "batch.num.messages": 1})
 
     def check(self) -> None:
         """Open a producer once and close it again. Raises `ConfigurationError` or `EndpointError`."""
@@ -52,11 +49,7 @@ class OutputProducers:
         finally:
             producer.give_up(0.0)
 
-    def _made(
-        self,
-        more: Callable[[], dict[str, Any]],
-        on_delivery: Callable[[KafkaError | None, Any], None] | None,
-    ) -> OneProducer:
+    def _made(self, more: dict[str, Any]) -> OneProducer:
         app, emit = self._app, self._emit
 
         # Anew for each producer: the key may have changed since.
@@ -66,10 +59,10 @@ class OutputProducers:
                     "Handlers have outputs, and this broker gives no producer ids (InitProducerId), without "
                     "which their order cannot be kept. Use a broker that does, such as Kafka 0.11 or later."
                 )
-            properties = output_properties(app.endpoint, app.settings, is_plain=is_plain) | more()
+            properties = output_properties(app.endpoint, app.settings, is_plain=is_plain) | more
             if is_plain:
                 properties.pop("enable.gapless.guarantee")
-            return open_producer(properties, **callbacks.given())
+            return open_producer(properties, **callbacks._asdict())
 
         return OneProducer(
             open_client,
@@ -78,5 +71,4 @@ class OutputProducers:
             of="outputs" if self._has_outputs else "dead letters",
             replaced=OutputProducerReplaced if self._has_outputs else DeadLetterProducerReplaced,
             plain=None if self._has_outputs else DeadLetterProducerPlain,
-            on_delivery=on_delivery,
         )

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ehkafka.outputs.answers import busy_codes
+from ehkafka.outputs.properties import goes_by_key, may_report_at_once, output_properties
 from ehkafka.outputs.sender import OutputSender
 from ehkafka.outputs.unacknowledged import Unacknowledged
 from ehkafka.progress.commits import CONSUMER_COMMITS
@@ -95,7 +96,7 @@ class Outputs:
 
     def wake(self) -> None:
         """Let refused outputs see whether they are due: the time has jumped."""
-        self._sender.hurry()
+        self._sender.wake()
 
     @property
     def problem(self) -> str | None:
@@ -103,13 +104,8 @@ class Outputs:
         return self._sender.problem
 
     def waiting_epochs(self) -> set[Epoch]:
-        """Return whose records wait for their outputs, where it is of use to wait; has them hurry."""
-        if self._outlets.has_failed:
-            return set()
-        waiting = set(self.outputs.lowest())
-        if waiting:
-            self._sender.hurry()
-        return waiting
+        """Return whose records wait for their outputs, where it is of use to wait."""
+        return set() if self._outlets.has_failed else set(self.outputs.lowest())
 
     def is_over_bound(self) -> bool:
         """Tell whether nothing more should be received: never, because workers wait for room themselves."""
@@ -153,14 +149,16 @@ def output_sender(
 ) -> OutputSender:
     """Return a sender for the outputs and dead letters of an app, not started."""
     producers = OutputProducers(app, emit)
+    properties = output_properties(app.endpoint, app.settings)
     return OutputSender(
         Unacknowledged(),
-        producers.first,
+        producers.first(),
         producers.second,
         emit=emit,
         on_death=on_death,
         clock=app.clock.now_s,
         busy=busy_codes(is_event_hubs=app.endpoint.is_event_hubs),
-        # The embedded broker does not look at sequence numbers.
-        always_reports=app.endpoint.is_embedded,
+        # The embedded broker does not look at sequence numbers, on which that hangs.
+        at_once=not app.endpoint.is_embedded and may_report_at_once(properties),
+        by_key=goes_by_key(properties),
     )

@@ -1,7 +1,7 @@
 """What one task's handlers send, by a sender that goes from task to task of its worker process.
 
-A task is a tick at its end: it reports its rows only when all of its outputs are acknowledged. One that fails
-takes back what is left, before Spark hears of it. A new client costs a connection, with TLS and a sign-in,
+A task reports its rows only when all of its outputs are acknowledged. One that fails takes back what is left,
+before Spark hears of it. A new client costs a connection, with TLS and a sign-in,
 and a question for its id: more than a short task. So a sender that has nothing left is kept, with the thread
 that serves its client, for as long as Spark keeps an idle worker. Never shared over a fork.
 """
@@ -117,11 +117,8 @@ class TaskOutputs:
         return 0 if self._kept is None else self._kept.sender.outputs.count()
 
     def are_left(self) -> bool:
-        """Tell whether any are not acknowledged, and have these hurry."""
-        if self._kept is None or not self.count():
-            return False
-        self._kept.sender.hurry()
-        return True
+        """Tell whether any are not acknowledged."""
+        return bool(self.count())
 
     def end(self) -> None:
         """Take back what is left of epochs that have ended; bounded."""

@@ -1,0 +1,102 @@
+"""A batch: outputs for one partition, given to the client together and answered by one report.
+
+A client reports each message if it is asked to, which costs more than to send it. Here it is asked for the
+last one's report. In a partition messages are written in the order in which they were handed over, and a
+gapless producer whose messages never time out writes none behind one that it had to give up: where the last
+one is written, all are. One call hands all of them over, during which librdkafka lets nothing change what it
+knows of the topic: else some could fail for a topic that is missing for a moment, and the last one not.
+
+Where that does not hold, each one is reported: with headers, which one call does not take, and with
+properties by which librdkafka gives a message up (see `properties`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import KafkaError, KafkaException
+
+from ehkafka.outputs.output import PARTS, SOURCE, Source, outputs_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ehkafka.outputs.output import Output
+
+    # Hears of a batch's report: what went wrong, and the message.
+    OnReport = Callable[["Batch", KafkaError | None, Any], None]
+
+
+class Batch:
+    """Of one topic and partition, or one output that finds its partition itself. The sender's thread only."""
+
+    __slots__ = ("_on_report", "flat", "is_first", "left")
+
+    def __init__(self, flat: list[Any], on_report: OnReport, *, is_first: bool = False) -> None:
+        self.flat = flat
+        self._on_report = on_report
+        # It is the first output of its key that a client has.
+        self.is_first = is_first
+        # How many reports are still to come.
+        self.left = 0
+
+    def __call__(self, error: KafkaError | None, message: Any) -> None:
+        """Take a report: the batch is its own callback. Called by librdkafka inside `poll`."""
+        self._on_report(self, error, message)
+
+    def __iter__(self) -> Iterator[Output]:
+        return outputs_of(self.flat)
+
+    def __len__(self) -> int:
+        return len(self.flat) // PARTS
+
+    @property
+    def sources(self) -> list[Source]:
+        """What waits for its acknowledgement, once for each output."""
+        return [one for one in self.flat[SOURCE::PARTS] if isinstance(one, Source)]
+
+    def send(self, client: Any, partition: int, *, at_once: bool) -> list[Any]:
+        """Give the client all of it; return what it has no room for, which the batch has not any more.
+
+        Raises what the client raises, then with the outputs that it was given before. Raises `SomeSentError`
+        where it is not known what was given.
+        """
+        if at_once and len(self) > 1 and not any(self.flat[5::PARTS]):
+            return self._send_at_once(client.produce_batch, partition)
+        return self._send_each(client.produce, partition)
+
+    def _send_at_once(self, produce_batch: Any, partition: int) -> list[Any]:
+        flat = self.flat
+        pairs = zip(flat[4::PARTS], flat[3::PARTS], strict=True)
+        messages: list[dict[str, Any]] = [{"key": key, "value": value} for key, value in pairs]
+        messages[-1]["callback"] = self
+        taken = produce_batch(flat[2], messages, partition)
+        if taken == len(messages):
+            self.left = 1
+            return []
+        if taken:
+            raise SomeSentError
+        self.flat = []
+        error = messages[0]["_error"]
+        if error.code() != KafkaError._QUEUE_FULL:  # noqa: SLF001 - librdkafka's own codes
+            raise KafkaException(error)
+        return flat
+
+    def _send_each(self, produce: Any, partition: int) -> list[Any]:
+        flat = self.flat
+        try:
+            for _, _, topic, value, key, headers, _ in outputs_of(flat):
+                if headers is None:
+                    produce(topic, value, key, partition, self)
+                else:
+                    produce(topic, value, key, partition, self, headers=headers)
+                self.left += 1
+        except BufferError:
+            return flat[self.left * PARTS :]
+        finally:
+            self.flat = flat[: self.left * PARTS]
+        return []
+
+
+class SomeSentError(Exception):
+    """The client has taken some of a batch, and would report none of it."""
