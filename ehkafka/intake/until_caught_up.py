@@ -155,7 +155,7 @@ class UntilCaughtUp:
                 runs, waiting = _unfinished_below(inboxes, epoch, below or 0)
             elif received is not None:
                 watermark = received - epoch.tally.unfinished_records
-        # Without the lock, and last: an output is in the book before its record ends.
+        # Without the lock, and last: an output is put before its record ends.
         if watermark is not None and (one := self._waiting_outputs(epoch, log)) is not None:
             watermark = min(watermark, one.offset)
             waiting = [*waiting, one]
