@@ -113,6 +113,7 @@ OWNERS = {
         "redrive",
         "outputs.answers",
         "outputs.aside",
+        "outputs.batch",
         "outputs.message_sender",
         "outputs.output",
         "outputs.sender",

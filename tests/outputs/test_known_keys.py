@@ -2,57 +2,94 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import pytest
 
 from ehkafka.outputs import known_keys
 from ehkafka.outputs.known_keys import COUNTS_S, KnownKeys
+from ehkafka.outputs.output import Output
 
 if TYPE_CHECKING:
-    import pytest
+    from collections.abc import Iterable
+
+
+def output(key: bytes | None, topic: str = "out", partition: int = -1) -> Output:
+    """Return an output of a key."""
+    way: Any = None
+    return Output(way, (), topic, b"value", key, None, partition)  # type: ignore[arg-type]
+
+
+def learn(known: KnownKeys, keys: Iterable[bytes]) -> None:
+    """Have the first output of each key acknowledged, in a partition of its own."""
+    for number, key in enumerate(keys):
+        assert known.may_go(output(key))
+        known.acknowledged(output(key), number)
 
 
 def test_the_second_output_of_a_key_waits_for_the_first_ones_acknowledgement() -> None:
     """A broker takes any number as a client's first one: behind a refused first output it would pass."""
     known = KnownKeys()
-    assert known.may_go("out", b"a")
-    assert not known.may_go("out", b"a")
-    assert known.may_go("out", b"b")
-    assert known.may_go("other", b"a")
-    known.acknowledged("out", b"a")
-    assert known.may_go("out", b"a")
-    assert not known.may_go("out", b"b")
-    assert not known.are_known("out", [b"a", b"b"])
-    known.all_acknowledged()
-    assert known.are_known("out", [b"a", b"b", None])
+    assert known.may_go(output(b"a"))
+    assert known.is_first(output(b"a"))
+    assert not known.may_go(output(b"a"))
+    assert known.may_go(output(b"a", partition=2))
+    assert known.may_go(output(b"a", "other"))
+    assert known.partitions("out", [b"a"]) is None
+    known.acknowledged(output(b"a"), 1)
+    assert known.may_go(output(b"a"))
+    assert not known.is_first(output(b"a"))
+    assert known.partitions("out", [b"a", b"a"]) == [1, 1]
+    assert known.partitions("out", [b"a", b"b"]) is None
     known.forget()
-    assert not known.are_known("out", [b"a"])
+    assert known.partitions("out", [b"a"]) is None
+
+
+def test_a_first_output_that_never_went_holds_nothing_up() -> None:
+    """The next one of its key is the first one then."""
+    known = KnownKeys()
+    assert known.may_go(output(b"a"))
+    known.acknowledged(output(b"a"), None)
+    assert known.may_go(output(b"a"))
+    assert not known.may_go(output(b"a"))
 
 
 def test_outputs_without_a_key_wait_for_none() -> None:
     """Their order is not promised."""
     known = KnownKeys()
-    assert all(known.may_go("out", None) for _ in range(3))
-    assert known.are_known("out", [None, None])
+    assert all(known.may_go(output(None)) for _ in range(3))
+    assert known.partitions("out", [None]) is None
 
 
-def test_what_is_known_counts_for_some_minutes_of_the_broker_s_time() -> None:
-    """It forgets a client that writes nothing, and a clock that is set back is believed as little."""
+def test_where_keys_go_anywhere_no_partition_is_known() -> None:
+    """An acknowledgement counts for the key all the same."""
+    known = KnownKeys(by_key=False)
+    learn(known, [b"a"])
+    assert known.partitions("out", [b"a"]) is None
+    assert known.may_go(output(b"a"))
+
+
+@pytest.mark.parametrize(
+    ("slept_s", "counts"), [(COUNTS_S - 1, True), (COUNTS_S, True), (2 * COUNTS_S, False)]
+)
+def test_what_is_known_counts_for_some_minutes(slept_s: float, counts: bool) -> None:
+    """A broker forgets a client that writes nothing, also while the machine sleeps."""
     wall_s = [1e9]
     known = KnownKeys(lambda: wall_s[0])
-    assert not known.are_old
+    learn(known, [b"a"])
+    wall_s[0] += slept_s
+    assert not known.forget_old([])
+    assert (known.partitions("out", [b"a"]) == [0]) is counts
     wall_s[0] += COUNTS_S
-    assert known.are_old
-    known.forget()
-    assert not known.are_old
-    wall_s[0] -= COUNTS_S
-    assert known.are_old
+    known.forget_old([])
+    wall_s[0] += COUNTS_S
+    known.forget_old([])
+    assert known.partitions("out", [b"a"]) is None
 
 
 def test_so_many_keys_are_known_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
     """Then all are forgotten: each waits for one acknowledgement more."""
     monkeypatch.setattr(known_keys, "KEYS_MAX", 2)
     known = KnownKeys()
-    for key in (b"a", b"b", b"c"):
-        known.may_go("out", key)
-        known.acknowledged("out", key)
-    assert [known.are_known("out", [key]) for key in (b"a", b"b", b"c")] == [False, False, True]
+    learn(known, [b"a", b"b", b"c"])
+    assert [known.partitions("out", [key]) for key in (b"a", b"b", b"c")] == [None, None, [2]]

@@ -6,7 +6,7 @@ import pytest
 
 import ehkafka
 from ehkafka.errors import ConfigurationError
-from ehkafka.outputs.properties import output_properties
+from ehkafka.outputs.properties import may_report_at_once, output_properties
 from ehkafka.settings import Settings
 
 ENDPOINT = ehkafka.Endpoint.kafka("127.0.0.1:9")
@@ -17,11 +17,20 @@ def settings(**producer: object) -> Settings:
     return Settings(group="g", start="earliest", producer=producer)  # type: ignore[arg-type]
 
 
-def test_an_output_is_given_up_for_no_reason_that_is_not_reported() -> None:
-    """A tick takes an empty queue for an acknowledgement, so nothing may leave it without one or an error."""
+def test_one_report_stands_for_a_batch_because_its_producer_gives_nothing_up() -> None:
+    """The last one's report stands for a batch, so none before it may be given up and the last one not."""
     found = output_properties(ENDPOINT, settings(**{"message.timeout.ms": 1_000}))
     assert found["message.timeout.ms"] == 0
     assert found["enable.gapless.guarantee"] is True
     assert found["enable.idempotence"] is True
     with pytest.raises(ConfigurationError, match=r"enable\.gapless\.guarantee.*Leave it out"):
         output_properties(ENDPOINT, settings(**{"enable.gapless.guarantee": False}))
+
+
+@pytest.mark.parametrize(
+    "asked", [{"retries": 5}, {"queue.buffering.max.kbytes": 1_000}, {"queue.buffering.max.messages": 10}]
+)
+def test_where_the_client_may_give_one_up_each_output_is_reported(asked: dict[str, object]) -> None:
+    """Then the last one's report says nothing of those before."""
+    assert may_report_at_once(output_properties(ENDPOINT, settings()))
+    assert not may_report_at_once(output_properties(ENDPOINT, settings(**asked)))
