@@ -91,7 +91,8 @@ class OfRecords(TypedDict, total=False):
 
     to: str | Sequence[str] | None
     """Default `None`: the topic, or topics, that it sends to: what it returns goes to the first one, a
-    `Send` where it says, and `record.send(…)` at once. `None`: it sends nothing.
+    `Send` where it says. All of a call is sent once it has ended well, what `record.send(…)` was given, too.
+    `None`: it sends nothing.
     """
 
     acknowledged: Acknowledged

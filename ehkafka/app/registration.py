@@ -149,7 +149,8 @@ class Registration(Written):
         - `on_failure` (default `None`): what happens when no attempt is left: `Stop()`, `Hold()`, `Skip()` or
           `DeadLetter(…)`. `None`: `Stop()`.
         - `to` (default `None`): the topic, or topics, that it sends to: what it returns goes to the first
-          one, a `Send` where it says, and `record.send(…)` at once. `None`: it sends nothing.
+          one, a `Send` where it says. All of a call is sent once it has ended well, what `record.send(…)` was
+          given, too. `None`: it sends nothing.
         - `acknowledged` (default `"before_commit"`): what waits for the broker's acknowledgement of a
           record's outputs: its commit, or `"before_next"`: the next record of its key as well.
 

@@ -33,7 +33,7 @@ TITLES: Final = {
     "app": "App",
     "handlers": "Handlers, what may be set from outside",
     "consumer": "Consumer, properties of librdkafka",
-    "producer": "Producers of outputs and of app.producer, likewise",
+    "producer": "Producers of outputs, dead letters and app.producer, likewise",
 }
 ORDER: Final = "The first that has a value decides: flag, variable, file, the app's code, ehkafka's default."
 # Below it the reason has a line of its own.

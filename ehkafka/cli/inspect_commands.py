@@ -66,7 +66,7 @@ A file:
   "ssl.ca.location" = "/etc/ssl/own.pem"
   [consumer]                                     # of librdkafka, for the app's consumer
   "fetch.max.bytes" = 10000000
-  [producer]                                     # of librdkafka, for outputs and app.producer
+  [producer]                                     # of librdkafka, for outputs, dead letters, app.producer
   "linger.ms" = 20
 
 A file that --config or EHKAFKA_CONFIG names may be a pipe. One that just lies in the folder cannot decide

@@ -161,11 +161,12 @@ class Record:
         headers: Any = None,
         partition: int | None = None,
     ) -> None:
-        """Send a message for this record at once; the record is committed when that is acknowledged.
+        """Send a message for this record once its call has ended well; it is committed once that is written.
 
-        Arguments mean what they mean for `Send`. For handlers with `to=`, until the record has its outcome.
-        In a worker process it is sent when the call has ended, whether that returned or raised.
-        Raises `RuntimeError` afterwards, `ValueError` or `TypeError` for what cannot be sent.
+        Arguments are those of `Send`. For handlers with `to=`. Readers see the message after the call: if
+        that raises or skips the record, it is never sent. Of a deferred record it is sent by `finish()`.
+        Raises `RuntimeError` afterwards, `ValueError` or `TypeError` for what cannot be sent, and for more
+        than 64 MiB in one call.
         """
         if self._outlet is None:
             raise RuntimeError(

@@ -149,6 +149,6 @@ class AppSettings(TypedDict, total=False):
     """Default `{}`: librdkafka's properties."""
 
     producer: Mapping[str, Any]
-    """Default `{}`: librdkafka's properties for the producers of outputs and of `app.producer`, such as
-    `partitioner` (`"murmur2_random"` if not set), `linger.ms`, `compression.type`.
+    """Default `{}`: librdkafka's properties for the producers of outputs, dead letters and `app.producer`,
+    such as `partitioner` (`"murmur2_random"` if not set), `linger.ms`, `compression.type`.
     """

@@ -111,8 +111,8 @@ class Settings:
     Client
 
     - `consumer` (default `{}`): librdkafka's properties.
-    - `producer` (default `{}`): librdkafka's properties for the producers of outputs and of `app.producer`,
-      such as `partitioner` (`"murmur2_random"` if not set), `linger.ms`, `compression.type`.
+    - `producer` (default `{}`): librdkafka's properties for the producers of outputs, dead letters and
+      `app.producer`, such as `partitioner` (`"murmur2_random"` if not set), `linger.ms`, `compression.type`.
     """
 
     group: str
@@ -230,7 +230,7 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
         "idle_s": "silence of a partition until on_idle is called",
         "report_interval_s": "between two lines of the log on what each handler does; 0 for none",
         "consumer": "librdkafka's properties, see the section of their own",
-        "producer": "the same for the producers of outputs and of app.producer",
+        "producer": "the same for the producers of outputs, dead letters and app.producer",
     }
 )
 """What each setting decides, in one line."""

@@ -213,7 +213,7 @@ APP: tuple[Metric[Snapshot], ...] = (
     _of_app(
         "ehkafka_unacknowledged_outputs",
         "gauge",
-        "Outputs that handlers have sent and the broker has not acknowledged.",
+        "Outputs and dead letters that the broker has not acknowledged.",
         lambda s: s.unacknowledged_outputs,
     ),
     _of_app(
