@@ -175,4 +175,5 @@ def places_of(sources: Iterable[Entry | Source]) -> Iterator[tuple[Epoch, int]]:
 
 def size_of(flat: Sequence[Any]) -> int:
     """Return how many bytes the values and keys of a flat list have."""
-    return sum(map(len, filter(None, flat[3::PARTS]))) + sum(map(len, filter(None, flat[4::PARTS])))
+    parts = flat[3::PARTS], flat[4::PARTS]
+    return sum(sum(map(len, one if None not in one else filter(None, one))) for one in parts)

@@ -173,6 +173,8 @@ class OutputSender:
         if self._gone:
             gone, self._gone = self._gone, []
             tell_gone(gone)
+        if self._aside.are_held_up:
+            self._aside.let_go_on({output.group for batch in outputs.batches for output in batch})
         self._aside.go_on(waits=not outputs.batches)
         if not (outputs.batches or producer.is_lost):
             self._sleep()
@@ -337,8 +339,6 @@ class OutputSender:
             self._known.acknowledged(output, partition)
             self._unparks |= bool(outputs.parked)
         self._producer.acknowledged()
-        if self._aside.are_held_up:
-            self._aside.let_go_on({output.group for one in outputs.batches for output in one})
         for source in batch.sources:
             source.acknowledged()
 
