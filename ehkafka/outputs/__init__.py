@@ -10,8 +10,8 @@ partition; `replacement` (pure) says when the next one is opened. `answered` kee
 `first_answers` says which keys it may be given more of, `refusals` keeps what the broker refuses, with what
 waits behind it, which `refused` sends again one by one; `answers` says what errors mean.
 
-`producer` is `app.producer`, for what belongs to no record: `messages` keeps what it was given, and
-`message_sender` sends it on `ehkafka-producer`.
+`producer` is `app.producer`, for what belongs to no record: `messages` keeps what it was given in a run,
+and `own_producer` sends it on `ehkafka-producer`.
 
 An output is in the book before its record ends. The book is the truth and a producer only a pipe: whenever
 one is given up, all that stands in the book goes out again by the next, in its old order, before anything

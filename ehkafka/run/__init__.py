@@ -2,8 +2,8 @@
 
 `options` is what the app was given, `until` when it ends by itself, `reports` what a run says of itself now
 and then. `outputs` sends what handlers return over `outlets`, by an `output_producer`, or `transactions` do,
-and commit; `own_producer` what `app.producer` is given; `ways_out` joins them with the letters, `assembly`
-and `pools` build a run's parts of it, `runtime` holds them together, `reach` opens the consumer, `mirroring`
+and commit; `ways_out` joins them with the letters and with what sends for `app.producer`, `assembly` and
+`pools` build a run's parts of it, `runtime` holds them together, `reach` opens the consumer, `mirroring`
 and `log_identity` join it with the mirror and with the watch over its logs, `resetting` takes a group back
 before it joins; `observation` shows it, `resizing` changes it, `steer/` acts on keys, partitions and
 handlers, `signals` and `shutdown` end it, `endings` and `connection_errors` say why; `liveness` says what

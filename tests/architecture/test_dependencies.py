@@ -115,7 +115,7 @@ OWNERS = {
         "redrive",
         "outputs.answers",
         "outputs.batch",
-        "outputs.message_sender",
+        "outputs.own_producer",
         "outputs.refused",
         "outputs.sender",
         "run",
