@@ -9,8 +9,8 @@ from ehkafka.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from ehkafka.members.supervisor import Supervisor
+    from ehkafka.outputs.own_producer import OwnProducer
     from ehkafka.outputs.producer import AppProducer
-    from ehkafka.run.own_producer import OwnProducer
     from ehkafka.run.runtime import Runtime
 
 # What the last messages get at the end, even where the stop's time is over.

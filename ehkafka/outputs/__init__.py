@@ -9,8 +9,8 @@ partition. `known_keys` says which keys that producer may be given more of, `asi
 broker refuses, with what waits behind it, `answers` says what errors mean, `replacement` (pure) when the next
 producer is opened, `standing` which partitions have no leader.
 
-`producer` is `app.producer`, for what belongs to no record: `messages` keeps what it was given, and
-`message_sender` sends it on `ehkafka-producer`.
+`producer` is `app.producer`, for what belongs to no record: `messages` keeps what it was given in a run,
+and `own_producer` sends it on `ehkafka-producer`.
 
 An output is put before its record ends. A producer is only a pipe: whenever one is given up, all that is not
 acknowledged goes out again by the next, in its old order, before anything new.

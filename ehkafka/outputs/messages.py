@@ -1,23 +1,23 @@
 """The messages of `app.producer`: all that it was given and that have no answer yet, in their order.
 
-Any thread adds, the sender settles. One lock, a leaf; futures are answered outside of it, on the sender's
-thread.
+Any thread adds and waits; the thread of `own_producer` sends, and answers each future once. One lock, a leaf:
+a future is answered outside of it.
 """
 
 from __future__ import annotations
 
 import threading
-import time
 from collections import deque
-from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Final
 
 from ehkafka.errors import NotDeliveredError
-from ehkafka.outputs.unacknowledged import OUTPUT_BYTES_MAX, OUTPUTS_MAX
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from concurrent.futures import Future
+
+MESSAGES_MAX: Final = 50_000
+MESSAGE_BYTES_MAX: Final = 64 * 1_048_576
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,123 +29,115 @@ class Delivered:
     offset: int
 
 
+@dataclass(eq=False, slots=True)
 class Message:
-    """One message. Whoever sends it writes it, then the sender's thread alone."""
+    """One message, as `produce` takes it, and its future."""
 
-    __slots__ = ("ends_s", "future", "headers", "key", "partition", "serial", "size", "topic", "value")
-
-    def __init__(
-        self,
-        topic: str,
-        value: bytes | None,
-        key: bytes | None,
-        headers: Any,
-        partition: int,
-        size: int,
-        ends_s: float,
-    ) -> None:
-        self.topic = topic
-        self.value = value
-        self.key = key
-        self.headers = headers
-        self.partition = partition
-        self.size = size
-        # When nobody tries any more (monotonic). All have the same time-out, so earlier ones end earlier.
-        self.ends_s = ends_s
-        self.serial = -1
-        self.future: Future[Delivered] = Future()
-        # So that `cancel` does nothing: what is on its way cannot be called back.
-        self.future.set_running_or_notify_cancel()
+    topic: str
+    value: bytes | None
+    key: bytes | None
+    headers: list[tuple[str, bytes | None]] | None
+    partition: int
+    size: int
+    # When its time is over (monotonic). All have the same time-out, so earlier ones end earlier.
+    ends_s: float
+    future: Future[Delivered]
+    serial: int = -1
 
 
 class Messages:
-    """Knows each message until its future is answered."""
+    """Holds each message until its future is answered."""
 
-    def __init__(self, messages_max: int = OUTPUTS_MAX, bytes_max: int = OUTPUT_BYTES_MAX) -> None:
-        self._messages_max = messages_max
-        self._bytes_max = bytes_max
-        self._changed = threading.Condition(threading.Lock())
-        # All under the lock. By serial number, so in the order of their making.
-        self._messages: dict[int, Message] = {}
-        self._serial = 0
-        self._bytes = 0
-        self._new: deque[Message] = deque()
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._added = threading.Condition(self._lock)
+        self._left = threading.Condition(self._lock)
+        # All under the lock. By serial number, so in the order in which they were sent.
+        self._unanswered: dict[int, Message] = {}
+        self._last = 0
         self._is_closed = False
-        # The sender's: see `OutputBook`, which has the same two.
-        self.wake: Callable[[], object] = lambda: None
-        self.sleeps = False
-
-    def has_room(self) -> bool:
-        """Tell whether a message is taken without a wait."""
-        return (len(self._messages) < self._messages_max and self._bytes < self._bytes_max) or self._is_closed
-
-    def add(self, message: Message, *, waits: bool) -> None:
-        """Take a message; waits for room if it may, until the message's time is over.
-
-        Raises `NotDeliveredError` where there is none, and after `close`.
-        """
-        with self._changed:
-            if waits:
-                self._changed.wait_for(self.has_room, message.ends_s - time.monotonic())
-            if self._is_closed:
-                raise NotDeliveredError(f"A message to {message.topic!r} was not taken: the app has ended.")
-            if not self.has_room():
-                raise NotDeliveredError(
-                    f"A message to {message.topic!r} was not taken: {len(self._messages)} messages with "
-                    f"{self._bytes} bytes wait for the broker. Send again once some are answered; on a loop "
-                    "`await app.producer.asend(…)` waits for room."
-                )
-            self._serial += 1
-            message.serial = self._serial
-            self._messages[message.serial] = message
-            self._bytes += message.size
-            self._new.append(message)
-        if self.sleeps:
-            self.wake()
-
-    def has_new(self) -> bool:
-        """Tell whether anything was added since it was taken."""
-        return bool(self._new)
-
-    def take_new(self) -> list[Message]:
-        """Return what was added since. Sender only."""
-        with self._changed:
-            new = list(self._new)
-            self._new.clear()
-        return new
-
-    def take_all(self) -> list[Message]:
-        """Return all that have no answer, in their order, what is new as well. Sender only."""
-        with self._changed:
-            self._new.clear()
-            return list(self._messages.values())
-
-    def settle(self, message: Message, answer: Delivered | NotDeliveredError) -> None:
-        """Answer a message's future, which runs what waits for it. Sender only, once for each."""
-        with self._changed:
-            del self._messages[message.serial]
-            self._bytes -= message.size
-        # Before whoever waits for all: they may look at the futures next.
-        if isinstance(answer, Delivered):
-            message.future.set_result(answer)
-        else:
-            message.future.set_exception(answer)
-        with self._changed:
-            self._changed.notify_all()
+        # A message gives its room back before its future is answered, for what then sends the next one.
+        self._count = 0
+        self._bytes = 0
+        # Sender only: whose futures are answered. They leave once that has called what waits for them, so
+        # that a `wait` covers it, too.
+        self._answered: list[Message] = []
+        # Those that the client was not given yet. Any thread appends, under the lock; the sender takes.
+        self.queue: deque[Message] = deque()
 
     def count(self) -> int:
         """Return how many have no answer."""
-        return len(self._messages)
+        return self._count
+
+    def has_room(self) -> bool:
+        """Tell whether `add` returns or raises without a wait."""
+        return (self._count < MESSAGES_MAX and self._bytes < MESSAGE_BYTES_MAX) or self._is_closed
+
+    def add(self, message: Message, wait_s: float) -> bool:
+        """Take a message, if there is room in time. Raises `NotDeliveredError` after `close`."""
+        with self._lock:
+            if not (self.has_room() or self._left.wait_for(self.has_room, wait_s)):
+                return False
+            if self._is_closed:
+                raise NotDeliveredError(f"A message to {message.topic!r} was not taken: the app has ended.")
+            self._last += 1
+            message.serial = self._last
+            self._unanswered[message.serial] = message
+            self._count += 1
+            self._bytes += message.size
+            self.queue.append(message)
+            self._added.notify()
+        return True
+
+    def no_room(self, topic: str) -> NotDeliveredError:
+        """Return the error for a message that found no room."""
+        return NotDeliveredError(
+            f"A message to {topic!r} was not taken: {self._count} messages with {self._bytes} bytes wait for "
+            "the broker. Send again once some are answered; on a loop `await app.producer.asend(…)` waits "
+            "for room."
+        )
 
     def wait(self, timeout_s: float) -> int:
         """Wait until all that were added by now have their answer; return how many have none."""
-        last = self._serial
-        with self._changed:
-            self._changed.wait_for(lambda: next(iter(self._messages), last + 1) > last, timeout_s)
-            return sum(serial <= last for serial in self._messages)
+        with self._lock:
+            last = self._last
+            self._left.wait_for(lambda: next(iter(self._unanswered), last + 1) > last, timeout_s)
+            return sum(serial <= last for serial in self._unanswered)
 
     def close(self) -> None:
-        """Take nothing any more; who waits for room is let go."""
-        with self._changed:
+        """Take nothing any more; what waits for room does so no longer."""
+        with self._lock:
             self._is_closed = True
-            self._changed.notify_all()
+            self._added.notify()
+            self._left.notify_all()
+
+    def rest(self, timeout_s: float) -> None:
+        """Wait until there is a message without an answer, or none will come. Sender only."""
+        with self._lock:
+            self._added.wait_for(lambda: self._count or self._is_closed, timeout_s)
+
+    def answer(self, message: Message, result: Delivered | NotDeliveredError) -> None:
+        """Answer a message's future, which calls what waits for it. Sender only, once for each."""
+        self._answered.append(message)
+        with self._lock:
+            self._count -= 1
+            self._bytes -= message.size
+        if isinstance(result, Delivered):
+            message.future.set_result(result)
+        else:
+            message.future.set_exception(result)
+
+    def release(self) -> None:
+        """Let go of what is answered, once for many, and wake what waits for room or for all. Sender only."""
+        if self._answered:
+            with self._lock:
+                for message in self._answered:
+                    del self._unanswered[message.serial]
+                self._left.notify_all()
+            self._answered.clear()
+
+    def take_back(self) -> None:
+        """Queue all that have no answer once more, in their order. Sender only."""
+        self.release()
+        with self._lock:
+            self.queue = deque(self._unanswered.values())

@@ -1,8 +1,8 @@
-"""The producer of letters, and its successors.
+"""One producer after another: of dead letters, of outputs, of `app.producer`.
 
-Opens a producer, waits for its id at the start, notices when it is of no use any more, gives it up within a
-bound and opens another one after a wait. It keeps no letter: whoever sends holds each one until its answer,
-and sends again what a producer was given up with. One thread's, like the producer itself.
+Opens a producer, waits for its id at the start, notices when it is of no use any more, closes it within a
+bound and opens another one after a wait. It keeps no message: its owner holds each one until its answer, and
+sends again what has none when a producer is closed. One thread's, like the producer itself.
 """
 
 from __future__ import annotations
@@ -140,12 +140,12 @@ class OneProducer:
 
     @property
     def replaced(self) -> int:
-        """How many producers were given up since the last acknowledgement."""
+        """How many producers were replaced since the last acknowledgement."""
         return self._replacement.replaced
 
     @property
     def is_lost(self) -> bool:
-        """Tell whether the producer is of no use any more: the sender gives it up with `replace`."""
+        """Tell whether the producer is of no use any more: its owner calls `replace`."""
         return self.client is not None and self._replacement.is_wanted
 
     def due_s(self) -> float:
@@ -153,12 +153,12 @@ class OneProducer:
         return 0.0 if self.client is not None else max(0.0, self._opens_s - time.monotonic())
 
     def acknowledged(self) -> None:
-        """Note that a letter is safe."""
+        """Note that a message is written."""
         self._replacement.acknowledged()
         self.problem = None
 
     def failed(self, error: KafkaError) -> None:
-        """Note that a letter was refused."""
+        """Note that a message was refused."""
         # `produce` says _FATAL where a delivery report has the flag.
         self._replacement.failed(error.code(), is_fatal=error.fatal() or error.code() == _FATAL)
         if self.problem is None or error.code() not in _CONSEQUENCES:
@@ -195,7 +195,7 @@ class OneProducer:
         return None if is_new else self.standing.problem
 
     def replace(self) -> None:
-        """Give the producer up, so that each of its letters is answered or can be sent again."""
+        """Give the producer up, so that each of its messages is answered or can be sent again."""
         self.replace_within(LAST_ANSWERS_S, at_once=False)
 
     def renew(self, *, is_fault: bool = True, waits: bool = False) -> None:
@@ -244,7 +244,7 @@ class OneProducer:
             # What is on the wire may be written. Better to know, and to have the log in order: the next
             # producer could otherwise be faster than the last one's request.
             self._empty(producer, answers_s)
-        # Each letter in flight comes back by its callback. A gapless producer calls that an error of its own.
+        # Each message in flight comes back by its callback, of a gapless producer with an error of its own.
         self._is_purging = True
         producer.purge()
         self._empty(producer, purge_s)

@@ -4,33 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from concurrent.futures import Future
 
-    from ehkafka.outputs.messages import Delivered, Message
+    from ehkafka.outputs.messages import Delivered
+    from ehkafka.outputs.own_producer import OwnProducer
     from ehkafka.outputs.send import Headers
 
 # Between two looks of a coroutine for room, while others of its loop run.
 ROOM_CHECK_S = 5e-3
-
-
-class MessagesOfRun(Protocol):
-    """What sends for one run of the app; the producer is opened at the first message."""
-
-    def message(self, topic: Any, value: Any, *, key: Any, headers: Any, partition: Any) -> Message:
-        """Return a message. Raises what is wrong with it."""
-
-    def post(self, message: Message, *, waits: bool) -> None:
-        """Take it; raises `NotDeliveredError` where there is no room."""
-
-    def has_room(self) -> bool:
-        """Tell whether it takes one without a wait."""
-
-    def flush(self, timeout_s: float | None) -> int:
-        """Wait for all that were posted; return how many have no answer."""
 
 
 class AppProducer:
@@ -42,7 +27,7 @@ class AppProducer:
     minutes, `App(producer={…})`), fails its future, and is logged and counted.
     """
 
-    def __init__(self, of_run: Callable[[], MessagesOfRun]) -> None:
+    def __init__(self, of_run: Callable[[], OwnProducer]) -> None:
         """`of_run` raises `ConfigurationError` while the app does not run."""
         self._of_run = of_run
 
@@ -72,7 +57,8 @@ class AppProducer:
         """
         run = self._of_run()
         message = run.message(topic, value, key=key, headers=headers, partition=partition)
-        run.post(message, waits=not _is_on_a_loop())
+        if not run.take(message, waits=not _is_on_a_loop()):
+            raise run.no_room(topic)
         return message.future
 
     async def asend(
@@ -91,14 +77,15 @@ class AppProducer:
         """
         run = self._of_run()
         message = run.message(topic, value, key=key, headers=headers, partition=partition)
-        # Any thread makes room, and a loop's event is for its own.
-        while not run.has_room():  # noqa: ASYNC110
+        # The thread that sends makes room, and a loop's event is for its own.
+        while not run.take(message, waits=False):  # noqa: ASYNC110
             await asyncio.sleep(ROOM_CHECK_S)
-        run.post(message, waits=False)
         return await asyncio.wrap_future(message.future)
 
     def flush(self, timeout_s: float | None = None) -> int:
         """Wait until all that was sent by now is written or has failed; return how many are neither.
+
+        What waits for their futures by `add_done_callback` has returned by then.
 
         - `timeout_s` (seconds, default `None`): how long. `None`: for as long as a message may take.
 

@@ -1,7 +1,7 @@
-"""When a producer is given up and another one opened: decided by what became of its letters.
+"""When a producer is replaced by another one: decided by what became of its messages.
 
 Pure; no clock. A broker may forget a producer's id, after a time-out or an upgrade of its own, and answers
-with errors 47, 49 or 59 from then on: to that producer for ever (azure-event-hubs-for-kafka#261).
+with errors 47, 49 or 59 from then on: always to that producer (azure-event-hubs-for-kafka#261).
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ class Replacement:
     @property
     def is_wanted(self) -> bool:
         """Tell whether the producer is of no use any more."""
-        # Each letter that was refused raises the epoch, too; what is beyond that, librdkafka keeps to itself.
+        # Each refused message raises the epoch, too; what is beyond that, librdkafka keeps to itself.
         unreported = self._epochs_raised - self._reported
         return self._is_lost or self._failures >= FAILURES_MAX or unreported >= FAILURES_MAX
 
     @property
     def replaced(self) -> int:
-        """How many producers were given up since the last acknowledgement."""
+        """How many producers were replaced since the last acknowledgement."""
         return self._replaced
 
     def acknowledged(self) -> None:
-        """Note that a letter is safe."""
+        """Note that a message is written."""
         self._failures = self._replaced = 0
         self._epochs_known += self._epochs_raised
         self._epochs_raised = self._reported = 0

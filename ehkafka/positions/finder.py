@@ -5,7 +5,6 @@ On the poll thread, inside the assign callback; asks the broker and may wait for
 
 from __future__ import annotations
 
-import time
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -16,10 +15,9 @@ from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
 from ehkafka.endpoint.client import describe_error
 from ehkafka.errors import EndpointError
-from ehkafka.events import ConnectionProblem
 from ehkafka.positions.first_counts import FirstCounts
 from ehkafka.positions.gap import AnotherLog, Gap, LogBounds
-from ehkafka.positions.log_bounds import known_bounds, log_bounds
+from ehkafka.positions.log_bounds import insist, known_bounds, log_bounds
 from ehkafka.positions.start_offsets import start_offsets
 from ehkafka.positions.without_commit import Found
 from ehkafka.progress.metadata import NOTHING_KNOWN, LogFacts, facts_of
@@ -39,11 +37,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# A look-up that failed is retried so many times; all together stay well inside max.poll.interval.ms.
-LOOKUP_TRIES = 7
-# The wait after the first refusal, doubled after each, 6 s in all: the leader of a topic that was just made
-# may not know it yet, and one that comes back needs seconds.
-AGAIN_S = 0.1
 LOOKUP_TIMEOUT_S = 10.0
 # How long each of two answers is waited for that a partition can begin without.
 NOW_ASK_S = 1.0
@@ -305,19 +298,7 @@ class PositionFinder:
         return moved
 
     def _insist(self, find: Callable[[], T]) -> T:
-        for tries_left in reversed(range(LOOKUP_TRIES)):
-            if tries_left < LOOKUP_TRIES - 1:
-                time.sleep(AGAIN_S * 2 ** (LOOKUP_TRIES - 2 - tries_left))
-            try:
-                return find()
-            except KafkaException as error:
-                text = describe_error(error.args[0])
-                self._emit(ConnectionProblem(error.args[0].name(), text, fatal=not tries_left))
-                if not tries_left:
-                    raise EndpointError(
-                        f"Where to begin could not be read from the broker in {LOOKUP_TRIES} tries: {text}"
-                    ) from error
-        raise AssertionError("unreachable: the last try returns or raises")
+        return insist(find, "Where to begin", self._emit)
 
 
 def _facts_of(commits: Mapping[TopicPartition, KafkaPartition]) -> dict[TopicPartition, LogFacts]:

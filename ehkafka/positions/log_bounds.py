@@ -2,18 +2,49 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING, TypeVar
 
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError, KafkaException
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
+from ehkafka.endpoint.client import describe_error
+from ehkafka.errors import EndpointError
+from ehkafka.events import ConnectionProblem
 from ehkafka.positions.gap import LogBounds
 from ehkafka.records import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from confluent_kafka import Consumer
+
+    from ehkafka.events import Event
+
+T = TypeVar("T")
+
+# A look-up that failed is retried so many times; all together stay well inside max.poll.interval.ms.
+LOOKUP_TRIES = 7
+# The wait after the first refusal, doubled after each, 6 s in all: the leader of a topic that was just made
+# may not know it yet, and one that comes back needs seconds.
+AGAIN_S = 0.1
+
+
+def insist(find: Callable[[], T], what: str, emit: Callable[[Event], None]) -> T:
+    """Return what is found, in several tries. Raises `EndpointError` after the last one."""
+    for tries_left in reversed(range(LOOKUP_TRIES)):
+        if tries_left < LOOKUP_TRIES - 1:
+            time.sleep(AGAIN_S * 2 ** (LOOKUP_TRIES - 2 - tries_left))
+        try:
+            return find()
+        except KafkaException as error:
+            text = describe_error(error.args[0])
+            emit(ConnectionProblem(error.args[0].name(), text, fatal=not tries_left))
+            if not tries_left:
+                raise EndpointError(
+                    f"{what} could not be read from the broker in {LOOKUP_TRIES} tries: {text}"
+                ) from error
+    raise AssertionError("unreachable: the last try returns or raises")
 
 
 def log_bounds(

@@ -2,11 +2,12 @@
 
 On the poll thread, inside the assign callback; asks the broker where logs end only for partitions that have
 something to restore. The group's commit decides: whatever says of ranges above it counts only if it was
-written for that very commit. To ignore it is always safe, it only repeats records.
+written for that very commit. To ignore it repeats records, which is safe unless the app sends exactly once.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from confluent_kafka import KafkaException
@@ -14,7 +15,7 @@ from confluent_kafka import KafkaException
 from ehkafka.endpoint.client import describe_error
 from ehkafka.events import ProgressIgnored, ProgressRestored
 from ehkafka.lanes.finished import FinishedBefore
-from ehkafka.positions.log_bounds import log_bounds
+from ehkafka.positions.log_bounds import insist, log_bounds
 from ehkafka.progress.known import Known
 from ehkafka.progress.ledger import Position
 from ehkafka.progress.metadata import CommitMetadata, Unusable, decode
@@ -118,15 +119,21 @@ def stored(begin: Begin, epoch: int, restored: Restored | None) -> Position | No
 
 
 class Restore:
-    """Finds what to restore. `sources` are asked for what the commits do not say."""
+    """Finds what to restore. `sources` are asked for what the commits do not say.
+
+    With `repeats_nothing` the ends of the logs are asked for until they are known; else a commit's ranges
+    are ignored when the first answer is an error.
+    """
 
     def __init__(
         self,
         emit: Callable[[Event], None] = lambda _event: None,
         *,
         sources: Sequence[ProgressSource] = (),
+        repeats_nothing: bool = False,
     ) -> None:
         self._emit = emit
+        self._repeats_nothing = repeats_nothing
         self.sources = list(sources)
         # Metadata that was reported as unusable, by partition: once each.
         self._reported: dict[TopicPartition, str] = {}
@@ -195,7 +202,7 @@ class Restore:
     ) -> dict[TopicPartition, Restored]:
         """Return what lies inside of its log: ranges beyond its end are of another log of that name."""
         try:
-            bounds = _bounds(consumer, list(found)) if found else {}
+            bounds = self._bounds(consumer, list(found)) if found else {}
         except KafkaException as failed:
             self._ignore_all(found, f"where the log ends could not be read: {describe_error(failed.args[0])}")
             return {}
@@ -203,6 +210,14 @@ class Restore:
         outside = {p: r for p, r in found.items() if p not in inside}
         self._ignore_all(outside, "the log ends below what it says is finished, so it is another log now")
         return inside
+
+    def _bounds(
+        self, consumer: Consumer, partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, LogBounds]:
+        ask = partial(log_bounds, consumer, partitions, BOUNDS_TIMEOUT_S)
+        # A leader that has just come back refuses for a moment. Ignoring the ranges would send their outputs
+        # a second time.
+        return insist(ask, "Where the logs end", self._emit) if self._repeats_nothing else ask()
 
     def _ignore_all(self, found: Mapping[TopicPartition, Restored], reason: str) -> None:
         for partition, restored in found.items():
@@ -215,7 +230,3 @@ def _is_ours(begin: Begin, decoded: CommitMetadata | Unusable | None) -> bool | 
     if decoded is None:
         return None
     return isinstance(decoded, CommitMetadata) and not decoded.drops_ranges
-
-
-def _bounds(consumer: Consumer, partitions: Collection[TopicPartition]) -> dict[TopicPartition, LogBounds]:
-    return log_bounds(consumer, partitions, BOUNDS_TIMEOUT_S)

@@ -23,6 +23,7 @@ from ehkafka.intake.route import Route
 from ehkafka.intake.throttle import Throttle
 from ehkafka.lanes.inboxes import Inboxes
 from ehkafka.lanes.order import KeyReader
+from ehkafka.outputs.own_producer import OwnProducer
 from ehkafka.positions.finder import Lookups, PositionFinder
 from ehkafka.positions.restore import Restore
 from ehkafka.positions.start import check_start_topics
@@ -37,7 +38,6 @@ from ehkafka.recovery.letters.letters import Letters
 from ehkafka.recovery.pending import PendingAnswers
 from ehkafka.recovery.policy import DeadLetter
 from ehkafka.recovery.wiring import check_recovery
-from ehkafka.run.own_producer import OwnProducer
 from ehkafka.run.pools import HandlerParts, Pools, cores_for, inbox_of, size_of
 from ehkafka.workers.hub import Hub
 from ehkafka.workers.processes.option import Processes
@@ -122,7 +122,9 @@ class Assembly:
 
     def messages(self) -> OwnProducer:
         """Return what sends for `app.producer`, not opened. Raises `ConfigurationError`."""
-        return OwnProducer(self.app, emit=self.bus.emit, on_death=self.worker_died)
+        return OwnProducer(
+            self.app.endpoint, self.app.settings, emit=self.bus.emit, on_death=self.worker_died
+        )
 
     def route(
         self, spec: HandlerSpec, letters: Letters, outputs: Outputs | Transactions | None = None
@@ -265,7 +267,7 @@ class Assembly:
             cooperative=settings.assignor == "cooperative-sticky",
             history=app.history,
             catch_up_ends=None if app.until is None else _catch_up_ends(app.until, bus, now_s),
-            restore=Restore(bus.emit, sources=mirror.ranges),
+            restore=Restore(bus.emit, sources=mirror.ranges, repeats_nothing=bool(settings.exactly_once)),
             on_epoch_begin=mirror.on_epoch_begin,
             on_epoch_end=mirror.on_epoch_end,
             owned=owned,

@@ -8,9 +8,9 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Iterator
 
+    from ehkafka.outputs.own_producer import OwnProducer
     from ehkafka.recovery.letters.letters import Letters
     from ehkafka.run.outputs import Outputs
-    from ehkafka.run.own_producer import OwnProducer
     from ehkafka.run.transactions import Transactions
 
 

@@ -141,23 +141,25 @@ def test_what_cannot_be_sent_is_refused_at_once(out: Any) -> None:
 def test_a_message_that_is_refused_fails_its_future_and_is_counted(
     out: Any, events: Any, wait_for: Any
 ) -> None:
-    """The others are written."""
+    """The others are written, by the same producer: refusals say nothing of it."""
     app = out.app(idle)
     app.add_hook(events)
     app.start()
     app.producer.send("audit", b"1", partition=0).result(LIMIT_S)
-    out.broker.fail_next(ApiKey.PRODUCE, 87)
-    refused = app.producer.send("audit", b"2", partition=0)
-    with pytest.raises(NotDeliveredError, match="to 'audit' was not delivered: INVALID_RECORD"):
-        refused.result(LIMIT_S)
-    assert app.producer.send("audit", b"3", partition=0).result(LIMIT_S).offset == 1
-    wait_for(lambda: events.of(MessageNotDelivered))
-    assert app.snapshot().counters["MessageNotDelivered"] == 1
+    for _ in range(3):
+        out.broker.fail_next(ApiKey.PRODUCE, 87)
+        refused = app.producer.send("audit", b"2", partition=0)
+        with pytest.raises(NotDeliveredError, match="to 'audit' was not delivered: INVALID_RECORD"):
+            refused.result(LIMIT_S)
     assert app.health().ok
+    must_stay(lambda: not events.of(MessageProducerReplaced), for_s=0.6)
+    assert app.producer.send("audit", b"3", partition=0).result(LIMIT_S).offset == 1
+    wait_for(lambda: len(events.of(MessageNotDelivered)) == 3)
+    assert app.snapshot().counters["MessageNotDelivered"] == 3
     app.stop()
 
 
-@pytest.mark.parametrize("code", [47, 89])
+@pytest.mark.parametrize("code", [45, 47, 89])
 def test_a_producer_that_is_lost_or_throttled_is_replaced_and_costs_no_message(
     out: Any, events: Any, read_topic: Any, code: int
 ) -> None:
@@ -174,6 +176,25 @@ def test_a_producer_that_is_lost_or_throttled_is_replaced_and_costs_no_message(
     assert found == list(range(100))
     assert len(events.of(MessageProducerReplaced)) == 1
     app.stop()
+
+
+def test_a_death_of_its_thread_fails_the_futures_and_ends_the_app(out: Any, monkeypatch: Any) -> None:
+    """What waits for them would wait for ever."""
+
+    def die(_producer: Any, _timeout_s: float) -> None:
+        raise RuntimeError("a defect")
+
+    app = out.app(idle)
+    app.start()
+    app.producer.send("audit", b"1").result(LIMIT_S)
+    monkeypatch.setattr("ehkafka.outputs.one_producer.OneProducer.serve", die)
+    lost = app.producer.send("audit", b"2")
+    with pytest.raises(NotDeliveredError, match=r"app.producer has failed: RuntimeError: a defect"):
+        lost.result(LIMIT_S)
+    assert app.producer.flush(LIMIT_S) == 0
+    assert app.wait(LIMIT_S)
+    with pytest.raises(ehkafka.EhkafkaError, match="a defect"):
+        app.stop()
 
 
 def test_what_the_end_cannot_deliver_is_said(out: Any, caplog: Any) -> None:
@@ -216,7 +237,7 @@ def test_while_messages_wait_they_are_counted_and_flush_says_how_many(out: Any, 
     app.start()
     assert shown.value("ehkafka_unacknowledged_messages") is None
     app.producer.send("audit", b"1").result(LIMIT_S)
-    out.broker.delay_next(ApiKey.PRODUCE, 1.5)
+    out.broker.delay_next(ApiKey.PRODUCE, 0.7)
     sent = app.producer.send("audit", b"2")
     assert app.producer.flush(0.1) == 1
     assert app.snapshot().unacknowledged_messages == 1
@@ -245,14 +266,13 @@ def test_coroutines_await_what_they_send(out: Any, wait_for: Any) -> None:
     app.stop()
 
 
-def test_a_full_queue_waits_on_a_thread_and_is_an_error_on_a_loop(out: Any, wait_for: Any) -> None:
+def test_a_full_queue_waits_on_a_thread_and_is_an_error_on_a_loop(out: Any, monkeypatch: Any) -> None:
     """A loop must not be held up; `asend` waits there."""
     app = out.app(idle)
     app.start()
     app.producer.send("audit", b"0").result(LIMIT_S)
-    messages = app._messages()._messages
-    messages._messages_max = 2
-    out.broker.delay_next(ApiKey.PRODUCE, 1.0)
+    monkeypatch.setattr("ehkafka.outputs.messages.MESSAGES_MAX", 2)
+    out.broker.delay_next(ApiKey.PRODUCE, 0.7)
 
     async def on_a_loop() -> Delivered:
         for _ in range(2):
@@ -262,7 +282,7 @@ def test_a_full_queue_waits_on_a_thread_and_is_an_error_on_a_loop(out: Any, wait
         return await app.producer.asend("audit", b"x")
 
     assert isinstance(asyncio.run(on_a_loop()), Delivered)
-    out.broker.delay_next(ApiKey.PRODUCE, 1.0)
+    out.broker.delay_next(ApiKey.PRODUCE, 0.7)
     sending = threading.Thread(target=lambda: [app.producer.send("audit", b"y") for _ in range(3)])
     sending.start()
     must_stay(sending.is_alive)
@@ -286,6 +306,44 @@ def test_what_waits_for_a_future_may_send_and_stop_the_app(out: Any, read_topic:
     assert app.wait(LIMIT_S)
     app.stop()
     assert values(read_topic("audit", 2)) == [b"1", b"2"]
+
+
+def test_flush_returns_behind_what_the_futures_call(out: Any) -> None:
+    """So what such a function has counted is whole then."""
+    app = out.app(idle)
+    app.start()
+    found: list[Delivered] = []
+    called = threading.Event()
+
+    def note(future: Future[Delivered]) -> None:
+        called.set()
+        must_stay(lambda: True)
+        found.append(future.result())
+
+    out.broker.delay_next(ApiKey.PRODUCE, 0.3)
+    app.producer.send("audit", b"1").add_done_callback(note)
+    assert called.wait(LIMIT_S)
+    assert app.producer.flush() == 0
+    assert len(found) == 1
+    app.stop()
+
+
+def test_asend_waits_for_room_that_another_thread_takes_first(out: Any, monkeypatch: Any) -> None:
+    """There is room when it looks, and none any more when it sends."""
+    app = out.app(idle)
+    app.start()
+    app.producer.send("audit", b"0").result(LIMIT_S)
+    monkeypatch.setattr("ehkafka.outputs.messages.MESSAGES_MAX", 1)
+    out.broker.delay_next(ApiKey.PRODUCE, 0.3)
+
+    def take_the_room(_endpoint: Any, _topics: Any) -> None:
+        other = threading.Thread(target=app.producer.send, args=("audit", b"1"))
+        other.start()
+        other.join(LIMIT_S)
+
+    monkeypatch.setattr(ehkafka.Endpoint, "prepare_topics", take_the_room)
+    assert asyncio.run(app.producer.asend("t", b"2")) == Delivered("t", 0, 0)
+    app.stop()
 
 
 def test_in_a_worker_process_it_says_what_to_do(out: Any) -> None:

@@ -1,9 +1,8 @@
-"""Exactly once, as a reader of committed transactions sees it, while members are killed and brokers restart.
+"""Exactly once, as a reader of committed transactions sees it, at the worst moments of a transaction.
 
-A few kills in every run; that many for each kind of workers, with so many records beside those that come
-meanwhile, some minutes for each:
+`test_output_checker` has members and brokers that fail at any moment. More cases of these:
 
-    STRESS_KILLS=20 RECORDS=2000000 scripts/test --no-lint -k test_exactly_once
+    STRESS_KILLS=1 scripts/test --no-lint -k test_exactly_once
 """
 
 from __future__ import annotations
@@ -17,16 +16,15 @@ import pytest
 from ehkafka.errors import EhkafkaError
 from ehkafka.testing.checker import history_event as events
 from ehkafka.testing.kafka.broker import KafkaBroker
-from tests.integration.exactly_once_kills import (
+from tests.integration.sent import (
     BROKER_CHECKS_S,
+    OUTPUT_PARTITIONS,
     TRANSACTION_MS,
-    ExactlyOnce,
     Stopwatch,
     exactly_once,
     settings,
     verdict,
 )
-from tests.integration.output_kills import KAFKA_SESSION_MS, OUTPUT_PARTITIONS, PATIENCE_S, WORKERS, Guest
 from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -36,12 +34,9 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.broker
 
 KILLS = int(os.environ.get("STRESS_KILLS", "0"))
-RECORDS = int(os.environ.get("RECORDS", "0"))
-ON_DEMAND = pytest.mark.skipif(not KILLS, reason="runs where STRESS_KILLS says how many kills")
-PATIENT = pytest.mark.timeout(1_800 + 180 * KILLS + RECORDS // 100)
+ON_DEMAND = pytest.mark.skipif(not KILLS, reason="runs where STRESS_KILLS is set")
 SHORT = pytest.mark.timeout(600)
-RATE = 400.0
-FEW_WORKERS = {**WORKERS, "processes": 1}
+KAFKA_SESSION_MS = 1500
 # A frozen member's session is over by then, and so is its transaction, where the broker looks for that.
 FROZEN_S = 5.0
 SLACK_S = 30.0
@@ -56,64 +51,6 @@ def on_demand(*values: Any, is_right: bool | None = None) -> Any:
     return pytest.param(*values, *([] if is_right is None else [is_right]), marks=ON_DEMAND)
 
 
-@SHORT
-def test_a_group_of_all_kinds_of_workers_of_which_each_is_killed_once(stage: Any) -> None:
-    """Each kind takes over what another one has left open, while a guest comes and goes."""
-    killing = ExactlyOnce(stage, [*WORKERS], kills=len(WORKERS), large_every=100, workers=FEW_WORKERS)
-    load = stage.load(RATE / 4)
-    load.start()
-    killing.start()
-    with Guest(killing.member("guest", "threads")) as guest:
-        killing.kill_all_in_turn()
-    load.stop()
-    killing.end(load.ends)
-    assert set(guest.codes) == {0}, stage.logs()
-    killing.judge()
-    assert sum(killing.finished_above) > 0
-
-
-@ON_DEMAND
-@PATIENT
-@pytest.mark.parametrize("kind", WORKERS)
-def test_kills_and_a_guest_under_load(stage: Any, kind: str) -> None:
-    """One output in a thousand is too large for its topic: its record is a letter, once."""
-    killing = ExactlyOnce(stage, [kind] * 2, kills=KILLS, large_every=1_000)
-    load = stage.load(RATE)
-    load.produce(RECORDS)
-    killing.judge_under(load, kind)
-
-
-@SHORT
-@pytest.mark.parametrize("bytes_max", [64, on_demand(0), on_demand(100)])
-def test_what_does_not_fit_into_the_commit_is_sent_when_it_is_covered(stage: Any, bytes_max: int) -> None:
-    """Outputs wait for the commit that covers their records, however little a commit may say."""
-    more = settings(commit_metadata_bytes_max=bytes_max)
-    killing = ExactlyOnce(stage, ["threads", "batches"], kills=2, large_every=100, more=more)
-    load = stage.load(RATE / 4)
-    load.start()
-    killing.start()
-    killing.kill_all_in_turn()
-    load.stop()
-    killing.end(load.ends)
-    killing.judge()
-
-
-@SHORT
-def test_static_members_take_over_their_own_transactions(stage: Any) -> None:
-    """Who comes back under its old name has its transactional id: the broker ends what was left open."""
-    killing = ExactlyOnce(stage, ["threads", "tasks"], kills=4, session_ms=6000)
-    for number, kind in enumerate(killing.kinds):
-        killing.more = [*killing.more, "--instance-id", f"member-{number}"]
-        killing.members[number] = killing.member(f"member-{number}", kind)
-    load = stage.load(RATE / 4)
-    load.start()
-    killing.start()
-    killing.kill_all_in_turn()
-    load.stop()
-    killing.end(load.ends)
-    killing.judge()
-
-
 @pytest.fixture(scope="module")
 def own_broker(without_broker: Callable[[EhkafkaError], NoReturn]) -> Iterator[KafkaBroker]:
     """Run a broker that a test may kill, and that looks each second for transactions that are too old."""
@@ -125,51 +62,6 @@ def own_broker(without_broker: Callable[[EhkafkaError], NoReturn]) -> Iterator[K
         without_broker(error)
     yield broker
     broker.stop()
-
-
-@ON_DEMAND
-@SHORT
-def test_members_frozen_for_longer_than_their_transactions(
-    stage_on: Callable[..., Any], own_broker: KafkaBroker
-) -> None:
-    """Another has their partitions when they go on, and the broker has aborted what they had open."""
-    stage = stage_on(own_broker)
-    killing = ExactlyOnce(stage, ["threads", "tasks"], kills=0)
-    load = stage.load(RATE / 4)
-    load.start()
-    killing.start()
-    for member in killing.members * 2:
-        wait_until(member.assigned, stage.logs, PATIENCE_S)
-        time.sleep(1.0)
-        member.suspend()
-        time.sleep(FROZEN_S)
-        member.resume()
-    load.stop()
-    killing.end(load.ends)
-    killing.judge()
-
-
-@SHORT
-@pytest.mark.parametrize("how", ["kill", on_demand("restart")])
-def test_a_broker_that_comes_back(stage_on: Callable[..., Any], own_broker: KafkaBroker, how: str) -> None:
-    """Twice it goes in the middle of transactions, as a crash does or in good order, and comes back."""
-    stage = stage_on(own_broker)
-    killing = ExactlyOnce(stage, ["threads", "tasks"], kills=0, session_ms=6000)
-    load = stage.load(RATE / 4, survives=True)
-    load.start()
-    killing.start()
-    for _ in range(2):
-        for member in killing.members:
-            wait_until(member.assigned, stage.logs, PATIENCE_S)
-        time.sleep(1.5)
-        if how == "kill":
-            own_broker.kill()
-            time.sleep(0.5)
-        own_broker.restart()
-    time.sleep(1.0)
-    load.stop()
-    killing.end(load.ends)
-    killing.judge()
 
 
 class Pair:
@@ -214,7 +106,7 @@ class Pair:
         for member in members:
             member.terminate()
         assert [member.wait(PAIR_S) for member in members] == [0] * len(members), self.stage.logs()
-        return verdict(self.stage, partitions=self.partitions)[0]
+        return verdict(self.stage, self.partitions)
 
 
 def epochs_begun(member: Any) -> set[int]:

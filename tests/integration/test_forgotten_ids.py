@@ -14,7 +14,7 @@ from ehkafka.errors import EhkafkaError
 from ehkafka.testing.kafka.broker import KafkaBroker
 from ehkafka.testing.kafka.properties import Listener
 from tests.contract.outputs_order import problems
-from tests.integration.output_kills import WORKERS, Killing, inputs_of, read_all
+from tests.integration.sent import inputs_of, read_all
 from tests.kit.forgetful_proxy import ForgetfulProxy
 from tests.kit.waiting import wait_until
 
@@ -28,7 +28,6 @@ FORGETS_MS = 1_000
 CHECK_MS = 100
 # OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH, INVALID_PRODUCER_ID_MAPPING, UNKNOWN_PRODUCER_ID
 CODES = (45, 47, 49, 59)
-KILLS = int(os.environ.get("STRESS_KILLS", "0"))
 
 
 @pytest.fixture(scope="module")
@@ -126,27 +125,7 @@ def test_outputs_of_a_producer_that_is_unknown_all_at_once_are_written_by_anothe
     stage.wait_until_committed(load.ends)
     app.stop()
     assert proxy.refused_requests > refused_before
-    inputs, _ = inputs_of(stage, 0)
+    inputs = inputs_of(stage)
     outputs = [(message.key(), message.value()) for message in read_all(broker.bootstrap, out, 2)]
     found = problems(inputs, outputs)
     assert found == [], f"FACT: outputs are lost or out of order: {found[:20]}"
-
-
-@pytest.mark.skipif(not KILLS, reason="runs where STRESS_KILLS says how many kills")
-@pytest.mark.timeout(1_800 + 180 * KILLS)
-@pytest.mark.parametrize("kind", WORKERS)
-def test_kills_refused_outputs_and_forgotten_ids(
-    stage_on: Callable[..., Any], forgetting: tuple[KafkaBroker, ForgetfulProxy], kind: str
-) -> None:
-    """Before each kill all producers are forgotten, by each of the errors in turn."""
-    broker, proxy = forgetting
-    stage = stage_on(broker)
-    killing = Killing(
-        stage,
-        [kind] * 2,
-        kills=KILLS,
-        large_every=1_000,
-        bootstrap=proxy.address,
-        before_kill=lambda number: proxy.forget(CODES[number % len(CODES)]),
-    )
-    killing.judge_under(stage.load(400.0), kind)

@@ -81,7 +81,7 @@ def test_a_log_without_records_has_a_position_and_no_first_record_to_wait_for() 
 
 def test_a_leader_that_never_comes_ends_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     """After the last try the app hears what was said."""
-    monkeypatch.setattr("ehkafka.positions.finder.AGAIN_S", 0.0)
+    monkeypatch.setattr("ehkafka.positions.log_bounds.AGAIN_S", 0.0)
     consumer: Any = JustMade(60.0)
     with pytest.raises(EndpointError, match=r"in 7 tries: NOT_LEADER_FOR_PARTITION"):
         finder([]).find(consumer, [P0])

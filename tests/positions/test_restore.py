@@ -8,6 +8,7 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 
+from ehkafka.errors import EndpointError
 from ehkafka.events import ProgressIgnored
 from ehkafka.positions.finder import Begin
 from ehkafka.positions.restore import GroupCommit, Restore, stored
@@ -26,15 +27,17 @@ MORE = ((11, 13), (15, 40))
 class Logs:
     """Stands in for the consumer: says where logs begin and end."""
 
-    def __init__(self, end: int = 100, error: KafkaError | None = None) -> None:
+    def __init__(self, end: int = 100, error: KafkaError | None = None, refusals: int = 1000) -> None:
         self.end = end
         self.error = error
+        # After so many it answers.
+        self.refusals = refusals
         self.asked = 0
 
     def offsets_for_times(self, asked: list[KafkaPartition], timeout: float) -> list[KafkaPartition]:
         """Answer for the log's beginning or end."""
         self.asked += 1
-        if self.error is not None:
+        if self.error is not None and self.asked <= self.refusals:
             raise KafkaException(self.error)
         ends = {OFFSET_BEGINNING: 0}
         return [KafkaPartition(p.topic, p.partition, ends.get(p.offset, self.end)) for p in asked]
@@ -138,6 +141,22 @@ def test_a_broker_that_does_not_tell_where_logs_end_costs_repeats_only() -> None
     logs = Logs(error=KafkaError(KafkaError._TIMED_OUT))
     assert find(Restore(reported.append), logs, begin(P0, FEW)) == {}
     assert "could not be read" in reported[0].reason
+
+
+def test_exactly_once_a_leader_that_comes_back_is_asked_until_it_answers() -> None:
+    """What was finished above the commit would be sent a second time if it was ignored."""
+    logs = Logs(error=KafkaError(KafkaError.FENCED_LEADER_EPOCH), refusals=2)
+    assert find(Restore(repeats_nothing=True), logs, begin(P0, FEW))[P0].finished == FEW
+
+
+def test_exactly_once_nothing_begins_while_the_log_ends_cannot_be_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The app ends rather than repeats; a restart asks again."""
+    monkeypatch.setattr("ehkafka.positions.log_bounds.AGAIN_S", 0.0)
+    logs = Logs(error=KafkaError(KafkaError._TIMED_OUT))
+    with pytest.raises(EndpointError, match="Where the logs end could not be read"):
+        find(Restore(repeats_nothing=True), logs, begin(P0, FEW))
 
 
 def test_the_same_metadata_is_reported_once() -> None:

@@ -1,0 +1,267 @@
+"""The client behind `app.producer`, in one run: it sends `Messages` on `ehkafka-producer`.
+
+Unlike an output, a message belongs to no record: only its future waits for it. So it may time out, and one
+that is refused is reported, while the others are sent. A producer of no use is followed by another one, which
+gets all that has no answer, in its order. Client and thread are there from the first message on.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from concurrent.futures import Future
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from confluent_kafka import KafkaException
+
+from ehkafka.endpoint.client import describe_error, open_producer
+from ehkafka.endpoint.keys.watch import CredentialWatch
+from ehkafka.errors import EhkafkaError, NotDeliveredError, describe
+from ehkafka.events import ConnectionProblem, MessageNotDelivered, MessageProblem, MessageProducerReplaced
+from ehkafka.outputs.answers import CONSEQUENCES, TAKEN_BACK, busy_codes
+from ehkafka.outputs.checked import checked_partition
+from ehkafka.outputs.encoding import checked_size, encoded, encoded_headers, encoded_key
+from ehkafka.outputs.messages import Delivered, Message, Messages
+from ehkafka.outputs.one_producer import OneProducer
+from ehkafka.outputs.properties import check_producer, message_properties, message_timeout_s, output_bytes_max
+from ehkafka.settings import check_timeout
+from ehkafka.wording import ended
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from confluent_kafka import KafkaError, Producer
+
+    from ehkafka.endpoint import Endpoint
+    from ehkafka.events import Event
+    from ehkafka.outputs.one_producer import ClientCallbacks
+    from ehkafka.settings import Settings
+
+# Between two looks at what there is to send: while messages have no answer, while there is no client, and
+# while there is no message.
+BUSY_S: Final = 2e-3
+CLOSED_S: Final = 50e-3
+IDLE_S: Final = 0.5
+# What the last producer gets for handing its messages back.
+EXIT_S: Final = 0.1
+
+
+class OwnProducer:
+    """`open` and `close` by what starts and stops the app; `_main` and all below it on the thread itself."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        settings: Settings,
+        *,
+        emit: Callable[[Event], None],
+        on_death: Callable[[BaseException], None],
+    ) -> None:
+        if settings.producer:
+            check_producer(endpoint, settings)
+        self._endpoint = endpoint
+        self._settings = settings
+        self._emit = emit
+        self._on_death = on_death
+        self._timeout_s = message_timeout_s(settings)
+        self._bytes_max = output_bytes_max(endpoint, settings)
+        self._messages = Messages()
+        self._lock = threading.Lock()
+        # Under the lock; the thread is set once.
+        self._thread: threading.Thread | None = None
+        self.is_open = False
+        # Set once, by `close`: when the thread waits for answers no longer.
+        self._ends_s: float | None = None
+        # Topics that were sent to. Grows by what a program sends to.
+        self.topics: set[str] = set()
+        self._producer = self._one_producer()
+        # An answer says nothing of its message: the next producer sends that, at once or after a wait.
+        self._is_passed_on = False
+        self._is_throttled = False
+
+    def open(self) -> None:
+        """Let messages be sent: from `on_start` on."""
+        self.is_open = True
+
+    def close(self, timeout_s: float) -> None:
+        """Deliver what there is, for at most so many seconds, and fail the rest. Then nothing is taken."""
+        with self._lock:
+            self.is_open, thread = False, self._thread
+        self._messages.close()  # first: the thread leaves nothing behind that is taken later
+        self._ends_s = time.monotonic() + timeout_s
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(timeout_s + 1.0)
+
+    def owns(self, thread: threading.Thread) -> bool:
+        """Tell whether a thread is the one that sends."""
+        return thread is self._thread
+
+    @property
+    def problem(self) -> str | None:
+        """What is wrong, while messages wait for it. From any thread."""
+        problem, count = self._producer.problem, self._messages.count()
+        return f"{count} messages of app.producer have no answer: {problem}" if problem and count else None
+
+    def count(self) -> int | None:
+        """Return how many messages have no answer; None where none was ever sent."""
+        return None if self._thread is None else self._messages.count()
+
+    def message(self, topic: Any, value: Any, *, key: Any, headers: Any, partition: Any) -> Message:
+        """Return a message. Raises `TypeError` or `ValueError` for what cannot be sent."""
+        if not isinstance(topic, str) or not topic:
+            raise TypeError(f"send: topic={topic!r:.80}: give the name of a topic")
+        number = checked_partition(partition)
+        data, content_type = encoded(value)
+        its_key, pairs = encoded_key(key), encoded_headers(headers, content_type)
+        size = checked_size("a message", topic, data, its_key, pairs, self._bytes_max)
+        future: Future[Delivered] = Future()
+        # So that `cancel` does nothing: what is on its way cannot be called back.
+        future.set_running_or_notify_cancel()
+        return Message(topic, data, its_key, pairs, number, size, time.monotonic() + self._timeout_s, future)
+
+    def take(self, message: Message, *, waits: bool) -> bool:
+        """Take a message if there is room, or will be. Raises `NotDeliveredError` after the end."""
+        if message.topic not in self.topics:
+            self._endpoint.prepare_topics([message.topic])
+            self.topics.add(message.topic)
+        if self._thread is None:
+            self._start()
+        # A future's callback does not wait: only its thread makes room.
+        may_wait = waits and not self.owns(threading.current_thread())
+        return self._messages.add(message, message.ends_s - time.monotonic() if may_wait else 0.0)
+
+    def no_room(self, topic: str) -> NotDeliveredError:
+        """Return the error for a message that found no room."""
+        return self._messages.no_room(topic)
+
+    def flush(self, timeout_s: float | None) -> int:
+        """Wait for all that was taken; return how many have no answer. Raises `ConfigurationError`."""
+        check_timeout(timeout_s, "flush")
+        if self.owns(threading.current_thread()):
+            return self._messages.count()  # it would wait for itself
+        return self._messages.wait(self._timeout_s if timeout_s is None else timeout_s)
+
+    def _start(self) -> None:
+        with self._lock:
+            if self._thread is None and self.is_open:
+                message_properties(self._endpoint, self._settings)  # what is refused is raised here
+                thread = threading.Thread(target=self._main, name="ehkafka-producer", daemon=True)
+                thread.start()
+                self._thread = thread
+
+    def _one_producer(self) -> OneProducer:
+        # Anew for each producer: the key may have changed since.
+        def open_client(callbacks: ClientCallbacks, is_plain: bool) -> Producer:
+            properties = message_properties(self._endpoint, self._settings, is_plain=is_plain)
+            return open_producer(properties, **callbacks._asdict())
+
+        return OneProducer(
+            open_client,
+            emit=self._report,
+            make_watch=lambda: CredentialWatch(self._endpoint.credential, self._report),
+            of="messages of app.producer",
+            replaced=MessageProducerReplaced,
+            plain=_plain,
+        )
+
+    def _main(self) -> None:
+        why = "the app has ended"
+        try:
+            while self._ends_s is None or (self._messages.count() and time.monotonic() < self._ends_s):
+                self._turn()
+        except BaseException as error:  # futures would wait for ever, and the app would not know
+            why = f"app.producer has failed: {describe(error)}"
+            self._messages.close()
+            self._on_death(error)
+        finally:
+            self._producer.give_up(0.0, EXIT_S)
+            self._messages.take_back()
+            for message in self._messages.queue:
+                self._fail(message, f"{ended(why)} Whether it was written is not known")
+            self._messages.release()
+
+    def _turn(self) -> None:
+        producer = self._producer
+        self._messages.rest(IDLE_S)
+        if self._is_passed_on or producer.is_lost:
+            self._renew()
+        try:
+            producer.open_when_due()
+        except EhkafkaError as failed:
+            self._report(MessageProblem(str(failed), producer.due_s()))
+        self._fail_late()
+        if producer.client is None:
+            time.sleep(min(CLOSED_S, producer.due_s()))
+        else:
+            self._hand_over(producer.client.produce)
+            producer.serve(BUSY_S if self._messages.count() else 0.0)
+        self._messages.release()
+
+    def _renew(self) -> None:
+        """Give the producer up; what it did not answer is sent by the next one, before all that is new."""
+        self._producer.renew(waits=self._is_throttled)
+        self._is_passed_on = self._is_throttled = False
+        self._messages.take_back()
+
+    def _fail_late(self) -> None:
+        """Fail what has waited too long for a client, which has a time-out of its own."""
+        queue, now_s = self._messages.queue, time.monotonic()
+        while queue and queue[0].ends_s <= now_s:
+            why = self._producer.problem or "the broker took nothing more"
+            self._fail(queue.popleft(), f"its time is over (message.timeout.ms): {why}")
+
+    def _hand_over(self, produce: Callable[..., None]) -> None:
+        queue = self._messages.queue
+        for _ in range(len(queue)):  # and no more: those before them wait for their answers
+            one = queue[0]
+            answer = partial(self._answered, one)
+            try:
+                produce(one.topic, one.value, one.key, one.partition, answer, headers=one.headers)
+            except BufferError:
+                return  # what is on its way makes room
+            except KafkaException as failed:
+                self._refused(one, failed.args[0])
+            except Exception as failed:  # headers may hold anything
+                self._fail(one, describe(failed))
+            queue.popleft()
+            if self._is_passed_on:
+                return
+
+    def _answered(self, message: Message, error: KafkaError | None, written: Any) -> None:
+        """Take the broker's answer. Called by librdkafka inside `poll`."""
+        if error is None:
+            self._producer.acknowledged()
+            self._messages.answer(message, Delivered(message.topic, written.partition(), written.offset()))
+        elif error.code() not in TAKEN_BACK:
+            self._producer.reported()
+            self._refused(message, error)
+
+    def _refused(self, message: Message, error: KafkaError) -> None:
+        if error.code() in CONSEQUENCES:
+            if self._producer.client is not None:  # else it is given up already
+                self._producer.failed(error)
+                self._is_passed_on = True
+        elif error.code() in busy_codes(is_event_hubs=self._endpoint.is_event_hubs):
+            self._producer.failed(error)
+            self._is_passed_on = self._is_throttled = True
+        else:
+            self._fail(message, describe_error(error))
+
+    def _fail(self, message: Message, reason: str) -> None:
+        text = f"A message of app.producer to {message.topic!r} was not delivered: {ended(reason)}"
+        # Reported first: what waits for the future may end the program.
+        self._report(MessageNotDelivered(message.topic, reason))
+        self._messages.answer(message, NotDeliveredError(f"{text} Send it again, if it is still of use."))
+
+    def _report(self, event: Event) -> None:
+        self._emit(event)
+        if not self.is_open and event.level >= logging.WARNING:
+            # The run's telemetry has ended, and only counts.
+            logging.getLogger("ehkafka").log(event.level, event.sentence())
+
+
+def _plain(error: str) -> Event:
+    text = f"app.producer: the broker gives no producer ids, so a retry may write a message twice ({error})"
+    return ConnectionProblem("producer id", text, fatal=False)

@@ -1,0 +1,442 @@
+"""Decides from outside whether a group of members sends as is promised, while members and the broker fail.
+
+It runs a broker of its own, members (`output_member`) and a load, injects faults, lets all settle, and judges
+from topics and commits alone (`output_verdict`). The last line is JSON with the counts; the exit code is 1
+where a promise was broken, and `shown` names the records.
+
+    python -m tests.integration.output_checker --mode exactly-once --kind tasks --seed 3 --seconds 60
+    python -m tests.integration.output_checker --faults kill,member-freeze --metadata-bytes 64
+
+Violations: `lost`; `early` (a commit calls finished what has not sent all); `order` (the first of an output
+behind a later one of its key); `last` (a key ends with a repeat); `unexpected`; `two_partitions`; `code`;
+`slow_stop`; `died`; `stuck` (not all is committed in the end); `reader`; exactly once also `repeated`, and
+`uncovered` (readers see it, commits do not call it finished). At least once `repeated` is a count. `jumps`
+are repeats that leave out what was between. With `--strict` failed attempts send, which no reader may see.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import random
+import shutil
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import Producer
+
+from ehkafka.errors import EhkafkaError
+from ehkafka.testing import JsonLinesHistory
+from ehkafka.testing.kafka.broker import KafkaBroker
+from ehkafka.testing.kafka.properties import Listener
+from tests.integration.output_member import BROKEN, DEAD, INPUT, OUTPUT
+from tests.integration.output_verdict import PATIENCE_S, Commits, Reader, Seen
+from tests.kit.forgetful_proxy import ForgetfulProxy
+from tests.kit.processes import MemberProcess
+from tests.kit.waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+FAULTS = ("kill", "stop", "roll", "member-freeze", "broker-kill", "broker-freeze", "rebalance")
+# The broker stops in good order; connections are closed; or all producers are forgotten, at least once only.
+MORE_FAULTS = ("broker-restart", "cut", "forget")
+MEMBER = Path(__file__).with_name("output_member.py")
+WORKERS = {"threads": 16, "tasks": 16, "batches": 4, "processes": 2}
+PARTITIONS, DEAD_PARTITIONS, KEYS = 6, 3, 100
+# How often an input asks for each; for refused outputs there is an option, since one may cost seconds.
+SHARES = {"one": 76, "two": 8, "none": 5, "again": 3, "skip": 3, "doomed": 3}
+REFUSED = ("large", "both")
+# Most calls are quick, some hold their key back, so that much is finished above a commit.
+CALLS_MS = (0, 0, 0, 0, 1, 1, 2, 5, 20, 50)
+SLOW_MS, SLOW_SHARE = 400, 0.005
+SESSION_S, TRANSACTION_S, STOP_S, UNFINISHED = 5.0, 4.0, 12.0, 4
+# Beyond `stop_s`: threads, processes and the interpreter end on a machine that many share.
+SLACK_S = 8.0
+# A stop that ends so soon after a fault of the broker, or while an output is refused, may leave work, and its
+# exit code says so.
+RECOVERS_S = 20.0
+# A member that is frozen for so long has lost its session and its transaction.
+FROZEN_S = (7.0, 10.0)
+BROKER_AWAY_S, BROKER_FROZEN_S = (0.5, 4.0), (2.0, 7.0)
+# OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH, INVALID_PRODUCER_ID_MAPPING, UNKNOWN_PRODUCER_ID
+FORGOTTEN = (45, 47, 49, 59)
+# Between two faults; how long the guest stays, and is away; between two checks, and two lines of progress.
+PAUSE_S, GUEST_S, CHECKS_S, REPORTS_S = (0.3, 2.0), 2.5, 0.5, 10.0
+
+
+class Load:
+    """Writes keyed records, numbered within their key."""
+
+    def __init__(self, bootstrap: str, refused_every: int, dice: random.Random) -> None:
+        properties = {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 5}
+        self._producer = Producer({**properties, "log_level": 0, "error_cb": lambda _error: None})
+        self._refused_share = 1 / refused_every if refused_every else 0.0
+        self._dice = dice
+        self._numbers: Counter[int] = Counter()
+
+    @property
+    def count(self) -> int:
+        """How many records were written."""
+        return self._numbers.total()
+
+    def write(self, count: int) -> None:
+        """Write so many."""
+        for _ in range(count):
+            is_refused = self._dice.random() < self._refused_share
+            shares = dict.fromkeys(REFUSED, 1) if is_refused else SHARES
+            (action,) = self._dice.choices([*shares], [*shares.values()])
+            self._put(self._dice.randrange(KEYS), action)
+        self._producer.poll(0)
+
+    def end(self) -> None:
+        """Write an output for each key, so that its last one is known, and wait for all that was written."""
+        for key in range(KEYS):
+            self._put(key, "one")
+        assert self._producer.flush(PATIENCE_S) == 0, "the load is not written"
+
+    def _put(self, key: int, action: str) -> None:
+        self._numbers[key] += 1
+        took_ms = SLOW_MS if self._dice.random() < SLOW_SHARE else self._dice.choice(CALLS_MS)
+        value = f"{self._numbers[key]} {action} {took_ms}"
+        while True:
+            try:
+                return self._producer.produce(INPUT, value, f"key-{key}")
+            except BufferError:
+                self._producer.poll(0.1)
+
+
+class Watch:
+    """Reads topics and commits again and again, and finds a commit that is ahead of its outputs."""
+
+    def __init__(self, bootstrap: str, seen: Seen) -> None:
+        self.seen = seen
+        self.committed = 0
+        self.commits = Commits(bootstrap, PARTITIONS)
+        self.readers = (
+            Reader(bootstrap, INPUT, PARTITIONS, seen.input),
+            Reader(bootstrap, OUTPUT, PARTITIONS, seen.output),
+            Reader(bootstrap, DEAD, DEAD_PARTITIONS, seen.letter),
+        )
+
+    def check(self) -> bool:
+        """Compare what is there now; return whether all inputs are committed.
+
+        What the commits call finished must be in the topics as they are after the commits were read. Exactly
+        once, they must call finished what was read before them.
+        """
+        fresh = self.seen.take_fresh()
+        commits = self.commits.read()
+        for reader in self.readers:
+            reader.read()
+        self.seen.check(commits, fresh)
+        self.committed = sum(commit.next_offset for commit in commits)
+        return self.committed == sum(map(len, self.seen.inputs))
+
+
+class Run:
+    """One group under faults on a broker of its own."""
+
+    def __init__(
+        self, asked: argparse.Namespace, broker: KafkaBroker, proxy: ForgetfulProxy, directory: Path
+    ) -> None:
+        self.asked, self.broker, self.proxy, self.directory = asked, broker, proxy, directory
+        self.dice = random.Random(asked.seed)
+        self.seen = Seen(PARTITIONS, exactly_once=asked.mode == "exactly-once", is_strict=asked.strict)
+        self.load = Load(broker.bootstrap, asked.refused_every, random.Random(asked.seed + 1))
+        self.watch = Watch(broker.bootstrap, self.seen)
+        self.witness = JsonLinesHistory(directory / "witness.jsonl")
+        self.members = [self.member(number) for number in range(asked.members)]
+        self.faults: Counter[str] = Counter()
+        self.slowest_stop_s = self._broker_back_s = 0.0
+        self.unfinished_stops = 0
+        self.settled_s = 0.0
+        self._over = threading.Event()
+
+    def member(self, number: int) -> MemberProcess:
+        """Return one more member, which does not run."""
+        kind = self.asked.kind[number % len(self.asked.kind)]
+        settings = {"stop_s": STOP_S, "drain_s": 2, "consumer": {"session.timeout.ms": int(SESSION_S * 1000)}}
+        if self.asked.metadata_bytes is not None:
+            settings["commit_metadata_bytes_max"] = self.asked.metadata_bytes
+        if self.seen.exactly_once:
+            settings["exactly_once"] = True
+            settings["producer"] = {"transaction.timeout.ms": int(TRANSACTION_S * 1000)}
+        if self.asked.static:
+            settings["instance_id"] = f"member-{number}"
+        by_proxy = {"cut", "forget"} & {*self.asked.faults}
+        bootstrap = self.proxy.address if by_proxy else self.broker.bootstrap
+        options = {"bootstrap": bootstrap, "settings": settings, "kind": kind}
+        options |= {"workers": WORKERS[kind], "strict": self.asked.strict, "broken": self.asked.broken}
+        where: Any = {"name": f"member-{number}", "directory": self.directory, "witness": self.witness}
+        return MemberProcess(MEMBER, ["--options", json.dumps(options)], **where)
+
+    def carry_out(self) -> None:
+        """Inject faults for as long as is asked for, and let all settle."""
+        self.load.write(self.asked.backlog)
+        for member in self.members:
+            member.start()
+        tasks = [self._load, self._watch, *([self._guest] if "rebalance" in self.asked.faults else [])]
+        threads = [threading.Thread(target=self._reported, args=(task,), daemon=True) for task in tasks]
+        for member in self.members:
+            self._wait_until_ready(member)
+        for thread in threads:
+            thread.start()
+        self._reported(self._inject)
+        self._over.set()
+        for thread in threads:
+            thread.join()
+        self._reported(self._settle)
+
+    def result(self) -> dict[str, Any]:
+        """Judge, and return the counts."""
+        seen = self.seen
+        seen.judge()
+        if self.asked.repeats_max is not None and seen.repeated > self.asked.repeats_max:
+            seen.blame("repeated", f"{seen.repeated} outputs")
+        return {
+            "mode": self.asked.mode,
+            "kind": ",".join(self.asked.kind),
+            "seed": self.asked.seed,
+            "records": sum(map(len, seen.inputs)),
+            "outputs": seen.outputs.total(),
+            "letters": seen.letters.total(),
+            "repeated": seen.repeated,
+            "jumps": seen.jumps,
+            "checks": seen.checks,
+            "ranges_seen": seen.ranges_seen,
+            "unfinished_stops": self.unfinished_stops,
+            "slowest_stop_s": round(self.slowest_stop_s, 1),
+            "settled_s": round(self.settled_s, 1),
+            "faults": self.faults,
+            "violations": seen.violations,
+            "shown": seen.shown,
+        }
+
+    def _reported(self, task: Callable[[], object]) -> None:
+        """Carry out a task; what keeps the checker from seeing all is a violation, too."""
+        try:
+            task()
+        except Exception as error:
+            self.seen.blame("reader", f"{task.__name__}: {error!r}")
+
+    def _load(self) -> None:
+        began_s, backlog = time.monotonic(), self.load.count
+        while not self._over.wait(0.02):
+            due = int((time.monotonic() - began_s) * self.asked.rate)
+            self.load.write(due + backlog - self.load.count)
+        self.load.end()
+
+    def _watch(self) -> None:
+        began_s = reported_s = time.monotonic()
+        while not self._over.wait(CHECKS_S):
+            self.watch.check()
+            if time.monotonic() - reported_s > REPORTS_S:
+                reported_s = time.monotonic()
+                self._report(reported_s - began_s)
+
+    def _report(self, after_s: float) -> None:
+        seen, faults = self.seen, " ".join(f"{name}:{count}" for name, count in self.faults.items())
+        counts = (
+            f"{self.load.count} records, {self.watch.committed} committed, {seen.outputs.total()} outputs"
+        )
+        text = f"{after_s:.0f} s: {counts}, {seen.letters.total()} letters, faults {faults or 'none'}"
+        print(text, dict(seen.violations) or "", file=sys.stderr, flush=True)  # noqa: T201 - progress
+
+    def _guest(self) -> None:
+        guest = self.member(len(self.members))
+        while not self._over.is_set():
+            guest.start()
+            self._wait_until_ready(guest)
+            self._over.wait(GUEST_S)
+            self._stop(guest)
+            self.faults["rebalance"] += 1
+            self._over.wait(GUEST_S)
+
+    def _inject(self) -> None:
+        ends_s = time.monotonic() + self.asked.seconds
+        of_name: dict[str, Callable[[], object]] = {
+            "kill": self._kill,
+            "stop": self._restart,
+            "roll": self._roll,
+            "member-freeze": self._freeze,
+            "broker-kill": self._kill_broker,
+            "broker-freeze": self._freeze_broker,
+            "broker-restart": self._restart_broker,
+            "cut": self.proxy.cut,
+            "forget": lambda: self.proxy.forget(self.dice.choice(FORGOTTEN)),
+        }
+        names = [name for name in self.asked.faults if name in of_name]
+        turns: list[str] = []
+        while time.monotonic() < ends_s:
+            time.sleep(self.dice.uniform(*PAUSE_S))
+            turns = turns or self.dice.sample(names, len(names))
+            if turns:
+                of_name[turns[-1]]()
+                self.faults[turns.pop()] += 1
+            for member in self.members:
+                if not member.is_running:
+                    self.seen.blame(
+                        "died", f"{member.name} with code {member.exit_code}: {member.log_tail()}"
+                    )
+                    member.start()
+
+    def _kill(self) -> None:
+        member = self.dice.choice(self.members)
+        member.kill()
+        member.start()
+
+    def _restart(self) -> None:
+        self._stop_and_start(self.dice.choice(self.members))
+
+    def _roll(self) -> None:
+        for member in self.members:
+            self._stop_and_start(member)
+
+    def _stop_and_start(self, member: MemberProcess) -> None:
+        self._wait_until_ready(member)
+        self._stop(member)
+        member.start()
+
+    def _freeze(self) -> None:
+        member = self.dice.choice(self.members)
+        member.suspend()
+        time.sleep(self.dice.uniform(*FROZEN_S))
+        member.resume()
+
+    def _kill_broker(self) -> None:
+        self._broker_back_s = math.inf
+        self.broker.kill()
+        time.sleep(self.dice.uniform(*BROKER_AWAY_S))
+        self.broker.restart()
+        self._broker_back_s = time.monotonic()
+
+    def _freeze_broker(self) -> None:
+        self._broker_back_s = math.inf
+        self.broker.suspend()
+        time.sleep(self.dice.uniform(*BROKER_FROZEN_S))
+        self.broker.resume()
+        self._broker_back_s = time.monotonic()
+
+    def _restart_broker(self) -> None:
+        self._broker_back_s = math.inf
+        self.broker.restart()
+        self._broker_back_s = time.monotonic()
+
+    def _wait_until_ready(self, member: MemberProcess) -> None:
+        """Wait until it has partitions: before that a signal would only end the interpreter."""
+        wait_until(member.assigned, lambda: f"partitions\n{member.log_tail()}", PATIENCE_S)
+
+    def _stop(self, member: MemberProcess) -> None:
+        began_s = time.monotonic()
+        member.terminate()
+        try:
+            code = member.wait(STOP_S + SLACK_S)
+        except EhkafkaError as error:
+            self.seen.blame("slow_stop", str(error))
+            member.kill()
+            return
+        self.slowest_stop_s = max(self.slowest_stop_s, time.monotonic() - began_s)
+        recovers = time.monotonic() - self._broker_back_s < RECOVERS_S
+        if code == UNFINISHED and (recovers or self.asked.refused_every):
+            self.unfinished_stops += 1
+        elif code:
+            self.seen.blame("code", f"{code}: {member.log_tail()}")
+
+    def _settle(self) -> None:
+        """Wait until all is committed, stop the members, and read the rest."""
+        began_s = time.monotonic()
+        try:
+            wait_until(self.watch.check, "all is committed", self.asked.settle)
+        except AssertionError as error:
+            self.seen.blame("stuck", f"{error}: {self.watch.commits.read()}")
+        self.settled_s = time.monotonic() - began_s
+        for member in self.members:
+            self._wait_until_ready(member)
+            self._stop(member)
+        self.watch.check()
+
+    def close(self) -> None:
+        """End all that still runs."""
+        for member in self.members:
+            member.close()
+        for reader in (*self.watch.readers, self.watch.commits, self.witness):
+            reader.close()
+
+
+def check(*arguments: str) -> dict[str, Any]:
+    """Carry out one run and return its counts, with `violations` of each kind."""
+    asked = parse(arguments)
+    # Else a member that was killed leaves its transaction open for 10 s more.
+    aborts = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": 1000}
+    directory = Path(tempfile.mkdtemp(prefix="output-checker-"))
+    with ForgetfulProxy() as proxy:
+        listeners = {"far": Listener(advertised_port=proxy.port)}
+        with KafkaBroker(properties=aborts, listeners=listeners) as broker:
+            proxy.forward_to(broker.bootstrap_for("far"))
+            broker.create_topic(INPUT, PARTITIONS)
+            broker.create_topic(OUTPUT, PARTITIONS, {"max.message.bytes": str(asked.limit)})
+            broker.create_topic(DEAD, DEAD_PARTITIONS)
+            run = Run(asked, broker, proxy, directory)
+            try:
+                run.carry_out()
+                result = run.result()
+            finally:
+                run.close()
+    if result["violations"]:
+        return {**result, "logs": str(directory)}
+    shutil.rmtree(directory)
+    return result
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--mode", choices=("at-least-once", "exactly-once"), default="at-least-once")
+    parser.add_argument("--kind", type=of(WORKERS), default=["threads"], help="of each member, in turn")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=60.0, help="how long faults are injected")
+    parser.add_argument("--settle", type=float, default=180.0, help="seconds until all is committed then")
+    parser.add_argument("--faults", type=of((*FAULTS, *MORE_FAULTS)), default=[*FAULTS])
+    parser.add_argument("--members", type=int, default=3)
+    parser.add_argument("--rate", type=float, default=200.0, help="records in a second")
+    parser.add_argument("--backlog", type=int, default=0, help="records that are there at the start")
+    parser.add_argument("--refused-every", type=int, default=500, help="one output in so many; 0: none")
+    parser.add_argument("--limit", type=int, default=200_000, help="max.message.bytes of the output topic")
+    parser.add_argument("--metadata-bytes", type=int, help="commit_metadata_bytes_max")
+    parser.add_argument("--static", action="store_true", help="each member has an instance id of its own")
+    parser.add_argument("--repeats-max", type=int, help="how many are no violation at least once")
+    parser.add_argument("--strict", action="store_true", help="failed attempts send, which no reader may see")
+    parser.add_argument("--broken", type=of(BROKEN), default=[], help="what members break on purpose")
+    return parser.parse_args(arguments)
+
+
+def of(names: Iterable[str]) -> Callable[[str], list[str]]:
+    """Return what reads names with commas between them; `none` is no name."""
+
+    def read(text: str) -> list[str]:
+        found = [] if text == "none" else text.split(",")
+        if unknown := {*found} - {*names}:
+            raise argparse.ArgumentTypeError(f"{', '.join(unknown)}: not one of {', '.join(names)}")
+        return found
+
+    return read
+
+
+def main() -> int:
+    """Carry out a run and print its result."""
+    result = check(*sys.argv[1:])
+    print(json.dumps(result))  # noqa: T201 - what it is for
+    return 1 if result["violations"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
