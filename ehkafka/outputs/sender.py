@@ -27,7 +27,7 @@ from ehkafka.outputs.checked import ANY_PARTITION
 from ehkafka.outputs.known_keys import KnownKeys
 from ehkafka.outputs.one_producer import LAST_ANSWERS_S
 from ehkafka.outputs.output import PARTS, SOURCE, outputs_of
-from ehkafka.outputs.unacknowledged import tell_gone
+from ehkafka.outputs.unacknowledged import report_gone
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -172,7 +172,7 @@ class OutputSender:
             self._set_aside()
         if self._gone:
             gone, self._gone = self._gone, []
-            tell_gone(gone)
+            report_gone(gone)
         if self._aside.are_held_up:
             self._aside.let_go_on({output.group for batch in outputs.batches for output in batch})
         self._aside.go_on(waits=not outputs.batches)
@@ -377,7 +377,7 @@ class OutputSender:
             self._renew(is_fault=self._producer.is_lost)
         for one in done:
             one.set()
-        tell_gone(dropped)
+        report_gone(dropped)
 
     def _renew(self, *, is_fault: bool) -> None:
         """Give the client up; what it did not answer goes out by the next one, before all that is new."""

@@ -237,7 +237,7 @@ class Unacknowledged:
             with_clients = chain(chain.from_iterable(self.batches), *self.aside.values())
             others = any(output.has_ended for output in with_clients)
             self.note_room()
-        tell_gone(dropped)
+        report_gone(dropped)
         return others
 
     def drop_ended(self, flat: Sequence[Any], kept: list[Any]) -> list[Output]:
@@ -258,8 +258,8 @@ class Unacknowledged:
             self.note_room()
 
 
-def tell_gone(dropped: Sequence[Output]) -> None:
-    """Tell the sources of dropped outputs, without the lock."""
+def report_gone(dropped: Sequence[Output]) -> None:
+    """Let the sources of dropped outputs hear of it, without the lock."""
     for source in {id(one.source): one.source for one in dropped}.values():
         if isinstance(source, Source):
             source.gone()
