@@ -13,6 +13,7 @@ import ehkafka
 from ehkafka.events import OutputRefused
 from tests.contract.outputs_order import problems
 from tests.kit.topic_read import read_all
+from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -85,14 +86,12 @@ class Leaderless:
 
     def wait_until_committed(self, *partitions: int, timeout_s: float = LIMIT_S) -> None:
         """Wait until the group has committed all that was produced to these."""
-        ends_s = time.monotonic() + timeout_s
-        while True:
+
+        def behind() -> dict[int, Any]:
             found = self.lab.broker.committed("g", "t4")
-            behind = {one: found[one] for one in partitions if found[one] != self.ends[one]}
-            if not behind:
-                return
-            assert time.monotonic() < ends_s, f"{behind} are committed, not {dict(self.ends)}"
-            time.sleep(0.05)
+            return {one: found[one] for one in partitions if found[one] != self.ends[one]}
+
+        wait_until(lambda: not behind(), lambda: f"{dict(self.ends)} committed", timeout_s)
 
     def sent(self) -> list[tuple[bytes, bytes]]:
         """Return what is in the output topic."""
