@@ -17,7 +17,7 @@ def read_messages(bootstrap: str, topic: str) -> list[Any]:
         numbers = sorted(reader.list_topics(topic, timeout=10.0).topics[topic].partitions)
         reader.assign([TopicPartition(topic, number, 0) for number in numbers])
         found: list[Any] = []
-        at_end: set[int] = set()
+        at_end: set[int | None] = set()
 
         def has_all() -> bool:
             for message in reader.consume(500, 0.02):
