@@ -1,98 +1,246 @@
-"""Nothing of a call that fails, or that skips its record, is ever sent: whatever runs it."""
+"""What a call has sent that then fails, skips or gives its record back is never written, at any time."""
 
 from __future__ import annotations
 
+import asyncio
+import re
 import threading
-from typing import Any
+import time
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import ehkafka
 from ehkafka.events import HandlerFailed
-from tests.contract.output_handlers import fails_unless_good
+from tests.kit.topic_read import read_all
 
-FAILS = {"retry": ehkafka.Retry(attempts=2, first_s=0.01), "on_failure": ehkafka.DeadLetter("dead")}
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
-
-async def fails_in_task(record: Any) -> None:
-    """Handle a record in a task."""
-    fails_unless_good(record)
-
-
-def skips(record: Any) -> str:
-    """Send twice, and skip unless the key is `good`."""
-    record.send("1")
-    if record.key() != b"good":
-        record.send("2")
-        raise ehkafka.SkipRecord("not wanted")
-    return "0"
+RETRY = ehkafka.Retry(attempts=3, first_s=0.01)
+# Each word is a record's key: what its call does after it has sent.
+KEYS = "good once always skip later good2 once2 always2 skip2 later2"
+GOOD = ["good", "good2", "later", "later2", "once", "once2"]
+# Longer than an output that is on its way needs, so that one that is sent in vain is seen.
+SENT_S = 0.1
+LIMIT_S = 60.0
+LIMIT_WORDS = r"64 Mi?B"
 
 
-def deferring(record: Any) -> str:
-    """Leave it to a thread, which sends and then fails it."""
-    token = record.defer()
+def failing(record: Any) -> None:
+    """Send, and then do what the key says."""
+    word = record.key().decode().rstrip("2")
+    ends = word == "good" or (record.attempt > 1 and word in ("once", "later"))
+    record.send(record.key() if ends else b"void")
+    if ends:
+        return
+    time.sleep(SENT_S)
+    if word == "skip":
+        raise ehkafka.SkipRecord("unwanted")
+    if word == "later":
+        raise ehkafka.RetryLater(0.01)
+    raise ValueError("no luck")
 
-    def end() -> None:
-        record.send("1")
-        if record.key() == b"good":
-            token.finish()
+
+async def failing_async(record: Any) -> None:
+    """Do it in a task."""
+    await asyncio.sleep(0)
+    failing(record)
+
+
+class FailingClass:
+    """Do it in a class of which each partition has an instance."""
+
+    def process(self, record: Any) -> None:
+        """Handle a record."""
+        failing(record)
+
+
+def failing_by_token(record: Any) -> None:
+    """Leave the record in flight, send, and answer from another thread."""
+    token = record.defer(deadline_s=30.0)
+
+    def answer() -> None:
+        try:
+            failing(record)
+        except Exception as error:
+            token.fail(error)
         else:
-            token.fail(ValueError("no luck"))
+            token.finish()
 
-    threading.Thread(target=end).start()
-    return "0"
-
-
-def batch(batch: Any) -> None:
-    """Handle a batch of one."""
-    for record in batch:
-        fails_unless_good(record)
+    threading.Thread(target=answer).start()
 
 
-def results(batch: Any) -> None:
-    """Tell of a batch's records."""
-    for record in batch:
-        record.send("1")
-        record.send("2")
-        if record.key() == b"bad":
-            batch.fail(record, ValueError("no luck"))
-        elif record.key() == b"unwanted":
-            batch.skip(record, "not wanted")
+def sending_then_failing_by_token(record: Any) -> None:
+    """Send within the call, and fail it afterwards from another thread."""
+    token = record.defer(deadline_s=30.0)
+    try:
+        failing(record)
+    except Exception as error:
+        timer = threading.Timer(0.05, token.fail, (error,))
+    else:
+        timer = threading.Timer(0.05, token.finish)
+    timer.start()
 
 
 KINDS: dict[str, tuple[Any, dict[str, Any]]] = {
-    "thread": (fails_unless_good, {}),
-    "thread, before_next": (fails_unless_good, {"acknowledged": "before_next"}),
-    "thread, skip": (skips, {}),
-    "task": (fails_in_task, {}),
-    "deferring": (deferring, {}),
-    "batch": (batch, {"batch_records_max": 1}),
-    "batch, results": (results, {"batch_records_max": 20, "wait_s_max": 0.1}),
-    "process": (fails_unless_good, {"workers": ehkafka.Processes(1)}),
+    "threads": (failing, {"workers": 4}),
+    "tasks": (failing_async, {"workers": 10}),
+    "class": (FailingClass, {"workers": 4}),
+    "deferred": (failing_by_token, {"workers": 4}),
+    "deferred after it has sent": (sending_then_failing_by_token, {"workers": 4}),
+    "processes": (failing, {"workers": ehkafka.Processes(2)}),
+    "waiting threads": (failing, {"workers": 4, "acknowledged": "before_next"}),
+    "waiting tasks": (failing_async, {"workers": 10, "acknowledged": "before_next"}),
+    "waiting processes": (failing, {"workers": ehkafka.Processes(2), "acknowledged": "before_next"}),
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_call_that_fails_sends_nothing(
-    lab: Any, events: Any, wait_for: Any, read_topic: Any, kind: str
-) -> None:
-    """Not of any attempt, nor in the end; its record's letter says nothing of outputs."""
+@pytest.fixture
+def out(lab: Any) -> Any:
+    """Return the lab with topics for outputs and letters."""
     lab.broker.create_topic("out", 1)
     lab.broker.create_topic("dead", 1)
-    keys = ["bad", "good", "unwanted", "bad", "good"]
-    lab.produce(" ".join(keys))
+    return lab
+
+
+def written(lab: Any, topic: str = "out") -> list[str]:
+    """Return what is in a topic, sorted."""
+    return sorted(value.decode() for _, value in read_all(lab.broker.bootstrap, topic))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_call_that_fails_has_sent_nothing(out: Any, wait_for: Callable[..., Any], kind: str) -> None:
+    """Neither an attempt before another one nor the last one; its letter is there."""
     handler, options = KINDS[kind]
-    app = lab.app(None)
-    app.add_hook(events)
-    register = app.batch_handler if "batch" in kind else app.handler
-    register("t", to="out", **FAILS, **options)(handler)
+    out.produce(KEYS)
+    app = out.app(None)
+    app.handler("t", to="out", retry=RETRY, on_failure=ehkafka.DeadLetter("dead"), **options)(handler)
     app.start()
-    wait_for(lambda: lab.committed() == len(keys))
+    wait_for(lambda: out.committed() == len(KEYS.split()), timeout_s=LIMIT_S)
     app.stop()
-    assert [message.key() for message in read_topic("out", 4)] == [b"good"] * 4
-    if kind != "thread, skip":
-        assert {failed.attempt for failed in events.of(HandlerFailed)} <= {1, 2}
-        (letter, *_) = read_topic("dead", 2)
-        names = {name for name, _ in letter.headers()}
-        assert "ehkafka-attempts" in names
-        assert not {"ehkafka-outputs-sent", "ehkafka-outputs-acknowledged"} & names
+    assert written(out) == GOOD
+    letters = sorted(key.decode() for key, _ in read_all(out.broker.bootstrap, "dead"))
+    assert letters == ["always", "always2"]
+
+
+def test_a_letter_says_nothing_of_outputs_that_were_never_sent(
+    out: Any, read_topic: Callable[..., list[Any]]
+) -> None:
+    """There is nothing to know of them."""
+    out.produce("always")
+    app = out.app(None)
+    app.handler("t", to="out", retry=RETRY, on_failure=ehkafka.DeadLetter("dead"))(failing)
+    app.start()
+    (letter,) = read_topic("dead", 1)
+    app.stop()
+    assert [name for name, _ in letter.headers() if name.startswith("ehkafka-outputs-")] == []
+
+
+# --- batches ---
+
+
+def giving_back(batch: Any) -> None:
+    """Send for each record, and then skip or fail some."""
+    for record in batch:
+        word = record.key().decode().rstrip("2")
+        ends = word == "good" or (record.attempt > 1 and word in ("once", "later"))
+        record.send(record.key() if ends else b"void")
+    time.sleep(SENT_S)
+    for record in batch:
+        word = record.key().decode().rstrip("2")
+        if word == "skip":
+            batch.skip(record, "unwanted")
+        elif word == "always" or (word in ("once", "later") and record.attempt == 1):
+            batch.fail(record, ValueError("no luck"))
+
+
+async def giving_back_async(batch: Any) -> None:
+    """Do it in a task."""
+    await asyncio.sleep(0)
+    giving_back(batch)
+
+
+def raising_at_first(batch: Any) -> None:
+    """Send for each record, and fail the whole call unless this is another attempt."""
+    for record in batch:
+        record.send(record.key() if record.attempt > 1 else b"void")
+    time.sleep(SENT_S)
+    if any(record.attempt == 1 for record in batch):
+        raise ValueError("no luck")
+
+
+@pytest.mark.parametrize("handler", [giving_back, giving_back_async])
+def test_a_record_that_its_batch_skips_or_fails_has_sent_nothing(
+    out: Any, wait_for: Callable[..., Any], handler: Any
+) -> None:
+    """Whatever the batch had sent for it before; the others' outputs are there once."""
+    out.produce(KEYS)
+    app = out.app(None)
+    policy = {"retry": RETRY, "on_failure": ehkafka.DeadLetter("dead")}
+    app.batch_handler("t", to="out", batch_records_max=10, wait_s_max=0.1, **policy)(handler)
+    app.start()
+    wait_for(lambda: out.committed() == len(KEYS.split()), timeout_s=LIMIT_S)
+    app.stop()
+    assert written(out) == GOOD
+
+
+def test_a_batch_that_raises_has_sent_nothing(out: Any, wait_for: Callable[..., Any]) -> None:
+    """Its records come again, and their outputs of that call are there."""
+    out.produce("a b c d e")
+    app = out.app(None)
+    limits = {"batch_records_max": 5, "wait_s_max": 2.0}
+    app.batch_handler("t", to="out", retry=RETRY, **limits)(raising_at_first)
+    app.start()
+    wait_for(lambda: out.committed() == 5, timeout_s=LIMIT_S)
+    app.stop()
+    assert written(out) == ["a", "b", "c", "d", "e"]
+
+
+# --- the limit of a call ---
+
+
+def sending_much(record: Any) -> None:
+    """Send 68 MB for one key, 36 MB for others."""
+    value = bytes(900_000)
+    for _ in range(76 if record.key() == b"much" else 40):
+        record.send(value)
+
+
+async def sending_much_async(record: Any) -> None:
+    """Do it in a task."""
+    sending_much(record)
+
+
+def sending_much_in_batches(batch: Any) -> None:
+    """Do it for the records of a batch."""
+    for record in batch:
+        sending_much(record)
+
+
+MUCH: dict[str, tuple[Any, dict[str, Any]]] = {
+    "threads": (sending_much, {"workers": 2}),
+    "tasks": (sending_much_async, {"workers": 2}),
+    "processes": (sending_much, {"workers": ehkafka.Processes(1)}),
+    "batches": (sending_much_in_batches, {"batch_records_max": 1}),
+}
+
+
+@pytest.mark.parametrize("kind", MUCH)
+def test_a_call_that_sends_too_much_fails_with_the_limit_named(
+    out: Any, wait_for: Callable[..., Any], events: Any, kind: str
+) -> None:
+    """It would hold all of it in memory; what others send is not in its way."""
+    handler, options = MUCH[kind]
+    out.produce("much less")
+    app = out.app(None)
+    app.add_hook(events)
+    decorate = app.batch_handler if kind == "batches" else app.handler
+    decorate("t", to="out", on_failure=ehkafka.DeadLetter("dead"), **options)(handler)
+    app.start()
+    wait_for(lambda: out.committed() == 2, timeout_s=LIMIT_S)
+    app.stop()
+    letters = read_all(out.broker.bootstrap, "dead")
+    assert [key for key, _ in letters] == [b"much"]
+    failed = [event.sentence() for event in events.of(HandlerFailed)]
+    assert any(re.search(LIMIT_WORDS, sentence) for sentence in failed), failed

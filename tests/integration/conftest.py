@@ -8,14 +8,19 @@ import threading
 import time
 import uuid
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 from confluent_kafka import KafkaError, Producer
 
 import ehkafka
+from ehkafka.errors import EhkafkaError
 from ehkafka.records import TopicPartition
 from ehkafka.testing import Checker, JsonLinesHistory, MemoryHistory, check_history, read_history
+from ehkafka.testing.kafka.broker import KafkaBroker
+from ehkafka.testing.kafka.properties import Listener
+from tests.integration.answering import Answering
+from tests.kit.answering_proxy import AnsweringProxy
 from tests.kit.processes import MemberProcess
 from tests.kit.waiting import wait_until
 
@@ -25,7 +30,6 @@ if TYPE_CHECKING:
     from confluent_kafka import Message
 
     from ehkafka.testing import Verdict
-    from ehkafka.testing.kafka.broker import KafkaBroker
 
 MEMBER = Path(__file__).with_name("member.py")
 CHECK_S = 0.01
@@ -290,3 +294,30 @@ def stage(kafka: KafkaBroker, stage_on: Callable[..., Stage]) -> Stage:
 def eventually() -> Callable[..., None]:
     """Return what waits for a condition: `wait_until(true, what)`."""
     return wait_until
+
+
+@pytest.fixture(scope="module")
+def answering_broker(
+    without_broker: Callable[[EhkafkaError], NoReturn],
+) -> Iterator[tuple[KafkaBroker, AnsweringProxy]]:
+    """Run a broker, and what answers for it."""
+    with AnsweringProxy() as proxy:
+        broker = KafkaBroker(listeners={"far": Listener(advertised_port=proxy.port)})
+        try:
+            broker.start()
+        except EhkafkaError as error:
+            without_broker(error)
+        proxy.forward_to(broker.bootstrap_for("far"))
+        yield broker, proxy
+        broker.stop()
+
+
+@pytest.fixture
+def answering(
+    stage_on: Callable[..., Any], answering_broker: tuple[KafkaBroker, AnsweringProxy]
+) -> Iterator[Callable[[str], Answering]]:
+    """Return what makes one for a mode; the proxy is calm afterwards."""
+    broker, proxy = answering_broker
+    proxy.calm()
+    yield lambda mode: Answering(stage_on(broker, 4), proxy, mode)
+    proxy.calm()

@@ -190,6 +190,28 @@ def test_batches_send_by_their_records(sent: Sent) -> None:
     sent.check()
 
 
+def test_a_batch_that_sends_and_then_skips_publishes_nothing_of_that(sent: Sent) -> None:
+    """Nor what it had sent for a record that it fails; letters and the others' outputs are there once."""
+    goes = {0: "good", 3: "skipped", 6: "failed"}
+
+    def skipping(batch: Any) -> None:
+        for record in batch:
+            place = place_of(record)
+            record.send(place if goes.get(record.offset() % 10, "good") == "good" else "void")
+        for record in batch:
+            way = goes.get(record.offset() % 10)
+            if way == "skipped":
+                batch.skip(record, "unwanted")
+            elif way == "failed":
+                batch.fail(record, ValueError("bad"))
+
+    sent.run(sent.batch_app(skipping, batch_records_max=50, on_failure=DeadLetter(sent.dead)))
+    void = [place for place in sent.places() if int(place.partition(":")[2]) % 10 in (3, 6)]
+    assert "void" not in sent.outputs()
+    sent.check(tuple(void))
+    assert len(sent.letters()) == sum(place.endswith("6") for place in void)
+
+
 def test_what_a_batch_returns_as_a_whole_ends_the_app(sent: Sent) -> None:
     """With the way out in its error."""
 

@@ -9,21 +9,30 @@ from confluent_kafka import Consumer, TopicPartition
 from tests.kit.waiting import wait_until
 
 
-def read_all(bootstrap: str, topic: str) -> list[tuple[bytes, bytes]]:
-    """Return key and value of each record that is there now, each partition's in order."""
-    reader = Consumer({"bootstrap.servers": bootstrap, "group.id": "reads", "enable.auto.commit": False})
+def read_messages(bootstrap: str, topic: str) -> list[Any]:
+    """Return what readers of committed transactions see now, each partition's in order."""
+    quick = {"enable.auto.commit": False, "enable.partition.eof": True, "fetch.wait.max.ms": 20}
+    reader = Consumer({"bootstrap.servers": bootstrap, "group.id": "reads", "log_level": 0, **quick})
     try:
         numbers = sorted(reader.list_topics(topic, timeout=10.0).topics[topic].partitions)
-        places = [TopicPartition(topic, number, 0) for number in numbers]
-        count = sum(reader.get_watermark_offsets(place, timeout=10.0)[1] for place in places)
-        reader.assign(places)
+        reader.assign([TopicPartition(topic, number, 0) for number in numbers])
         found: list[Any] = []
+        at_end: set[int | None] = set()
 
         def has_all() -> bool:
-            found.extend(message for message in reader.consume(500, 0.02) if message.error() is None)
-            return len(found) >= count
+            for message in reader.consume(500, 0.02):
+                if message.error() is None:
+                    found.append(message)
+                else:
+                    at_end.add(message.partition())
+            return len(at_end) == len(numbers)
 
         wait_until(has_all, timeout_s=60.0)
-        return [(message.key(), message.value()) for message in found]
+        return found
     finally:
         reader.close()
+
+
+def read_all(bootstrap: str, topic: str) -> list[tuple[bytes, bytes]]:
+    """Return key and value of each."""
+    return [(message.key(), message.value()) for message in read_messages(bootstrap, topic)]

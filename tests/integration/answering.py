@@ -1,0 +1,111 @@
+"""An app whose outputs go through a proxy that answers for the broker, and the judgement over them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING, Any
+
+import ehkafka
+from ehkafka import DeadLetter, Retry
+from tests.contract.outputs_order import problems
+from tests.kit.events import Events
+from tests.kit.topic_read import read_all, read_messages
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from tests.kit.answering_proxy import AnsweringProxy
+
+MODES = ("at least once", "exactly once")
+MARK = b"#marked#"
+MARKED_KEY = b"key-3"
+KEYS = 20
+TIMEOUT_S = 45.0
+# Event Hubs takes no shorter sessions.
+EVENT_HUBS_GROUP = {"session.timeout.ms": 6_000, "heartbeat.interval.ms": 500}
+
+
+class Answering:
+    """One app whose outputs go through the proxy, and the judgement over them."""
+
+    def __init__(self, stage: Any, proxy: AnsweringProxy, mode: str) -> None:
+        self.stage, self.proxy, self.events = stage, proxy, Events()
+        self.is_exact = mode == "exactly once"
+        self.out, self.dead = f"{stage.topic}-out", f"{stage.topic}-dead"
+        stage.broker.create_topic(self.out, 2)
+        stage.broker.create_topic(self.dead, 1)
+        self.load = stage.load()
+        self.calls: Counter[tuple[int, int]] = Counter()
+        # What a record's output is made of its place; by default this goes where its key goes.
+        self.send: Callable[[Any, bytes], Any] = lambda _record, place: place
+        # Whose outputs have what the proxy looks for.
+        self.marked: set[tuple[int, int]] = set()
+
+    def app(self, *, is_event_hubs: bool = False) -> ehkafka.App:
+        """Return it, with a second attempt and letters."""
+        endpoint = ehkafka.Endpoint.kafka(self.proxy.address)
+        options: dict[str, Any] = {"exactly_once": True} if self.is_exact else {}
+        if is_event_hubs:
+            endpoint = dataclasses.replace(endpoint, kind="event-hubs")
+            options |= {"consumer": EVENT_HUBS_GROUP} | ({"exactly_once": "preview"} if self.is_exact else {})
+        policy = {"retry": Retry(attempts=2, first_s=0.05), "on_failure": DeadLetter(self.dead)}
+        app: ehkafka.App = self.stage.app(
+            self.handle, endpoint=endpoint, to=self.out, workers=8, **policy, **options
+        )
+        app.add_hook(self.events)
+        return app
+
+    def handle(self, record: Any) -> Any:
+        """Send the place, and what the proxy looks for if it is marked."""
+        place = record.partition(), record.offset()
+        self.calls[place] += 1
+        return self.send(record, b"%d:%d" % place + (b" " + MARK if place in self.marked else b""))
+
+    def produce(self, count: int) -> None:
+        """Produce so many, each key's in turn."""
+        self.load.put_all(*[b"key-%d" % (number % KEYS) for number in range(count)])
+
+    def mark_one(self) -> tuple[int, int]:
+        """Choose the record whose output the proxy looks for: one in the middle of its key's."""
+        found = [one for one in self.inputs() if one.key() == MARKED_KEY]
+        message = found[len(found) // 2]
+        self.marked = {(message.partition(), message.offset())}
+        return message.partition(), message.offset()
+
+    def inputs(self) -> list[Any]:
+        """Return what the stage's topic holds."""
+        return read_messages(self.stage.broker.bootstrap, self.stage.topic)
+
+    def run(self, app: ehkafka.App) -> None:
+        """Work all off."""
+        app.start()
+        self.stage.wait_until_committed(self.load.ends, TIMEOUT_S)
+        app.stop()
+
+    def replaced(self) -> list[Any]:
+        """Return what tells of a producer that was given up."""
+        return [event for event in self.events if type(event).__name__.endswith("ProducerReplaced")]
+
+    def letters(self) -> list[tuple[int, int]]:
+        """Return the places of all dead letters."""
+        headers = [dict(one.headers()) for one in read_messages(self.stage.broker.bootstrap, self.dead)]
+        names = "ehkafka-origin-partition", "ehkafka-origin-offset"
+        return sorted((int(one[names[0]]), int(one[names[1]])) for one in headers)
+
+    def wanted(self, without: Collection[tuple[int, int]] = ()) -> dict[bytes, list[bytes]]:
+        """Return what each key's outputs are to be, in order."""
+        found: dict[bytes, list[bytes]] = defaultdict(list)
+        for message in self.inputs():
+            if (place := (message.partition(), message.offset())) not in without:
+                found[message.key()].append(b"%d:%d" % place)
+        return found
+
+    def judge(self, *, without: set[tuple[int, int]], repeats_max: int) -> None:
+        """See that every other output is there in order, none more often than so many times again."""
+        found = read_all(self.stage.broker.bootstrap, self.out)
+        sent = [(key, value.partition(b" ")[0]) for key, value in found]
+        wrong = problems(self.wanted(without), sent, repeats=not self.is_exact)
+        assert wrong == [], f"FACT: outputs are lost, repeated or out of order: {wrong[:20]}"
+        assert max(Counter(sent).values()) <= 1 + (0 if self.is_exact else repeats_max)
+        assert set(self.calls.values()) == {1}
