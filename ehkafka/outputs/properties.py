@@ -130,11 +130,11 @@ def output_properties(endpoint: Endpoint, settings: Settings, *, is_plain: bool 
     a broker that gives no producer ids.
     """
     return {
+        # Brokers refuse whole batches: all of one that is refused go alone.
+        "batch.num.messages": BATCH_OUTPUTS_MAX,
         **_common(endpoint, settings, is_plain=is_plain),
         _TIMEOUT: 0,
         "enable.gapless.guarantee": True,
-        # Brokers refuse whole batches: all of one that is refused go alone.
-        "batch.num.messages": BATCH_OUTPUTS_MAX,
     }
 
 

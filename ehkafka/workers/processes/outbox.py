@@ -31,7 +31,8 @@ class Outbox:
         # user's; reported twice would do no harm.
         self._noted: set[tuple[str, str]] = set()
         self._lock = threading.Lock()
-        # All under the lock. Whose call runs; what it has sent so far, in that order; new kinds of that; bytes.
+        # All under the lock. Whose call runs; what it has sent so far, in that order; new kinds, and bytes of
+        # that.
         self._message: CopiedMessage | None = None
         self._made: list[Made] = []
         self._kinds: list[tuple[str, str]] = []
