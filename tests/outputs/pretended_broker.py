@@ -54,7 +54,7 @@ class Answer(NamedTuple):
         return self.place[1]
 
     def offset(self) -> int | None:
-        """Return where it is in its log, where the broker has told."""
+        """Return where it is in its log, where the broker has answered that."""
         return self.at
 
 

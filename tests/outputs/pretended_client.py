@@ -52,9 +52,9 @@ class Client:
         self._queues: dict[Place, deque[Message]] = {}
         self._wire: list[Request] = []
         self._answers: deque[tuple[Message, int]] = deque()
-        self._is_draining = self._is_told = False
+        self._is_draining = self._has_called = False
         self.is_fatal = self.is_over = False
-        self._told_s = 0.0
+        self._counted_s = 0.0
         self.batch_max = 1 if is_alone else self.rng.choice((1, 2, 4))
         # What it was given and has not answered by a report.
         self.has: set[bytes] = set()
@@ -138,27 +138,27 @@ class Client:
         self._meanwhile()
         for _ in range(self.rng.randrange(1, 6 if timeout_s else 3)):
             self._step(hurries=hurries)
-        self._tell()
+        self._call_error_cb()
         self.clock.now_s += self.rng.random() * 1e-3 if self._answers else max(timeout_s, 1e-4)
         called = len(self._answers)
         while self._answers:
             message, code = self._answers.popleft()
             self.has.discard(message.value)
             if message.on_delivery is not None:
-                # A repeat may not be told where it was written; `_answer` notes that by -1.
+                # A repeat may be answered without where it was written; `_answer` notes that by -1.
                 at, error = (None, None) if code == -1 else (1, KafkaError(code) if code else None)
                 message.on_delivery(error, Answer(message.place, at))
         return called
 
-    def _tell(self) -> None:
-        if self.is_fatal and not self._is_told:
-            self._is_told = True
+    def _call_error_cb(self) -> None:
+        if self.is_fatal and not self._has_called:
+            self._has_called = True
             error = KafkaError(KafkaError._GAPLESS_GUARANTEE, "a message was refused", fatal=True)
             self.callbacks.error_cb(error)
             if self.rng.random() < 0.3:
                 raise KafkaException(error)
-        if self.clock.now_s - self._told_s >= STATISTICS_S:
-            self._told_s = self.clock.now_s
+        if self.clock.now_s - self._counted_s >= STATISTICS_S:
+            self._counted_s = self.clock.now_s
             self.callbacks.stats_cb(json.dumps(self._statistics()))
 
     def _statistics(self) -> dict[str, Any]:

@@ -156,7 +156,7 @@ Unacknowledged.sources: what a client has may be committed
     (batch.flat[SOURCE::PARTS] for batch in batches) -> ()
 Unacknowledged.end: what clients have is not looked at
     any(output.has_ended for output in with_clients) -> False
-Unacknowledged.lowest: the highest is told
+Unacknowledged.lowest: the highest is returned
     lowest.get(epoch, offset) >= offset -> True
 Unacknowledged.put: a record of an ended epoch is taken, or one of a stopped app
     if self.is_closed or has_ended(source): -> if False:

@@ -39,15 +39,15 @@ class Waiter(Source):
     world: World
     values: list[bytes]
     takes: bool
-    heard: int
+    count_acknowledged: int
     end: str | None
 
     def acknowledged(self) -> None:
         """Hear of one more."""
-        self.heard += 1
-        assert self.heard <= len(self.values), "acknowledged more often than it has outputs"
-        if self.heard == len(self.values):
-            assert self.end is None or self[3].ended, "told two ends"
+        self.count_acknowledged += 1
+        assert self.count_acknowledged <= len(self.values), "acknowledged more often than it has outputs"
+        if self.count_acknowledged == len(self.values):
+            assert self.end is None or self[3].ended, "hears two ends"
             self.end = "acknowledged"
             missing = [value for value in self.values if value not in self.world.written]
             assert not missing, f"acknowledged and not written: {missing}"
@@ -56,7 +56,7 @@ class Waiter(Source):
         """Drop all where an attempt fails with its outputs."""
         if self.takes:
             # Perhaps once more: outputs of another group are refused, too.
-            assert self.end != "acknowledged", "told two ends"
+            assert self.end != "acknowledged", "hears two ends"
             self.end = "failed"
             self.world.excused.update(self.values)
         return self.takes

@@ -116,7 +116,7 @@ class World:
         self.may_act = False
         if self.rng.random() < 0.1:
             self.act()
-            self.look()
+            self.check_lists()
         self.may_act = True
 
     def act(self) -> None:
@@ -153,7 +153,7 @@ class World:
         elif kind in {"waiter", "before next"}:
             source = Waiter(entry)
             source.world, source.takes = self, kind == "before next"
-            source.heard, source.end, source.values = 0, None, []
+            source.count_acknowledged, source.end, source.values = 0, None, []
             self.sources.append(source)
         flat: list[Any] = []
         for _ in range(1 if kind == "plain" else rng.randrange(1, 4)):
@@ -229,7 +229,7 @@ class World:
     def put_late(self, epoch: Epoch) -> None:
         """Let a worker put what its epoch's end has not seen: it looked before, and puts after."""
         source = Waiter(self._entry(epoch))
-        source.world, source.takes, source.heard, source.end = self, False, 0, None
+        source.world, source.takes, source.count_acknowledged, source.end = self, False, 0, None
         flat = self._output(source, source)
         source.values = [flat[3]]
         self.sources.append(source)
@@ -254,7 +254,7 @@ class World:
         assert len(values) == len(set(values)), "an output stands twice"
         return set(values)
 
-    def look(self) -> None:
+    def check_lists(self) -> None:
         """Nothing counts as acknowledged that is not written."""
         standing = self.stands_now()
         gone = self.given.keys() - standing - self.safe
@@ -287,7 +287,7 @@ class World:
                 self.broker.following.clear()
             self.sender._turn()
             if self.rng.random() < 0.2:
-                self.look()
+                self.check_lists()
         if self.rng.random() < 0.1:
             self.stop()
         else:
@@ -301,7 +301,7 @@ class World:
         began_s = self.clock.now_s
         left = self.sender.stop(self.rng.choice((0.0, 1.0, 5.0)))
         assert self.clock.now_s - began_s < 5 + 10, "a stop takes too long"
-        self.look()
+        self.check_lists()
         assert left == len(self.stands_now())
         assert all(one.is_over for one in self.clients)
         with pytest.raises(NotSentError):
@@ -321,9 +321,9 @@ class World:
             self.sender._turn()
 
     def verdict(self) -> None:
-        """All is written, in order, and all is told."""
+        """All is written, in order, and every source has heard."""
         outputs = self.outputs
-        self.look()
+        self.check_lists()
         assert outputs.count() == 0, f"left: {sorted(self.stands_now())}"
         assert (outputs._bytes, outputs.is_full) == (0, False)
         for source in self.sources:
