@@ -247,16 +247,19 @@ class OutputSender:
         """Hand over outputs for one partition."""
         batch = Batch(flat, self._reported)
         left: list[Any] = []
+        has_failed = False
         try:
             left = batch.send(self._producer.client, partition, at_once=self._at_once)
         except SomeSentError:
             # It is not known what becomes of it: all goes again.
             self._producer.failed(KafkaError(KafkaError._FATAL, _NO_REPORT))  # noqa: SLF001
         except Exception:  # whatever it is: the one output that it is about raises it once more
-            left = self._hand_each(flat[len(batch.flat) :])
+            left = flat[len(batch.flat) :]
+            has_failed = True
+        # First: what is handed over now is later.
         if batch.flat:
             self.outputs.batches[batch] = None
-        return left
+        return self._hand_each(left) if has_failed else left
 
     def _hand_each(self, flat: list[Any]) -> list[Any]:
         """Hand over, park or set aside each of some outputs."""
