@@ -20,6 +20,8 @@ T = TypeVar("T")
 HANGS_S: Final = 10.0
 """A call that has not returned by then may never do."""
 
+HANGS: Final = "the client does not return from a call (librdkafka#5456)"
+
 # Between two looks whether its result is still wanted.
 CHECK_S: Final = 0.1
 

@@ -8,14 +8,14 @@ output. Where none is refused alone, the batch itself was too large: the next cl
 from __future__ import annotations
 
 from itertools import chain
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from confluent_kafka import KafkaError
 
 from ehkafka.outputs.output import Source, entries_of, has_ended
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Sequence
+    from collections.abc import Callable, Hashable, Sequence
 
     from ehkafka.lanes.inbox import Entry
     from ehkafka.outputs.output import Output, OutputRefusedError
@@ -40,7 +40,7 @@ _OF_TOPICS: Final = frozenset(
 class Suspect(Source):
     """The source of one output that was in a refused batch: by it the same output is found again."""
 
-    def __new__(cls, source: Entry | Source) -> Suspect:
+    def __new__(cls, source: Entry | Source) -> Self:
         """Stand for the source that the output had."""
         suspect = super().__new__(cls, source)
         suspect.source = source
@@ -93,9 +93,7 @@ class Taught(NamedTuple):
 class Search:
     """The suspects, and what was found. One thread's."""
 
-    def __init__(
-        self, batch_bytes: int, *, clock: Callable[[], float], are_sizes_known: bool = True
-    ) -> None:
+    def __init__(self, batch_bytes: int, *, clock: Callable[[], float], are_sizes_known: bool = True) -> None:
         """`batch_bytes` is what a batch may have at first. Not `are_sizes_known`: batches are compressed."""
         self.batch_bytes = batch_bytes
         self._clock = clock
@@ -135,14 +133,14 @@ class Search:
         numbers = [cell_of.get(one.source) if type(one.source) is Suspect else None for one in outputs]
         last = {groups[place]: place for place, number in enumerate(numbers) if number is not None}
         parts: dict[int, list[int]] = {}
+        behind = 2 * len(self._cells)
         reached: dict[Hashable, int] = {}
         for place, (group, number) in enumerate(zip(groups, numbers, strict=True)):
             now = reached.get(group, 0)
-            if number is None and now and place > last[group]:
-                number = 2 * len(self._cells)
-            elif number is None:
-                number = now + now % 2
-            reached[group] = max(now, number)
+            if number is not None:
+                reached[group] = max(now, number)
+            else:
+                reached[group] = behind if now and place > last[group] else now + now % 2
             parts.setdefault(reached[group], []).append(place)
         return sorted(parts.items())
 
@@ -163,7 +161,9 @@ class Search:
 
     # -- after one -------------------------------------------------------------------------------------
 
-    def failed(self, number: int, named: Sequence[Output], error: OutputRefusedError, *, is_alone: bool) -> bool:
+    def failed(
+        self, number: int, named: Sequence[Output], error: OutputRefusedError, *, is_alone: bool
+    ) -> bool:
         """Hear which outputs of a part were in a refused batch; all are `Suspect`s. True: it is refused.
 
         `is_alone`: the part had nothing else.
@@ -190,10 +190,11 @@ class Search:
         self._cells[:0] = [suspects[start : start + step] for start in range(0, len(suspects), step)]
         return False
 
-    def passed(self, outputs: Iterable[Output]) -> None:
+    def passed(self, outputs: Sequence[Output]) -> None:
         """Hear that all of these were taken: none of the suspects among them is refused alone."""
-        if not self._cells:
-            return
+        for output in outputs:
+            if type(output.source) is Suspect and output.source.tries:
+                self._unteach(output)
         sent = {output.source for output in outputs if type(output.source) is Suspect}
         over = [one for one in chain.from_iterable(self._cells) if one in sent]
         left = [[one for one in cell if not (one in sent or one.is_over)] for cell in self._cells]
@@ -218,3 +219,10 @@ class Search:
             self._taught[output.topic, False] = Taught(0, error, self._clock())
         elif error.code == KafkaError.INVALID_RECORD and output.key is None:
             self._taught[output.topic, True] = Taught(0, error, self._clock())
+
+    def _unteach(self, output: Output) -> None:
+        """Forget what does not hold any more: an output is taken that was refused before."""
+        for place in ((output.topic, False), (output.topic, True)):
+            taught = self._taught.get(place)
+            if taught is not None and output.size >= taught.size and (output.key is None or not place[1]):
+                del self._taught[place]
