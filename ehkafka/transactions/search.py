@@ -126,6 +126,9 @@ class Search:
         """
         if not self._cells:
             return [(0, [*range(len(outputs))])]
+        place_of = {one.source: place for place, one in enumerate(outputs) if type(one.source) is Suspect}
+        # As they stand in the outputs: those of a group keep their order.
+        self._cells.sort(key=lambda cell: min(place_of.get(one, len(outputs)) for one in cell))
         cell_of = {suspect: 2 * n + 1 for n, cell in enumerate(self._cells) for suspect in cell}
         groups: list[Hashable] = [
             place if output.group is None else output.group for place, output in enumerate(outputs)
