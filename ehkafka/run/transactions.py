@@ -21,7 +21,6 @@ from ehkafka.outputs.unacknowledged import Unacknowledged
 from ehkafka.recovery.letters.to_topic import TopicLetters
 from ehkafka.recovery.policy import DeadLetter
 from ehkafka.run.outlets import Outlets
-from ehkafka.run.waiting import WaitingRecords
 from ehkafka.transactions.committing import TransactionalCommits
 from ehkafka.transactions.held import HeldOutputs
 from ehkafka.transactions.loop import TransactionLoop
@@ -77,7 +76,6 @@ class Transactions:
         self._fatal = fatal
         # No worker waits for room: its record could be the one that holds all the others back.
         self.outputs = Unacknowledged(waits=False)
-        self._waiting = WaitingRecords(self.outputs)
         self._outlets = Outlets(app, self.outputs, emit=emit, refuses_whole_batches=True)
         # Known once the run's context is made.
         self._epochs: Mapping[TopicPartition, int] = {}
@@ -188,9 +186,9 @@ class Transactions:
         """Return below which offsets commits stay: refused outputs wait for decisions."""
         return self._held.refusals.lowest()
 
-    def waiting(self, epoch: Epoch) -> set[int]:
-        """Return the offsets of an epoch whose outputs were in no committed transaction a moment ago."""
-        return self._waiting.of(epoch)
+    def waiting(self) -> dict[Epoch, set[int]]:
+        """Return the offsets of each epoch's records whose outputs are in no committed transaction."""
+        return self.outputs.waiting()
 
     def key_of(self, epoch: Epoch, offset: int) -> bytes | None:
         """Return the key of one of these records."""

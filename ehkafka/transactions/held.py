@@ -1,4 +1,4 @@
-"""The outputs that are in no committed transaction, as transactions take them and give them back.
+"""The outputs that are in no committed transaction, as transactions take and return them.
 
 What the one under way has is `Unacknowledged.sent`; what waits for its cover, or for a decision, is `parked`,
 and first in it what an aborted transaction had: of each key it has what was put first. On the transactions'
@@ -59,7 +59,7 @@ class HeldOutputs:
         # What is decided at once leaves, and a dead letter comes for it.
         while self.search.knows_any and self._refuse_alike():
             self._take(coverage)
-        self._look_at_suspects()
+        self._check_suspects()
         return len(self.sent) // PARTS
 
     def _take(self, coverage: Coverage) -> None:
@@ -83,7 +83,7 @@ class HeldOutputs:
             self.refusals.add(self._suspect(place), error)
         return bool(found)
 
-    def _look_at_suspects(self) -> None:
+    def _check_suspects(self) -> None:
         """See what is not decided, and what goes alone since it was refused before."""
         self.has_undecided = False
         if not _has_suspects(self.sent):

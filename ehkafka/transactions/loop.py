@@ -199,7 +199,7 @@ class TransactionLoop:
                     # Before `done`: the next positions must be below what is refused.
                     goes_on = self._held.take_back(self._handing)
                     if not self._held.has_undecided:
-                        self._tell(request, count)
+                        self._report(request, count)
                     if not goes_on or self._is_over(request):
                         return
                 else:
@@ -213,7 +213,7 @@ class TransactionLoop:
             request.stage = Stage.OVER
             self._since_s = self._waits_for = None
 
-    def _tell(self, request: Request, count: int) -> None:
+    def _report(self, request: Request, count: int) -> None:
         assert request.error is not None
         reason, took_s = describe_error(request.error), time.monotonic() - self._began_s
         self._emit(TransactionAborted(tuple(request.positions), count, reason, took_s))

@@ -235,7 +235,7 @@ HeldOutputs.take_back: outputs of an ended epoch come back
     by test_what_ends_while_it_is_under_way_does_not_come_back
 HeldOutputs.committed: committed outputs are put back
     outputs.sent = [] -> outputs.parked, outputs.sent = [*sent, *outputs.parked], []
-HeldOutputs._look_at_suspects: what is not decided is sent by older positions
+HeldOutputs._check_suspects: what is not decided is sent by older positions
     self.has_undecided = True -> pass
     by test_an_undecided_output_is_not_sent_by_positions_from_before_its_refusal
 Search.failed: what was refused among others counts as refused alone

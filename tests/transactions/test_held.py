@@ -130,7 +130,7 @@ def test_a_source_hears_what_becomes_of_its_output() -> None:
     """As of a dead letter, which is an output of its record."""
     heard: list[str] = []
 
-    class Heard(Source):
+    class Noted(Source):
         def acknowledged(self) -> None:
             heard.append("acknowledged")
 
@@ -138,7 +138,7 @@ def test_a_source_hears_what_becomes_of_its_output() -> None:
             heard.append("gone")
 
     bench = Bench()
-    source = Heard((SimulatedMessage("in", 0, 3, b"k"), b"k", 1, bench.epoch))
+    source = Noted((SimulatedMessage("in", 0, 3, b"k"), b"k", 1, bench.epoch))
     for _ in range(2):
         bench.outputs.put(source, (bench, source, "dead", b"bad", b"k", None, -1), 4)
         assert bench.take(3) == ""
