@@ -130,8 +130,9 @@ class Aside:
 
     def drop_ended(self) -> list[Output]:
         """Let the producer hold nothing more of epochs that have ended; return what is dropped."""
-        if any(turn.is_under_way and turn.output.has_ended for turn in self._turns.values()):
-            self._renew(is_fault=False)
+        under_way = any(turn.is_under_way and turn.output.has_ended for turn in self._turns.values())
+        if under_way and self._producer is not None:
+            self._producer.renew(is_fault=False)  # what it has is answered: as taken back
         dropped: list[Output] = []
         with self._outputs.lock:
             for place, queue in list(self._outputs.aside.items()):
@@ -171,18 +172,12 @@ class Aside:
         if self._producer is None:
             self._producer = self._make_producer()
         if self._producer.is_lost:
-            self._renew(is_fault=True)
+            self._producer.renew()
         try:
             self._producer.open_when_due()
         except EhkafkaError as failed:
             self._emit(OutputProblem(str(failed), self._producer.due_s()))
         return self._producer
-
-    def _renew(self, *, is_fault: bool) -> None:
-        assert self._producer is not None
-        self._producer.renew(is_fault=is_fault)
-        for turn in self._turns.values():
-            turn.is_under_way = False
 
     def _send(self, client: Any, place: object, turn: Turn) -> None:
         _, _, topic, value, key, headers, partition = turn.output

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self
 
 from ehkafka.lanes.inbox import EPOCH, MESSAGE
+from ehkafka.outputs.making import CALL_BYTES_MAX, sends_too_much
 from ehkafka.outputs.output import BatchSource
-from ehkafka.outputs.unacknowledged import OUTPUT_BYTES_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -67,11 +67,8 @@ class Call:
         Caller has the outlet's lock, where another thread may end the call.
         """
         self.size += sum([one[5] for one in made])
-        if self.size > OUTPUT_BYTES_MAX:
-            raise ValueError(
-                f"{self.where}: one call sends {self.size} bytes, and it may send {OUTPUT_BYTES_MAX} at "
-                "most, because nothing of it is sent before it returns. Send less for a record"
-            )
+        if self.size > CALL_BYTES_MAX:
+            raise sends_too_much(self.where, self.size)
         place = 0 if self.batch is None else self._place_of(message)
         self.made += [(one, place) for one in made]
 

@@ -8,7 +8,7 @@ topic that is none of the handler's, a message that is too large.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ehkafka.headers.partition_key import partition_key_bytes
 from ehkafka.headers.taking import take_headers
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     # topic, value, key, headers, partition (-1: as the key says), size in bytes: in a tuple of plain values,
     # because it travels.
     Made: TypeAlias = "tuple[str, bytes | None, bytes | None, MadeHeaders | None, int, int]"
+
+# All of a call is kept until it ends.
+CALL_BYTES_MAX: Final = 64 * 1_048_576
 
 # What is one message as it is, and no `Send`, several of them or anything that somebody would have to run.
 PLAIN = frozenset({bytes, str, dict})
@@ -108,3 +111,11 @@ class OutputMaker:
 def _text(text: str) -> str:
     """Return the text of what may be of a user's type, such as an enum's: that would not travel."""
     return text if type(text) is str else str.__str__(text)
+
+
+def sends_too_much(where: str, size: int) -> ValueError:
+    """Return what fails a call that sends more than `CALL_BYTES_MAX`; `where` is its record."""
+    return ValueError(
+        f"{where}: one call sends {size} bytes, and it may send {CALL_BYTES_MAX} at most, because nothing of "
+        "it is sent before it returns. Send less for a record"
+    )

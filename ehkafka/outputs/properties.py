@@ -130,21 +130,18 @@ def output_properties(endpoint: Endpoint, settings: Settings, *, is_plain: bool 
     a broker that gives no producer ids.
     """
     return {
+        # Brokers refuse whole batches: all of one that is refused go alone.
+        "batch.num.messages": BATCH_OUTPUTS_MAX,
         **_common(endpoint, settings, is_plain=is_plain),
         _TIMEOUT: 0,
         "enable.gapless.guarantee": True,
-        # Brokers refuse whole batches: all of one that is refused go alone.
-        "batch.num.messages": BATCH_OUTPUTS_MAX,
     }
 
 
-def transactional_properties(
-    endpoint: Endpoint, settings: Settings, transactional_id: str, *, careful: bool = False
-) -> dict[str, Any]:
-    """Return the properties of a producer of transactions.
+def transactional_properties(endpoint: Endpoint, settings: Settings, transactional_id: str) -> dict[str, Any]:
+    """Return the properties of the producer of transactions. Raises `ConfigurationError`.
 
-    Its commit stands for all that was sent, so nothing but errors is reported. A `careful` one sends each
-    message by itself and reports each, for a trial of what was refused. Raises `ConfigurationError`.
+    Its commit stands for all that was sent, so nothing but errors is reported.
     """
     common = _common(endpoint, settings)
     timeout_ms = whole_number(
@@ -156,9 +153,8 @@ def transactional_properties(
         TRANSACTION_TIMEOUT_MS: timeout_ms,
         # librdkafka takes no longer one.
         _TIMEOUT: timeout_ms,
-        "delivery.report.only.error": not careful,
+        "delivery.report.only.error": True,
         "statistics.interval.ms": 0,
-        **({"batch.num.messages": 1} if careful else {}),
     }
 
 

@@ -79,9 +79,10 @@ class OutputSender:
         # The sender's thread only.
         self._aside = Aside(outputs, make_second, emit=emit, wake=self._wake.set, clock=clock, busy=busy)
         self._known = KnownKeys(by_key=by_key)
-        # Batches that this client was refused; whether the broker throttles it by refusals.
+        # Batches that this client was refused; whether the broker throttles it by refusals, and
+        # whether one of its answers is in doubt.
         self._refused: dict[Batch, None] = {}
-        self._is_throttled = False
+        self._is_throttled = self._is_in_doubt = False
         # What is parked may go now; the client's queue is full; an acknowledgement is waited for.
         self._unparks = self._is_full = self._hurries = False
         # Outputs of ended epochs whose sources are to hear of it, without the lock.
@@ -155,7 +156,7 @@ class OutputSender:
         producer, outputs = self._producer, self.outputs
         if self._purges:
             self._purge()
-        if producer.is_lost or self._is_throttled:
+        if producer.is_lost or self._is_throttled or self._refused:
             self._renew(is_fault=True)
         elif self._known.forget_old(outputs.batches):
             self._renew(is_fault=False)
@@ -168,8 +169,8 @@ class OutputSender:
         else:
             producer.serve(BUSY_POLL_S if outputs.batches else 0.0)
         self._hurries = False
-        if self._refused:
-            self._set_aside()
+        if self._aside.are_held_up:
+            self._aside.let_go_on({output.group for batch in outputs.batches for output in batch})
         if self._gone:
             gone, self._gone = self._gone, []
             report_gone(gone)
@@ -207,7 +208,8 @@ class OutputSender:
                 # What was parked again is of keys that wait; what is left may go once there is room.
                 outputs.parked += left
                 self._unparks = self._is_full = bool(left)
-        while outputs.added and not (self._is_full or self._producer.is_lost):
+        # What may go of the parked by now is earlier than what is new.
+        while outputs.added and not (self._is_full or self._unparks or self._producer.is_lost):
             with outputs.lock:
                 left = self._hand_slice(outputs.take(SLICE))
                 outputs.put_back(left)
@@ -245,16 +247,19 @@ class OutputSender:
         """Hand over outputs for one partition."""
         batch = Batch(flat, self._reported)
         left: list[Any] = []
+        has_failed = False
         try:
             left = batch.send(self._producer.client, partition, at_once=self._at_once)
         except SomeSentError:
             # It is not known what becomes of it: all goes again.
             self._producer.failed(KafkaError(KafkaError._FATAL, _NO_REPORT))  # noqa: SLF001
         except Exception:  # whatever it is: the one output that it is about raises it once more
-            left = self._hand_each(flat[len(batch.flat) :])
+            left = flat[len(batch.flat) :]
+            has_failed = True
+        # First: what is handed over now is later.
         if batch.flat:
             self.outputs.batches[batch] = None
-        return left
+        return self._hand_each(left) if has_failed else left
 
     def _hand_each(self, flat: list[Any]) -> list[Any]:
         """Hand over, park or set aside each of some outputs."""
@@ -268,6 +273,7 @@ class OutputSender:
             elif not known.may_go(output):
                 outputs.parked += output
             elif not self._hand_one(output):
+                known.acknowledged(output, None)  # else its key would wait for what never went
                 return flat[number * PARTS :]
         return []
 
@@ -309,8 +315,10 @@ class OutputSender:
         """Take a report. Called inside `poll`."""
         if batch not in self.outputs.batches:
             return  # a later client has it
-        if error is None and message.offset() is None:
-            # Concluded from a later answer, by sequence numbers that this broker does not look at.
+        if error is None and (self._is_in_doubt or message.offset() is None):
+            # Concluded from a later answer, by sequence numbers that this broker may not look at. So the
+            # next ones count as little: this goes out again, and must not be behind them.
+            self._is_in_doubt = True
             self._producer.failed(KafkaError(KafkaError._FATAL, _IN_DOUBT))  # noqa: SLF001
         elif error is None:
             batch.left -= 1
@@ -342,24 +350,6 @@ class OutputSender:
         for source in batch.sources:
             source.acknowledged()
 
-    def _set_aside(self) -> None:
-        """Set refused outputs aside; with a later one of their groups under way, by another client."""
-        outputs = self.outputs
-        groups = {output.group for batch in self._refused for output in batch} - {None}
-        others = (batch for batch in outputs.batches if batch not in self._refused)
-        if self._producer.is_lost or any(output.group in groups for batch in others for output in batch):
-            self._renew(is_fault=False)
-            return
-        with outputs.lock:
-            for batch in [one for one in outputs.batches if one in self._refused]:
-                del outputs.batches[batch]
-                for output in batch:
-                    self._known.acknowledged(output, None)
-                    self._aside.add(output)
-        self._refused.clear()
-        # What is parked of these groups is later, and earlier than what is new.
-        self._unparks = True
-
     # -- another client --------------------------------------------------------------------------------
 
     def _open_next(self) -> None:
@@ -388,23 +378,20 @@ class OutputSender:
         with outputs.lock:
             refused = {id(output.source): None for batch in self._refused for output in batch}
             groups = {output.group for batch in self._refused for output in batch} - {None}
-            again = [*chain.from_iterable(outputs.batches), *outputs_of(outputs.parked)]
+            with_client = chain.from_iterable(outputs.batches)
+            given = outputs.without_ended(with_client, self._gone)
+            parked = outputs.without_ended(outputs_of(outputs.parked), self._gone)
             outputs.batches.clear()
             outputs.parked = []
-            left: list[Output] = []
-            for output in reversed(again):
-                if output.has_ended:
-                    outputs.let_go(output)
-                    self._gone.append(output)
-                elif not aside.add_earlier(output):
-                    left.append(output)
-            for output in reversed(left):
+            # What the client had is earlier than what goes alone, and what is parked is later.
+            left = [output for output in reversed(given) if not aside.add_earlier(output)]
+            for output in chain(reversed(left), parked):
                 if output.group in groups or (output.group is None and id(output.source) in refused):
                     aside.add(output)
-                else:
+                elif not aside.takes(output):
                     outputs.parked += output
             outputs.note_room()
-        self._is_throttled = False
+        self._is_throttled = self._is_in_doubt = False
         self._refused.clear()
         self._known.forget()
         self._unparks = True

@@ -25,7 +25,7 @@ from ehkafka.outputs.output import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from ehkafka.lanes.epoch import Epoch
     from ehkafka.lanes.inbox import Entry
@@ -160,8 +160,11 @@ class Unacknowledged:
 
     def put_back(self, flat: Sequence[Any]) -> None:
         """Put back what was taken and has no room anywhere. Caller has the lock."""
+        size = size_of(flat)
         self._taken -= len(flat) // PARTS
-        self._bytes -= size_of(flat)
+        self._bytes -= size
+        # Else large ones would count no more, where all was taken out.
+        self._added_bytes = max(self._added_bytes, size)
         self.added.extendleft(reversed(flat))
 
     def let_go(self, flat: Sequence[Any]) -> None:
@@ -229,27 +232,30 @@ class Unacknowledged:
         An output of records of several partitions stays while one of them is ours.
         """
         with self.lock:
-            kept: list[Any] = []
-            dropped = self.drop_ended(self.take(len(self.added)), kept)
-            self.put_back(kept)
-            parked, self.parked = self.parked, []
-            dropped += self.drop_ended(parked, self.parked)
+            dropped: list[Output] = []
+            added = self.take(len(self.added))
+            self.put_back([*chain.from_iterable(self.without_ended(outputs_of(added), dropped))])
+            parked = self.without_ended(outputs_of(self.parked), dropped)
+            self.parked = [*chain.from_iterable(parked)]
             with_clients = chain(chain.from_iterable(self.batches), *self.aside.values())
             others = any(output.has_ended for output in with_clients)
             self.note_room()
         report_gone(dropped)
         return others
 
-    def drop_ended(self, flat: Sequence[Any], kept: list[Any]) -> list[Output]:
-        """Put into `kept` what is not of ended epochs; return the rest. Caller has the lock."""
-        dropped: list[Output] = []
-        for output in outputs_of(flat):
+    def without_ended(self, given: Iterable[Output], dropped: list[Output]) -> list[Output]:
+        """Return what is not of ended epochs; count the rest no more, and add it to `dropped`.
+
+        Caller has the lock.
+        """
+        kept: list[Output] = []
+        for output in given:
             if output.has_ended:
                 self.let_go(output)
                 dropped.append(output)
             else:
-                kept.extend(output)
-        return dropped
+                kept.append(output)
+        return kept
 
     def close(self) -> None:
         """Take nothing any more; workers that wait for room are let go."""

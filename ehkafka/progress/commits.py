@@ -8,7 +8,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from confluent_kafka import Consumer
 
@@ -28,8 +28,10 @@ class Commits(Protocol):
     def begin(self, consumer: Consumer, positions: Mapping[TopicPartition, Position], /) -> None:
         """Start one. Raises `KafkaException` where that is refused at once."""
 
-    def now(self, consumer: Consumer, positions: Mapping[TopicPartition, Position], /) -> Answer:
-        """Carry one out, and return its answer. Any thread."""
+    def ready(
+        self, consumer: Consumer, positions: Mapping[TopicPartition, Position], /
+    ) -> Callable[[], Answer]:
+        """Return what carries one out on any thread, and waits for its answer. On the poll thread."""
 
     def answers(self) -> Sequence[Answer]:
         """Return the answers to those that were started, unless they come by the consumer's `on_commit`."""
@@ -48,15 +50,19 @@ class ConsumerCommits:
         # may have seen yet.
         consumer.commit(offsets=_as_offsets(positions), asynchronous=True)
 
-    def now(self, consumer: Consumer, positions: Mapping[TopicPartition, Position]) -> Answer:
-        """Commit and wait; librdkafka's call knows no time-out."""
-        try:
-            stored = consumer.commit(offsets=_as_offsets(positions), asynchronous=False)
-        except KafkaException as refused:
-            return refused.args[0], ()
-        except Exception as broken:  # e.g. closed meanwhile: reported as a refused commit
-            return KafkaError(KafkaError._STATE, repr(broken)), ()  # noqa: SLF001 - librdkafka's own code
-        return None, stored or ()
+    def ready(self, consumer: Consumer, positions: Mapping[TopicPartition, Position]) -> Callable[[], Answer]:
+        """Return a call that commits and waits; librdkafka's knows no time-out."""
+
+        def now() -> Answer:
+            try:
+                stored = consumer.commit(offsets=_as_offsets(positions), asynchronous=False)
+            except KafkaException as refused:
+                return refused.args[0], ()
+            except Exception as broken:  # e.g. closed meanwhile: reported as a refused commit
+                return KafkaError(KafkaError._STATE, repr(broken)), ()  # noqa: SLF001 - librdkafka's own code
+            return None, stored or ()
+
+        return now
 
     def answers(self) -> Sequence[Answer]:
         """Return none: `on_commit` hears them."""

@@ -143,7 +143,7 @@ class Committer:
             dirty = self._begin_now(positions)
             if not dirty:
                 return
-            answer = self._commits.now(consumer, dirty)
+            answer = self._commits.ready(consumer, dirty)()
             self._answered(dirty, *answer)
             if not names_metadata(*answer):
                 return
@@ -156,7 +156,7 @@ class Committer:
         On any thread, one at a time, and never beside another call of this committer.
         """
         dirty = self._begin_now(positions)
-        answer = self._commits.now(consumer, dirty)
+        answer = self._commits.ready(consumer, dirty)()
         self._answered(dirty, *answer)
         return answer
 
@@ -185,9 +185,11 @@ class Committer:
         self, consumer: Consumer, dirty: dict[TopicPartition, Position], timeout_s: float
     ) -> bool:
         """Commit and wait for so long; True: some were refused for their metadata and may go without."""
+        # Here: what it needs of the client must not be asked for on a thread beside this one.
+        now = self._commits.ready(consumer, dirty)
         answer: list[Answer] = []
         waiter = threading.Thread(
-            target=lambda: answer.append(self._commits.now(consumer, dirty)),
+            target=lambda: answer.append(now()),
             name="ehkafka-final-commit",
             daemon=True,
         )

@@ -17,15 +17,16 @@ from ehkafka.endpoint.properties.names import in_one_spelling
 from ehkafka.errors import ConfigurationError, HandlerFailedError
 from ehkafka.outputs.answers import busy_codes
 from ehkafka.outputs.properties import TRANSACTION_TIMEOUT_MS, transactional_properties
+from ehkafka.outputs.unacknowledged import Unacknowledged
+from ehkafka.recovery.letters.to_topic import TopicLetters
 from ehkafka.recovery.policy import DeadLetter
 from ehkafka.run.outlets import Outlets
-from ehkafka.transactions.book import TransactionBook
 from ehkafka.transactions.committing import TransactionalCommits
-from ehkafka.transactions.letters import LetterOutput, TransactionLetters
+from ehkafka.transactions.held import HeldOutputs
 from ehkafka.transactions.loop import TransactionLoop
 from ehkafka.transactions.probe import probe
 from ehkafka.transactions.producer import TransactionalProducer
-from ehkafka.transactions.refusals import Refusals
+from ehkafka.transactions.search import ONE_BY_ONE, Search
 from ehkafka.wording import ended
 
 if TYPE_CHECKING:
@@ -36,7 +37,9 @@ if TYPE_CHECKING:
 
     from ehkafka.errors import EhkafkaError
     from ehkafka.events import Event
+    from ehkafka.events.history import History
     from ehkafka.handlers.spec import HandlerSpec
+    from ehkafka.lanes.decision import Answer, Ticket
     from ehkafka.lanes.epoch import Epoch
     from ehkafka.outputs.outlet import Outlet
     from ehkafka.progress.ledger import CommitLedger, Position
@@ -44,6 +47,8 @@ if TYPE_CHECKING:
     from ehkafka.recovery.letters.letters import Letters
     from ehkafka.run.options import AppOptions
 
+# librdkafka's own default of `batch.size`.
+BATCH_BYTES_DEFAULT = 1_000_000
 # A commit that somebody waits for gets so much longer than the broker lets a transaction be open.
 SLACK_S = 2.0
 LOST_S = 0.5
@@ -69,22 +74,29 @@ class Transactions:
         self._app = app
         self._emit = emit
         self._fatal = fatal
-        self.book = TransactionBook()
-        self._outlets = Outlets(app, self.book, emit=emit, voids_failed=True)
-        self._letters = TransactionLetters(self.book, emit=emit, history=app.history)
-        self._refusals = Refusals(
-            self._outlets.rules, clock=app.clock.now_s, refuse_letter=self._letter_refused
-        )
+        # No worker waits for room: its record could be the one that holds all the others back.
+        self.outputs = Unacknowledged(waits=False)
+        self._outlets = Outlets(app, self.outputs, emit=emit, refuses_whole_batches=True)
         # Known once the run's context is made.
         self._epochs: Mapping[TopicPartition, int] = {}
         self._id = transactional_id(app)
         properties = transactional_properties(app.endpoint, app.settings, self._id)
+        is_compressed = str(properties.get("compression.type", "none")).lower() != "none"
+        search = Search(
+            int(properties.get("batch.size", BATCH_BYTES_DEFAULT)),
+            clock=app.clock.now_s,
+            are_sizes_known=not is_compressed,
+        )
+        self._batch_bytes = search.batch_bytes
+        self._held = HeldOutputs(self.outputs, search, app.clock.now_s)
         timeout_s = properties[TRANSACTION_TIMEOUT_MS] / 1000
         self._loop = TransactionLoop(
-            self.book,
-            self._producer(),
-            self._producer(careful=True),
-            self._refusals,
+            self._held,
+            TransactionalProducer(
+                self._open_client,
+                emit=emit,
+                make_watch=lambda: CredentialWatch(app.endpoint.credential, emit),
+            ),
             emit=emit,
             fatal=fatal,
             on_death=on_death,
@@ -102,10 +114,6 @@ class Transactions:
         self._commits = TransactionalCommits(self._loop, ledger.acknowledged, wait_s=self._wait_s)
         return self._commits
 
-    def letters_to_topics(self) -> TransactionLetters:
-        """Return what dead letters go by."""
-        return self._letters
-
     def outlet(
         self,
         spec: HandlerSpec,
@@ -115,6 +123,29 @@ class Transactions:
     ) -> Outlet:
         """Return a handler's way out."""
         return self._outlets.outlet(spec, letters, make_record, fatal)
+
+    def letters_to(
+        self, topic: str, complete: Callable[[Ticket, Answer], None], history: History | None
+    ) -> TopicLetters:
+        """Return a handler's way to a dead-letter topic; `complete` is its hub's `answer`."""
+
+        def refused(where: str, error: str) -> None:
+            self._fatal(
+                HandlerFailedError(
+                    f"The dead letter of {where} is refused by {topic!r}: {ended(error)} It goes in one "
+                    "transaction with its record, so nothing from this offset on is committed. Fix the topic."
+                )
+            )
+
+        return TopicLetters(
+            topic,
+            complete,
+            self.outputs,
+            emit=self._emit,
+            history=history,
+            at_once=True,
+            refused=refused,
+        )
 
     def start(self) -> None:
         """Open the producer and start the thread. Raises `ConfigurationError` or `EndpointError`."""
@@ -126,9 +157,9 @@ class Transactions:
 
     def stop(self, timeout_s: float) -> int:
         """Stop; return how many outputs are in no transaction: those of records that are handled again."""
-        self.book.close()
+        self.outputs.close()
         self._loop.stop(timeout_s)
-        return self.book.count()
+        return self.outputs.count()
 
     @property
     def is_running(self) -> bool:
@@ -139,57 +170,55 @@ class Transactions:
         """Tell whether a thread is the one that sends."""
         return self._loop.owns(thread)
 
+    def wake(self) -> None:
+        """Do nothing: each commit looks what is due."""
+
     @property
     def problem(self) -> str | None:
         """What is wrong, while a transaction waits for it."""
         return self._loop.problem
 
-    def waits(self, _epoch: Epoch) -> bool:
-        """Tell that no record waits for its outputs: their commit takes them along."""
-        return False
+    def waiting_epochs(self) -> set[Epoch]:
+        """Return none: no record waits for its outputs, because its commit takes them along."""
+        return set()
 
-    def waiting(self, _epoch: Epoch) -> frozenset[int]:
-        """Return no offsets, likewise."""
-        return frozenset()
+    def lowest(self) -> dict[Epoch, int]:
+        """Return below which offsets commits stay: refused outputs wait for decisions."""
+        return self._held.refusals.lowest()
 
-    def key_of(self, _epoch: Epoch, _offset: int) -> bytes | None:
-        """Return no key, likewise."""
-        return None
+    def waiting(self) -> dict[Epoch, set[int]]:
+        """Return the offsets of each epoch's records whose outputs are in no committed transaction."""
+        return self.outputs.waiting()
+
+    def key_of(self, epoch: Epoch, offset: int) -> bytes | None:
+        """Return the key of one of these records."""
+        return self.outputs.key_of(epoch, offset)
 
     def count(self) -> int:
         """Return how many outputs are in no committed transaction."""
-        return self.book.count()
+        return self.outputs.count()
 
     def is_over_bound(self) -> bool:
         """Tell whether nothing more should be received before something is committed."""
-        return self.book.is_over_bound()
-
-    def lowest_waiting(self, epoch: Epoch) -> int | None:
-        """Return below which offset an epoch's commits stay: a refused output waits for a decision."""
-        return self._refusals.lowest(epoch)
+        return self.outputs.is_over_bound()
 
     def end(self, epochs: Sequence[Epoch], _timeout_s: float) -> None:
         """Drop what is left of epochs that have ended. Poll thread."""
-        self._refusals.end(set(epochs))
-        self.book.end(epochs)
+        self._held.end(epochs)
 
     def lost(self) -> None:
         """Have a transaction aborted that is not being committed. Poll thread."""
         if self._commits is not None:
             self._commits.end_unwanted(LOST_S)
 
-    def _producer(self, *, careful: bool = False) -> TransactionalProducer:
-        app, emit = self._app, self._emit
-        its_id = f"{self._id}-trial" if careful else self._id
-
-        # Anew for each producer: the key may have changed since.
-        def open_client(callbacks: dict[str, object]) -> Producer:
-            properties = transactional_properties(app.endpoint, app.settings, its_id, careful=careful)
-            return open_producer(properties, **callbacks)
-
-        return TransactionalProducer(
-            open_client, emit=emit, make_watch=lambda: CredentialWatch(app.endpoint.credential, emit)
-        )
+    def _open_client(self, callbacks: dict[str, Any], batch_bytes: int) -> Producer:
+        # Anew for each client: the key may have changed since.
+        properties = transactional_properties(self._app.endpoint, self._app.settings, self._id)
+        if batch_bytes == ONE_BY_ONE:
+            properties["batch.num.messages"] = 1
+        elif batch_bytes < self._batch_bytes:
+            properties["batch.size"] = batch_bytes
+        return open_producer(properties, **callbacks)
 
     def _open_consumer(self, group: str) -> Consumer:
         """Return a consumer that joins no group, but may ask for what one has committed."""
@@ -217,20 +246,14 @@ class Transactions:
         ]
         return bool(ours) and all(ours)
 
-    def _letter_refused(self, letter: LetterOutput, error: str) -> None:
-        self._fatal(
-            HandlerFailedError(
-                f"The dead letter of {letter.where} is refused by {letter.topic!r}: {ended(error)} It goes "
-                "in one transaction with its record, so nothing from this offset on is committed. Fix the "
-                "topic."
-            )
-        )
-
 
 def transactional_id(app: AppOptions) -> str:
-    """Return the producer's: the same at each start for a static member, else this run's alone."""
-    instance_id = app.settings.instance_id
-    return f"ehkafka-{app.settings.group}-{instance_id or secrets.token_hex(8)}"
+    """Return the producer's: the same at each start for a static member, else this run's alone.
+
+    No other group and instance have the same: its end says where the instance begins.
+    """
+    instance_id = app.settings.instance_id or secrets.token_hex(8)
+    return f"ehkafka-{app.settings.group}-{instance_id}-{len(instance_id)}"
 
 
 def check_exactly_once(app: AppOptions) -> None:

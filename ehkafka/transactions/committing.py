@@ -1,7 +1,8 @@
 """What the committer gives its positions to in an app that sends exactly once: each becomes a transaction.
 
-On the poll thread, but for the last commit of a run. A partition's offsets go with the group's metadata of
-the moment in which they were fixed: the broker refuses them once the group has gone on without this member.
+On the poll thread, but for the wait for a run's last commit. A partition's offsets go with the group's
+metadata of the moment in which they were fixed: the broker refuses them once the group has gone on without
+this member.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 from confluent_kafka import KafkaError, KafkaException
 
 from ehkafka.transactions.generation import generation_of
-from ehkafka.transactions.loop import Request
+from ehkafka.transactions.request import Request
 from ehkafka.wording import seconds
 
 if TYPE_CHECKING:
@@ -73,12 +74,20 @@ class TransactionalCommits:
         self._under_way.append(request)
         self._loop.submit(request)
 
-    def now(self, consumer: Consumer, positions: Mapping[TopicPartition, Position]) -> Answer:
-        """Carry a transaction out and return its outcome; one that takes too long is to be aborted."""
+    def ready(self, consumer: Consumer, positions: Mapping[TopicPartition, Position]) -> Callable[[], Answer]:
+        """Fix what a transaction commits; return a call that carries it out, and aborts it if it takes long.
+
+        The group's metadata are asked for now: on another thread than the poll thread that call may never
+        return (confluent-kafka 2.16.1).
+        """
         try:
             request = self._request(consumer, positions)
         except KafkaException as refused:
-            return refused.args[0], ()
+            error = refused.args[0]
+            return lambda: (error, ())
+        return lambda: self._now(request)
+
+    def _now(self, request: Request) -> Answer:
         self._loop.submit(request)
         if not request.done.wait(self._wait_s):
             self._end(request)

@@ -6,8 +6,10 @@ Pure. What did not fit into the text is not covered, though it is finished: afte
 from __future__ import annotations
 
 from bisect import bisect_right
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from ehkafka.lanes.inbox import EPOCH, MESSAGE
+from ehkafka.outputs.output import PARTS, SOURCE
 from ehkafka.progress.metadata import Unusable, decode
 
 if TYPE_CHECKING:
@@ -48,6 +50,22 @@ class Coverage:
     def of(self, epoch: Epoch) -> Cover | None:
         """Return what is covered in an epoch; None where the commit says nothing of it."""
         return self._covers.get((epoch.partition, epoch.number))
+
+    def divide(self, flat: list[Any]) -> tuple[list[Any], list[Any]]:
+        """Return the outputs whose records are covered, and the others, both flat and in their order."""
+        sources = flat[SOURCE::PARTS]
+        covers = {epoch: self.of(epoch) for epoch in {source[EPOCH] for source in sources}}
+        inside = [
+            (cover := covers[source[EPOCH]]) is not None and cover.has(source[MESSAGE].offset())
+            for source in sources
+        ]
+        if all(inside):
+            return flat, []
+        taken: list[Any] = []
+        rest: list[Any] = []
+        for place, is_inside in enumerate(inside):
+            (taken if is_inside else rest).extend(flat[place * PARTS : (place + 1) * PARTS])
+        return taken, rest
 
 
 def cover_of(position: Position) -> Cover:

@@ -1,13 +1,12 @@
 """Carries out one transaction after another, on `ehkafka-transactions`.
 
 The poll thread submits what is to be committed, with the group's metadata of that moment, and takes the
-outcome later; only in a rebalance callback and at the end does somebody wait for it. Neither that thread, nor
+outcome later; a thread waits for it only in a rebalance callback and at the end. Neither the poll thread, nor
 heartbeats, nor handlers wait for a commit.
 """
 
 from __future__ import annotations
 
-import enum
 import threading
 import time
 from collections import deque
@@ -18,86 +17,38 @@ from confluent_kafka import KafkaError, KafkaException
 from ehkafka.endpoint.client import describe_error
 from ehkafka.errors import EhkafkaError, FencedError
 from ehkafka.events import TransactionAborted, TransactionProducerReplaced
-from ehkafka.outputs.bundle import Bundle
 from ehkafka.progress.commits import as_offset
 from ehkafka.transactions.coverage import Coverage
-from ehkafka.transactions.hanging import HANGS_S, HangsError, call_within
-from ehkafka.transactions.sending import Sending, SomeRefusedError, mark_of, settle_reports
-from ehkafka.transactions.trial import Trial, alike
+from ehkafka.transactions.handing import Handing, SomeRefusedError
+from ehkafka.transactions.hanging import HANGS, HANGS_S, HangsError, call_within
+from ehkafka.transactions.producer import AGAIN_S, CALL_S
+from ehkafka.transactions.request import Request, Stage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping
 
     from ehkafka.events import Event
     from ehkafka.progress.ledger import Position
     from ehkafka.records import TopicPartition
-    from ehkafka.transactions.book import Held, TransactionBook
+    from ehkafka.transactions.held import HeldOutputs
     from ehkafka.transactions.producer import TransactionalProducer
-    from ehkafka.transactions.refusals import Refusals
-    from ehkafka.transactions.sending import Sent
 
-# What one call of the client may take: between two of them a transaction that nobody wants is aborted.
-CALL_S: Final = 1.0
-AGAIN_S: Final = 0.05
 REPORTS_S: Final = 2.0
-# What the broker gets for the next producer's id: it ends what the last one has left open meanwhile.
-OPEN_S: Final = 10.0
 IDLE_S: Final = 0.5
 # From here on a transaction under way is a problem.
 PROBLEM_S: Final = 5.0
-_HANGS = "the client does not return from a call (librdkafka#5456)"
 _TIMED_OUT: Final = KafkaError._TIMED_OUT  # noqa: SLF001 - librdkafka's own codes start with an underscore
 _STATE: Final = KafkaError._STATE  # noqa: SLF001 - librdkafka's own codes start with an underscore
 # The producer's id is another's now, or its transaction took longer than the broker waits.
 _FENCED: Final = frozenset({KafkaError._FENCED, 47, 90})  # noqa: SLF001
 
 
-class Stage(enum.Enum):
-    """How far a transaction has come. Beyond `COMMITTING` only the broker knows its outcome."""
-
-    SUBMITTED = "submitted"
-    OPEN = "open"
-    COMMITTING = "committing"
-    OVER = "over"
-
-
-class Request:
-    """What one transaction commits. `error` counts once `done` is set; None: it is committed."""
-
-    def __init__(
-        self,
-        positions: Mapping[TopicPartition, Position],
-        metadata: bytes,
-        changed: Mapping[TopicPartition, Position],
-    ) -> None:
-        """`metadata` are the group's; `changed` is what of the positions differs from what the group has."""
-        self.positions = positions
-        self.metadata = metadata
-        self.changed = changed
-        self.stage = Stage.SUBMITTED
-        self.error: KafkaError | None = None
-        self.took_s = 0.0
-        self.done = threading.Event()
-        # Nobody wants it any more: abort it unless it is being committed. Set by the poll thread.
-        self.is_unwanted = False
-
-
 class _AbortError(Exception):
-    """The transaction is aborted. `by` says why, and `refused` which outputs the broker does not take.
+    """The transaction is aborted. `by` says why."""
 
-    Then `apart` has all of its outputs, as those by which they were tried.
-    """
-
-    def __init__(
-        self,
-        by: KafkaError,
-        refused: Sequence[tuple[Sent, str]] = (),
-        apart: Sequence[Held] | None = None,
-    ) -> None:
+    def __init__(self, by: KafkaError) -> None:
         super().__init__(by)
         self.by = by
-        self.refused = refused
-        self.apart = apart
 
 
 class _LostError(_AbortError):
@@ -109,10 +60,8 @@ class TransactionLoop:
 
     def __init__(
         self,
-        book: TransactionBook,
+        held: HeldOutputs,
         producer: TransactionalProducer,
-        trial_producer: TransactionalProducer,
-        refusals: Refusals,
         *,
         emit: Callable[[Event], None],
         fatal: Callable[[EhkafkaError], None],
@@ -127,11 +76,8 @@ class TransactionLoop:
         `is_id_shared`: another process may have been started with the same id. `timeout_s` is how long the
         broker lets a transaction be open.
         """
-        self._book = book
+        self._held = held
         self._producer = producer
-        # Opened for the first refusal; it has an id of its own, and commits nothing.
-        self._trial_producer = trial_producer
-        self._refusals = refusals
         self._emit = emit
         self._fatal = fatal
         self._on_death = on_death
@@ -139,23 +85,29 @@ class TransactionLoop:
         self._is_id_shared = is_id_shared
         self._busy = busy
         self._timeout_s = timeout_s
-        # Appended by the poll thread, or by who commits at the end.
+        # Appended by the poll thread, or by the one that commits at the end.
         self._requests: deque[Request] = deque()
         self._wake = threading.Event()
-        self._is_stopping = False
+        # When the stop ends, whatever is not over by then.
+        self._ends_s: float | None = None
         # Another process has the id: a producer more with it would fence that one in turn.
         self._fenced_by: KafkaError | None = None
-        # Since when the transaction under way is, and what it waits for. Read by any thread.
+        # Since when a request is under way, and what it waits for. Read by any thread.
         self._since_s: float | None = None
         self._waits_for: str | None = None
+        # When its transaction began, and what that sends.
+        self._began_s = 0.0
+        self._handing: Handing | None = None
         self._thread = threading.Thread(target=self._main, name="ehkafka-transactions", daemon=True)
+
+    # -- other threads ---------------------------------------------------------------------------------
 
     def start(self, probe: Callable[[Any], None] | None = None) -> None:
         """Open the producer and start the thread. Raises `ConfigurationError` or `EndpointError`.
 
         `probe` is called with the producer's client before.
         """
-        self._producer.start_app()
+        self._producer.start_app(self._held.search.batch_bytes, self._reported)
         if probe is not None:
             probe(self._producer.client)
         self._thread.start()
@@ -183,26 +135,31 @@ class TransactionLoop:
         self._wake.set()
 
     def stop(self, timeout_s: float) -> None:
-        """End the thread; a transaction under way is aborted unless it is being committed."""
-        self._is_stopping = True
+        """End the thread; a transaction under way is aborted unless it is being committed.
+
+        What is not over in time is left to the broker, and to the next one with this id.
+        """
+        self._ends_s = time.monotonic() + timeout_s
         for request in tuple(self._requests):
             request.is_unwanted = True
         self._wake.set()
         if self._thread.is_alive():
             self._thread.join(timeout_s)
 
+    # -- the thread ------------------------------------------------------------------------------------
+
     def _main(self) -> None:
         try:
-            while not (self._is_stopping and not self._requests):
+            while self._ends_s is None or self._requests:
                 if not self._requests:
                     self._wake.wait(IDLE_S)
                     self._wake.clear()
                     self._serve()
                     continue
-                # It stays in the queue until it is over: whoever stops this thread finds it there.
+                # It stays in the queue until it is over: the thread that stops this one finds it there.
                 self._carry_out(self._requests[0])
                 self._requests.popleft().done.set()
-        except BaseException as error:  # nothing would be committed, and nobody would know
+        except BaseException as error:  # nothing would be committed, and nothing would say so
             self._on_death(error)
         finally:
             while self._requests:
@@ -210,94 +167,88 @@ class TransactionLoop:
                 request.error = request.error or KafkaError(_STATE, "the transactions have ended")
                 request.done.set()
             self._producer.give_up()
-            self._trial_producer.give_up()
+
+    @property
+    def _is_late(self) -> bool:
+        return self._ends_s is not None and time.monotonic() >= self._ends_s + CALL_S
 
     def _serve(self) -> None:
         try:
             self._producer.serve()
-            self._trial_producer.serve()
         except KafkaException as failed:  # lost while idle: the next transaction finds it so, and replaces it
             self._waits_for = describe_error(failed.args[0])
 
+    def _reported(self, error: KafkaError | None, message: Any) -> None:
+        if self._handing is not None:
+            self._handing.reported(error, message)
+
     def _carry_out(self, request: Request) -> None:
-        began_s = self._since_s = time.monotonic()
-        self._refusals.take_decisions()
-        # What is to be committed was fixed before: of what is finished by then, all outputs are in the book.
-        outputs = self._book.take(Coverage(request.positions))
+        """Carry out one transaction after another until one is committed, or says that it is of no use."""
+        self._since_s = time.monotonic()
+        # What is to be committed was fixed before: of what is finished by then, all outputs are put.
+        coverage = Coverage(request.positions)
         try:
-            self._run(request, outputs)
-        except _AbortError as aborted:
-            request.error = aborted.by
-            self._book.aborted(aborted.apart)
-            # Before `done`: the next positions must be below them.
-            for output, error in aborted.refused:
-                self._refusals.add(output, error)
-            count = sum(len(one) if isinstance(one, Bundle) else 1 for one in outputs)
-            reason, took_s = describe_error(aborted.by), time.monotonic() - began_s
-            self._emit(TransactionAborted(tuple(request.positions), count, reason, took_s))
-        else:
-            self._book.committed()
-            for sent in outputs if self._refusals.has_any else ():
-                self._refusals.sent(sent)
+            while True:
+                self._began_s = time.monotonic()
+                request.stage = Stage.SUBMITTED
+                count = self._held.take(coverage)
+                try:
+                    self._transact(request)
+                except _AbortError as aborted:
+                    request.error = aborted.by
+                    # Before `done`: the next positions must be below what is refused.
+                    goes_on = self._held.take_back(self._handing)
+                    if not self._held.has_undecided:
+                        self._report(request, count)
+                    if not goes_on or self._is_over(request):
+                        return
+                else:
+                    request.error = None
+                    self._held.committed()
+                    return
+                finally:
+                    self._handing = None
+                    request.took_s = time.monotonic() - self._began_s
         finally:
-            request.took_s = time.monotonic() - began_s
             request.stage = Stage.OVER
             self._since_s = self._waits_for = None
 
-    def _run(self, request: Request, outputs: Sequence[Held]) -> None:
-        """Carry one out. Raises `_AbortError` where none of it counts."""
+    def _report(self, request: Request, count: int) -> None:
+        assert request.error is not None
+        reason, took_s = describe_error(request.error), time.monotonic() - self._began_s
+        self._emit(TransactionAborted(tuple(request.positions), count, reason, took_s))
+
+    def _transact(self, request: Request) -> None:
+        """Carry one transaction out. Raises `_AbortError` where none of it counts."""
+        if self._held.has_undecided:
+            raise _AbortError(KafkaError(_STATE, "an output is refused, and it is not decided what follows"))
         client = self._client(request)
-        sending = Sending(
-            client,
-            busy=self._busy,
-            is_over=lambda: request.is_unwanted or self._is_stopping,
+        handing = self._handing = Handing(
+            client, self._held.sent, busy=self._busy, is_over=lambda: self._is_over(request)
         )
         try:
-            self._send_and_commit(request, client, sending, outputs)
+            self._send_and_commit(request, client, handing)
         except _LostError as lost:
             was_committing = request.stage is Stage.COMMITTING
             self._replace(lost)
             if not (was_committing and self._resolve(request)):
                 raise
-        except _AbortError as aborted:
+        except _AbortError:
             was_committing = request.stage is Stage.COMMITTING
             # An abort that the broker has not done says nothing: the commit may have come first.
-            if not self._abort(client) and was_committing and self._resolve(request):
+            if not self._abort(client, handing) and was_committing and self._resolve(request):
                 return
-            if not sending.suspects:
-                raise
-            apart = _apart(outputs)
-            suspects = [one for one in apart if mark_of(one) in sending.suspects]
-            raise _AbortError(aborted.by, self._refused(suspects, apart), apart) from None
+            raise
 
-    def _refused(self, suspects: Sequence[Sent], outputs: Sequence[Sent]) -> list[tuple[Sent, str]]:
-        """Return which outputs of a transaction the broker refuses; `suspects` were in a refused batch.
-
-        Where it does not tell, none: they go again.
-        """
-        producer = self._trial_producer
-        try:
-            if producer.client is None:
-                producer.start(timeout_s=OPEN_S)
-            trial = Trial(producer.client, busy=self._busy, is_over=lambda: self._is_stopping)
-            refused = trial.refused(suspects)
-            # Found now, each of them costs no transaction of its own.
-            return trial.refused(alike([one for one, _ in refused], outputs, suspects))
-        except (KafkaException, EhkafkaError, HangsError) as failed:
-            producer.give_up()
-            is_clients = isinstance(failed, KafkaException)
-            reason = describe_error(failed.args[0]) if is_clients else str(failed) or _HANGS
-            self._emit(TransactionProducerReplaced(f"trial of refused outputs: {reason}"))
-            return []
-
-    def _send_and_commit(
-        self, request: Request, client: Any, sending: Sending, outputs: Sequence[Held]
-    ) -> None:
+    def _send_and_commit(self, request: Request, client: Any, handing: Handing) -> None:
         offsets = [as_offset(partition, position) for partition, position in request.positions.items()]
         self._insist(request, client.begin_transaction)
         request.stage = Stage.OPEN
         try:
-            sending.send(outputs)
+            if self._held.search.is_on:
+                handing.hand_parts(self._held.parts())
+            else:
+                handing.hand_all()
         except SomeRefusedError:
             raise _AbortError(KafkaError(_STATE, "an output is refused")) from None
         except KafkaException as failed:
@@ -308,82 +259,87 @@ class TransactionLoop:
         request.stage = Stage.COMMITTING
         self._insist(request, lambda: client.commit_transaction(CALL_S))
 
+    def _is_over(self, request: Request) -> bool:
+        """Tell whether nothing waits for a transaction that is not being committed."""
+        return request.is_unwanted or self._ends_s is not None
+
     def _insist(self, request: Request, call: Callable[[], object]) -> None:
         """Call until it is done. A call that timed out goes on where it was; it is neither done nor over."""
         while True:
-            if request.is_unwanted and request.stage is not Stage.COMMITTING:
+            if self._is_over(request) and request.stage is not Stage.COMMITTING:
                 raise _AbortError(KafkaError(_STATE, "its partitions are taken away, or the app stops"))
             try:
-                call_within(call, HANGS_S)
+                call_within(call, HANGS_S, lambda: self._is_late)
             except HangsError:
-                raise _LostError(KafkaError(_TIMED_OUT, _HANGS)) from None
+                raise _LostError(KafkaError(_TIMED_OUT, HANGS)) from None
             except KafkaException as failed:
                 error = failed.args[0]
                 if error.fatal():
                     raise _LostError(error) from None
                 if error.txn_requires_abort() or not error.retriable():
                     raise _AbortError(error) from None
-                self._check_time(error)
+                # A client can hang in a call whose request went down with its broker, and by then that has
+                # aborted what was still open; the next producer's id settles what became of it.
+                if self._is_late or time.monotonic() - self._began_s > self._timeout_s:
+                    raise _LostError(error) from None
                 self._wait(error)
             else:
                 return
-
-    def _check_time(self, error: KafkaError) -> None:
-        """Raise `_LostError` for a transaction that the broker has aborted by now, if it was still open.
-
-        A client can hang in a call whose request went down with its broker; the next producer's id settles
-        what became of it.
-        """
-        assert self._since_s is not None
-        if time.monotonic() - self._since_s > self._timeout_s:
-            raise _LostError(error)
 
     def _wait(self, error: KafkaError) -> None:
         self._waits_for = describe_error(error)
         time.sleep(AGAIN_S)
 
-    def _abort(self, client: Any) -> bool:
+    def _abort(self, client: Any, handing: Handing) -> bool:
         """Take a transaction back; a producer that cannot is replaced, and its successor does it.
 
         True: the broker has done it.
         """
         while True:
             try:
-                call_within(lambda: client.abort_transaction(CALL_S), HANGS_S)
+                call_within(lambda: client.abort_transaction(CALL_S), HANGS_S, lambda: self._is_late)
             except HangsError:
-                self._replace(_LostError(KafkaError(_TIMED_OUT, _HANGS)))
+                self._replace(_LostError(KafkaError(_TIMED_OUT, HANGS)))
                 return False
             except KafkaException as failed:
                 error = failed.args[0]
-                is_late = time.monotonic() - (self._since_s or 0.0) > 2 * self._timeout_s
-                if error.fatal() or not error.retriable() or is_late:
+                has_waited = time.monotonic() - self._began_s > 2 * self._timeout_s
+                if error.fatal() or not error.retriable() or has_waited:
                     self._replace(_LostError(error))
                     return False
                 # Once in any case: what is left open holds up the next owner until its time is over.
-                if self._is_stopping:
+                if self._ends_s is not None:
                     return False
                 self._wait(error)
             else:
-                settle_reports(client, REPORTS_S)
+                handing.settle(REPORTS_S)
                 return True
 
     def _client(self, request: Request) -> Any:
-        """Return the producer, a new one where there is none."""
-        producer = self._producer
+        """Return the producer, a new one where there is none, or where its batches are too large."""
+        producer, batch_bytes = self._producer, self._held.search.batch_bytes
         if self._fenced_by is not None:
             raise _AbortError(self._fenced_by)
+        if producer.client is not None and producer.batch_bytes != batch_bytes:
+            producer.give_up()
+            self._emit(TransactionProducerReplaced("a topic takes smaller or larger batches than it made"))
         if producer.client is None or producer.has_lost_brokers:
             try:
-                producer.start(timeout_s=OPEN_S)
+                self._open()
             except KafkaException as failed:
                 self._check_fenced(failed.args[0])
                 raise _AbortError(failed.args[0]) from None
             except EhkafkaError as failed:
                 raise _AbortError(KafkaError(_STATE, str(failed))) from None
+            except HangsError:
+                raise _AbortError(KafkaError(_TIMED_OUT, HANGS)) from None
         self._serve()
-        if request.is_unwanted:
+        if self._is_over(request):
             raise _AbortError(KafkaError(_STATE, "its partitions are taken away, or the app stops"))
         return producer.client
+
+    def _open(self) -> None:
+        self._producer.start(self._held.search.batch_bytes, self._reported, lambda: self._ends_s is not None)
 
     def _replace(self, lost: _LostError) -> None:
         self._check_fenced(lost.by)
@@ -404,22 +360,18 @@ class TransactionLoop:
     def _resolve(self, request: Request) -> bool:
         """Find out whether a transaction was committed whose producer was lost meanwhile."""
         # The next one with the same id first: that waits for the end of what the last one began.
-        while not (self._is_stopping or self._fenced_by):
+        while not (self._ends_s is not None or self._fenced_by):
             try:
                 if self._producer.client is None:
-                    self._producer.start(timeout_s=OPEN_S)
-                return self._was_committed(request.changed)
+                    self._open()
+                return call_within(
+                    lambda: self._was_committed(request.changed), HANGS_S, lambda: self._ends_s is not None
+                )
             except KafkaException as failed:
                 self._check_fenced(failed.args[0])
                 self._wait(failed.args[0])
             except EhkafkaError as failed:
                 self._wait(KafkaError(_STATE, str(failed)))
+            except HangsError:
+                self._wait(KafkaError(_TIMED_OUT, HANGS))
         return False
-
-
-def _apart(outputs: Sequence[Held]) -> list[Sent]:
-    """Return the same as single outputs."""
-    singles: list[Sent] = []
-    for one in outputs:
-        singles += one.apart()[2] if isinstance(one, Bundle) else [one]
-    return singles

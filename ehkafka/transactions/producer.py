@@ -1,7 +1,7 @@
 """One transactional producer at a time, and its successors, all with one id.
 
 The next one with the same id makes the broker end what the one before has left open: aborted, unless its
-commit had begun. One thread's, but for `start`.
+commit had begun. One thread's, but for `start_app`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from ehkafka.endpoint.client import describe_error
 from ehkafka.endpoint.client_log import ClientLog
 from ehkafka.errors import EndpointError
 from ehkafka.events import ConnectionProblem, Throttled
+from ehkafka.transactions.hanging import HANGS, HANGS_S, HangsError, call_within
 from ehkafka.wording import ended
 
 if TYPE_CHECKING:
@@ -26,11 +27,14 @@ if TYPE_CHECKING:
     from ehkafka.endpoint.keys.watch import CredentialWatch
     from ehkafka.events import Event
 
-    # Given what the client calls.
-    OpenClient = Callable[["dict[str, object]"], Producer]
+    # Given what the client calls, and how many bytes a batch may have.
+    OpenClient = Callable[["dict[str, object]", int], Producer]
 
-# What the start waits for the coordinator, which may not be there yet on a broker that has just started.
+# What the broker gets for a producer's id: it ends what the last one has left open meanwhile.
 INIT_S: Final = 10.0
+# What one call of the client may take: between two of them it is looked whether all is still wanted.
+CALL_S: Final = 1.0
+AGAIN_S: Final = 0.05
 # How long a client that is given up is polled for what it still has to say.
 PURGE_S: Final = 0.5
 _BROKER_AWAY: Final = {KafkaError._TRANSPORT, ALL_BROKERS_DOWN}  # noqa: SLF001 - librdkafka's own code
@@ -51,42 +55,64 @@ class TransactionalProducer:
         self._make_watch = make_watch
         self._watch: CredentialWatch | None = None
         self.client: Producer | None = None
+        # How many bytes its batches may have.
+        self.batch_bytes = 0
         # A broker was away. The client may then wait for ever for a coordinator that it remembers
         # (confluentinc/librdkafka#5511): the next transaction has another one.
         self.has_lost_brokers = False
 
-    def start(self, *, timeout_s: float = INIT_S) -> None:
+    def start(
+        self,
+        batch_bytes: int,
+        on_delivery: Callable[[KafkaError | None, object], None],
+        is_over: Callable[[], bool] = lambda: False,
+    ) -> None:
         """Open a client and have the broker end what an earlier one with this id has left open.
 
-        Raises `ConfigurationError` for what the client library refuses, `KafkaException` for what the broker
-        does, or where it does not answer in time.
+        `on_delivery` hears of messages that fail. Raises `ConfigurationError` for what the client library
+        refuses, `KafkaException` for what the broker does, or where it does not answer in time, `HangsError`
+        where the client never does, or once `is_over`.
         """
         self.give_up()
         watch = self._make_watch()
-        callbacks = {
+        callbacks: dict[str, object] = {
             "error_cb": self._on_error,
             "throttle_cb": self._on_throttle,
             "logger": ClientLog(self._emit),
+            "on_delivery": on_delivery,
         }
-        client = self._open_client(callbacks)
+        client = self._open_client(callbacks, batch_bytes)
         watch.start(client)
-        self._watch, self.client = watch, client
+        self._watch, self.client, self.batch_bytes = watch, client, batch_bytes
         self.has_lost_brokers = False
         try:
-            client.init_transactions(timeout_s)
+            self._init(client, is_over)
         except BaseException:
             self.give_up()
             raise
 
-    def start_app(self) -> None:
+    @staticmethod
+    def _init(client: Producer, is_over: Callable[[], bool]) -> None:
+        ends_s = time.monotonic() + INIT_S
+        while True:
+            try:
+                call_within(lambda: client.init_transactions(CALL_S), HANGS_S, is_over)
+            except KafkaException as failed:
+                if not failed.args[0].retriable() or time.monotonic() >= ends_s or is_over():
+                    raise
+                time.sleep(AGAIN_S)
+            else:
+                return
+
+    def start_app(self, batch_bytes: int, on_delivery: Callable[[KafkaError | None, object], None]) -> None:
         """Open the first one, as an app starts. Raises `ConfigurationError` or `EndpointError`."""
         try:
-            self.start()
-        except KafkaException as failed:
-            error = failed.args[0]
+            self.start(batch_bytes, on_delivery)
+        except (KafkaException, HangsError) as failed:
+            reason = describe_error(failed.args[0]) if isinstance(failed, KafkaException) else HANGS
             raise EndpointError(
                 "exactly_once: the broker gives no transactions to this app: "
-                f"{ended(describe_error(error))} Transactions need Apache Kafka 2.5 or later, and rights to "
+                f"{ended(reason)} Transactions need Apache Kafka 2.5 or later, and rights to "
                 "write and describe the transactional id (its name begins with 'ehkafka-' and the group). "
                 "Else leave exactly_once out: then outputs are sent at least once."
             ) from None

@@ -114,7 +114,7 @@ def test_a_call_that_fails_sends_nothing(way: Way) -> None:
 
 def test_a_call_may_send_so_much_and_no_more(way: Way, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is kept until the call ends, so one that sends more fails, and the limit is named."""
-    monkeypatch.setattr(of_a_call, "OUTPUT_BYTES_MAX", 3 * (500 + len(b"k") + FRAME_BYTES))
+    monkeypatch.setattr(of_a_call, "CALL_BYTES_MAX", 3 * (500 + len(b"k") + FRAME_BYTES))
 
     def send(times: int) -> Callable[[Any], None]:
         return lambda record: [record.send(b"x" * 500) for _ in range(times)] and None

@@ -34,3 +34,10 @@ def test_where_the_client_may_give_one_up_each_output_is_reported(asked: dict[st
     """Then the last one's report says nothing of those before."""
     assert may_report_at_once(output_properties(ENDPOINT, settings()))
     assert not may_report_at_once(output_properties(ENDPOINT, settings(**asked)))
+
+
+def test_an_app_decides_how_many_outputs_are_in_a_batch() -> None:
+    """Ours is a default, as `linger.ms` is librdkafka's."""
+    assert output_properties(ENDPOINT, settings())["batch.num.messages"] == 1_000
+    found = output_properties(ENDPOINT, settings(**{"batch.num.messages": 50, "linger.ms": 7}))
+    assert (found["batch.num.messages"], found["linger.ms"]) == (50, 7)

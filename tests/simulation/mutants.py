@@ -13,7 +13,8 @@ from ehkafka.intake import backpressure, epochs, flow, pace
 from ehkafka.lanes import ending, epoch, finished, held, inboxes, piles, received, waiting
 from ehkafka.progress import known, ledger, saving
 from ehkafka.run import transactions
-from ehkafka.transactions import book, committing, coverage, loop, refusals
+from ehkafka.transactions import committing, coverage, handing, loop, refusals, search
+from ehkafka.transactions import held as transaction_held
 from ehkafka.transactions import saving as transaction_saving
 from tests.intake import test_backpressure, test_epochs, test_flow, test_pace
 from tests.kit.mutant import table
@@ -33,15 +34,18 @@ from tests.lanes.inbox_world import histories
 from tests.progress import test_between_looks, test_ledger
 from tests.run import test_was_committed
 from tests.simulation.seeds import seeds
+from tests.transactions import test_held, test_loop, test_search
 
 IN = (
     *(backpressure, epochs, flow, pace),
     *(ending, epoch, finished, held, inboxes, piles, received, waiting),
     *(known, ledger, saving),
-    *(book, committing, coverage, loop, refusals, transaction_saving, transactional_member, transactions),
+    *(committing, coverage, handing, transaction_held, loop, refusals, search),
+    *(transaction_saving, transactional_member, transactions),
     *(test_backpressure, test_flow, test_pace, test_epochs, test_between_looks, test_ledger),
     *(test_draining, test_finished, test_gaps_and_skips, test_many_in_hand, test_outliving, test_scenarios),
     *(test_seen, test_slow_start, test_waiting, test_was_committed),
+    *(test_held, test_loop, test_search),
 )
 
 # What still starts, what is returned and what is waited for.
@@ -214,24 +218,43 @@ Cover.has: only what lies below a commit is covered
     place >= 0 and offset < self._ends[place] -> False
 Cover.has: a record on the watermark is covered
     offset < self.next_offset -> offset <= self.next_offset
-TransactionBook.take: outputs of failed attempts are sent
-    elif one.is_dropped or is_void(one): -> elif one.is_dropped:
-TransactionBook.take: outputs that are given up are sent
-    elif one.is_dropped or is_void(one): -> elif is_void(one):
-    by first=11
-TransactionBook.take: outputs are taken as they were before positions were fixed
-    self._sort_in()\n        for one in self._held:
-    -> held, self._held = self._held, rest\n        self._sort_in()\n        for one in held:
-TransactionBook.take: all that is held is taken
-    (taken if _is_covered(one, coverage) else rest).append(one) -> taken.append(one)
-TransactionBook.aborted: aborted outputs are put back behind newer ones
-    [*self._without(back, self._ended), *self._held] -> [*self._held, *self._without(back, self._ended)]
-TransactionBook.aborted: aborted outputs are dropped
-    [*self._without(back, self._ended), *self._held] -> self._held
-TransactionBook.committed: committed outputs are put back
-    self._release(self._taken) -> self._held = [*self._taken, *self._held]
-TransactionBook._sort_in_output: the last of a call's outputs goes first
-    self._held.append(output) -> self._held.insert(0, output)
+HeldOutputs._take: outputs that are not needed any more are sent
+    dropped, outputs.sent = _dropped(outputs.sent) -> dropped = []
+    by test_what_is_decided_at_once_costs_no_other_commit
+HeldOutputs._take: all that is held is taken
+    coverage.divide(waiting) -> waiting, []
+HeldOutputs._take: what is put meanwhile goes before what was held
+    [*outputs.sent, *outputs.parked, *outputs.take(len(outputs.added))]
+    -> [*outputs.take(len(outputs.added)), *outputs.sent, *outputs.parked]
+HeldOutputs.take_back: aborted outputs are put back behind newer ones
+    [*kept, *outputs.parked] -> [*outputs.parked, *kept]
+HeldOutputs.take_back: aborted outputs are dropped
+    [*kept, *outputs.parked] -> outputs.parked
+HeldOutputs.take_back: outputs of an ended epoch come back
+    if self._over: -> if False:
+    by test_what_ends_while_it_is_under_way_does_not_come_back
+HeldOutputs.committed: committed outputs are put back
+    outputs.sent = [] -> outputs.parked, outputs.sent = [*sent, *outputs.parked], []
+HeldOutputs._check_suspects: what is not decided is sent by older positions
+    self.has_undecided = True -> pass
+    by test_an_undecided_output_is_not_sent_by_positions_from_before_its_refusal
+Search.failed: what was refused among others counts as refused alone
+    if is_alone: -> if True:
+    by test_it_ends_finds_just_the_refused_ones_and_keeps_each_keys_order
+Search.failed: a part that was refused is not cut again
+    PARTS_AT_ONCE) -> 1)
+    by test_it_ends_finds_just_the_refused_ones_and_keeps_each_keys_order
+Search.failed: batches that are too large stay so large
+    self._shrink(self._least_bytes) -> pass
+    & Search.passed
+    self._shrink(self._least_bytes) -> pass
+    by test_a_topic_that_takes_smaller_batches_gets_smaller_ones
+Search.parts: what stands behind a suspect of its key goes before it
+    behind if now and place > last[group] else now + now % 2 -> 0
+    by test_it_ends_finds_just_the_refused_ones_and_keeps_each_keys_order
+Handing.hand_parts: the client's queue is not empty between two parts
+    while len(self._client): -> while False:
+    by test_a_refused_output_leaves_with_its_record_and_the_rest_goes
 TransactionalCommits._request: who is no member commits
     if not generation_of(metadata).is_member: -> if False:
 TransactionLoop._send_and_commit: metadata are taken late, and a revoke does not wait for its transaction
@@ -264,7 +287,7 @@ Transactions._was_committed: a commit is found by what an earlier one had of it
     bool(ours) and all(ours) -> any(ours)
     by test_a_part_is_not_the_whole
 Refusals.lowest: a refused output waits for no decision
-    if one.due_s is None or one.due_s > now_s -> if one.due_s is not None and one.due_s > now_s
+    if self.waits(one) -> if False
     by first=13
 TransactionSaver.position: a commit says less than the one before
     return position if _says(position, kept) else committed -> return position

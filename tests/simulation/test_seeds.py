@@ -102,7 +102,7 @@ def test_the_seeds_with_transactions_see_what_they_are_meant_to_see() -> None:
         "waited for stable offsets",
     )
     assert min(seen[what] for what in often) > 20, seen
-    assert min(seen[what] for what in ("taken back", "not waited for", "producers on trial")) > 0, seen
+    assert min(seen[what] for what in ("taken back", "not waited for", "batch too large")) > 0, seen
 
 
 @pytest.mark.parametrize(("way", "seed"), [("", 3), ("transactions", 2)])

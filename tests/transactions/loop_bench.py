@@ -5,29 +5,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaError, KafkaException
-from ehkafka.outputs.claim import Claim, Output, SingleOutput
 
 from ehkafka.lanes.epoch import Epoch
+from ehkafka.outputs.unacknowledged import Unacknowledged
 from ehkafka.progress.ledger import Position
 from ehkafka.progress.metadata import NOTHING_KNOWN, encode
 from ehkafka.records import TopicPartition
-from ehkafka.transactions.book import TransactionBook
-from ehkafka.transactions.loop import Request, TransactionLoop
-from ehkafka.transactions.refusals import Refusals
+from ehkafka.transactions.coverage import Coverage
+from ehkafka.transactions.held import HeldOutputs
+from ehkafka.transactions.loop import TransactionLoop
+from ehkafka.transactions.request import Request
+from ehkafka.transactions.search import Search
 from tests.kit.simulated.message import SimulatedMessage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ehkafka.outputs.output import Answer, Output, OutputRefusedError
 
-class _Outlet:
-    """Where all of it goes."""
-
-    topic = "out"
-
-
-OUTLET: Any = _Outlet()
 CODE = KafkaError.REQUEST_TIMED_OUT
+BATCH_BYTES = 100_000
 
 
 def retriable() -> KafkaException:
@@ -48,33 +45,38 @@ def fatal() -> KafkaException:
 class Report:
     """What a report says of a message."""
 
-    def __init__(self, topic: str, key: bytes, value: bytes) -> None:
-        self._parts = topic, key, value
+    def __init__(self, topic: str, value: bytes, key: bytes) -> None:
+        self._parts = topic, value, key
 
     def topic(self) -> str:
         """Return where it was to go."""
         return self._parts[0]
 
-    def key(self) -> bytes:
-        """Return its key."""
-        return self._parts[1]
-
     def value(self) -> bytes:
         """Return its value."""
+        return self._parts[1]
+
+    def key(self) -> bytes:
+        """Return its key."""
         return self._parts[2]
 
 
 class Client:
-    """A transactional producer whose calls fail as `fails` says, each entry once; None: that one works."""
+    """A transactional producer whose calls fail as `fails` says, each entry once; None: that one works.
 
-    def __init__(self, broker: Broker) -> None:
+    All that waits is one request, which the broker takes or refuses as a whole.
+    """
+
+    def __init__(self, broker: Broker, reported: Any) -> None:
         self._broker = broker
+        self._reported = reported
         self.open: list[bytes] = []
         self.offsets: Any = None
-        self._reports: list[tuple[Any, KafkaError | None, Report]] = []
+        self._queue: list[Report] = []
+        self._must_abort = False
 
     def __len__(self) -> int:
-        return len(self._reports)
+        return len(self._queue)
 
     def init_transactions(self, _timeout: float) -> None:
         """Have an earlier one's transaction ended."""
@@ -83,46 +85,46 @@ class Client:
     def begin_transaction(self) -> None:
         """Begin one."""
         self._broker.call("begin")
-        self.open, self.offsets = [], None
+        self.open, self.offsets, self._must_abort = [], None, False
 
-    def produce_batch(self, topic: str, messages: list[dict[str, Any]], on_delivery: Any) -> int:
-        """Take messages of one topic; one that is refused takes all of them along."""
-        self._broker.call("produce")
-        refused = any(one["value"] in self._broker.refuses for one in messages)
-        error = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE) if refused else None
-        for one in messages:
-            self.open.append(one["value"])
-            self._reports.append((on_delivery, error, Report(topic, one["key"], one["value"])))
-        return len(messages)
-
-    def produce(
-        self, topic: str, value: bytes, key: bytes, _partition: int, on_delivery: Any, **_given: Any
-    ) -> None:
+    def produce(self, topic: str, value: bytes, key: bytes, _partition: int, headers: Any = None) -> None:
         """Take one message."""
-        self.produce_batch(topic, [{"key": key, "value": value}], on_delivery)
+        if headers is not None and not isinstance(headers, list):
+            raise TypeError("headers are wrong")
+        self._broker.call("produce")
+        self._queue.append(Report(topic, value, key))
 
-    def poll(self, _timeout: float = 0.0) -> int:
-        """Tell of errors; of what was taken only to whoever tries single ones."""
-        reports, self._reports = self._reports, []
-        for tell, error, report in reports:
-            if error is not None or self._broker.reports_all:
-                tell(error, report)
-        return len(reports)
+    def poll(self, timeout: float = 0.0) -> int:
+        """Send what waits, if there is time, and tell of errors."""
+        if timeout or self._must_abort:
+            self._send()
+        return 0
+
+    def _send(self) -> None:
+        queue, self._queue = self._queue, []
+        refused = self._broker.refuses.intersection(one.value() for one in queue)
+        size = sum(len(one.value()) for one in queue)
+        if not refused and (len(queue) == 1 or size <= self._broker.batch_max):
+            self.open += [one.value() for one in queue]
+            return
+        self._must_abort = True
+        code = self._broker.code if refused else KafkaError.MSG_SIZE_TOO_LARGE
+        for one in queue:
+            self._reported(KafkaError(code), one)
 
     def purge(self, **_what: Any) -> None:
         """Drop what is not sent."""
-        self._reports.clear()
+        self._queue.clear()
 
     def send_offsets_to_transaction(self, offsets: Any, metadata: bytes, _timeout: float) -> None:
         """Take the group's offsets."""
-        self.poll()
         self._broker.call("offsets")
         self.offsets = (offsets, metadata)
 
     def commit_transaction(self, _timeout: float) -> None:
         """Let all be seen."""
-        if any(value in self._broker.refuses for value in self.open):
-            self.poll()
+        self._send()
+        if self._must_abort:
             raise aborting(KafkaError.MSG_SIZE_TOO_LARGE)
         self._broker.call("commit")
         self._broker.visible += self.open
@@ -130,8 +132,8 @@ class Client:
 
     def abort_transaction(self, _timeout: float) -> None:
         """Drop all."""
-        self.poll()
         self._broker.call("abort")
+        self._queue.clear()
         self._broker.aborted += 1
         self.open, self.offsets = [], None
 
@@ -145,8 +147,10 @@ class Broker:
         self.aborted = 0
         self.calls: list[str] = []
         self.fails: dict[str, list[KafkaException | None]] = {}
+        # Values, and why; and what a batch of several may have.
         self.refuses: set[bytes] = set()
-        self.reports_all = False
+        self.code = KafkaError.POLICY_VIOLATION
+        self.batch_max = 1_000_000
         # Called with the name of each call.
         self.on_call: Any = lambda _name: None
 
@@ -161,64 +165,52 @@ class Broker:
 class Producer:
     """Opens clients on the broker."""
 
-    def __init__(self, broker: Broker, *, careful: bool = False) -> None:
+    def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._careful = careful
-        self._client: Client | None = None
+        self.client: Client | None = None
         self.has_lost_brokers = False
+        self.batch_bytes = 0
         self.opened = 0
 
-    @property
-    def client(self) -> Client | None:
-        """The one of the moment."""
-        self._broker.reports_all = self._careful
-        return self._client
-
-    def start(self, *, timeout_s: float = 0.0) -> None:
+    def start(self, batch_bytes: int, on_delivery: Any, _is_over: Any = None) -> None:
         """Open one."""
-        assert timeout_s >= 0
         self.opened += 1
+        self.batch_bytes = batch_bytes
         self.has_lost_brokers = False
-        client = Client(self._broker)
-        client.init_transactions(timeout_s)
-        self._client = client
+        client = Client(self._broker, on_delivery)
+        client.init_transactions(1.0)
+        self.client = client
 
-    def start_app(self) -> None:
-        """Open the first one."""
-        self.start()
+    start_app = start
 
     def serve(self, _timeout_s: float = 0.0) -> None:
         """Do nothing."""
 
     def give_up(self) -> None:
         """Close it."""
-        self._client = None
+        self.client = None
 
 
 class Bench:
-    """A book, a broker, and a loop that is driven step by step."""
+    """Outputs, a broker, and a loop that is driven step by step."""
 
     def __init__(self, *, is_id_shared: bool = False, timeout_s: float = 10.0) -> None:
         self.broker = Broker()
-        self.book = TransactionBook()
+        self.outputs = Unacknowledged(outputs_max=100, waits=False)
         self.epoch = Epoch(TopicPartition("in", 0), 1, {})
         self.events: list[Any] = []
         self.fatal: list[Any] = []
         # What judges were asked: the output, the attempt and what takes their answer.
         self.judged: list[tuple[Any, int, Any]] = []
+        # What they answer at once, if anything.
+        self.answers: list[float | None] = []
         self.now_s = 0.0
         self.read_back: bool | Exception = False
-        self.refusals = Refusals(
-            {OUTLET: lambda output, _why, tries, answer: self.judged.append((output, tries, answer))},
-            clock=lambda: self.now_s,
-            refuse_letter=lambda letter, error: self.fatal.append((letter, error)),
-        )
-        self.producer, self.trial = Producer(self.broker), Producer(self.broker, careful=True)
+        self.held = HeldOutputs(self.outputs, Search(BATCH_BYTES, clock=self.clock), self.clock)
+        self.producer = Producer(self.broker)
         self.loop = TransactionLoop(
-            self.book,
+            self.held,
             self.producer,  # type: ignore[arg-type]
-            self.trial,  # type: ignore[arg-type]
-            self.refusals,
             emit=self.events.append,
             fatal=self.fatal.append,
             on_death=self.fatal.append,
@@ -228,32 +220,42 @@ class Bench:
             timeout_s=timeout_s,
         )
 
+    def clock(self) -> float:
+        """Return the time of refused outputs."""
+        return self.now_s
+
+    def judge(self, output: Output, _error: OutputRefusedError, tries: int, answer: Answer) -> None:
+        """Note what is asked, as whatever made the output."""
+        self.judged.append((output, tries, answer))
+        if self.answers:
+            answer(self.answers.pop(0))
+
     def _was_committed(self, _positions: Any) -> bool:
         if isinstance(self.read_back, Exception):
             error, self.read_back = self.read_back, True
             raise error
         return self.read_back
 
-    def add(self, *offsets: int, epoch: Epoch | None = None, key: bytes = b"k") -> None:
-        """Add the plain output of each record: its offset."""
+    def put(
+        self,
+        offset: int,
+        *values: bytes,
+        key: bytes = b"k",
+        epoch: Epoch | None = None,
+        headers: Any = None,
+    ) -> None:
+        """Put the outputs of a call."""
         its_epoch = epoch or self.epoch
+        entry = SimulatedMessage("in", its_epoch.partition.partition, offset, key), key, 1, its_epoch
+        flat: list[Any] = []
+        for value in values:
+            flat += (self, entry, "out", value, key, headers, -1)
+        self.outputs.put(entry, flat, sum(map(len, values)))
+
+    def add(self, *offsets: int, key: bytes = b"k", epoch: Epoch | None = None) -> None:
+        """Put one output of each record: its offset."""
         for offset in offsets:
-            message = SimulatedMessage("in", its_epoch.partition.partition, offset, key)
-            self.book.add_plain((OUTLET, its_epoch, message, key, b"%d" % offset, None))
-
-    def add_claimed(self, offset: int, *values: bytes, epoch: Epoch | None = None) -> Claim:
-        """Add what a call sends that sends several."""
-        its_epoch = epoch or self.epoch
-        message = SimulatedMessage("in", its_epoch.partition.partition, offset, b"k")
-        claim = Claim(OUTLET, ((its_epoch, offset),), message, 1)
-        self.book.add(claim, [Output(claim, "out", value, b"k", None, -1, len(value)) for value in values])
-        return claim
-
-    def add_single(self, offset: int, value: bytes, headers: Any = None) -> None:
-        """Add one that is not plain."""
-        message = SimulatedMessage("in", 0, offset, b"k")
-        single = SingleOutput(OUTLET, self.epoch, message, "out", value, b"k", headers, len(value))
-        self.book.add_single(single)
+            self.put(offset, b"%d" % offset, key=key, epoch=epoch)
 
     def request(
         self, next_offset: int, ranges: Sequence[tuple[int, int]] = (), *, bytes_max: int = 4000
@@ -263,10 +265,17 @@ class Bench:
         return Request(positions, b"metadata", positions)
 
     def run(self, next_offset: int, ranges: Sequence[tuple[int, int]] = ()) -> KafkaError | None:
-        """Carry a transaction out, and return its error."""
+        """Carry out what commits such a position, and return its error."""
         request = self.request(next_offset, ranges)
         self.loop._carry_out(request)
         return request.error
+
+    def take(self, next_offset: int, ranges: Sequence[tuple[int, int]] = ()) -> str:
+        """Take what such a commit covers, and return it."""
+        self.held.take(
+            Coverage({self.epoch.partition: position(self.epoch, next_offset, ranges)}),
+        )
+        return b" ".join(self.held.sent[3::7]).decode()
 
     @property
     def visible(self) -> str:

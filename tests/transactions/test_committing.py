@@ -15,7 +15,7 @@ from ehkafka.transactions.committing import TransactionalCommits
 from ehkafka.transactions.generation import metadata_of_nobody
 
 if TYPE_CHECKING:
-    from ehkafka.transactions.loop import Request
+    from ehkafka.transactions.request import Request
 
 MEMBER = b"CGMDv2:\1\0\0\0g\0member\0\1"
 PLACES = [TopicPartition("in", number) for number in range(4)]
@@ -63,7 +63,7 @@ def test_who_is_no_member_commits_nothing() -> None:
     bench = Bench(metadata_of_nobody("g"))
     with pytest.raises(KafkaException, match="the group has dropped this member"):
         bench.begin(positions_of())
-    error, _ = bench.commits.now(bench.consumer, positions_of())
+    error, _ = bench.commits.ready(bench.consumer, positions_of())()
     assert error is not None
     assert error.code() == KafkaError.UNKNOWN_MEMBER_ID
     assert bench.submitted == []
@@ -108,7 +108,7 @@ def test_one_that_somebody_waits_for_is_given_up_in_time(monkeypatch: pytest.Mon
     """It is aborted, unless it is being committed."""
     monkeypatch.setattr(committing, "UNWANTED_S", 0.01)
     bench = Bench(wait_s=0.01)
-    error, _ = bench.commits.now(bench.consumer, positions_of())
+    error, _ = bench.commits.ready(bench.consumer, positions_of())()
     assert error is not None
     assert error.code() == KafkaError._TIMED_OUT
     assert bench.submitted[0].is_unwanted

@@ -11,8 +11,10 @@ from confluent_kafka import KafkaError
 from ehkafka.errors import FencedError
 from ehkafka.events import TransactionAborted, TransactionProducerReplaced
 from ehkafka.transactions import loop as loop_module
-from ehkafka.transactions import trial as trial_module
+from ehkafka.transactions import producer as producer_module
+from ehkafka.transactions.search import BATCH_BYTES_MIN
 from tests.kit.waiting import wait_until
+from tests.transactions import loop_bench
 from tests.transactions.loop_bench import Bench, aborting, fatal, retriable
 
 
@@ -30,7 +32,7 @@ def test_outputs_go_with_the_offsets_of_their_records() -> None:
     assert bench.run(4) is None
     assert bench.visible == "0 2 1 3"
     assert bench.broker.committed == [{(0, 1)}, {(0, 4)}]
-    assert bench.book.count() == 0
+    assert bench.outputs.count() == 0
 
 
 @pytest.mark.parametrize("call", ["begin", "offsets", "commit", "abort"])
@@ -52,10 +54,12 @@ def test_what_is_aborted_goes_again_in_order(call: str) -> None:
     """Nothing of it counts, and no handler is called for it."""
     bench = Bench()
     bench.add(0, 1)
-    bench.broker.fails = {call: [aborting()]}
+    # The client says so of each output that comes after what ended the transaction.
+    code = KafkaError._STATE if call == "produce" else KafkaError.ILLEGAL_GENERATION
+    bench.broker.fails = {call: [aborting(code)] * (2 if call == "produce" else 1)}
     error = bench.run(2)
     assert error is not None
-    assert error.code() == KafkaError.ILLEGAL_GENERATION
+    assert error.code() == code
     assert (bench.visible, bench.broker.aborted) == ("", 1)
     bench.add(2)
     assert bench.run(3) is None
@@ -71,7 +75,7 @@ def test_a_producer_that_ends_before_the_commit_has_committed_nothing(call: str)
     bench = Bench()
     bench.add(0)
     bench.read_back = True
-    bench.broker.fails = {call: [fatal()]}
+    bench.broker.fails = {call: [fatal(), *([fatal()] if call == "produce" else [])]}
     assert bench.run(1) is not None
     assert bench.run(1) is None
     assert bench.visible == "0"
@@ -86,7 +90,7 @@ def test_where_it_ends_while_it_commits_the_broker_is_asked(was_committed: bool)
     bench.read_back = was_committed
     bench.broker.fails = {"commit": [fatal()]}
     assert (bench.run(1) is None) is was_committed
-    assert bench.book.count() == (0 if was_committed else 1)
+    assert bench.outputs.count() == (0 if was_committed else 1)
     assert bench.producer.opened == 2
     assert bench.run(2) is None
     assert bench.visible == ("" if was_committed else "0")
@@ -123,25 +127,6 @@ def test_a_call_that_never_returns_is_left_alone(call: str, monkeypatch: pytest.
     forever.set()
 
 
-def test_a_trial_that_never_returns_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is known to be refused then, and the next transaction tries once more."""
-    monkeypatch.setattr(trial_module, "HANGS_S", 0.05)
-    bench, forever = Bench(), threading.Event()
-    bench.add(0)
-    bench.broker.refuses = {b"0"}
-    # The first abort is that of the transaction itself.
-    bench.broker.on_call = lambda name: (
-        name == "abort" and bench.broker.calls.count(name) == 2 and forever.wait(30.0)
-    )
-    assert bench.run(1) is not None
-    assert bench.judged == []
-    assert bench.trial.client is None
-    forever.set()
-    bench.broker.on_call = lambda _name: None
-    assert bench.run(1) is not None
-    assert [output.value for output, *_ in bench.judged] == [b"0"]
-
-
 def test_a_producer_that_has_lost_brokers_has_no_further_transaction() -> None:
     """It may wait for ever for a coordinator that it remembers."""
     bench = Bench()
@@ -169,7 +154,7 @@ def test_the_broker_is_asked_until_it_answers() -> None:
     bench.broker.fails = {"commit": [fatal()], "init": [None, retriable()]}
     bench.read_back = retriable()
     assert bench.run(1) is None
-    assert bench.book.count() == 0
+    assert bench.outputs.count() == 0
 
 
 def test_mutant_an_unknown_outcome_counts_as_aborted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,7 +178,7 @@ def test_nobody_wants_it_any_more() -> None:
     bench.broker.fails = {"offsets": [retriable()]}
     bench.loop._carry_out(request)
     assert request.error is not None
-    assert (bench.visible, bench.broker.aborted, bench.book.count()) == ("", 1, 1)
+    assert (bench.visible, bench.broker.aborted, bench.outputs.count()) == ("", 1, 1)
 
 
 def test_what_is_being_committed_is_not_taken_back() -> None:
@@ -223,10 +208,10 @@ def test_a_shared_id_that_another_process_has_ends_the_app() -> None:
     assert isinstance(own.events[0], TransactionProducerReplaced)
 
 
-def refused(bench: Bench, value: bytes) -> tuple[Any, int, Any]:
-    """Have an output refused; return what its judge was asked."""
-    bench.broker.refuses = {value}
-    assert bench.run(3) is not None
+def refused(bench: Bench, *values: bytes, next_offset: int = 3) -> tuple[Any, int, Any]:
+    """Have outputs refused; return what the last judge was asked."""
+    bench.broker.refuses = set(values)
+    assert bench.run(next_offset) is not None
     assert bench.visible == ""
     return bench.judged[-1]
 
@@ -237,55 +222,105 @@ def test_a_refused_output_leaves_with_its_record_and_the_rest_goes() -> None:
     bench.add(0, 1, 2)
     output, tries, answer = refused(bench, b"1")
     assert (output.value, tries) == (b"1", 1)
-    assert bench.refusals.lowest(bench.epoch) == 1
+    assert bench.held.refusals.lowest() == {bench.epoch: 1}
     assert bench.run(1) is None
     assert bench.visible == "0"
     answer(None)
-    assert bench.refusals.lowest(bench.epoch) is None
+    assert bench.held.refusals.lowest() == {}
     assert bench.run(3) is None
     assert bench.visible == "0 2"
-    assert bench.book.count() == 0
+    assert bench.outputs.count() == 0
 
 
 def test_a_refused_output_is_tried_again_when_its_judge_says_so() -> None:
-    """It may be taken then; else it is the next attempt."""
+    """It may be taken then; else it is the next attempt. Alone, so that it costs no search."""
     bench = Bench()
     bench.add(0, 1, 2)
     _, _, answer = refused(bench, b"1")
     answer(5.0)
-    assert bench.refusals.lowest(bench.epoch) == 1
+    assert bench.held.refusals.lowest() == {bench.epoch: 1}
     bench.now_s = 6.0
-    assert bench.refusals.lowest(bench.epoch) is None
-    assert bench.run(3) is not None
-    output, tries, answer = bench.judged[-1]
+    assert bench.held.refusals.lowest() == {}
+    aborted = bench.broker.aborted
+    output, tries, answer = refused(bench, b"1")
     assert (output.value, tries) == (b"1", 2)
+    assert bench.broker.aborted == aborted + 1
     answer(1.0)
     bench.now_s, bench.broker.refuses = 8.0, set()
     assert bench.run(3) is None
     assert bench.visible == "0 1 2"
-    assert not bench.refusals.has_any
+
+
+def test_what_is_decided_at_once_costs_no_other_commit() -> None:
+    """The same positions are committed without it, and with the dead letter that came for it."""
+    bench = Bench()
+    bench.add(0, 1, 2)
+    bench.answers = [None]
+    bench.broker.refuses = {b"1"}
+    assert bench.run(3) is None
+    assert bench.visible == "0 2"
+
+
+def test_an_undecided_output_is_not_sent_by_positions_from_before_its_refusal() -> None:
+    """As of a revoke's commit that was waiting."""
+    bench = Bench()
+    bench.add(0, 1, 2)
+    refused(bench, b"1")
+    begun = bench.broker.calls.count("begin")
+    assert bench.run(3) is not None
+    assert bench.broker.calls.count("begin") == begun
 
 
 def test_several_that_are_refused_are_all_found() -> None:
-    """The first one ends its trial; the rest is tried in the next."""
+    """Also two of one record."""
     bench = Bench()
-    bench.add(0, 1, 2, 3)
-    bench.add_claimed(4, b"4a", b"4b")
-    bench.broker.refuses = {b"1", b"3"}
-    assert bench.run(5) is not None
-    assert sorted(output.value for output, *_ in bench.judged) == [b"1", b"3"]
-    assert bench.visible == ""
+    bench.add(*range(40))
+    bench.put(40, b"40a", b"40b")
+    bench.answers = [None] * 4
+    bench.broker.refuses = {b"1", b"3", b"40a", b"40b"}
+    assert bench.run(41) is None
+    assert sorted(output.value for output, *_ in bench.judged) == [b"1", b"3", b"40a", b"40b"]
+    assert bench.visible.split() == [str(n) for n in range(40) if n not in {1, 3}]
 
 
-def test_what_is_like_a_refused_output_is_tried_at_once() -> None:
-    """Of many that are too large each would cost a transaction of its own."""
+def test_many_that_are_too_large_cost_one_search() -> None:
+    """What is as large as one that was refused alone goes the same way at once."""
     bench = Bench()
-    for offset in range(0, 20, 2):
-        bench.add(offset)
-        bench.add_single(offset + 1, b"too large %d" % offset, headers=[("a", b"b")])
-    bench.broker.refuses = {b"too large %d" % offset for offset in range(0, 20, 2)}
-    assert bench.run(20) is not None
-    assert len(bench.judged) == 10
+    large = [b"too large %d" % number for number in range(20)]
+    for offset, value in enumerate(large):
+        bench.put(offset, b"%d" % offset, value)
+    bench.answers = [None] * 20
+    bench.broker.refuses, bench.broker.code = set(large), KafkaError.MSG_SIZE_TOO_LARGE
+    assert bench.run(20) is None
+    assert len(bench.judged) == 20
+    assert bench.visible.split() == [str(n) for n in range(20)]
+    assert bench.broker.aborted <= 3
+
+
+def test_a_topic_that_takes_smaller_batches_gets_smaller_ones() -> None:
+    """No output is refused alone: the whole batch was too large, and it goes in parts."""
+    bench = Bench()
+    for offset in range(90):
+        bench.put(offset, b"%d" % offset + b"-" * 998)
+    bench.broker.batch_max = 50_000
+    assert bench.run(90) is None
+    assert len(bench.broker.visible) == 90
+    assert (bench.judged, bench.broker.aborted) == ([], 1)
+    bench.add(90)
+    assert bench.run(91) is None
+    assert BATCH_BYTES_MIN < bench.producer.batch_bytes <= 50_000
+    assert bench.producer.opened == 2
+
+
+def test_what_the_client_itself_refuses_is_refused_without_a_search() -> None:
+    """It says which one it is about."""
+    bench = Bench()
+    bench.add(0)
+    bench.put(1, b"1", headers={"wrong": object()})
+    bench.answers = [None]
+    assert bench.run(2) is None
+    assert [output.value for output, *_ in bench.judged] == [b"1"]
+    assert (bench.visible, bench.broker.aborted) == ("0", 1)
 
 
 @pytest.mark.parametrize("was_committed", [True, False])
@@ -296,18 +331,50 @@ def test_an_abort_that_is_not_done_after_a_commit_was_asked_for_says_nothing(was
     bench.read_back = was_committed
     bench.broker.fails = {"commit": [aborting()], "abort": [fatal()]}
     assert (bench.run(1) is None) is was_committed
-    assert bench.book.count() == (0 if was_committed else 1)
+    assert bench.outputs.count() == (0 if was_committed else 1)
 
 
 def test_the_refusals_of_an_epoch_end_with_it() -> None:
-    """Nobody waits for their judges."""
+    """Nothing waits for their judges."""
     bench = Bench()
     bench.add(0, 1, 2)
     _, _, answer = refused(bench, b"1")
-    bench.refusals.end({bench.epoch})
-    answer(None)
-    assert bench.refusals.lowest(bench.epoch) is None
-    assert not bench.refusals.has_any
+    bench.epoch.ended = True
+    bench.held.end([bench.epoch])
+    assert bench.held.refusals.lowest() == {}
+    answer(5.0)
+    assert bench.held.refusals.lowest() == {}
+    assert bench.outputs.count() == 0
+
+
+@pytest.mark.parametrize("call", ["begin", "offsets", "commit", "abort", "init"])
+def test_a_stop_ends_though_a_call_never_returns(call: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What waits for a transaction hears that there is none, and the thread ends soon after the stop."""
+    monkeypatch.setattr(loop_module, "CALL_S", 0.1)
+    bench, forever = Bench(), threading.Event()
+    bench.loop.start()
+    bench.add(0)
+    bench.broker.fails = {"offsets": [aborting()] if call == "abort" else []}
+    if call == "init":
+        bench.producer.has_lost_brokers = True
+        monkeypatch.setattr(
+            type(bench.producer),
+            "start",
+            lambda its, _bytes, reported, is_over: producer_module.TransactionalProducer._init(
+                loop_bench.Client(its._broker, reported),  # type: ignore[arg-type]
+                is_over,
+            ),
+        )
+    bench.broker.on_call = lambda name: name == call and forever.wait(30.0)
+    request = bench.request(1)
+    bench.loop.submit(request)
+    wait_until(lambda: bench.broker.calls.count(call) > (call == "init"))
+    bench.loop.stop(0.2)
+    assert request.done.wait(3.0)
+    assert request.error is not None
+    wait_until(lambda: not bench.loop.is_running, timeout_s=3.0)
+    assert bench.fatal == []
+    forever.set()
 
 
 def test_who_stops_it_waits_for_no_transaction_that_nobody_wants() -> None:

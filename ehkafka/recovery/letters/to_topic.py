@@ -94,8 +94,9 @@ class TopicLetters:
             # Put before the other is let go of, so that its record waits all the time.
             again = _LetterSource(source)
             again.way, again.ticket, again.letter = self, source.ticket, less
-            self._put(again)
-            answer(None)
+            # Else its partition was taken away, and nothing is to count without the letter.
+            if self._put(again):
+                answer(None)
         elif error.is_too_large or error.is_for_good:
             text = f"its dead letter is refused by {self.to}: {error}"
             text = f"{text}; {TOO_LARGE_ADVICE}" if error.is_too_large else text

@@ -10,6 +10,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.outputs.kinds import kind_of
+from ehkafka.outputs.making import CALL_BYTES_MAX, sends_too_much
 from ehkafka.outputs.send import Send
 from ehkafka.records.deferral import engines_own
 
@@ -30,10 +31,12 @@ class Outbox:
         # user's; reported twice would do no harm.
         self._noted: set[tuple[str, str]] = set()
         self._lock = threading.Lock()
-        # All under the lock. Whose call runs; what it has sent so far, in that order; new kinds of that.
+        # All under the lock. Whose call runs; what it has sent so far, in that order; new kinds, and bytes of
+        # that.
         self._message: CopiedMessage | None = None
         self._made: list[Made] = []
         self._kinds: list[tuple[str, str]] = []
+        self._size = 0
 
     def begin(self, message: CopiedMessage) -> None:
         """Note that the call for a record begins."""
@@ -47,7 +50,7 @@ class Outbox:
             raise self._maker.no_record()
         made = self._maker.made(message, result, self._note)
         with self._lock:
-            self._made += made
+            self._add(made, message)
 
     def send(self, message: Any, value: Any, **given: Any) -> None:
         """Keep what a record sends within its call. Raises `RuntimeError` where that is over."""
@@ -55,12 +58,19 @@ class Outbox:
         made = self._maker.made(message, Send(value, **given), self._note)
         with self._lock:
             if self._message is not message:
-                where = f"{message.topic()}[{message.partition()}]@{message.offset()}"
+                where = _where(message)
                 raise RuntimeError(
                     f"{where} has its outcome, so nothing can be sent for it any more: call send() before "
                     "the handler returns"
                 )
-            self._made += made
+            self._add(made, message)
+
+    def _add(self, made: list[Made], message: Any) -> None:
+        """Keep some of it. Caller has the lock."""
+        self._size += sum([one[5] for one in made])
+        if self._size > CALL_BYTES_MAX:
+            raise sends_too_much(_where(message), self._size)
+        self._made += made
 
     def _note(self, topic: str, given: object) -> None:
         kind = kind_of(given)
@@ -77,4 +87,9 @@ class Outbox:
         with self._lock:
             made, kinds = self._made, self._kinds
             self._made, self._kinds, self._message = [], [], None
+            self._size = 0
         return [] if has_failed else made, kinds
+
+
+def _where(message: Any) -> str:
+    return f"{message.topic()}[{message.partition()}]@{message.offset()}"

@@ -1,29 +1,26 @@
 """What simulated handlers send: values that say what they are of, in all forms that an output has.
 
-A call's outputs come one by one: some while it runs, the last before its record ends. What a failed call has
-sent is void.
+A call's outputs are put together once it has ended, before its record ends; a call that fails puts none.
 """
 
 from __future__ import annotations
 
 import itertools
-from contextlib import suppress
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ehkafka.outputs.book import NotSentError
-from ehkafka.outputs.claim import Claim, Output, SingleOutput
-
+from ehkafka.lanes.inbox import EPOCH, MESSAGE
 from ehkafka.outputs.checked import ANY_PARTITION
+from ehkafka.outputs.output import Source
+from ehkafka.outputs.unacknowledged import NotSentError
 from ehkafka.records import TopicPartition
-from ehkafka.transactions.letters import LetterOutput
 
 if TYPE_CHECKING:
     import random
 
-    from ehkafka.lanes.epoch import Epoch
-    from ehkafka.records import Message
-    from ehkafka.transactions.book import TransactionBook
+    from ehkafka.lanes.inbox import Entry
+    from ehkafka.outputs.output import Answer, Output, OutputRefusedError
+    from ehkafka.outputs.unacknowledged import Unacknowledged
+    from ehkafka.testing.clock import VirtualClock
 
 LETTER = -1
 
@@ -53,92 +50,76 @@ class SentOutput(NamedTuple):
 
 
 class SimulatedOutlet:
-    """One member's way out: what its handlers' calls send, into the book."""
+    """One member's way out: what its handlers' calls send, and what becomes of what is refused."""
 
     topic = "out"
 
-    def __init__(self, name: str, book: TransactionBook, rng: random.Random, refuse_share: float) -> None:
+    def __init__(
+        self,
+        name: str,
+        outputs: Unacknowledged,
+        clock: VirtualClock,
+        rng: random.Random,
+        refuse_share: float,
+    ) -> None:
         self._name = name
-        self._book = book
+        self._outputs = outputs
+        self._clock = clock
         self._rng = rng
         self._refuse_share = refuse_share
-        # Calls that have sent something while they run.
-        self._open: dict[tuple[TopicPartition, int, int], tuple[Claim, str]] = {}
         self._calls = itertools.count()
 
-    def begin(self, epoch: Epoch, message: Message, attempt: int) -> None:
-        """Note that a call begins; now and then it sends the first of two outputs."""
-        place = epoch.partition, epoch.number, message.offset()
-        self._fail(place)
-        if self._rng.random() < 0.7:
-            return
-        claim = Claim(self, ((epoch, message.offset()),), message, attempt)  # type: ignore[arg-type]
-        call = self._call(epoch)
-        self._open[place] = claim, call
-        self._add(claim, message, epoch, 0, 2, call, refused=0)
-
-    def end(self, epoch: Epoch, message: Message, outcome: str) -> None:
-        """Send the rest of a call's outputs, before its record has its outcome."""
-        place = epoch.partition, epoch.number, message.offset()
+    def end(self, entry: Entry, outcome: str) -> None:
+        """Put a call's outputs, before its record has its outcome; now and then it has two."""
         if outcome == "failed":
-            self._fail(place)
             return
+        call = f"{self._name}/{entry[EPOCH].number}/{next(self._calls)}"
         if outcome != "finished":
-            self._fail(place)
-            self.add_letter(epoch, message, self._call(epoch))
+            self.add_letter(entry, call)
             return
-        claim, call = self._open.pop(place, (None, ""))
-        refused = self._rng.randint(1, 6) if self._rng.random() < self._refuse_share else 0
-        if claim is not None:
-            self._add(claim, message, epoch, 1, 2, call, refused=refused)
-            claim.is_over = True
-        else:
-            self._add_only(epoch, message, refused)
+        total = 1 if self._rng.random() < 0.7 else 2
+        refused = self._rng.randint(1, 12) if self._rng.random() < self._refuse_share else 0
+        values = [
+            self._value(entry, number, total, call, refused if number == total - 1 else 0)
+            for number in range(total)
+        ]
+        self._put(entry, self.topic, values)
 
-    def _fail(self, place: tuple[TopicPartition, int, int]) -> None:
-        claim, _ = self._open.pop(place, (None, ""))
-        if claim is not None:
-            claim.has_failed = claim.is_over = True
+    def _put(self, entry: Entry, topic: str, values: list[bytes]) -> bool:
+        key = entry[MESSAGE].key()
+        flat: list[Any] = []
+        source = entry if self._rng.random() < 0.8 else Source(entry)
+        for value in values:
+            flat += (self, source, topic, value, key, None, ANY_PARTITION)
+        try:
+            self._outputs.put(entry, flat, sum(map(len, values)))
+        except NotSentError:
+            return False
+        return True
 
-    def _call(self, epoch: Epoch) -> str:
-        return f"{self._name}/{epoch.number}/{next(self._calls)}"
-
-    def _add(
-        self,
-        claim: Claim,
-        message: Message,
-        epoch: Epoch,
-        number: int,
-        total: int,
-        call: str,
-        *,
-        refused: int,
-    ) -> None:
-        key = message.key()
-        value = self._value(epoch, message, number, total, call, refused)
-        output = Output(claim, self.topic, value, key, None, ANY_PARTITION, len(value))
-        with suppress(NotSentError):
-            self._book.add(claim, [output])
-
-    def _add_only(self, epoch: Epoch, message: Message, refused: int) -> None:
-        key = message.key()
-        value = self._value(epoch, message, 0, 1, self._call(epoch), refused)
-        with suppress(NotSentError):
-            if key and self._rng.random() < 0.7:
-                self._book.add_plain((self, epoch, message, key, value, None))  # type: ignore[arg-type]
-                return
-            outlet: Any = self
-            single = SingleOutput(outlet, epoch, message, self.topic, value, key, None, len(value))
-            self._book.add_single(single)
-
-    def _value(
-        self, epoch: Epoch, message: Message, number: int, total: int, call: str, refused: int
-    ) -> bytes:
-        place = epoch.partition, message.offset()
+    @staticmethod
+    def _value(entry: Entry, number: int, total: int, call: str, refused: int) -> bytes:
+        message = entry[MESSAGE]
+        place = entry[EPOCH].partition, message.offset()
         return SentOutput(*place, number, total, call, refused, message.key()).written()
 
-    def add_letter(self, epoch: Epoch, message: Message, call: str) -> None:
-        """Send a dead letter instead; it is of the record like any output."""
-        value = self._value(epoch, message, LETTER, 1, call, 0)
-        letter: Any = SimpleNamespace(offset=message.offset(), key=message.key(), value=value, headers=())
-        self._book.add_letter(LetterOutput("letters", letter, epoch))
+    def add_letter(self, entry: Entry, call: str) -> bool:
+        """Send a dead letter instead, which is of the record like any output; False: its epoch has ended."""
+        return self._put(entry, "letters", [self._value(entry, LETTER, 1, call, 0)])
+
+    def judge(self, output: Output, _error: OutputRefusedError, _tries: int, answer: Answer) -> None:
+        """Decide on a refused output as a handler's rules do: at once, or later."""
+
+        def decide() -> None:
+            if self._rng.random() < 0.6:
+                answer(self._rng.uniform(0.0, 0.5))
+                return
+            assert output.value is not None
+            entry: Any = output.source
+            if self.add_letter(entry, SentOutput.read(output.key, output.value).call):
+                answer(None)
+
+        if self._rng.random() < 0.5:
+            decide()
+        else:
+            self._clock.call_after(self._rng.uniform(0.0, 0.5), decide)

@@ -91,6 +91,8 @@ class SimulationPlan:
     # With transactions: outputs that the broker refuses, requests that take as long as a transaction may, and
     # producers that lose their id while they wait for an answer.
     refuse_share: float = 0.0
+    # What a batch of several outputs may have.
+    batch_bytes_limit: int | None = None
     slow_request_share: float = 0.0
     producer_lost_share: float = 0.0
     session_s: float = NEVER_S
@@ -166,6 +168,7 @@ class SimulationPlan:
             metadata_bytes_max=rng.choice([12, 32, 40, 1_000, 1_000]),
             saved_bytes_max=rng.choice([25, 32, 1_000, 1_000]),
             refuse_share=rng.choice([0.0, 0.02, 0.1, 0.3]),
+            batch_bytes_limit=rng.choice([None, None, None, 100, 500]),
             slow_request_share=rng.choice([0.0, 0.02, 0.1]),
             producer_lost_share=rng.choice([0.0, 0.05, 0.2]),
         )

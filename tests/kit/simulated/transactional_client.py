@@ -12,6 +12,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from ehkafka.records import TopicPartition
 from ehkafka.transactions.generation import generation_of
+from ehkafka.transactions.search import ONE_BY_ONE
 from tests.kit.simulated.outputs import SentOutput
 from tests.kit.simulated.transactions import CONCURRENT, FENCED
 
@@ -24,7 +25,9 @@ if TYPE_CHECKING:
     # What reaches the broker; returns its error, or None.
     Arrive = Callable[[], int | None]
 
-INVALID_RECORD = 87
+# It teaches nothing of other outputs.
+REFUSED = 44
+TOO_LARGE = 10
 COORDINATOR_LOADING = 14
 LOST_ID = 49
 _AGAIN_S = 0.02
@@ -61,7 +64,14 @@ class _Report:
 class SimulatedTransactional:
     """One client of one member."""
 
-    def __init__(self, member: TransactionalMember, side: SideThread, name: str, *, is_careful: bool) -> None:
+    def __init__(
+        self,
+        member: TransactionalMember,
+        side: SideThread,
+        name: str,
+        reported: Callable[[KafkaError, _Report], None],
+        batch_bytes: int,
+    ) -> None:
         self._world = world = member.world
         # For a mutant that takes the group's metadata late.
         self.metadata_now = member.consumer_group_metadata
@@ -69,12 +79,13 @@ class SimulatedTransactional:
         self._rng = world.transactions.rng
         self._side = side
         self._name = name
-        self._is_careful = is_careful
+        self._reported = reported
+        self._batch_bytes = batch_bytes
         self._epoch = -1
         self._fatal: KafkaError | None = None
         # An output was refused, so the transaction can only be aborted.
         self._must_abort = False
-        self._buffer: list[tuple[_Report, Callable[..., None]]] = []
+        self._buffer: list[_Report] = []
         self._requests: dict[str, _Request] = {}
         self._last_arrival_s = 0.0
         self._is_given_up = False
@@ -89,8 +100,8 @@ class SimulatedTransactional:
 
     def _drop(self) -> None:
         buffer, self._buffer = self._buffer, []
-        for report, reported in buffer:
-            reported(KafkaError(KafkaError._PURGE_QUEUE), report)
+        for report in buffer:
+            self._reported(KafkaError(KafkaError._PURGE_QUEUE), report)
 
     def poll(self, _timeout_s: float = 0.0) -> int:
         """Let things happen, and perhaps outputs go."""
@@ -103,39 +114,36 @@ class SimulatedTransactional:
 
     # Outputs.
 
-    def produce(
-        self, topic: str, value: Any, key: Any, partition: int, reported: Callable[..., None], **_: Any
-    ) -> None:
+    def produce(self, topic: str, value: Any, key: Any, _partition: int, **_given: Any) -> None:
         """Take an output."""
-        self._check_fatal()
-        self._buffer.append((_Report(topic, key, value), reported))
+        self._check_abortable()
+        if len(self._buffer) > 20 and self._rng.random() < 0.1:
+            raise BufferError
+        self._buffer.append(_Report(topic, key, value))
         self.poll()
-
-    def produce_batch(self, topic: str, messages: Sequence[Any], *, on_delivery: Callable[..., None]) -> int:
-        """Take several."""
-        self._check_fatal()
-        self._buffer += [(_Report(topic, one["key"], one["value"]), on_delivery) for one in messages]
-        return len(messages)
 
     def _flush(self) -> None:
         buffer, self._buffer = self._buffer, []
         # Outputs go in requests, each of which the broker takes or refuses as a whole.
-        size = 1 if self._is_careful else self._rng.choice([1, 2, 50])
+        size = 1 if self._batch_bytes == ONE_BY_ONE else self._rng.choice([1, 2, 50])
         for start in range(0, len(buffer), size):
             request = buffer[start : start + size]
-            error: KafkaError | None
             if self._fatal is not None or self._must_abort:
-                error = KafkaError(KafkaError._PURGE_INFLIGHT)
-            elif any(self._broker.refuses(report.output) for report, _ in request):
-                error = KafkaError(INVALID_RECORD)
+                error: KafkaError | None = KafkaError(KafkaError._PURGE_INFLIGHT)
+            elif any(self._broker.refuses(report.output) for report in request):
+                error = KafkaError(REFUSED)
                 self._must_abort = True
-            elif not (error := self._append(request)) and not self._is_careful:
-                continue
-            for report, reported in request:
-                reported(error, report)
+            elif self._broker.is_too_large(sum(len(report.value()) for report in request), len(request)):
+                error = KafkaError(TOO_LARGE)
+                self._must_abort = True
+            else:
+                error = self._append(request)
+            if error is not None:
+                for report in request:
+                    self._reported(error, report)
 
-    def _append(self, request: Sequence[tuple[_Report, Any]]) -> KafkaError | None:
-        for report, _ in request:
+    def _append(self, request: Sequence[_Report]) -> KafkaError | None:
+        for report in request:
             output = report.output
             while (refusal := self._broker.append(self._name, self._epoch, output)) == CONCURRENT:
                 self._side.sleep(_AGAIN_S)

@@ -1,4 +1,4 @@
-"""A member that sends exactly once: the real book, refusals, loop and commits over simulated transactions.
+"""A member that sends exactly once: the real outputs, search, loop and commits over simulated transactions.
 
 The transactions' thread runs as it is, on a thread that the simulation waits for. What the poll thread does
 of it in `Membership` and `Transactions` is done here in the same order, over several polls.
@@ -15,22 +15,23 @@ from unittest import mock
 from confluent_kafka import KafkaError, KafkaException
 
 from ehkafka.lanes.inbox import EPOCH, MESSAGE
+from ehkafka.outputs.unacknowledged import Unacknowledged
 from ehkafka.progress.commits import as_offset
 from ehkafka.progress.ledger import Position
 from ehkafka.records import TopicPartition
-from ehkafka.run.transactions import SLACK_S, Transactions
-from ehkafka.transactions import loop, producer, sending, trial
-from ehkafka.transactions.book import TransactionBook
+from ehkafka.run.transactions import BATCH_BYTES_DEFAULT, SLACK_S, Transactions
+from ehkafka.transactions import handing, loop, producer
 from ehkafka.transactions.committing import UNWANTED_S, TransactionalCommits
 from ehkafka.transactions.coverage import Coverage
+from ehkafka.transactions.held import HeldOutputs
 from ehkafka.transactions.loop import TransactionLoop
 from ehkafka.transactions.producer import TransactionalProducer
-from ehkafka.transactions.refusals import Refusals
 from ehkafka.transactions.saving import TransactionSaver
+from ehkafka.transactions.search import Search
 from tests.kit.simulated.group import CommitRefusal
 from tests.kit.simulated.handover import Handover, _State
 from tests.kit.simulated.member import SimulatedMember
-from tests.kit.simulated.outputs import SentOutput, SimulatedOutlet
+from tests.kit.simulated.outputs import SimulatedOutlet
 from tests.kit.simulated.ranges import FinishedOffsets
 from tests.kit.simulated.side_thread import SideThread
 from tests.kit.simulated.transactional_client import SimulatedTransactional
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 
     from ehkafka.lanes.epoch import Epoch
     from ehkafka.lanes.inbox import Entry
-    from ehkafka.transactions.loop import Request
+    from ehkafka.transactions.request import Request
     from tests.kit.simulated.member import Refusals as Refused
     from tests.kit.simulated.simulator import Simulation
 
@@ -62,11 +63,13 @@ class MemberTransactions:
     def __init__(self, member: TransactionalMember) -> None:
         world = member.world
         self._member, self._world, self._rng = member, world, world.transactions.rng
-        self.book = TransactionBook()
+        self.outputs = Unacknowledged(waits=False)
         self._id = f"id of {member.name}"
-        self.outlet = SimulatedOutlet(member.name, self.book, self._rng, world.plan.refuse_share)
-        judges: Any = {self.outlet: self._judge}
-        self.refusals = Refusals(judges, clock=world.clock.now_s, refuse_letter=self._letter_refused)
+        self.outlet = SimulatedOutlet(
+            member.name, self.outputs, world.clock, self._rng, world.plan.refuse_share
+        )
+        search = Search(BATCH_BYTES_DEFAULT, clock=world.clock.now_s)
+        self.held = HeldOutputs(self.outputs, search, world.clock.now_s)
         self.side = SideThread(member, self._main)
         app = SimpleNamespace(settings=SimpleNamespace(group="group"))
         asked: Any = SimpleNamespace(
@@ -74,10 +77,8 @@ class MemberTransactions:
         )
         self.as_reader: Any = SimpleNamespace(committed=self._committed, close=lambda: None)
         self._carrier = TransactionLoop(
-            self.book,
-            self._producer(is_careful=False),
-            self._producer(is_careful=True),
-            self.refusals,
+            self.held,
+            TransactionalProducer(self._open_client, emit=self._emit, make_watch=lambda: _NO_CREDENTIAL),
             emit=self._emit,
             fatal=lambda error: world.problem(f"{member.name}: {error}"),
             on_death=lambda error: world.problem(f"{member.name}: {error!r}"),
@@ -88,7 +89,7 @@ class MemberTransactions:
         )
         self._wait_s = world.plan.transaction_timeout_s + SLACK_S
         self.commits = TransactionalCommits(self._carrier, member.ledger.acknowledged, wait_s=self._wait_s)
-        # Who hears of the commit under way, and of those that a revoke waits for.
+        # What hears of the commit under way, and of those that a revoke waits for.
         self._on_answer: Callable[[Refused], None] | None = None
         self._awaited: dict[Request, Callable[[Refused], None]] = {}
         self._sent: Mapping[TopicPartition, Position] = {}
@@ -111,7 +112,7 @@ class MemberTransactions:
     def begin_awaited(
         self, positions: Mapping[TopicPartition, Position], on_answer: Callable[[Refused], None]
     ) -> None:
-        """Do the same for one that a revoke waits for, as `TransactionalCommits.now` does."""
+        """Do the same for one that a revoke waits for, as `TransactionalCommits.ready` does."""
         try:
             request = self.commits._request(self._member.as_consumer, positions)
         except KafkaException as refused:
@@ -148,12 +149,11 @@ class MemberTransactions:
 
     def _check_undecided(self, positions: Mapping[TopicPartition, Position]) -> None:
         """What was refused before positions were fixed is not in them before it is decided."""
-        coverage, now_s = Coverage(positions), self._world.clock.now_s()
-        for refusal in self.refusals._refusals.values():
-            epoch, offset = refusal.output.place
+        coverage = Coverage(positions)
+        for suspect in filter(self.held.refusals.waits, self.held.refusals._waiting):
+            epoch, offset = suspect[EPOCH], suspect[MESSAGE].offset()
             cover = coverage.of(epoch)
-            is_open = refusal.due_s is None or refusal.due_s > now_s
-            if is_open and cover is not None and cover.has(offset):
+            if cover is not None and cover.has(offset):
                 self._world.transactions.seen["undecided"] += 1
                 self._world.problem(
                     f"{epoch.partition}@{offset} is committed, and its output waits for a decision"
@@ -169,8 +169,7 @@ class MemberTransactions:
 
     def end(self, epochs: Sequence[Epoch]) -> None:
         """Drop what is left of epochs that have ended."""
-        self.refusals.end(set(epochs))
-        self.book.end(epochs)
+        self.held.end(epochs)
 
     def stop(self) -> None:
         """End with the process."""
@@ -209,14 +208,10 @@ class MemberTransactions:
             assert on_answer is not None
             self._answer(on_answer, self._sent, error)
 
-    def _producer(self, *, is_careful: bool) -> TransactionalProducer:
-        name = f"trial of {self._member.name}" if is_careful else self._id
-
-        def open_client(_callbacks: object) -> Any:
-            self._world.transactions.seen["producers on trial" if is_careful else "producers"] += 1
-            return SimulatedTransactional(self._member, self.side, name, is_careful=is_careful)
-
-        return TransactionalProducer(open_client, emit=self._emit, make_watch=lambda: _NO_CREDENTIAL)
+    def _open_client(self, callbacks: Mapping[str, Any], batch_bytes: int) -> Any:
+        self._world.transactions.seen["producers"] += 1
+        reported = callbacks["on_delivery"]
+        return SimulatedTransactional(self._member, self.side, self._id, reported, batch_bytes)
 
     def _committed(self, partitions: Sequence[Any], timeout: float) -> Sequence[Any]:
         """Return what the group has, once it is known."""
@@ -234,29 +229,6 @@ class MemberTransactions:
     def _emit(self, event: object) -> None:
         self._world.transactions.seen[type(event).__name__] += 1
         self._world.note(self._member.name, type(event).__name__, event)
-
-    def _letter_refused(self, letter: object, error: str) -> None:
-        self._world.problem(f"a dead letter is refused: {error}")
-
-    def _judge(
-        self, output: Any, _error: Exception, tries: int, answer: Callable[[float | None], None]
-    ) -> None:
-        """Decide on a refused output as a handler's rules do: at once, or later."""
-        epoch, _ = output.place
-        message = output.message if hasattr(output, "message") else output.claim.messages
-
-        def decide() -> None:
-            if self._rng.random() < 0.6:
-                answer(self._rng.uniform(0.0, 0.5))
-                return
-            call = SentOutput.read(output.key, output.value).call
-            self.outlet.add_letter(epoch, message, call)
-            answer(None)
-
-        if self._rng.random() < 0.5:
-            decide()
-        else:
-            self._world.clock.call_after(self._rng.uniform(0.0, 0.5), decide)
 
 
 class TransactionalHandover(Handover):
@@ -342,11 +314,11 @@ class TransactionalMember(SimulatedMember):
         super().__init__(world, name, pid)
         self.transactions = MemberTransactions(self)
         self.as_consumer: Any = self
-        self.intake.outputs = self.transactions.book
+        self.intake.outputs = self.transactions.outputs
         self.handover = TransactionalHandover(self)
         bytes_max = world.plan.saved_bytes_max if world.plan.saves_ranges else 0
         saver = TransactionSaver(bytes_max, None, lambda: 0.0, self.ledger.acknowledged)
-        saver.lowest_waiting = self.transactions.refusals.lowest
+        saver.lowest = self.transactions.held.refusals.lowest
         self.ranges = _JudgedByTheBroker(self)
         self.ranges._saver = saver
         self.ledger.unsays_nothing = True
@@ -359,13 +331,8 @@ class TransactionalMember(SimulatedMember):
         number, member_id = (self.generation, self.name) if self.is_known and is_in else (-1, "")
         return b"CGMDv2:" + struct.pack("=i", number) + f"group\0{member_id}\0\0".encode()
 
-    def started(self, entry: Entry, worker: str) -> None:
-        """Note that the handler is called, which may send at once."""
-        super().started(entry, worker)
-        self.transactions.outlet.begin(entry[EPOCH], entry[MESSAGE], self.attempt_of(entry))
-
     def _ended(self, entry: Entry, outcome: str) -> None:
-        self.transactions.outlet.end(entry[EPOCH], entry[MESSAGE], outcome)
+        self.transactions.outlet.end(entry, outcome)
         super()._ended(entry, outcome)
 
     def positions_of(
@@ -418,11 +385,12 @@ def transactions_of(world: Simulation) -> Iterator[None]:
 
     timing = SimpleNamespace(sleep=sleep, monotonic=world.clock.now_s)
     with ExitStack() as stack:
-        for module in (loop, trial, sending, producer):
+        for module in (loop, handing, producer):
             stack.enter_context(mock.patch.object(module, "time", timing))
         # A thread more would not be one of the simulation's.
-        for module in (loop, trial):
-            stack.enter_context(mock.patch.object(module, "call_within", lambda call, _timeout_s: call()))
+        for module in (loop, producer):
+            at_once = mock.patch.object(module, "call_within", lambda call, _timeout_s, _is_over: call())
+            stack.enter_context(at_once)
         try:
             yield
         finally:

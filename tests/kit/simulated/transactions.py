@@ -165,6 +165,14 @@ class SimulatedTransactions:
         self.seen["refused"] += 1
         return True
 
+    def is_too_large(self, size: int, count: int) -> bool:
+        """Tell whether the broker refuses a batch for its size."""
+        most = self._world.plan.batch_bytes_limit
+        if count < 2 or most is None or size <= most or self._world.calm:
+            return False
+        self.seen["batch too large"] += 1
+        return True
+
     def is_unstable(self, partition: TopicPartition) -> bool:
         """Tell whether a partition's offset is in a transaction that is not over."""
         return any(partition in producer.offsets for producer in self._producers.values())

@@ -1,0 +1,46 @@
+"""What one transaction commits, and how it ended."""
+
+from __future__ import annotations
+
+import enum
+import threading
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from confluent_kafka import KafkaError
+
+    from ehkafka.progress.ledger import Position
+    from ehkafka.records import TopicPartition
+
+
+class Stage(enum.Enum):
+    """How far a transaction has come. Beyond `COMMITTING` only the broker knows its outcome."""
+
+    SUBMITTED = "submitted"
+    OPEN = "open"
+    COMMITTING = "committing"
+    OVER = "over"
+
+
+class Request:
+    """Made by the poll thread. `error` counts once `done` is set; None: it is committed."""
+
+    def __init__(
+        self,
+        positions: Mapping[TopicPartition, Position],
+        metadata: bytes,
+        changed: Mapping[TopicPartition, Position],
+    ) -> None:
+        """`metadata` are the group's; `changed` is what of the positions differs from what the group has."""
+        self.positions = positions
+        self.metadata = metadata
+        self.changed = changed
+        self.stage = Stage.SUBMITTED
+        self.error: KafkaError | None = None
+        # What its last transaction took.
+        self.took_s = 0.0
+        self.done = threading.Event()
+        # Nothing waits for it any more: abort it unless it is being committed. Set by the poll thread.
+        self.is_unwanted = False

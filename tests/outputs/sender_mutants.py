@@ -1,0 +1,176 @@
+"""Guards of the sender, each taken out once: random histories must notice, or a test."""
+
+from __future__ import annotations
+
+from ehkafka.outputs import aside, batch, known_keys, one_producer, output, sender, standing, unacknowledged
+from tests.kit.mutant import table
+from tests.outputs import test_sender_rules
+from tests.outputs.sender_world import histories
+
+IN = (aside, batch, known_keys, one_producer, output, sender, standing, unacknowledged, test_sender_rules)
+
+MUTANTS = table(
+    r"""
+KnownKeys.may_go: a second output of a key goes with the first one
+    (output.topic, place) in self._first -> False
+OutputSender._hand_each: what was not taken keeps its key waiting
+    known.acknowledged(output, None) -> pass
+OutputSender._refuse: what the client refuses keeps its key waiting
+    self._known.acknowledged(output, None) -> pass
+    by test_what_the_client_refuses_keeps_no_key_waiting
+OutputSender._refuse: what the client refuses passes earlier ones
+    is_held_up=True -> is_held_up=False
+OutputSender._hand_over: what is new passes what is parked
+    or self._unparks -> or False
+KnownKeys.forget_old: a day later keys are still known
+    {} if has_slept else self._known -> self._known
+    by test_a_day_later_no_key_is_known
+OutputSender._hand_over: what is left of the parked is lost
+    outputs.parked += left -> pass
+OutputSender._hand_over: what is left over is lost
+    outputs.put_back(left) -> pass
+OutputSender._hand_slice: unknown keys go at once
+    (partitions := self._known.partitions(flat[2], flat[4::PARTS])) is None
+    -> not (partitions := [ord(key or b"a") % 3 for key in flat[4::PARTS]])
+    by test_the_second_output_of_a_key_waits_for_the_first
+OutputSender._hand_slice: outputs of ended epochs go out
+    or any(epoch.ended for epoch in set(map(_epoch_of, sources)))\n ->
+OutputSender._hand_each: outputs of ended epochs go out one by one
+    if output.has_ended: -> if False:
+OutputSender._hand_each: what follows a refused output passes it
+    elif self._aside and self._aside.takes(output): -> elif False:
+OutputSender._hand_each: sources of dropped outputs hear nothing
+    self._gone.append(output) -> pass
+OutputSender._hand_each: a full queue skips one
+    flat[number * PARTS :] -> flat[(number + 1) * PARTS :]
+OutputSender._reported: what is in doubt counts as written
+    (self._is_in_doubt or message.offset() is None) -> False
+    by test_what_is_in_doubt_is_not_acknowledged
+OutputSender._reported: what follows one in doubt counts
+    self._is_in_doubt or ->
+OutputSender._acknowledged: what waits for its key's first answer waits for ever
+    self._unparks |= bool(outputs.parked) -> pass
+OutputSender._acknowledged: its bytes stay
+    outputs.let_go(batch.flat) -> pass
+OutputSender._acknowledged: its source hears nothing
+    source.acknowledged() -> pass
+OutputSender._reported: throttled reports count as refusals
+    elif error.code() in self._busy: -> elif False:
+    by test_what_is_throttled_goes_not_alone
+OutputSender._reported: a refused output is sent with others for ever
+    self._refused[batch] = None -> pass
+OutputSender._purge: the client keeps what ended epochs have left
+    self._renew(is_fault=self._producer.is_lost) -> pass
+OutputSender._purge: the poll thread hears nothing
+    one.set() -> pass
+OutputSender._purge: sources of what went alone hear nothing
+    tell_gone(dropped) -> pass
+    by seeds=500
+OutputSender._renew: keys that the last client had are known to the next
+    self._known.forget() -> pass
+OutputSender._renew: what is parked goes never
+    self._unparks = True -> pass
+OutputSender._renew: what was given goes behind what is aside
+    not aside.add_earlier(output) -> True
+OutputSender._renew: what is given goes out in another order
+    reversed(left) -> left
+OutputSender._renew: what was refused goes with others
+    or (output.group is None and id(output.source) in refused) -> or False
+OutputSender._renew: later ones of a refused one's group pass it
+    output.group in groups or ->
+OutputSender._renew: what is parked passes what is aside
+    elif not aside.takes(output): -> else:
+    by test_what_is_parked_goes_behind_what_is_aside
+OutputSender._renew: sources of dropped outputs hear nothing
+    outputs.without_ended(with_client, self._gone) -> outputs.without_ended(with_client, [])
+Aside.takes: later ones go before earlier ones
+    append(output) -> appendleft(output)
+Aside.add_earlier: earlier ones go behind later ones
+    appendleft(output) -> append(output)
+Aside.add_earlier: the later one still has its turn
+    self._turns[output.group] = Turn(output, is_held_up=False) -> pass
+Aside.let_go_on: all go on
+    turn.is_held_up and place in with_producer -> False
+Aside.let_go_on: none goes on
+    and place in with_producer -> and True
+Aside.drop_ended: the producer keeps what ended epochs have left
+    self._producer.renew(is_fault=False) -> pass
+Aside.drop_ended: what is behind a dropped one has no turn
+    self._go_on_with(place, kept) -> self._outputs.aside[place] = kept
+Aside.drop_ended: the bytes of what is dropped stay
+    self._outputs.let_go(output) -> pass
+Aside.go_on: a judge's answer counts for nothing
+    self._end(place, turn) -> pass
+Aside.go_on: what is with a judge is sent
+    or turn.is_with_judge -> or False
+Aside.go_on: what is on its way is sent again
+    or turn.is_under_way -> or False
+Aside.go_on: what is held up is sent
+    turn.is_held_up or ->
+Aside._opened: a lost producer stays
+    self._producer.renew() -> pass
+    by test_a_lost_second_producer_is_followed_by_another
+Aside._answered: an answer for what is not its turn counts
+    if self._turns.get(place) is not turn: -> if False:
+    by test_a_refusal_of_an_ended_epoch_is_not_judged
+Aside._answered: what has its answer stays
+    self._end(place, turn) -> pass
+Aside._answered: what has its answer is still on its way
+    turn.is_under_way = False -> pass
+Aside._answered: its source hears nothing
+    turn.output.source.acknowledged() -> pass
+Aside._answered: consequences are judged
+    elif error.code() in CONSEQUENCES: -> elif False:
+Aside._answered: a throttled try counts
+    elif error.code() in self._busy: -> elif False:
+Aside._refused: its source is not asked
+    output.source.takes_back(error) -> False
+    by seeds=500
+Aside._refused: what its source has taken back is sent
+    if one.source is not output.source) -> if one is not output)
+Aside._refused: tries are not counted
+    turn.tries += 1 -> turn.tries = 1
+Aside._end: a judge's answer ends another output
+    if self._turns.get(place) is not turn: -> if False:
+Aside._end: its bytes stay
+    self._outputs.let_go(turn.output) -> pass
+Aside._go_on_with: a group that is empty stays
+    if not queue: -> if False:
+Aside._go_on_with: the next one has the last one's turn
+    if queue[0] is not self._turns[place].output: -> if False:
+Unacknowledged.take: bytes are not counted
+    self._bytes += size_of(taken) -> pass
+Unacknowledged.put_back: in another order
+    reversed(flat) -> flat
+Unacknowledged.put_back: its bytes stay
+    self._bytes -= size -> pass
+Unacknowledged.end: sources hear nothing
+    tell_gone(dropped) -> pass
+Unacknowledged.without_ended: its bytes stay
+    self.let_go(output) -> pass
+Unacknowledged.sources: what is parked may be committed
+    *batched, parked, -> *batched, (),
+Unacknowledged.sources: what is aside may be committed
+    [output.source for output in aside] -> []
+Unacknowledged.sources: what a client has may be committed
+    (batch.flat[SOURCE::PARTS] for batch in batches) -> ()
+Unacknowledged.end: what clients have is not looked at
+    any(output.has_ended for output in with_clients) -> False
+Unacknowledged.lowest: the highest is returned
+    lowest.get(epoch, offset) >= offset -> True
+Unacknowledged.put: a record of an ended epoch is taken, or one of a stopped app
+    if self.is_closed or has_ended(source): -> if False:
+Batch._send_at_once: what a full queue has not taken counts as sent
+    self.flat = []\n -> pass\n
+Batch._send_each: what a full queue has not taken counts as sent
+    self.flat = flat[: self.left * PARTS] -> pass
+Batch._send_each: the first report stands for all
+    self.left += 1 -> self.left = 1
+OutputSender._hand_batch: what went before a refused one is not noted
+    if batch.flat: -> if not left:
+output.has_ended: a batch ends with the first of its epochs
+    all(entry[EPOCH].ended -> any(entry[EPOCH].ended
+""",
+    histories,
+    *IN,
+)

@@ -1,0 +1,270 @@
+"""Rules of the sender that random histories seldom need, one by one."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka import KafkaError
+
+from ehkafka.outputs.output import Output
+from ehkafka.outputs.unacknowledged import PARTS
+from tests.outputs.pretended_broker import PARTITIONS, THROTTLED, TOO_LARGE, Answer
+from tests.outputs.sender_sources import Waiter
+from tests.outputs.sender_world import FOREVER, World, in_a_world
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+ALL = {("t", partition) for partition in range(PARTITIONS)}
+
+
+@contextmanager
+def calm() -> Iterator[World]:
+    """Give a world where all is well, and where only the test acts."""
+    with in_a_world(3) as world:
+        world.broker.throttles = world.broker.forgets = world.broker.loses = 0.0
+        world.fails_to_open = world.refuse_share = 0.0
+        world.room, world.may_act = FOREVER, False
+        world.sender._at_once = True
+        world.outputs._outputs_max = 1000
+        world.sender._producer.start(0)
+        world.judge = lambda *_: None  # type: ignore[method-assign]
+        yield world
+
+
+def put(world: World, *values: bytes, partition: int = -1, headers: Any = None, waits: bool = False) -> None:
+    """Put outputs whose keys are their first letters."""
+    entry: Any = world._entry(world.epochs[0])
+    if waits:
+        entry = Waiter(entry)
+        entry.world, entry.takes, entry.count_acknowledged, entry.end = world, False, 0, None
+        entry.values = list(values)
+    flat: list[Any] = []
+    for value in values:
+        flat += (world, entry, "t", value, value[:1], headers, partition)
+    world.outputs.put(entry, flat, 10)
+
+
+def turn(world: World, times: int = 1) -> None:
+    """Let the sender go round."""
+    for _ in range(times):
+        world.sender._turn()
+
+
+def parked(world: World) -> list[bytes]:
+    """Return what waits for the first answer of its key."""
+    return world.outputs.parked[3::PARTS]
+
+
+def aside(world: World) -> list[bytes | None]:
+    """Return what goes alone."""
+    return [one.value for queue in world.outputs.aside.values() for one in queue]
+
+
+def settle(world: World, *values: bytes) -> None:
+    """Have some written and acknowledged."""
+    put(world, *values)
+    for _ in range(100):
+        if not world.outputs.count():
+            return
+        turn(world)
+    pytest.fail("not acknowledged")
+
+
+def test_the_second_output_of_a_key_waits_for_the_first() -> None:
+    """A broker takes any number as the first: what is ready by then would pass a refused one."""
+    with calm() as world:
+        put(world, b"a1", b"a2", b"b3")
+        world.sender._hand_over()
+        assert parked(world) == [b"a2"]
+        settle(world, b"a4")
+        put(world, b"a5", b"a6")
+        world.sender._hand_over()
+        assert parked(world) == []
+
+
+def test_a_key_with_a_partition_is_a_key_of_its_own() -> None:
+    """Its client may have nothing there yet."""
+    with calm() as world:
+        settle(world, b"a1")
+        put(world, b"a2", b"a3", partition=1)
+        world.sender._hand_over()
+        assert parked(world) == [b"a3"]
+
+
+def test_a_day_later_no_key_is_known() -> None:
+    """The broker may have forgotten the client by then."""
+    with calm() as world:
+        settle(world, b"a1")
+        world.clock.slept_s += 86_400.0
+        put(world, b"a2", b"a3")
+        world.broker.stands = ALL
+        turn(world)
+        assert parked(world) == [b"a3"]
+
+
+def test_what_the_client_refuses_keeps_no_key_waiting() -> None:
+    """It never went, so no answer of its key is on its way."""
+    with calm() as world:
+        world.broker.refuses[b"a1"] = FOREVER
+        put(world, b"a1", headers="large")
+        world.sender._hand_over()
+        assert aside(world) == [b"a1"]
+        assert not world.sender._known._first
+
+
+def test_later_ones_of_a_refused_key_go_alone() -> None:
+    """Behind it, in their order."""
+    with calm() as world:
+        settle(world, b"a0")
+        world.broker.refuses[b"a1"] = FOREVER
+        put(world, b"a1", headers="large")
+        turn(world)
+        put(world, b"a2", b"a3")
+        turn(world)
+        assert aside(world) == [b"a1", b"a2", b"a3"]
+
+
+def test_what_the_client_refuses_first_of_all_is_tried_alone() -> None:
+    """There is nothing on its way that it would have to wait for."""
+    judged: list[Output] = []
+    with calm() as world:
+        world.judge = lambda output, *_: judged.append(output)  # type: ignore[method-assign]
+        world.broker.refuses[b"a1"] = FOREVER
+        put(world, b"a1", headers="odd")
+        turn(world, 3)
+    assert [output.value for output in judged] == [b"a1"]
+
+
+def test_what_is_waited_for_hurries_a_tick() -> None:
+    """A key waits for it."""
+    with calm() as world:
+        put(world, b"a1", waits=True)
+        world.sender._hand_over()
+        assert world.sender._hurries
+
+
+def fail(world: World, code: int) -> None:
+    """Have the client report that its first batch failed."""
+    batch = next(iter(world.outputs.batches))
+    world.sender._reported(batch, KafkaError(code), Answer(("t", 1), None))
+
+
+def test_refusals_are_no_faults_of_their_clients() -> None:
+    """So the next one is opened at once, however often."""
+    with calm() as world:
+        world.broker.stands = ALL
+        for value in (b"a1", b"b2", b"c3"):
+            put(world, value)
+            world.sender._hand_over()
+            fail(world, TOO_LARGE)
+            turn(world)
+            assert world.sender._producer.due_s() == 0
+
+
+def test_a_throttled_client_is_followed_after_a_wait() -> None:
+    """The broker wants less."""
+    with calm() as world:
+        world.broker.stands = ALL
+        put(world, b"a1")
+        world.sender._hand_over()
+        fail(world, THROTTLED)
+        turn(world)
+        assert world.sender._producer.due_s() > 0
+
+
+def test_what_is_in_doubt_is_not_acknowledged() -> None:
+    """Nor is what follows: it goes out again behind the first."""
+    with calm() as world:
+        put(world, b"a1", b"b2")
+        world.sender._hand_over()
+        for batch, at in zip(list(world.outputs.batches), (None, 2), strict=True):
+            world.sender._reported(batch, None, Answer(("t", 1), at))
+        assert world.stands_now() == {b"a1", b"b2"}
+
+
+def test_what_is_throttled_goes_not_alone() -> None:
+    """One by one would be more requests for a broker that wants fewer."""
+    with calm() as world:
+        world.broker.stands = ALL
+        put(world, b"a1")
+        world.sender._hand_over()
+        fail(world, THROTTLED)
+        turn(world)
+        assert aside(world) == []
+        assert world.stands_now() == {b"a1"}
+
+
+def test_what_is_parked_goes_behind_what_is_aside() -> None:
+    """And what a client had goes before that."""
+    with calm() as world:
+        outputs = world.outputs
+        settle(world, b"a0")
+        world.broker.stands = ALL
+        put(world, b"a1")
+        world.sender._hand_over()
+        put(world, b"a2", b"a3", b"b4")
+        outputs.parked = outputs.take(3)
+        second = [outputs.parked.pop(0) for _ in range(PARTS)]
+        world.sender._aside.add(Output(*second), is_held_up=True)
+        world.sender._renew(is_fault=True)
+        assert aside(world) == [b"a1", b"a2", b"a3"]
+        assert parked(world) == [b"b4"]
+
+
+def taken(world: World, value: bytes) -> Output:
+    """Put an output, and return it as the sender takes it."""
+    put(world, value)
+    return Output(*world.outputs.take(1))
+
+
+def test_partitions_that_stand_hold_up_no_others() -> None:
+    """What is written elsewhere is acknowledged."""
+    with calm() as world:
+        settle(world, b"a0", b"b0", b"c0")
+        world.broker.stands = {("t", b"a"[0] % 3)}
+        put(world, b"a1", b"b1", b"c1")
+        turn(world, 300)
+        assert world.stands_now() == {b"a1"}
+        assert len(world.clients) == 1
+        world.broker.stands.clear()
+        turn(world, 300)
+        assert world.stands_now() == set()
+
+
+def test_a_refusal_of_an_ended_epoch_is_not_judged() -> None:
+    """Its record is another member's."""
+    judged: list[Output] = []
+    with calm() as world:
+        world.judge = lambda output, *_: judged.append(output)  # type: ignore[method-assign]
+        sender = world.sender._aside
+        output = taken(world, b"a1")
+        world.broker.stands = ALL
+        sender.add(output)
+        (turn_,) = sender._turns.values()
+        sender.go_on(waits=False)
+        world.epochs[0].ended = True
+        sender.drop_ended()
+        sender._answered(output.group, turn_, KafkaError(TOO_LARGE), None)
+    assert judged == []
+
+
+def test_a_lost_second_producer_is_followed_by_another() -> None:
+    """It is given what was not answered."""
+    with calm() as world:
+        world.broker.stands = ALL
+        world.sender._aside.add(taken(world, b"a1"))
+        turn(world)
+        second = world.sender._aside._producer
+        assert second is not None
+        second.failed(KafkaError(KafkaError.UNKNOWN_PRODUCER_ID))
+        world.broker.stands.clear()
+        world.clock.now_s += 60.0
+        turn(world, 5)
+        world.clock.now_s += 60.0
+        turn(world, 100)
+        assert world.outputs.count() == 0
+        assert [one.is_alone for one in world.clients] == [False, True, True]
