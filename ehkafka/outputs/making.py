@@ -116,6 +116,6 @@ def _text(text: str) -> str:
 def sends_too_much(where: str, size: int) -> ValueError:
     """Return what fails a call that sends more than `CALL_BYTES_MAX`; `where` is its record."""
     return ValueError(
-        f"{where}: one call sends {size} bytes, and it may send {CALL_BYTES_MAX} at most, because nothing of "
-        "it is sent before it returns. Send less for a record"
+        f"{where}: one call sends {size} bytes, and it may send {CALL_BYTES_MAX // 1_048_576} MiB at most, "
+        "because nothing of it is sent before it returns. Send less for a record"
     )

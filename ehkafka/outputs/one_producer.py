@@ -24,7 +24,7 @@ from ehkafka.events import (
     Throttled,
 )
 from ehkafka.outputs.replacement import Replacement
-from ehkafka.outputs.standing import NOTHING_STANDS, Standing
+from ehkafka.outputs.standing import Standing
 from ehkafka.wording import ended
 
 if TYPE_CHECKING:
@@ -45,8 +45,6 @@ ID_CHECK_S = 20e-3
 LAST_ANSWERS_S = 2.0
 PURGE_S = 3.0
 LAST_CHECK_S = 50e-3
-# How long partitions must stand before that is a problem.
-STANDS_S = 2.0
 _FATAL = KafkaError._FATAL  # noqa: SLF001 - librdkafka's own codes start with an underscore
 # They follow another error, which says more.
 _CONSEQUENCES = {_FATAL, KafkaError._GAPLESS_GUARANTEE}  # noqa: SLF001
@@ -93,9 +91,7 @@ class OneProducer:
         self._opens_s = 0.0
         self._is_purging = False
         self.client: Any = None
-        # As the last statistics had it. Replaced, never changed.
-        self.standing = NOTHING_STANDS
-        self._stands_since_s = 0.0
+        self._standing = Standing()
         # True once a broker turned out to give no ids at all.
         self.is_plain = False
         # Why nothing is acknowledged, as far as the producer knows. Replaced, never changed; read by any
@@ -177,22 +173,10 @@ class OneProducer:
             if self._id.refusal is not None:
                 self.problem = self._id.refusal
 
-    def flush(self, timeout_s: float) -> None:
-        """Send at once what waits for company, and let callbacks through, for so long at most.
-
-        Unlike `serve` it may lose reports behind an error that ends the producer: it is lost then.
-        """
-        if self._watch is not None:
-            self._watch.apply()
-        if self.client is not None:
-            self._call(self.client.flush, timeout_s)
-
     @property
     def standing_problem(self) -> str | None:
-        """Which partitions messages wait for that have no leader, or whose leader is away. Any thread."""
-        # A client connects to a broker once it has something for it.
-        is_new = time.monotonic() - self._stands_since_s < STANDS_S
-        return None if is_new else self.standing.problem
+        """Which partitions messages wait for that acknowledge nothing. Any thread."""
+        return self._standing.problem
 
     def replace(self) -> None:
         """Give the producer up, so that each of its messages is answered or can be sent again."""
@@ -263,14 +247,11 @@ class OneProducer:
             poll(timeout_s)
         except KafkaException as failed:
             self._on_error(failed.args[0])
-        except SystemError as failed:
-            # `flush` goes on after an error that ends the producer, and some reports are gone.
-            self._on_error(KafkaError(_FATAL, str(failed), fatal=True))
 
     def _open(self) -> None:
         # The watch before the client: it must know which key the client has.
         watch = self._make_watch() if self._make_watch is not None else None
-        self._id, self._fatal = ProducerId(self._log), None
+        self._id, self._fatal, self._standing = ProducerId(self._log), None, Standing()
         callbacks = ClientCallbacks(self._on_error, self._take_statistics, self._id, self._on_throttle)
         self.client = producer = self._open_client(callbacks, self.is_plain)
         self._watch = watch
@@ -280,9 +261,7 @@ class OneProducer:
     def _take_statistics(self, statistics: str) -> None:
         reported = json.loads(statistics)
         self._id.take_statistics(reported)
-        before, self.standing = self.standing, Standing.read(reported)
-        if not set(before.partitions).intersection(self.standing.partitions):
-            self._stands_since_s = time.monotonic()
+        self._standing.take(reported, time.monotonic())
         self._replacement.raised(self._id.epochs_raised)
 
     def _on_error(self, error: KafkaError) -> None:

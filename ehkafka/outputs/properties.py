@@ -122,14 +122,19 @@ def check_producer(endpoint: Endpoint, settings: Settings) -> dict[str, Any]:
     return asked
 
 
-def output_properties(endpoint: Endpoint, settings: Settings, *, is_plain: bool = False) -> dict[str, Any]:
+def output_properties(
+    endpoint: Endpoint, settings: Settings, *, is_plain: bool = False, at_once: bool = False
+) -> dict[str, Any]:
     """Return the properties of a producer of outputs and dead letters.
+
+    `at_once`: an output waits for no company, because its key waits for it.
 
     A gapless producer ends with the first message that is refused: nothing that was put later goes out
     before that is decided. Messages never time out, so that nothing but a refusal ends it. `is_plain` is for
     a broker that gives no producer ids.
     """
     return {
+        **({"linger.ms": 0} if at_once else {}),
         # Brokers refuse whole batches: all of one that is refused go alone.
         "batch.num.messages": BATCH_OUTPUTS_MAX,
         **_common(endpoint, settings, is_plain=is_plain),

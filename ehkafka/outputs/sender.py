@@ -40,8 +40,6 @@ if TYPE_CHECKING:
 # So many at once, with the lock held.
 SLICE: Final = 1_000
 IDLE_WAIT_S: Final = 0.5
-# What the client gets to send at once what is waited for, and not to wait for company.
-FLUSH_S: Final = 1e-3
 
 
 class OutputSender:
@@ -83,8 +81,8 @@ class OutputSender:
         # whether one of its answers is in doubt.
         self._refused: dict[Batch, None] = {}
         self._is_throttled = self._is_in_doubt = False
-        # What is parked may go now; the client's queue is full; an acknowledgement is waited for.
-        self._unparks = self._is_full = self._hurries = False
+        # What is parked may go now; the client's queue is full.
+        self._unparks = self._is_full = False
         # Outputs of ended epochs whose sources are to hear of it, without the lock.
         self._gone: list[Output] = []
         self._thread = threading.Thread(target=self._main, name="ehkafka-outputs", daemon=True)
@@ -164,13 +162,7 @@ class OutputSender:
             self._open_next()
         if producer.client is not None:
             self._hand_over()
-        if self._hurries and outputs.batches:
-            producer.flush(FLUSH_S)
-        else:
-            producer.serve(BUSY_POLL_S if outputs.batches else 0.0)
-        self._hurries = False
-        if self._aside.are_held_up:
-            self._aside.let_go_on({output.group for batch in outputs.batches for output in batch})
+        producer.serve(BUSY_POLL_S if outputs.batches else 0.0)
         if self._gone:
             gone, self._gone = self._gone, []
             report_gone(gone)
@@ -222,7 +214,6 @@ class OutputSender:
         if not flat:
             return flat
         sources = flat[SOURCE::PARTS]
-        self._hurries |= set(map(type, sources)) != {tuple}
         if (
             self._aside
             or len(set(flat[2::PARTS])) > 1

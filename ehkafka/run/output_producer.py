@@ -51,6 +51,7 @@ class OutputProducers:
 
     def _made(self, more: dict[str, Any]) -> OneProducer:
         app, emit = self._app, self._emit
+        at_once = any(spec.acknowledged == "before_next" for spec in app.specs)
 
         # Anew for each producer: the key may have changed since.
         def open_client(callbacks: ClientCallbacks, is_plain: bool) -> Producer:
@@ -59,7 +60,8 @@ class OutputProducers:
                     "Handlers have outputs, and this broker gives no producer ids (InitProducerId), without "
                     "which their order cannot be kept. Use a broker that does, such as Kafka 0.11 or later."
                 )
-            properties = output_properties(app.endpoint, app.settings, is_plain=is_plain) | more
+            properties = output_properties(app.endpoint, app.settings, is_plain=is_plain, at_once=at_once)
+            properties |= more
             if is_plain:
                 properties.pop("enable.gapless.guarantee")
             return open_producer(properties, **callbacks._asdict())

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.outputs.output import PARTS, SOURCE, Output, outputs_of, places_of
-from ehkafka.outputs.unacknowledged import tell_gone
+from ehkafka.outputs.unacknowledged import report_gone
 from ehkafka.transactions.refusals import Refusals
 from ehkafka.transactions.search import Suspect
 
@@ -134,7 +134,7 @@ class HeldOutputs:
             outputs.sent, outputs.parked = [], [*kept, *outputs.parked]
             self._over.clear()
             outputs.note_room()
-        tell_gone(gone)
+        report_gone(gone)
         return has_found
 
     def _note_refused(self, handing: Handing) -> bool:

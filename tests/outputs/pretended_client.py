@@ -1,6 +1,6 @@
 """A client of the pretended broker, as a sender's producer has it.
 
-It does in `poll` and `flush` what librdkafka's threads do at any time, a few random steps at a time.
+It does in `poll` what librdkafka's threads do at any time, a few random steps at a time.
 """
 
 from __future__ import annotations
@@ -108,14 +108,7 @@ class Client:
 
     def poll(self, timeout_s: float) -> int:
         """Let some steps happen, and call back."""
-        return self._serve(timeout_s, hurries=False)
-
-    def flush(self, timeout_s: float) -> int:
-        """Do so without waiting for company; an error that ends the producer may cost reports."""
-        if self.is_fatal and self._answers and self.rng.random() < 0.3:
-            self._answers.clear()
-            raise SystemError("flush returned a result with an exception set")
-        return self._serve(timeout_s, hurries=True)
+        return self._serve(timeout_s)
 
     def purge(self, *, in_flight: bool = True) -> None:
         """Take back what waits; with `in_flight` also what is on the wire, which may be written or not."""
@@ -134,10 +127,10 @@ class Client:
             self.is_over = True
             self.has.clear()
 
-    def _serve(self, timeout_s: float, *, hurries: bool) -> int:
+    def _serve(self, timeout_s: float) -> int:
         self._meanwhile()
         for _ in range(self.rng.randrange(1, 6 if timeout_s else 3)):
-            self._step(hurries=hurries)
+            self._step()
         self._call_error_cb()
         self.clock.now_s += self.rng.random() * 1e-3 if self._answers else max(timeout_s, 1e-4)
         called = len(self._answers)
@@ -167,21 +160,20 @@ class Client:
             on_wire = sum(len(one.messages) for one in self._wire if one.place == (topic, partition))
             topics.setdefault(topic, {"partitions": {}})["partitions"][str(partition)] = {
                 "partition": partition,
-                "leader": -1 if (topic, partition) in self.broker.stands else 1,
+                "acked_msgid": 0,
                 "msgq_cnt": len(queue),
                 "xmit_msgq_cnt": 0,
                 "msgs_inflight": on_wire,
             }
-        up = {"one": {"nodeid": 1, "state": "UP"}}
-        return {"eos": {"idemp_state": "Assigned"}, "brokers": up, "topics": topics}
+        return {"eos": {"idemp_state": "Assigned"}, "topics": topics}
 
     # -- what librdkafka does meanwhile ----------------------------------------------------------------
 
-    def _step(self, *, hurries: bool) -> None:
+    def _step(self) -> None:
         stands = self.broker.stands
         places = [place for place, queue in self._queues.items() if queue and place not in stands]
         may_send = len(self._wire) < IN_FLIGHT and not (self.is_fatal or self._is_draining)
-        if places and may_send and (hurries or self.rng.random() < 0.6):
+        if places and may_send and self.rng.random() < 0.6:
             self._send(self.rng.choice(places))
         # Each partition's requests are taken and answered in their order.
         first = {one.place: one for one in reversed(self._wire) if one.place not in stands}

@@ -64,7 +64,7 @@ OutputSender._purge: the client keeps what ended epochs have left
 OutputSender._purge: the poll thread hears nothing
     one.set() -> pass
 OutputSender._purge: sources of what went alone hear nothing
-    tell_gone(dropped) -> pass
+    report_gone(dropped) -> pass
     by seeds=500
 OutputSender._renew: keys that the last client had are known to the next
     self._known.forget() -> pass
@@ -76,6 +76,7 @@ OutputSender._renew: what is given goes out in another order
     reversed(left) -> left
 OutputSender._renew: what was refused goes with others
     or (output.group is None and id(output.source) in refused) -> or False
+    by test_a_refused_output_without_a_key_goes_alone
 OutputSender._renew: later ones of a refused one's group pass it
     output.group in groups or ->
 OutputSender._renew: what is parked passes what is aside
@@ -145,7 +146,7 @@ Unacknowledged.put_back: in another order
 Unacknowledged.put_back: its bytes stay
     self._bytes -= size -> pass
 Unacknowledged.end: sources hear nothing
-    tell_gone(dropped) -> pass
+    report_gone(dropped) -> pass
 Unacknowledged.without_ended: its bytes stay
     self.let_go(output) -> pass
 Unacknowledged.sources: what is parked may be committed

@@ -36,7 +36,7 @@ def calm() -> Iterator[World]:
 
 
 def put(world: World, *values: bytes, partition: int = -1, headers: Any = None, waits: bool = False) -> None:
-    """Put outputs whose keys are their first letters."""
+    """Put outputs whose keys are their first letters; a dash is none."""
     entry: Any = world._entry(world.epochs[0])
     if waits:
         entry = Waiter(entry)
@@ -44,7 +44,7 @@ def put(world: World, *values: bytes, partition: int = -1, headers: Any = None, 
         entry.values = list(values)
     flat: list[Any] = []
     for value in values:
-        flat += (world, entry, "t", value, value[:1], headers, partition)
+        flat += (world, entry, "t", value, value[:1].strip(b"-") or None, headers, partition)
     world.outputs.put(entry, flat, 10)
 
 
@@ -101,7 +101,7 @@ def test_a_day_later_no_key_is_known() -> None:
         settle(world, b"a1")
         world.clock.slept_s += 86_400.0
         put(world, b"a2", b"a3")
-        world.broker.stands = ALL
+        world.broker.stands = set(ALL)
         turn(world)
         assert parked(world) == [b"a3"]
 
@@ -139,14 +139,6 @@ def test_what_the_client_refuses_first_of_all_is_tried_alone() -> None:
     assert [output.value for output in judged] == [b"a1"]
 
 
-def test_what_is_waited_for_hurries_a_tick() -> None:
-    """A key waits for it."""
-    with calm() as world:
-        put(world, b"a1", waits=True)
-        world.sender._hand_over()
-        assert world.sender._hurries
-
-
 def fail(world: World, code: int) -> None:
     """Have the client report that its first batch failed."""
     batch = next(iter(world.outputs.batches))
@@ -156,7 +148,7 @@ def fail(world: World, code: int) -> None:
 def test_refusals_are_no_faults_of_their_clients() -> None:
     """So the next one is opened at once, however often."""
     with calm() as world:
-        world.broker.stands = ALL
+        world.broker.stands = set(ALL)
         for value in (b"a1", b"b2", b"c3"):
             put(world, value)
             world.sender._hand_over()
@@ -165,10 +157,22 @@ def test_refusals_are_no_faults_of_their_clients() -> None:
             assert world.sender._producer.due_s() == 0
 
 
+def test_a_refused_output_without_a_key_goes_alone() -> None:
+    """Others without one do not wait for it."""
+    with calm() as world:
+        world.broker.stands = set(ALL)
+        put(world, b"-1")
+        world.sender._hand_over()
+        fail(world, TOO_LARGE)
+        put(world, b"-2")
+        world.sender._renew(is_fault=True)
+        assert aside(world) == [b"-1"]
+
+
 def test_a_throttled_client_is_followed_after_a_wait() -> None:
     """The broker wants less."""
     with calm() as world:
-        world.broker.stands = ALL
+        world.broker.stands = set(ALL)
         put(world, b"a1")
         world.sender._hand_over()
         fail(world, THROTTLED)
@@ -189,7 +193,7 @@ def test_what_is_in_doubt_is_not_acknowledged() -> None:
 def test_what_is_throttled_goes_not_alone() -> None:
     """One by one would be more requests for a broker that wants fewer."""
     with calm() as world:
-        world.broker.stands = ALL
+        world.broker.stands = set(ALL)
         put(world, b"a1")
         world.sender._hand_over()
         fail(world, THROTTLED)
@@ -203,7 +207,7 @@ def test_what_is_parked_goes_behind_what_is_aside() -> None:
     with calm() as world:
         outputs = world.outputs
         settle(world, b"a0")
-        world.broker.stands = ALL
+        world.broker.stands = set(ALL)
         put(world, b"a1")
         world.sender._hand_over()
         put(world, b"a2", b"a3", b"b4")
@@ -242,7 +246,7 @@ def test_a_refusal_of_an_ended_epoch_is_not_judged() -> None:
         world.judge = lambda output, *_: judged.append(output)  # type: ignore[method-assign]
         sender = world.sender._aside
         output = taken(world, b"a1")
-        world.broker.stands = ALL
+        world.broker.stands = set(ALL)
         sender.add(output)
         (turn_,) = sender._turns.values()
         sender.go_on(waits=False)
@@ -255,7 +259,7 @@ def test_a_refusal_of_an_ended_epoch_is_not_judged() -> None:
 def test_a_lost_second_producer_is_followed_by_another() -> None:
     """It is given what was not answered."""
     with calm() as world:
-        world.broker.stands = ALL
+        world.broker.stands = set(ALL)
         world.sender._aside.add(taken(world, b"a1"))
         turn(world)
         second = world.sender._aside._producer
