@@ -76,13 +76,14 @@ def test_a_letter_that_is_refused_for_now_is_tried_again_while_other_keys_go_on(
     app.add_hook(events)
     app.start()
     refused = KafkaError.TOPIC_AUTHORIZATION_FAILED
-    dead.broker.fail_next(ApiKey.PRODUCE, 0, refused, refused)  # the test's own request passes
+    # The test's own request passes; then the letter is refused with its batch, and twice alone.
+    dead.broker.fail_next(ApiKey.PRODUCE, 0, refused, refused, refused)
     dead.produce("bad x y")
     wait_for(lambda: len(events.of(DeadLetterFailed)) == 1)
     wait_for(lambda: sorted(handler.done) == [1, 2])
     assert dead.committed() in (None, 0)
     wait_for(lambda: dead.committed() == 3)
-    app.stop()
+    assert [e.retry_s for e in events.of(DeadLetterFailed)][:2] == [0.5, 1.0]
     assert [e.retry_s for e in events.of(DeadLetterFailed)] == [0.5, 1.0]
     assert "TOPIC_AUTHORIZATION_FAILED" in events.of(DeadLetterFailed)[0].error
     assert offsets_of(read_topic("dead", 1)) == [0]
