@@ -89,7 +89,6 @@ EXAMPLES: list[tuple[events.Event, list[str]]] = [
         events.OutputRefused(READINGS_0, 7, "alerts", 2, "INVALID_RECORD", 1.0, ""),
         ["it is sent again in 1 s"],
     ),
-    (["Attempt 1 of readings[0]@7", "2 outputs (1 acknowledged)", "sends all of them again"],),
     (
         events.OutputProducerReplaced("the id is unknown.", 2.0),
         ["replaced in 2 s", "the id is unknown. Outputs", "sent again, in their order"],
