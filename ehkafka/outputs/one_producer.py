@@ -178,29 +178,21 @@ class OneProducer:
         """Which partitions messages wait for that acknowledge nothing. Any thread."""
         return self._standing.problem
 
-    def replace(self) -> None:
-        """Give the producer up, so that each of its messages is answered or can be sent again."""
-        self.replace_within(LAST_ANSWERS_S, at_once=False)
-
     def renew(self, *, is_fault: bool = True, waits: bool = False) -> None:
-        """Give the producer up likewise; the next one is opened at once, if this one was of any use.
+        """Give the producer up; the next one is opened at once, if this one was of any use.
 
         So it is where it is given up for what it was to send: waits would only grow, and nothing get better.
         With `waits` the broker wants less, so it is never at once.
         """
         was_of_use = not self._replacement.replaced
         at_once = (was_of_use or not is_fault) and not waits
-        self.replace_within(LAST_ANSWERS_S, at_once=at_once, counts=is_fault)
-
-    def replace_within(self, answers_s: float, *, at_once: bool, counts: bool = True) -> None:
-        """Give the producer up after `answers_s` at most, and open the next one at once or after a wait."""
-        self.give_up(answers_s)
-        wait_s = self._replacement.wait_s(counts=counts)
+        self.give_up(LAST_ANSWERS_S)
+        wait_s = self._replacement.wait_s(counts=is_fault)
         if at_once:
             wait_s = 0.0
         self._opens_s = time.monotonic() + wait_s
         # Else it is given up for what it was to send, and has no problem of its own.
-        if counts or self.problem is not None:
+        if is_fault or self.problem is not None:
             self._emit(self._replaced(self.problem or "it lost its place", wait_s))
 
     def open_when_due(self) -> None:

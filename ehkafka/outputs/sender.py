@@ -145,10 +145,12 @@ class OutputSender:
         except BaseException as error:  # outputs would wait for ever, and nobody would know
             self._on_death(error)
         finally:
-            self._producer.give_up(0.0, 0.1)
-            self._aside.close()
-            while self._purges:
-                self._purges.popleft().set()
+            try:
+                self._producer.give_up(0.0, 0.1)
+                self._aside.close()
+            finally:
+                while self._purges:
+                    self._purges.popleft().set()
 
     def _turn(self) -> None:
         producer, outputs = self._producer, self.outputs
