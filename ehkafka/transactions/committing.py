@@ -94,7 +94,7 @@ class TransactionalCommits:
             if not request.done.is_set():
                 text = f"the transaction is not over after {seconds(self._wait_s)}"
                 return KafkaError(KafkaError._TIMED_OUT, text), ()  # noqa: SLF001 - librdkafka's own code
-        return request.error, ()
+        return request.answer, ()
 
     def answers(self) -> list[Answer]:
         """Return the outcomes of transactions that are over, each once."""
@@ -102,7 +102,7 @@ class TransactionalCommits:
         while self._under_way and self._under_way[0].done.is_set():
             request = self._under_way.popleft()
             self._note_time(request)
-            found.append((request.error, ()))
+            found.append((request.answer, ()))
         return found
 
     def _note_time(self, request: Request) -> None:

@@ -22,7 +22,7 @@ from ehkafka.transactions.coverage import Coverage
 from ehkafka.transactions.handing import Handing, SomeRefusedError
 from ehkafka.transactions.hanging import HANGS, HANGS_S, HangsError, call_within
 from ehkafka.transactions.producer import AGAIN_S, CALL_S
-from ehkafka.transactions.request import Request, Stage
+from ehkafka.transactions.request import FENCED, Request, Stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -39,8 +39,6 @@ IDLE_S: Final = 0.5
 PROBLEM_S: Final = 5.0
 _TIMED_OUT: Final = KafkaError._TIMED_OUT  # noqa: SLF001 - librdkafka's own codes start with an underscore
 _STATE: Final = KafkaError._STATE  # noqa: SLF001 - librdkafka's own codes start with an underscore
-# The producer's id is another's now, or its transaction took longer than the broker waits.
-_FENCED: Final = frozenset({KafkaError._FENCED, 47, 90})  # noqa: SLF001
 
 
 class _AbortError(Exception):
@@ -348,7 +346,7 @@ class TransactionLoop:
 
     def _check_fenced(self, error: KafkaError) -> None:
         # An id of this process alone is fenced by the broker itself, for a transaction that took too long.
-        if error.code() in _FENCED and self._is_id_shared:
+        if error.code() in FENCED and self._is_id_shared:
             self._fenced_by = error
             self._fatal(
                 FencedError(

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import enum
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+from confluent_kafka import KafkaError
+
+from ehkafka.endpoint.client import describe_error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from confluent_kafka import KafkaError
-
     from ehkafka.progress.ledger import Position
     from ehkafka.records import TopicPartition
+
+
+# The producer's id is another's now, or its transaction took longer than the broker waits.
+FENCED: Final = frozenset({KafkaError._FENCED, 47, 90})  # noqa: SLF001 - librdkafka's own codes
 
 
 class Stage(enum.Enum):
@@ -44,3 +50,10 @@ class Request:
         self.done = threading.Event()
         # Nothing waits for it any more: abort it unless it is being committed. Set by the poll thread.
         self.is_unwanted = False
+
+    @property
+    def answer(self) -> KafkaError | None:
+        """What the committer hears: a fenced producer says nothing of this member of the group."""
+        if self.error is None or self.error.code() not in FENCED:
+            return self.error
+        return KafkaError(KafkaError._STATE, describe_error(self.error))  # noqa: SLF001 - as above

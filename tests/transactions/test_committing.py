@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
+from ehkafka.progress.commit_errors import CommitError, classify
 from ehkafka.progress.ledger import Position
 from ehkafka.records import TopicPartition
 from ehkafka.transactions import committing
@@ -56,6 +57,15 @@ def test_an_answer_is_heard_once() -> None:
     assert bench.commits.answers() == []
     assert bench.end() == [(None, ())]
     assert bench.commits.answers() == []
+
+
+@pytest.mark.parametrize("code", [KafkaError._FENCED, 47, 90])
+def test_a_fenced_producer_is_no_fenced_member(code: int) -> None:
+    """The broker fences the producer of a transaction that took too long: the committer tries again."""
+    bench = Bench()
+    bench.begin(positions_of())
+    [(error, _)] = bench.end(KafkaError(code))
+    assert classify(error) is CommitError.RETRY
 
 
 def test_who_is_no_member_commits_nothing() -> None:
