@@ -76,6 +76,8 @@ class Aside:
         self._producer: OneProducer | None = None
         # By the group, or a number, as `Unacknowledged.aside` has the outputs.
         self._turns: dict[object, Turn] = {}
+        # How many passed, and how many were refused as too large, since the sender looked last.
+        self.passed = self.too_large = 0
         # The judges' answers: when to try again; None where it is over. Appended by any thread.
         self._decided: deque[tuple[object, Turn, float | None]] = deque()
 
@@ -203,6 +205,7 @@ class Aside:
         if error is not None and error.code() not in TAKEN_BACK:
             self._producer.reported()
         if error is None:
+            self.passed += 1
             self._producer.acknowledged()
             self._end(place, turn)
             if isinstance(turn.output.source, Source):
@@ -221,6 +224,7 @@ class Aside:
 
     def _refused(self, place: object, turn: Turn, error: OutputRefusedError) -> None:
         """Let its source or its handler's rules decide: another try, or what becomes of it."""
+        self.too_large += error.is_too_large
         output = turn.output
         if isinstance(output.source, Source) and output.source.takes_back(error):
             with self._outputs.lock:

@@ -92,6 +92,8 @@ class OneProducer:
         self._is_purging = False
         self.client: Any = None
         self._standing = Standing()
+        # How large the next client's batches may be at most; None: as its properties say.
+        self.batch_bytes: int | None = None
         # True once a broker turned out to give no ids at all.
         self.is_plain = False
         # Why nothing is acknowledged, as far as the producer knows. Replaced, never changed; read by any

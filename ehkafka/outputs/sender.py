@@ -20,7 +20,7 @@ from confluent_kafka import KafkaError, KafkaException
 from ehkafka.errors import EhkafkaError
 from ehkafka.events import OutputProblem
 from ehkafka.lanes.inbox import EPOCH
-from ehkafka.outputs.answers import CONSEQUENCES, TAKEN_BACK, busy_codes
+from ehkafka.outputs.answers import CONSEQUENCES, TAKEN_BACK, busy_codes, refused_error
 from ehkafka.outputs.aside import BUSY_POLL_S, Aside
 from ehkafka.outputs.batch import Batch, SomeSentError
 from ehkafka.outputs.checked import ANY_PARTITION
@@ -34,12 +34,15 @@ if TYPE_CHECKING:
 
     from ehkafka.events import Event
     from ehkafka.outputs.one_producer import OneProducer
-    from ehkafka.outputs.output import Output
+    from ehkafka.outputs.output import Output, OutputRefusedError
     from ehkafka.outputs.unacknowledged import Unacknowledged
 
 # So many at once, with the lock held.
 SLICE: Final = 1_000
 IDLE_WAIT_S: Final = 0.5
+# librdkafka's own default of `batch.size`, and what is small for every topic.
+BATCH_BYTES: Final = 1_000_000
+BATCH_BYTES_MIN: Final = 16_384
 
 
 class OutputSender:
@@ -79,7 +82,9 @@ class OutputSender:
         self._known = KnownKeys(by_key=by_key)
         # Batches that this client was refused; whether the broker throttles it by refusals, and
         # whether one of its answers is in doubt.
-        self._refused: dict[Batch, None] = {}
+        self._refused: dict[Batch, OutputRefusedError] = {}
+        # How many outputs the last ones had that were refused as too large.
+        self._suspects = 0
         self._is_throttled = self._is_in_doubt = False
         # What is parked may go now; the client's queue is full.
         self._unparks = self._is_full = False
@@ -328,7 +333,7 @@ class OutputSender:
         else:
             if error.code() == _UNKNOWN_PARTITION:
                 self._known.forget_partitions(message.topic())
-            self._refused[batch] = None
+            self._refused[batch] = refused_error(error)
 
     def _acknowledged(self, batch: Batch, partition: int) -> None:
         outputs = self.outputs
@@ -367,6 +372,7 @@ class OutputSender:
         outputs, aside = self.outputs, self._aside
         # First: its last answers may say more of why.
         self._producer.give_up(LAST_ANSWERS_S)
+        self._mind_size()
         self._producer.renew(is_fault=is_fault and not self._refused, waits=self._is_throttled)
         with outputs.lock:
             refused = {id(output.source): None for batch in self._refused for output in batch}
@@ -388,6 +394,16 @@ class OutputSender:
         self._refused.clear()
         self._known.forget()
         self._unparks = True
+
+    def _mind_size(self) -> None:
+        """Halve the next client's batches where all outputs of the last too large ones have passed alone."""
+        suspects = sum(len(batch) for batch, error in self._refused.items() if error.is_too_large)
+        if not suspects:
+            return
+        aside, producer = self._aside, self._producer
+        if self._suspects and aside.passed >= self._suspects and not aside.too_large:
+            producer.batch_bytes = max(BATCH_BYTES_MIN, (producer.batch_bytes or BATCH_BYTES) // 2)
+        self._suspects, aside.passed, aside.too_large = suspects, 0, 0
 
 
 _epoch_of = itemgetter(EPOCH)

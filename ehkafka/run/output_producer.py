@@ -10,6 +10,7 @@ from ehkafka.errors import EndpointError
 from ehkafka.events import DeadLetterProducerPlain, DeadLetterProducerReplaced, OutputProducerReplaced
 from ehkafka.outputs.one_producer import OneProducer
 from ehkafka.outputs.properties import output_properties
+from ehkafka.outputs.sender import BATCH_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,11 +63,14 @@ class OutputProducers:
                 )
             properties = output_properties(app.endpoint, app.settings, is_plain=is_plain, at_once=at_once)
             properties |= more
+            if producer.batch_bytes is not None:
+                chosen = int(properties.get("batch.size", BATCH_BYTES))
+                properties["batch.size"] = min(chosen, producer.batch_bytes)
             if is_plain:
                 properties.pop("enable.gapless.guarantee")
             return open_producer(properties, **callbacks._asdict())
 
-        return OneProducer(
+        producer = OneProducer(
             open_client,
             emit=emit,
             make_watch=lambda: CredentialWatch(app.endpoint.credential, emit),
@@ -74,3 +78,4 @@ class OutputProducers:
             replaced=OutputProducerReplaced if self._has_outputs else DeadLetterProducerReplaced,
             plain=None if self._has_outputs else DeadLetterProducerPlain,
         )
+        return producer

@@ -58,7 +58,7 @@ OutputSender._reported: throttled reports count as refusals
     elif error.code() in self._busy: -> elif False:
     by test_what_is_throttled_goes_not_alone
 OutputSender._reported: a refused output is sent with others for ever
-    self._refused[batch] = None -> pass
+    self._refused[batch] = refused_error(error) -> pass
 OutputSender._purge: the client keeps what ended epochs have left
     self._renew(is_fault=self._producer.is_lost) -> pass
 OutputSender._purge: the poll thread hears nothing

@@ -9,6 +9,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 from ehkafka.outputs.output import Output
+from ehkafka.outputs.sender import BATCH_BYTES
 from ehkafka.outputs.unacknowledged import PARTS
 from tests.outputs.pretended_broker import PARTITIONS, THROTTLED, TOO_LARGE, Answer
 from tests.outputs.sender_sources import Waiter
@@ -155,6 +156,21 @@ def test_refusals_are_no_faults_of_their_clients() -> None:
             fail(world, TOO_LARGE)
             turn(world)
             assert world.sender._producer.due_s() == 0
+
+
+@pytest.mark.parametrize(("too_large", "is_halved"), [(0, True), (1, False)])
+def test_batches_are_halved_where_all_of_a_refused_one_pass_alone(*, too_large: int, is_halved: bool) -> None:
+    """Then it was the batch that was too large, and none of its outputs."""
+    with calm() as world:
+        sender = world.sender
+        for _ in range(2):
+            world.broker.stands = set(ALL)
+            put(world, b"a1")
+            sender._hand_over()
+            fail(world, TOO_LARGE)
+            sender._mind_size()
+            sender._aside.passed, sender._aside.too_large = 1, too_large
+        assert sender._producer.batch_bytes == (BATCH_BYTES // 2 if is_halved else None)
 
 
 def test_a_refused_output_without_a_key_goes_alone() -> None:
