@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from confluent_kafka import KafkaError, KafkaException
 
 from ehkafka.errors import describe
-from ehkafka.outputs.answers import CONSEQUENCES, refused_error
+from ehkafka.outputs.answers import CONSEQUENCES, TAKEN_BACK, refused_error
 from ehkafka.outputs.output import PARTS, OutputRefusedError
 
 if TYPE_CHECKING:
@@ -48,6 +48,8 @@ class Handing:
         # The part under way: its number, and places in `flat`. None: all of it.
         self.number = 0
         self.places: list[int] | None = None
+        # The broker did not take something, whatever the reason.
+        self.has_failed = False
         # What was named, and why: topic, value and key of what was in a refused batch. Filled inside of the
         # client's calls.
         self.named: dict[tuple[str, Any, Any], OutputRefusedError] = {}
@@ -86,7 +88,10 @@ class Handing:
 
     def reported(self, error: KafkaError | None, message: Any) -> None:
         """Take the report for one of many. Called by the client, inside of its calls."""
-        if error is not None and error.code() not in self._no_refusals:
+        if error is None or error.code() in TAKEN_BACK:
+            return
+        self.has_failed = True
+        if error.code() not in self._no_refusals:
             mark = message.topic(), message.value(), message.key()
             self.named[mark] = refused_error(error)
 

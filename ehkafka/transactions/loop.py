@@ -311,6 +311,10 @@ class TransactionLoop:
                 self._wait(error)
             else:
                 handing.settle(REPORTS_S)
+                if handing.has_failed:
+                    # It needs another epoch of its id, and what it is given next may wait for its time-out
+                    # (librdkafka 2.16).
+                    self._producer.give_up()
                 return True
 
     def _client(self, request: Request) -> Any:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from ehkafka.transactions import coverage
 from ehkafka.transactions.committing import TransactionalCommits
-from ehkafka.transactions.loop import Request, Stage, TransactionLoop
+from ehkafka.transactions.loop import TransactionLoop
+from ehkafka.transactions.request import Request, Stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -136,18 +137,18 @@ def rule_b_off(_folder: Path) -> None:
 def _wait_for_none() -> None:
     """Let the first one that waits for a transaction go on without, and no loss take one back."""
     commits: Any = TransactionalCommits
-    waits = commits.now
+    waits = commits.ready
 
-    def now(its: Any, consumer: Any, positions: Mapping[Any, Any]) -> tuple[None, tuple[()]]:
-        commits.now = waits
+    def ready(its: Any, consumer: Any, positions: Mapping[Any, Any]) -> Callable[[], Any]:
+        commits.ready = waits
         request = its._request(consumer, positions)
         its._loop.submit(request)
         # Its outputs must be with it, or they end with their epoch.
         while request.stage is Stage.SUBMITTED and not request.done.is_set():
             time.sleep(CHECK_S)
-        return None, ()
+        return lambda: (None, ())
 
-    commits.now = now
+    commits.ready = ready
     commits.end_unwanted = lambda _commits, _timeout_s: None
 
 

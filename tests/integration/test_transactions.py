@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, TopicPartition
 import ehkafka
 from ehkafka import DeadLetter, Retry, Skip
 from ehkafka.errors import ConfigurationError, EndpointError, FencedError, HandlerFailedError
-from ehkafka.events import RecordDeadLettered, TransactionAborted
+from ehkafka.events import OutputRefused, RecordDeadLettered, TransactionAborted
 from ehkafka.testing.in_test.run import WITHOUT_TRANSACTIONS
 from tests.kit.events import Events
 from tests.kit.waiting import wait_until
@@ -309,6 +309,47 @@ def test_a_refused_output_goes_the_way_of_its_handlers_rules(sent: Sent, policy:
     assert sorted(sent.letters()) == ([0, 1, 2] if policy == "letter" else [])
 
 
+def test_a_topic_may_take_less_than_a_clients_batch(sent: Sent) -> None:
+    """No output is refused alone: batches become smaller, and no handler hears of it."""
+    sent.out = f"{sent.stage.topic}-small"
+    sent.stage.broker.create_topic(sent.out, 2, {"max.message.bytes": "2000"})
+    heard = Events()
+    app = sent.app(plain, workers=8, on_failure=DeadLetter(sent.dead))
+    app.add_hook(heard)
+    sent.run(app, 2_000)
+    sent.check()
+    assert heard.of(TransactionAborted)
+    assert heard.of(OutputRefused) == []
+    assert sent.letters() == []
+
+
+def test_what_waits_for_its_transaction_counts_as_lag(sent: Sent) -> None:
+    """A record that is finished is not committed while one below it runs, where ranges have no room."""
+    sent.load.put_all(b"slow")
+    (slow,) = sent.load.ends
+    waits = True
+
+    def handler(record: Any) -> str:
+        while record.key() == b"slow" and waits:
+            time.sleep(0.01)
+        return place_of(record)
+
+    app = sent.app(handler, workers=8, commit_metadata_bytes_max=0)
+    app.start()
+    sent.load.put_all(*[b"key-%d" % number for number in range(50)])
+    end = sent.load.ends[slow]
+
+    def lag() -> int:
+        return next(one.lag_records or 0 for one in app.snapshot().partitions if one.partition[1] == slow)
+
+    wait_until(lambda: app.snapshot().unacknowledged_outputs == 50, timeout_s=TIMEOUT_S)
+    wait_until(lambda: lag() == end, timeout_s=TIMEOUT_S)
+    waits = False
+    sent.stage.wait_until_committed(sent.load.ends)
+    wait_until(lambda: lag() == app.snapshot().unacknowledged_outputs == 0, timeout_s=TIMEOUT_S)
+    app.stop()
+
+
 def test_what_is_aborted_is_never_seen_and_nothing_is_lost_by_a_stop(sent: Sent) -> None:
     """A stop with records that run leaves their outputs to the next start."""
 
@@ -421,9 +462,7 @@ def test_other_endpoints_are_refused() -> None:
 def test_a_broker_without_an_answer_is_an_error_of_the_start(sent: Sent, monkeypatch: Any) -> None:
     """A coordinator that gives no id, in words."""
     monkeypatch.setattr("ehkafka.transactions.producer.INIT_S", 0.001)
-    monkeypatch.setattr(
-        "ehkafka.transactions.producer.TransactionalProducer.start.__kwdefaults__", {"timeout_s": 0.001}
-    )
+    monkeypatch.setattr("ehkafka.transactions.producer.CALL_S", 0.001)
     with pytest.raises(EndpointError, match="gives no transactions to this app"):
         sent.app(plain).start()
 

@@ -220,7 +220,6 @@ Cover.has: a record on the watermark is covered
     offset < self.next_offset -> offset <= self.next_offset
 HeldOutputs._take: outputs that are not needed any more are sent
     dropped, outputs.sent = _dropped(outputs.sent) -> dropped = []
-    by test_what_is_decided_at_once_costs_no_other_commit
 HeldOutputs._take: all that is held is taken
     coverage.divide(waiting) -> waiting, []
 HeldOutputs._take: what is put meanwhile goes before what was held
@@ -237,7 +236,6 @@ HeldOutputs.committed: committed outputs are put back
     outputs.sent = [] -> outputs.parked, outputs.sent = [*sent, *outputs.parked], []
 HeldOutputs._check_suspects: what is not decided is sent by older positions
     self.has_undecided = True -> pass
-    by test_an_undecided_output_is_not_sent_by_positions_from_before_its_refusal
 Search.failed: what was refused among others counts as refused alone
     if is_alone: -> if True:
     by test_it_ends_finds_just_the_refused_ones_and_keeps_each_keys_order
@@ -277,10 +275,10 @@ TransactionalHandover._take_assignment: offsets of a transaction that is not ove
     if any(map(self._world.transactions.is_unstable, new)): -> if False:
 TransactionLoop._insist: a commit that timed out counts as aborted
     if error.txn_requires_abort() -> if request.stage is Stage.COMMITTING or error.txn_requires_abort()
-TransactionLoop._run: a commit whose producer is lost counts as aborted
+TransactionLoop._transact: a commit whose producer is lost counts as aborted
     if not (was_committing and self._resolve(request)): -> if True:
 TransactionLoop._resolve: a commit whose producer is lost counts as committed
-    return self._was_committed(request.changed) -> return True
+    lambda: self._was_committed(request.changed) -> lambda: True
 Transactions._was_committed: a commit is found where another's stands
     bool(ours) and all(ours) -> bool(ours)
 Transactions._was_committed: a commit is found by what an earlier one had of it
@@ -288,7 +286,7 @@ Transactions._was_committed: a commit is found by what an earlier one had of it
     by test_a_part_is_not_the_whole
 Refusals.lowest: a refused output waits for no decision
     if self.waits(one) -> if False
-    by first=13
+    by test_a_refused_output_leaves_with_its_record_and_the_rest_goes
 TransactionSaver.position: a commit says less than the one before
     return position if _says(position, kept) else committed -> return position
     & TransactionSaver._text
