@@ -12,9 +12,8 @@ from confluent_kafka import Consumer, TopicPartition
 
 import ehkafka
 from ehkafka import DeadLetter, Retry, Skip
-from ehkafka.errors import ConfigurationError, EndpointError, FencedError, HandlerFailedError
+from ehkafka.errors import FencedError, HandlerFailedError
 from ehkafka.events import OutputRefused, RecordDeadLettered, TransactionAborted
-from ehkafka.testing.in_test.run import WITHOUT_TRANSACTIONS
 from tests.kit.events import Events
 from tests.kit.waiting import wait_until
 
@@ -404,14 +403,6 @@ def test_a_member_that_leaves_and_comes_back_sends_nothing_twice(sent: Sent) -> 
     sent.check()
 
 
-def test_a_preview_is_tried_and_goes_on(sent: Sent) -> None:
-    """As on a broker of which nobody has stated that it has transactions."""
-    sent.run(sent.app(plain, exactly_once="preview"), 50)
-    sent.check()
-    probed = sent.stage.broker.committed(f"{sent.stage.group}-transactions-probe", sent.stage.topic)
-    assert probed[0] == 0
-
-
 def test_a_shared_instance_id_ends_the_older_process(sent: Sent) -> None:
     """The newer one has its transactional id, and goes on."""
     sent.load.produce(20)
@@ -427,52 +418,3 @@ def test_a_shared_instance_id_ends_the_older_process(sent: Sent) -> None:
     sent.stage.wait_until_committed(sent.load.ends)
     newer.stop()
     sent.check()
-
-
-def test_what_cannot_be_sent_exactly_once_is_refused_at_the_start(sent: Sent) -> None:
-    """Each with the reason and the fix."""
-    wrong: dict[str, dict[str, Any]] = {
-        "to a function": {"on_failure": DeadLetter(lambda _letter: None)},
-        "before_next": {"acknowledged": "before_next"},
-        "scope='handler'": {"scope": "handler"},
-        "isolation.level='read_uncommitted'": {"consumer": {"isolation.level": "read_uncommitted"}},
-    }
-    for words, options in wrong.items():
-        with pytest.raises(ConfigurationError, match=f"exactly_once: .*{words}"):
-            sent.app(plain, **options).start()
-    with pytest.raises(ConfigurationError, match="use True, False or 'preview'"):
-        sent.app(plain, exactly_once="yes")
-
-
-def test_other_endpoints_are_refused() -> None:
-    """The embedded broker, and Event Hubs unless it is tried."""
-    hub = (
-        "Endpoint=sb://ns.servicebus.windows.net/;SharedAccessKeyName=k;SharedAccessKey=c2VjcmV0;EntityPath=h"
-    )
-    for endpoint, words in (
-        (ehkafka.Endpoint.embedded({"t": 1}), "embedded broker keeps no offsets"),
-        (ehkafka.Endpoint.connection_string(hub), "exactly_once='preview'"),
-    ):
-        app = ehkafka.App(group="g", endpoint=endpoint, start="earliest", exactly_once=True)
-        app.handler("h" if "preview" in words else "t")(lambda _record: None)
-        with pytest.raises(ConfigurationError, match=words):
-            app.start()
-
-
-def test_a_broker_without_an_answer_is_an_error_of_the_start(sent: Sent, monkeypatch: Any) -> None:
-    """A coordinator that gives no id, in words."""
-    monkeypatch.setattr("ehkafka.transactions.producer.INIT_S", 0.001)
-    monkeypatch.setattr("ehkafka.transactions.producer.CALL_S", 0.001)
-    with pytest.raises(EndpointError, match="gives no transactions to this app"):
-        sent.app(plain).start()
-
-
-def test_in_a_test_it_runs_without_transactions(caplog: pytest.LogCaptureFixture) -> None:
-    """And says so."""
-    app = ehkafka.App(group="g", start="earliest", exactly_once=True)
-    app.handler("t", to="out")(plain)
-    with ehkafka.testing.run(app) as test:
-        test.send("t", b"x", key=b"k")
-        test.wait()
-        assert test.outputs("out")
-    assert WITHOUT_TRANSACTIONS in caplog.text
