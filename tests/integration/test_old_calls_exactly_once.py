@@ -224,5 +224,6 @@ def test_what_an_old_call_sends_is_in_no_transaction(
     (old.folder / "go").touch()
     old.stage.wait_until_committed({0: 2 + len(OTHERS)}, TIMEOUT_S)
     old.app.stop()
-    assert old.calls() == ["0", "0", "1"]
+    # What an old batch sends is dropped once it has ended, so it goes on with its next record.
+    assert old.calls() == [*("01" if kind == "batches" else "0"), "0", "1"]
     assert old.outputs() == {OLD: _of(0, 1), **others}
