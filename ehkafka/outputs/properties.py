@@ -159,7 +159,6 @@ def transactional_properties(endpoint: Endpoint, settings: Settings, transaction
         # librdkafka takes no longer one.
         _TIMEOUT: timeout_ms,
         "delivery.report.only.error": True,
-        "statistics.interval.ms": 0,
     }
 
 

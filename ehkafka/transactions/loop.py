@@ -122,7 +122,7 @@ class TransactionLoop:
     @property
     def problem(self) -> str | None:
         """What a transaction waits for, once it has waited for long. From any thread."""
-        since_s, why = self._since_s, self._waits_for
+        since_s, why = self._since_s, self._producer.standing_problem or self._waits_for
         if since_s is None or (waited_s := time.monotonic() - since_s) < PROBLEM_S:
             return None
         return f"a transaction is not committed after {waited_s:.0f} s: {why or 'the broker does not answer'}"
@@ -286,6 +286,7 @@ class TransactionLoop:
 
     def _wait(self, error: KafkaError) -> None:
         self._waits_for = describe_error(error)
+        self._serve()
         time.sleep(AGAIN_S)
 
     def _abort(self, client: Any, handing: Handing) -> bool:

@@ -6,6 +6,7 @@ commit had begun. One thread's, but for `start_app`.
 
 from __future__ import annotations
 
+import json
 import time
 from typing import TYPE_CHECKING, Final
 
@@ -16,6 +17,7 @@ from ehkafka.endpoint.client import describe_error
 from ehkafka.endpoint.client_log import ClientLog
 from ehkafka.errors import EndpointError
 from ehkafka.events import ConnectionProblem, Throttled
+from ehkafka.outputs.standing import Standing
 from ehkafka.transactions.hanging import HANGS, HANGS_S, HangsError, call_within
 from ehkafka.wording import ended
 
@@ -55,6 +57,7 @@ class TransactionalProducer:
         self._make_watch = make_watch
         self._watch: CredentialWatch | None = None
         self.client: Producer | None = None
+        self._standing = Standing()
         # How many bytes its batches may have.
         self.batch_bytes = 0
         # A broker was away. The client may then wait for ever for a coordinator that it remembers
@@ -79,8 +82,10 @@ class TransactionalProducer:
             "error_cb": self._on_error,
             "throttle_cb": self._on_throttle,
             "logger": ClientLog(self._emit),
+            "stats_cb": lambda text: self._standing.take(json.loads(text), time.monotonic()),
             "on_delivery": on_delivery,
         }
+        self._standing = Standing()
         client = self._open_client(callbacks, batch_bytes)
         watch.start(client)
         self._watch, self.client, self.batch_bytes = watch, client, batch_bytes
@@ -116,6 +121,11 @@ class TransactionalProducer:
                 "write and describe the transactional id (its name begins with 'ehkafka-' and the group). "
                 "Else leave exactly_once out: then outputs are sent at least once."
             ) from None
+
+    @property
+    def standing_problem(self) -> str | None:
+        """Which partitions messages wait for that acknowledge nothing. Any thread."""
+        return self._standing.problem
 
     def serve(self, timeout_s: float = 0.0) -> None:
         """Let callbacks through, and follow a rotating credential."""

@@ -374,7 +374,7 @@ def send_from_child(_record: Any) -> None:
         ),
         ({"acks": 1}, "acks=1 is refused"),
         ({"message.timeout.ms": 0}, "message.timeout.ms=0 is refused"),
-        ({"max.in.flight": 5}, "max.in.flight.requests.per.connection=5 is refused"),
+        ({"max.in.flight": 6}, "max.in.flight.requests.per.connection=6 is refused"),
         ({"enable.gapless.guarantee": False}, "enable.gapless.guarantee=False is refused"),
         ({"bootstrap.servers": "elsewhere:9092"}, "bootstrap.servers.*the endpoint decides it"),
         ({"linger": 1}, "linger"),

@@ -39,6 +39,7 @@ _OTHERS = {
         "FAULTS_SCALE",
         "FUZZ_SEEDS",
         "INBOX_SEEDS",
+        "SENDER_SEEDS",
         "LONG",
         "MAVEN_URL",
         "MYPY_CACHE",
