@@ -168,7 +168,8 @@ class SimulationPlan:
             metadata_bytes_max=rng.choice([12, 32, 40, 1_000, 1_000]),
             saved_bytes_max=rng.choice([25, 32, 1_000, 1_000]),
             refuse_share=rng.choice([0.0, 0.02, 0.1, 0.3]),
-            batch_bytes_limit=rng.choice([None, None, None, 100, 500]),
+            # Apart, so that what is drawn for a seed beside it stays the same.
+            batch_bytes_limit=random.Random(f"batch limit {seed}").choice([None, None, None, 100, 500]),
             slow_request_share=rng.choice([0.0, 0.02, 0.1]),
             producer_lost_share=rng.choice([0.0, 0.05, 0.2]),
         )
