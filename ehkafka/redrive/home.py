@@ -6,8 +6,6 @@ takes. So it may be written twice, but is never left out before a later one of i
 
 from __future__ import annotations
 
-from contextlib import suppress
-from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaError
@@ -26,7 +24,7 @@ from ehkafka.records import TopicPartition
 from ehkafka.wording import ended
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable
 
     from confluent_kafka import Producer
 
@@ -55,18 +53,30 @@ class Homecoming(Source):
     """One dead letter whose record is sent home."""
 
     orders_partition = True
-    safe: SimpleQueue[Record]
+    home: TopicPartition
+    on_safe: Callable[[Homecoming], None]
+    # Set by the sender's thread.
+    is_safe = False
+
+    @property
+    def letter(self) -> Record:
+        """The dead letter."""
+        letter: Record = self[MESSAGE]
+        return letter
 
     def acknowledged(self) -> None:
-        """Tell the redrive's thread."""
-        self.safe.put(self[MESSAGE])
+        """Note that it is safe at home."""
+        self.on_safe(self)
+        self.is_safe = True
 
 
 class WayHome:
-    """`start`, `send` and `take_safe` …, `stop`: on the redrive's thread. The sender has its own."""
+    """`start`, `send` …, `stop`: on the redrive's thread. The sender has its own."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Target, on_safe: Callable[[Homecoming], None]) -> None:
+        """`on_safe` hears of each that is safe at home, on the sender's thread."""
         self._target = target
+        self._on_safe = on_safe
         self._outputs = Unacknowledged(IN_FLIGHT_MAX)
         # The sender's, and from the first refusal on its second one.
         self._producers: list[OneProducer] = []
@@ -82,7 +92,6 @@ class WayHome:
         )
         # Of no assignment: it ends with the redrive.
         self._epoch = Epoch(TopicPartition("", 0), 0, {})
-        self._safe: SimpleQueue[Record] = SimpleQueue()
         # What no waiting fixes. Set on the sender's thread.
         self._problem: BaseException | None = None
 
@@ -102,12 +111,13 @@ class WayHome:
         """Open the producer and wait for its id. Raises `EhkafkaError` for what is refused."""
         self._sender.start()
 
-    def send(self, record: Record, headers: Headers, home: TopicPartition) -> None:
+    def send(self, record: Record, headers: Headers, home: TopicPartition) -> Homecoming:
         """Send one dead letter's record home."""
         source = Homecoming((record, record.key(), 0, self._epoch))
-        source.safe = self._safe
+        source.home, source.on_safe = home, self._on_safe
         output = (self, source, home.topic, record.value(), record.key(), headers, home.partition)
         self._outputs.put(source, output, size_of(output), waits=False)
+        return source
 
     def has_room(self) -> bool:
         """Tell whether another dead letter may be sent; without producer ids, one at a time."""
@@ -117,21 +127,14 @@ class WayHome:
         """Tell whether all that was sent is safe."""
         return not self._outputs.count()
 
-    def take_safe(self, timeout_s: float) -> Iterator[Record]:
-        """Yield the dead letters whose records became safe since the last call; waits for the first."""
-        with suppress(Empty):
-            yield self._safe.get(timeout=timeout_s)
-            while True:
-                yield self._safe.get_nowait()
-
-    def check(self, oldest: tuple[str, TopicPartition]) -> None:
-        """Raise what no waiting fixes; `oldest` is a dead letter that is not safe yet, and its home."""
+    def check(self, oldest: Homecoming) -> None:
+        """Raise what no waiting fixes; `oldest` is not safe yet while all below it in its partition are."""
         if self._problem is not None:
             raise self._problem
         for producer in self._producers:
             if producer.replaced > REPLACED_MAX:
                 tried = f", whichever of {producer.replaced} producers tried: {ended(str(producer.problem))}"
-                raise _not_written(*oldest, tried)
+                raise _not_written(oldest, tried)
 
     def judge(self, output: Output, error: OutputRefusedError, tries: int, answer: Answer) -> None:
         """Try a refused one later, or never: then all behind it in its partition stays, too."""
@@ -139,28 +142,22 @@ class WayHome:
         if not is_hopeless and tries <= REPLACED_MAX:
             answer(AGAIN_S * (1 << (tries - 1)))
             return
-        letter = output.source[MESSAGE]
+        assert isinstance(output.source, Homecoming)
         advice = f" If the service takes larger records, raise {LETTER_BYTES}." if error.is_too_large else ""
-        self._end_with(
-            _not_written(
-                f"{letter.partition()}@{letter.offset()}",
-                TopicPartition(output.topic, output.partition),
-                f": {ended(str(error))}{advice}",
-            )
-        )
+        self._end_with(_not_written(output.source, f": {ended(str(error))}{advice}"))
 
     def _end_with(self, problem: BaseException) -> None:
         self._problem = problem
 
     def stop(self) -> None:
-        """Take back what is not answered within a bound. What is safe by then can still be taken."""
+        """Take back what is not answered within a bound."""
         self._epoch.ended = True
         self._sender.end(EXIT_S)
         self._sender.stop(0.0)
 
 
-def _not_written(letter: str, home: TopicPartition, why: str) -> EndpointError:
+def _not_written(one: Homecoming, why: str) -> EndpointError:
     return EndpointError(
-        f"The letter {letter} could not be written to {home}{why} All before it is safe; start the redrive "
-        "again to continue with it."
+        f"The letter {one.letter.partition()}@{one.letter.offset()} could not be written to {one.home}{why} "
+        "All before it is safe; start the redrive again to continue with it."
     )

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from confluent_kafka import Consumer
 
     from ehkafka.checks.target import Target
-    from ehkafka.positions.gap import LogBounds
     from ehkafka.records import Record
     from ehkafka.recovery.letters.origin import LetterOrigin
 
@@ -69,40 +68,31 @@ class Redrive:
             return None
         return TopicPartition(self.to or origin.partition.topic, origin.partition.partition)
 
-    def committed(self) -> dict[int, int]:
-        """Return how far redrives of the group have come: next offsets by partition."""
-        with self._consumer() as consumer:
-            return self.committed_by(consumer, self._partitions(consumer))
-
-    def logs(self, consumer: Consumer, numbers: list[int]) -> dict[int, LogBounds]:
-        """Return where the logs of the dead letters begin and end, by partition."""
-        names = [TopicPartition(self.topic, number) for number in numbers]
-        return {name.partition: log for name, log in log_bounds(consumer, names, self.timeout_s).items()}
-
-    def begins(self, consumer: Consumer, logs: dict[int, LogBounds]) -> dict[int, int]:
-        """Return the offsets to begin at, by partition. Raises `ConfigurationError` for another log's."""
-        committed = self.committed_by(consumer, list(logs))
-        for number, offset in committed.items():
-            if offset > logs[number].end:
+    def to_read(self, consumer: Consumer) -> dict[int, range]:
+        """Return the offsets to read, by partition. Raises `ConfigurationError` for another log's commit."""
+        names = [TopicPartition(self.topic, number) for number in self._partitions(consumer)]
+        logs = log_bounds(consumer, names, self.timeout_s)
+        answers = consumer.committed([KafkaPartition(*name) for name in names], timeout=self.timeout_s)
+        committed = {answer.partition: answer.offset for answer in answers}
+        for name, log in logs.items():
+            if committed[name.partition] > log.end:
                 raise ConfigurationError(
-                    f"The group {self.group_name!r} is ahead of the letters: its commit of "
-                    f"{self.topic}[{number}] is {offset}, and the log ends at {logs[number].end}. The topic "
+                    f"The group {self.group_name!r} is ahead of the letters: its commit of {name} is "
+                    f"{committed[name.partition]}, and the log ends at {log.end}. The topic "
                     "was probably recreated; another --group begins at its first letter."
                 )
-        return {number: max(log.start, committed.get(number, 0)) for number, log in logs.items()}
-
-    def committed_by(self, consumer: Consumer, numbers: list[int]) -> dict[int, int]:
-        """Return next offsets by partition, asked with a consumer of the group."""
-        asked = [KafkaPartition(self.topic, number) for number in numbers]
-        answers = consumer.committed(asked, timeout=self.timeout_s)
-        return {answer.partition: answer.offset for answer in answers if answer.offset >= 0}
+        # Negative where the group has none.
+        return {
+            name.partition: range(max(log.start, committed[name.partition]), log.end)
+            for name, log in logs.items()
+        }
 
     def plan(self) -> RedriveCount:
         """Return what `run` would do now; nothing is joined, written or committed."""
         count = RedriveCount()
         with self._consumer() as consumer:
-            begins = self.begins(consumer, self.logs(consumer, self._partitions(consumer)))
-        begin: dict[Any, Any] = {"*": "earliest", **{(self.topic, n): at for n, at in begins.items()}}
+            offsets = self.to_read(consumer)
+        begin: dict[Any, Any] = {"*": "earliest", **{(self.topic, n): o.start for n, o in offsets.items()}}
         reader = TopicReader(
             self.target,
             self.topic,
@@ -147,7 +137,7 @@ class Redrive:
         refuse_if_joined(self.target, self.group_name, self.timeout_s)
         with self._consumer() as consumer:
             run = RedriveRun(self, consumer, report)
-            run.join(self._partitions(consumer))
+            run.join()
             return run.bring_home()
 
     @contextmanager

@@ -8,6 +8,7 @@ order.
 from __future__ import annotations
 
 import time
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaError
@@ -19,15 +20,14 @@ from ehkafka.errors import ConfigurationError, EndpointError
 from ehkafka.events.partition import way_past
 from ehkafka.records import record_type
 from ehkafka.recovery.letters.origin import headers_back, letter_origin
-from ehkafka.redrive.home import WayHome
-from ehkafka.redrive.order import MergedLetters, RedriveCount, SafeBelow
+from ehkafka.redrive.home import Homecoming, WayHome
+from ehkafka.redrive.order import MergedLetters, RedriveCount
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from confluent_kafka import Consumer, Message
 
-    from ehkafka.positions.gap import LogBounds
     from ehkafka.records import Record
     from ehkafka.recovery.letters.origin import LetterOrigin
     from ehkafka.redrive.redrive import Redrive
@@ -39,7 +39,7 @@ COMMIT_S = 1.0
 JOIN_S = 60.0
 # Beyond what a leader takes to move.
 SILENT_S = 60.0
-SLOW_DOWN_S = 0.01
+SLOW_DOWN_S = 2e-3
 # Errors of a consumer that no waiting fixes.
 HOPELESS = {
     KafkaError._AUTO_OFFSET_RESET,  # noqa: SLF001
@@ -64,15 +64,18 @@ class RedriveRun:
         self._assigned: set[int] = set()
         self._is_disturbed = False
         self._ends: dict[int, int] = {}
-        self._unread: set[int] = set()
         self._paused: set[int] = set()
         self._merged = MergedLetters(())
-        self._safe = SafeBelow({})
-        self._way = WayHome(redrive.target)
+        # By partition: what is behind the last letter that was dealt with, what is committed, and the letters
+        # on their way home, the first of which is not safe yet.
+        self._next: dict[int, int] = {}
+        self._committed: dict[int, int] = {}
+        self._open: dict[int, deque[Homecoming]] = {}
+        self._way = WayHome(redrive.target, lambda one: self._count.count(one.home, is_letter=True))
         self._next_commit_s = 0.0
         self._moved_s = time.monotonic()
 
-    def join(self, numbers: list[int]) -> None:
+    def join(self) -> None:
         """Become the group's one member, and begin where the last redrive was."""
         changed = self._on_change
         self._consumer.subscribe(
@@ -86,16 +89,16 @@ class RedriveRun:
                     f"{JOIN_S:.0f} s. Is another redrive running?"
                 )
             self._take(self._consumer.consume(1, POLL_S))
-        self._refuse_company(len(numbers))
-        self._begin(self._redrive.logs(self._consumer, numbers))
-
-    def _begin(self, logs: dict[int, LogBounds]) -> None:
-        begins = self._redrive.begins(self._consumer, logs)
-        self._ends = {number: log.end for number, log in logs.items()}
-        self._unread = {number for number, begin in begins.items() if begin < self._ends[number]}
-        self._merged, self._safe = MergedLetters(self._unread), SafeBelow(begins)
+        offsets = self._redrive.to_read(self._consumer)
+        self._refuse_company(len(offsets))
+        self._ends = {number: its.stop for number, its in offsets.items()}
+        self._next = {number: its.start for number, its in offsets.items()}
+        self._committed = self._next.copy()
+        self._open = {number: deque() for number in offsets}
+        unread = [number for number, its in offsets.items() if its]
+        self._merged = MergedLetters(unread)
         topic = self._redrive.topic
-        self._consumer.assign([KafkaPartition(topic, number, begins[number]) for number in self._unread])
+        self._consumer.assign([KafkaPartition(topic, number, self._next[number]) for number in unread])
 
     def _on_assign(self, consumer: Consumer, partitions: list[KafkaPartition]) -> None:
         self._is_disturbed |= bool(self._assigned)
@@ -116,16 +119,15 @@ class RedriveRun:
         """Read to the end, write, wait for the acknowledgements, commit."""
         self._way.start()
         try:
-            while self._unread:
+            while self._merged.unfinished:
                 self._turn()
                 self._check_silence()
             self._wait_until(self._way.is_empty)
-            for number, end in self._ends.items():
-                self._safe.ended(number, end)
+            # Whatever offsets the log does not hold.
+            self._next = {number: max(end, self._next[number]) for number, end in self._ends.items()}
         finally:
             # Also after Ctrl-C: what is acknowledged by now need not be written again.
             self._way.stop()
-            self._note_safe(0.0)
             if not self._is_disturbed:
                 self._commit()
             self._report(self._count)
@@ -137,11 +139,11 @@ class RedriveRun:
         for record, origin in self._merged.take():
             self._take_up(record, origin)
         self._mind_pace()
-        self._take_answers(0.0)
+        self._check_open()
 
     def _check_silence(self) -> None:
         """Give up where letters are there and none comes: of some broken batches the client says nothing."""
-        if (silent := self._unread - self._paused) and time.monotonic() - self._moved_s > SILENT_S:
+        if (silent := self._merged.unfinished - self._paused) and time.monotonic() - self._moved_s > SILENT_S:
             raise EndpointError(
                 f"Nothing of {self._redrive.topic}[{min(silent)}] came within {SILENT_S:.0f} s, though there "
                 "is something. See whether its leader is up; else a batch there is broken. Letters that were "
@@ -149,7 +151,7 @@ class RedriveRun:
             )
 
     def _take(self, messages: list[Message]) -> None:
-        if messages or self._paused >= self._unread:
+        if messages or self._paused >= self._merged.unfinished:
             self._moved_s = time.monotonic()
         for message in messages:
             error = message.error()
@@ -158,7 +160,7 @@ class RedriveRun:
                     record = self._record(message)  # type: ignore[arg-type]
                     self._read(record)
             elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
-                self._end(int(message.partition() or 0))
+                self._merged.finish(int(message.partition() or 0))
             elif (failed := failed_fetch(message)) is not None and failed.is_batch:
                 past = way_past(failed.partition, failed.offset, self._redrive.group_name)
                 raise EndpointError(f"{failed.text()} The redrive ends here. The way past it: {past}")
@@ -167,19 +169,15 @@ class RedriveRun:
 
     def _read(self, record: Record) -> None:
         number, offset = record.partition(), record.offset()
-        if number not in self._unread:
+        if number not in self._merged.unfinished:
             return  # came after the redrive began
         if offset < self._ends[number]:
             self._merged.put(record, letter_origin(record))
         if offset + 1 >= self._ends[number]:
-            self._end(number)
-
-    def _end(self, number: int) -> None:
-        self._unread.discard(number)
-        self._merged.finish(number)
+            self._merged.finish(number)
 
     def _mind_pace(self) -> None:
-        ahead = {number for number in self._unread if self._merged.is_ahead(number)}
+        ahead = self._merged.ahead()
         topic = self._redrive.topic
         if new := ahead - self._paused:
             self._consumer.pause([KafkaPartition(topic, number) for number in new])
@@ -191,35 +189,42 @@ class RedriveRun:
         home = self._redrive.home_of(record, origin)
         if home is None or origin is None:
             self._count.count(None, is_letter=origin is not None)
-            self._safe.passed(record.partition(), record.offset())
-            return
-        self._wait_until(self._way.has_room)
-        self._safe.sent(record.partition(), record.offset(), home)
-        self._way.send(record, headers_back(record, origin), home)
+        else:
+            self._wait_until(self._way.has_room)
+            one = self._way.send(record, headers_back(record, origin), home)
+            self._open[record.partition()].append(one)
+        self._next[record.partition()] = record.offset() + 1
 
     def _wait_until(self, is_so: Callable[[], bool]) -> None:
         while not is_so():
-            self._take_answers(SLOW_DOWN_S)
+            time.sleep(SLOW_DOWN_S)
+            self._check_open()
             if not is_so():
                 self._take(self._consumer.consume(1, 0.0))
+                self._mind_pace()
             self._refuse_company(len(self._assigned))
 
-    def _take_answers(self, timeout_s: float) -> None:
-        self._note_safe(timeout_s)
-        if (oldest := self._safe.oldest()) is not None:
-            self._way.check(oldest)
+    def _check_open(self) -> None:
+        """Raise what ends the redrive, and commit now and then."""
+        for ours in self._open.values():
+            while ours and ours[0].is_safe:
+                ours.popleft()
+            if ours:
+                self._way.check(ours[0])
         if time.monotonic() >= self._next_commit_s:
             self._next_commit_s = time.monotonic() + COMMIT_S
             self._commit()
             self._report(self._count)
 
-    def _note_safe(self, timeout_s: float) -> None:
-        for letter in self._way.take_safe(timeout_s):
-            home = self._safe.came_home(letter.partition(), letter.offset())
-            self._count.count(home, is_letter=True)
-
     def _commit(self) -> None:
-        if moved := self._safe.changed():
+        """Commit what is below the first letter that is not safe."""
+        safe = self._next.copy()
+        for number, ours in self._open.items():
+            if first := next((one for one in ours if not one.is_safe), None):
+                safe[number] = first.letter.offset()
+        moved = {number: offset for number, offset in safe.items() if offset > self._committed[number]}
+        if moved:
             topic = self._redrive.topic
             offsets: list[Any] = [KafkaPartition(topic, number, offset) for number, offset in moved.items()]
             self._consumer.commit(offsets=offsets, asynchronous=False)
+            self._committed.update(moved)

@@ -97,6 +97,17 @@ def redrive_of(broker: EmbeddedBroker, **options: Any) -> Redrive:
     return Redrive(target=target, topic="dead", timeout_s=5.0, **options)
 
 
+def progress(broker: EmbeddedBroker) -> dict[int, int]:
+    """Return what redrives of the default group have committed, by partition."""
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "dead.redrive"})
+    asked = [
+        TopicPartition("dead", number) for number in consumer.list_topics("dead").topics["dead"].partitions
+    ]
+    committed = {one.partition: one.offset for one in consumer.committed(asked, timeout=5.0)}
+    consumer.close()
+    return {number: offset for number, offset in committed.items() if offset >= 0}
+
+
 def at_home(broker: EmbeddedBroker, topic: str = "t") -> list[Any]:
     """Return all records of a topic."""
     reader = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "r", "enable.partition.eof": True})
@@ -290,10 +301,10 @@ def test_an_interrupted_redrive_goes_on_where_it_was(broker: EmbeddedBroker) -> 
     broker.fail_next(ApiKey.PRODUCE, *[KafkaError.TOPIC_AUTHORIZATION_FAILED] * 2)
     with pytest.raises(EndpointError, match=r"The letter 0@\d could not be written to t\[0\]"):
         redrive_of(broker).run()
-    assert redrive_of(broker).committed() in ({}, {0: 0})
+    assert progress(broker) in ({}, {0: 0})
     assert redrive_of(broker).run().redriven == 3
     assert {m.value() for m in at_home(broker)} == {b"value 0", b"value 1", b"value 2"}
-    assert redrive_of(broker).committed()[0] == 3
+    assert progress(broker)[0] == 3
 
 
 def test_nothing_is_committed_above_what_is_acknowledged(
@@ -308,9 +319,9 @@ def test_nothing_is_committed_above_what_is_acknowledged(
     running.start()
     while not at_home(broker):
         time.sleep(0.01)
-    assert redrive_of(broker).committed() in ({}, {0: 0})
+    assert progress(broker) in ({}, {0: 0})
     running.join(10.0)
-    assert redrive_of(broker).committed()[0] == 1
+    assert progress(broker)[0] == 1
 
 
 def test_a_run_writes_nothing_before_all_homes_were_found(broker: EmbeddedBroker) -> None:
@@ -323,7 +334,7 @@ def test_a_run_writes_nothing_before_all_homes_were_found(broker: EmbeddedBroker
     with pytest.raises(ConfigurationError, match="another --to"):
         redrive_of(broker, to="dead").run()
     assert at_home(broker) == []
-    assert redrive_of(broker).committed() in ({}, {0: 0})
+    assert progress(broker) in ({}, {0: 0})
     assert redrive_of(broker, choose=LetterFilter(error="with 0")).run().to == {("t", 0): 1}
 
 

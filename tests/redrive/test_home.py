@@ -17,7 +17,7 @@ from ehkafka.outputs import replacement
 from ehkafka.records import Record
 from ehkafka.records import TopicPartition as Partition
 from ehkafka.redrive import home
-from ehkafka.redrive.home import WayHome
+from ehkafka.redrive.home import Homecoming, WayHome
 from tests.kit.simulated.message import SimulatedMessage
 from tests.kit.topic_read import read_all
 from tests.kit.waiting import wait_until
@@ -34,26 +34,25 @@ class Way:
 
     def __init__(self, broker: EmbeddedBroker, **consumer: Any) -> None:
         self.broker = broker
-        self.home = WayHome(Target(endpoint=Endpoint.kafka(broker.bootstrap), consumer=consumer))
+        target = Target(endpoint=Endpoint.kafka(broker.bootstrap), consumer=consumer)
         self.safe: list[int] = []
-        self.sent: list[int] = []
+        self.sent: list[Homecoming] = []
+        self.home = WayHome(target, lambda one: self.safe.append(one.letter.offset()))
 
     def send(self, *numbers: int, key: bytes = b"k", value: bytes = b"") -> None:
         """Send letters."""
         for number in numbers:
             message = SimulatedMessage("dead", 0, number, key, value or b"%d" % number)
-            self.home.send(Record(message), [("own", b"1")], HOME)
-            self.sent.append(number)
+            self.sent.append(self.home.send(Record(message), [("own", b"1")], HOME))
 
-    def take(self, timeout_s: float = 0.01) -> None:
-        """Take answers, and raise what ends a redrive."""
-        self.safe += [letter.offset() for letter in self.home.take_safe(timeout_s)]
-        if left := [number for number in self.sent if number not in self.safe]:
-            self.home.check((f"0@{left[0]}", HOME))
+    def check(self) -> None:
+        """Raise what ends a redrive."""
+        if left := [one for one in self.sent if not one.is_safe]:
+            self.home.check(left[0])
 
     def wait_for(self, true: Callable[[], Any]) -> None:
-        """Take answers with a deadline."""
-        wait_until(true, meanwhile=self.take)
+        """Wait with a deadline, as a redrive does."""
+        wait_until(true, meanwhile=self.check)
 
     def at_home(self) -> list[bytes]:
         """Return the values that are at home now."""
@@ -84,8 +83,7 @@ def test_a_forgotten_id_is_replaced_and_the_letters_keep_their_order(way: Way, c
     way.wait_for(lambda: way.broker.requests(ApiKey.INIT_PRODUCER_ID))
     way.broker.clear_failures(ApiKey.PRODUCE)
     way.send(4)
-    way.wait_for(way.home.is_empty)
-    way.take()
+    way.wait_for(lambda: len(way.safe) == 5)
     assert way.safe == [0, 1, 2, 3, 4]
     assert way.at_home() == [b"0", b"1", b"2", b"3", b"4"]
 
@@ -113,7 +111,7 @@ def test_what_no_other_try_would_fix_ends_it_at_once(way: Way) -> None:
     with pytest.raises(EndpointError, match=r"letter 0@7 .*TOPIC_AUTHORIZATION_FAILED"):
         way.wait_for(lambda: way.safe)
     way.home.stop()
-    assert list(way.home.take_safe(0.0)) == []
+    assert way.safe == []
     assert way.at_home() == []
 
 
@@ -130,8 +128,7 @@ def test_a_refusal_that_may_pass_is_tried_again_in_the_order_of_the_partition(
         with pytest.raises(EndpointError, match=r"letter 0@0 .*POLICY_VIOLATION"):
             way.wait_for(lambda: way.safe)
         return
-    way.wait_for(way.home.is_empty)
-    way.take()
+    way.wait_for(lambda: len(way.safe) == 20)
     assert way.safe == list(range(20))
     assert way.at_home() == [b"%d" % number for number in range(20)]
 
@@ -155,18 +152,17 @@ def test_a_broker_without_ids_is_sent_one_letter_at_a_time(way: Way) -> None:
     way.send(1)
     assert not way.home.has_room()
     way.wait_for(lambda: way.safe == [1])
-    assert way.home.has_room()
+    way.wait_for(way.home.has_room)
 
 
 def test_a_stop_takes_back_what_is_not_on_the_wire(way: Way) -> None:
-    """What is acknowledged by then can be taken, and nothing is written later."""
+    """What is acknowledged by then is safe, and nothing is written later."""
     way.home.start()
     way.broker.delay_next(ApiKey.PRODUCE, 0.5)
     way.send(0)
     time.sleep(0.1)  # on the wire
     way.send(1, 2, 3)
     way.home.stop()
-    way.take(0.0)
     assert (way.safe, way.at_home()) == ([0], [b"0"])
 
 

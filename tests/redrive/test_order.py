@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections import deque
+from types import SimpleNamespace
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ehkafka import Endpoint
+from ehkafka.checks import Target
 from ehkafka.records import Record, TopicPartition
-from ehkafka.redrive.order import AHEAD_RECORDS_MAX, MergedLetters, SafeBelow
+from ehkafka.redrive.order import AHEAD_RECORDS_MAX, MergedLetters
+from ehkafka.redrive.redrive import Redrive
+from ehkafka.redrive.run import RedriveRun
 from tests.kit.simulated.message import SimulatedMessage
 
 HOME = TopicPartition("t", 0)
@@ -65,40 +71,28 @@ def test_a_partition_that_is_far_ahead_is_reported() -> None:
     """So that it is read on later: what waits is bounded."""
     merged = MergedLetters([0, 1])
     for offset in range(AHEAD_RECORDS_MAX):
-        assert not merged.is_ahead(0)
+        assert not merged.ahead()
         merged.put(letter(0, offset, offset), None)
-    assert merged.is_ahead(0)
+    assert merged.ahead() == {0}
     merged.finish(1)
     assert len(taken(merged)) == AHEAD_RECORDS_MAX
-    assert not merged.is_ahead(0)
-
-
-def test_only_what_has_nothing_open_below_it_is_safe() -> None:
-    """Answers may come in any order; the offset moves when the lowest is there, over holes of the log too."""
-    safe = SafeBelow({0: 5, 1: 0})
-    for offset in (5, 6, 9):
-        safe.sent(0, offset, HOME)
-    safe.passed(0, 10)
-    safe.came_home(0, 6)
-    assert (safe.changed(), safe.oldest()) == ({}, ("0@5", HOME))
-    assert safe.came_home(0, 5) == HOME
-    assert safe.changed() == {0: 9}, "the log has no letters between"
-    safe.ended(0, 12)
-    assert safe.changed() == {}
-    safe.came_home(0, 9)
-    assert (safe.changed(), safe.oldest()) == ({0: 12}, None)
-    assert safe.changed() == {}
+    assert not merged.ahead()
 
 
 @given(st.permutations(range(12)), st.integers(0, 12))
-def test_safe_is_exactly_below_the_lowest_open_one(order: list[int], answered: int) -> None:
-    """For every order of the answers, at every moment."""
-    safe = SafeBelow({0: 0})
-    for offset in range(12):
-        safe.sent(0, offset, HOME)
-    done: set[Any] = set()
-    for offset in order[:answered]:
-        safe.came_home(0, offset)
-        done.add(offset)
-    lowest = min(set(range(12)) - done, default=12)
-    assert safe.changed() == ({0: lowest} if lowest else {})
+def test_a_commit_is_exactly_below_the_lowest_letter_on_its_way(order: list[int], answered: int) -> None:
+    """For every order of the answers, at every moment; over holes of the log, and letters that stay."""
+    commits: list[Any] = []
+    consumer: Any = SimpleNamespace(commit=lambda *, offsets, asynchronous: commits.extend(offsets))
+    redrive = Redrive(target=Target(endpoint=Endpoint.kafka("127.0.0.1:1")), topic="dead")
+    run = RedriveRun(redrive, consumer, lambda _count: None)
+    open_ones = [run._way.send(letter(0, 2 * number, 0), [], HOME) for number in range(12)]
+    run._open, run._next, run._committed = {0: deque(open_ones), 1: deque()}, {0: 30, 1: 5}, {0: 0, 1: 5}
+    for number in order[:answered]:
+        open_ones[number].acknowledged()
+    run._commit()
+    lowest = min((2 * number for number in set(range(12)) - set(order[:answered])), default=30)
+    assert [(one.partition, one.offset) for one in commits] == ([(0, lowest)] if lowest else [])
+    assert run._count.to == ({HOME: answered} if answered else {})
+    run._commit()
+    assert len(commits) == bool(lowest)
