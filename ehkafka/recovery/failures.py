@@ -11,7 +11,7 @@ import random
 import threading
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ehkafka.errors import ConfigurationError, HandlerFailedError, describe
 from ehkafka.events import HandlerFailed, RecordRetried, RecordSkipped, UserCodeFailed
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from ehkafka.errors import EhkafkaError
     from ehkafka.events import Event
     from ehkafka.events.history import History
-    from ehkafka.lanes.decision import Attempt, Decision, Ticket
-    from ehkafka.recovery.letters.letter import Letter
+    from ehkafka.lanes.decision import Attempt, Decision
+    from ehkafka.recovery.letters.letters import PostLetter
 
 # What `App.on_error` may answer; None leaves it to the failure policy.
 CONTINUE = "continue"
@@ -50,13 +50,6 @@ _OUTCOMES: dict[type[Any], str] = {
     AwaitHead: "dead_lettered",
     HoldHead: "held",
 }
-
-
-class LetterSender(Protocol):
-    """Takes dead letters. Answers each ticket, through the hub, once its letter is safe."""
-
-    def post(self, ticket: Ticket, letter: Letter, /) -> None:
-        """Take one letter; never blocks, never raises."""
 
 
 class StopWords(NamedTuple):
@@ -96,7 +89,7 @@ class Failures:
     raw: bool = False
     make_record: type[Record] = Record
     group: str = ""
-    letters: LetterSender | None = None
+    post_letter: PostLetter | None = None
     finished_records: Callable[[], int] = lambda: 0
     history: History | None = None
     chance: Callable[[], float] = random.random
@@ -189,9 +182,9 @@ class Failures:
         return self._stop(attempt, error, because=flood)
 
     def _post(self, attempt: Attempt, error: Exception | None, reason: str, attempts: int) -> Decision:
-        assert self.letters is not None
         assert isinstance(self.policy, DeadLetter)
-        post = self.letters.post
+        post = self.post_letter
+        assert post is not None
         letter = letter_of(
             attempt.message,
             attempt.epoch.partition,

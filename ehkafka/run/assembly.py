@@ -114,7 +114,6 @@ class Assembly:
         check_recovery(self.app.specs, self.app.settings.on_parked_full)
         return Letters(
             None if outputs is None else outputs.letters_to,
-            why=lambda: None if outputs is None else outputs.problem,
             emit=self.bus.emit,
             history=self.app.history,
             clock=self.app.clock,
@@ -193,7 +192,7 @@ class Assembly:
             raw=spec.raw,
             make_record=make_record,
             group=self.app.settings.group,
-            letters=letters.sender(spec.on_failure, hub.answer),
+            post_letter=letters.of_records(spec.on_failure, hub.answer),
             finished_records=hub.count_finished,
             history=self.app.history,
             now_s=self.app.clock.wall_s,

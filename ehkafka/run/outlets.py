@@ -73,7 +73,7 @@ class Outlets:
             make_record=make_record,
             raw=spec.raw,
             group=self._app.settings.group,
-            letters=letters,
+            way=letters.way(spec.on_failure),
             words=self._words,
             may_hold=self._may_hold,
         )

@@ -13,7 +13,7 @@ from ehkafka.outputs.sender import OutputSender
 from ehkafka.outputs.unacknowledged import Unacknowledged
 from ehkafka.progress.commits import CONSUMER_COMMITS
 from ehkafka.recovery.failures import STOP_WORDS, StopWords
-from ehkafka.recovery.letters.to_topic import TopicLetters
+from ehkafka.recovery.letters.to_topic import TopicWay
 from ehkafka.run.outlets import Outlets
 from ehkafka.run.output_producer import OutputProducers
 
@@ -23,9 +23,7 @@ if TYPE_CHECKING:
 
     from ehkafka.errors import EhkafkaError
     from ehkafka.events import Event
-    from ehkafka.events.history import History
     from ehkafka.handlers.spec import HandlerSpec
-    from ehkafka.lanes.decision import Answer, Ticket
     from ehkafka.lanes.epoch import Epoch
     from ehkafka.outputs.outlet import Outlet
     from ehkafka.progress.commits import Commits
@@ -56,6 +54,7 @@ class Outputs:
         Not `may_hold`: nothing may wait for the next start, see `RefusedOutputs`.
         """
         self._emit = emit
+        self._clock = app.clock.now_s
         self._on_death = on_death
         self._sender = sender_of() if sender_of is not None else output_sender(app, emit, self._died)
         self.outputs = self._sender.outputs
@@ -71,11 +70,9 @@ class Outputs:
         """Return a handler's way out."""
         return self._outlets.outlet(spec, letters, make_record, fatal)
 
-    def letters_to(
-        self, topic: str, complete: Callable[[Ticket, Answer], None], history: History | None
-    ) -> TopicLetters:
-        """Return a handler's way to a dead-letter topic; `complete` is its hub's `answer`."""
-        return TopicLetters(topic, complete, self.outputs, emit=self._emit, history=history)
+    def letters_to(self, topic: str) -> TopicWay:
+        """Return a handler's way to a dead-letter topic."""
+        return TopicWay(topic, self.outputs, problem=lambda: self.problem, emit=self._emit, clock=self._clock)
 
     def start(self) -> None:
         """Open the producer and start sending. Raises `ConfigurationError` or `EndpointError`."""

@@ -18,7 +18,7 @@ from ehkafka.errors import ConfigurationError, HandlerFailedError
 from ehkafka.outputs.answers import busy_codes
 from ehkafka.outputs.properties import TRANSACTION_TIMEOUT_MS, transactional_properties
 from ehkafka.outputs.unacknowledged import Unacknowledged
-from ehkafka.recovery.letters.to_topic import TopicLetters
+from ehkafka.recovery.letters.to_topic import TopicWay
 from ehkafka.recovery.policy import DeadLetter
 from ehkafka.run.outlets import Outlets
 from ehkafka.transactions.committing import TransactionalCommits
@@ -37,9 +37,7 @@ if TYPE_CHECKING:
 
     from ehkafka.errors import EhkafkaError
     from ehkafka.events import Event
-    from ehkafka.events.history import History
     from ehkafka.handlers.spec import HandlerSpec
-    from ehkafka.lanes.decision import Answer, Ticket
     from ehkafka.lanes.epoch import Epoch
     from ehkafka.outputs.outlet import Outlet
     from ehkafka.progress.ledger import CommitLedger, Position
@@ -124,10 +122,8 @@ class Transactions:
         """Return a handler's way out."""
         return self._outlets.outlet(spec, letters, make_record, fatal)
 
-    def letters_to(
-        self, topic: str, complete: Callable[[Ticket, Answer], None], history: History | None
-    ) -> TopicLetters:
-        """Return a handler's way to a dead-letter topic; `complete` is its hub's `answer`."""
+    def letters_to(self, topic: str) -> TopicWay:
+        """Return a handler's way to a dead-letter topic."""
 
         def refused(where: str, error: str) -> None:
             self._fatal(
@@ -137,14 +133,13 @@ class Transactions:
                 )
             )
 
-        return TopicLetters(
+        return TopicWay(
             topic,
-            complete,
             self.outputs,
-            emit=self._emit,
-            history=history,
-            at_once=True,
+            problem=lambda: self.problem,
             refused=refused,
+            emit=self._emit,
+            clock=self._app.clock.now_s,
         )
 
     def start(self) -> None:

@@ -41,13 +41,14 @@ class WaysOut:
 
     def wake(self) -> None:
         """Let all see whether anything is due: the time has jumped."""
-        self._letters.wake()
+        for way in self._letters.ways:
+            way.wake()
         if self._outputs is not None:
             self._outputs.wake()
 
     def problems(self) -> Iterator[str]:
         """Yield what is wrong, while it lasts. From any thread."""
-        yield from self._letters.problems()
+        yield from filter(None, (way.problem for way in self._letters.ways))
         if self._outputs is not None and (problem := self._outputs.problem) is not None:
             yield problem
         if (problem := self.messages.problem) is not None:
@@ -55,6 +56,6 @@ class WaysOut:
 
     def owns(self, thread: threading.Thread) -> bool:
         """Tell whether a thread is one of those that write."""
-        if self._letters.owns(thread) or self.messages.owns(thread):
+        if self.messages.owns(thread) or any(way.owns(thread) for way in self._letters.ways):
             return True
         return self._outputs is not None and self._outputs.owns(thread)

@@ -16,7 +16,7 @@ import ehkafka
 from ehkafka.cli.commands import cli
 from ehkafka.cli.exits import CODES
 from ehkafka.embedded.broker import EmbeddedBroker
-from ehkafka.recovery.letters.letter import ORIGIN_PARTITION, ORIGIN_TOPIC
+from ehkafka.recovery.letters.letter import Header
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -74,7 +74,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[EmbeddedBr
         for partition in range(4):
             for topic in ("orders", "readings"):
                 broker.produce(topic, [(b"home-7", b"{}")] * 1_300, partition=partition)
-        headers = [(ORIGIN_TOPIC, b"readings"), (ORIGIN_PARTITION, b"3")]
+        headers = [(Header.ORIGIN_TOPIC, b"readings"), (Header.ORIGIN_PARTITION, b"3")]
         broker.produce("readings.dead", [(b"home-7", b"{}")], partition=0, headers=headers)
         (folder / "shop").mkdir()
         # A package in earnest: another test's shop.py may still be on the path, and would go before a folder.

@@ -33,7 +33,7 @@ class Bench:
     def make_failures(self, **options: Any) -> Failures:
         """Return a failures, by default with the policy Stop()."""
         chosen = {"policy": Stop(), "handler": "handle", "group": "g", "chance": lambda: 0.5, **options}
-        return Failures(emit=self.events.append, fatal=self.failures.append, letters=self, **chosen)
+        return Failures(emit=self.events.append, fatal=self.failures.append, post_letter=self.post, **chosen)
 
     def post(self, ticket: Any, letter: Any) -> None:
         """Be the sender of letters."""

@@ -8,9 +8,8 @@ import pytest
 
 from ehkafka.records import Record, TopicPartition
 from ehkafka.recovery.letters.letter import (
-    ERROR_STACK,
-    ERROR_TEXT,
     ERROR_TEXT_CHARACTERS_MAX,
+    Header,
     Letter,
     letter_of,
     shorter,
@@ -141,10 +140,10 @@ def test_a_letter_that_is_too_large_loses_its_stack_first() -> None:
     letter = a_letter(error=KeyError("x"), stack="at a.py:1 in f\nTraceback\n")
     first = shorter(letter)
     assert first is not None
-    assert (first.header(ERROR_STACK), first.header(ERROR_TEXT)) == (None, b"KeyError: 'x'")
+    assert (first.header(Header.ERROR_STACK), first.header(Header.ERROR_TEXT)) == (None, b"KeyError: 'x'")
     second = shorter(first)
     assert second is not None
-    assert second.header(ERROR_TEXT) == b"K"
+    assert second.header(Header.ERROR_TEXT) == b"K"
 
 
 def test_a_record_that_was_redriven_and_fails_again_has_the_new_stack_alone() -> None:
@@ -153,6 +152,6 @@ def test_a_record_that_was_redriven_and_fails_again_has_the_new_stack_alone() ->
     origin = letter_origin(record)
     assert origin is not None
     assert origin.error_stack == "the first"
-    assert ERROR_STACK not in dict(headers_back(record, origin))
+    assert Header.ERROR_STACK not in dict(headers_back(record, origin))
     again = a_letter(record.headers(), error=KeyError("x"), stack="the second")
-    assert [value for name, value in again.headers if name == ERROR_STACK] == [b"the second"]
+    assert [value for name, value in again.headers if name == Header.ERROR_STACK] == [b"the second"]

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
+import time
+from functools import partial
 from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError
 
 from ehkafka.events import DeadLetterFailed, RecordDeadLettered
-from ehkafka.lanes.decision import Attempt, HoldHead
+from ehkafka.lanes.decision import HoldHead
 from ehkafka.lanes.epoch import Epoch
 from ehkafka.outputs.output import Output, OutputRefusedError, outputs_of
 from ehkafka.outputs.unacknowledged import Unacknowledged
 from ehkafka.records import Outcome, TopicPartition
-from ehkafka.recovery.letters.function import FunctionSender
+from ehkafka.recovery.letters.function import FunctionWay
 from ehkafka.recovery.letters.letter import Letter
-from ehkafka.recovery.letters.to_topic import TopicLetters
+from ehkafka.recovery.letters.to_topic import TopicWay
 from ehkafka.recovery.policy import DeadLetter
 from tests.kit.events import Events
 from tests.kit.simulated.message import SimulatedMessage
@@ -32,40 +33,36 @@ class Lab:
     def __init__(self, **options: Any) -> None:
         self.events = Events()
         self.answers: list[tuple[int, Any]] = []
-        self.refused: list[str] = []
         self.outputs = Unacknowledged()
         self.epoch = Epoch(ORIGIN, 1, {})
-        self.way: Any = TopicLetters(
-            "dead",
-            self.complete,
-            self.outputs,
-            emit=self.events.append,
-            history=None,
-            refused=lambda where, error: self.refused.append(f"{where}: {error}"),
-            **options,
-        )
+        self.way: Any = TopicWay("dead", self.outputs, problem=lambda: None, **self.common, **options)
 
-    def complete(self, ticket: Any, answer: Any) -> None:
+    @property
+    def common(self) -> dict[str, Any]:
+        """What each way is given."""
+        return {"emit": self.events.append, "clock": time.monotonic}
+
+    def answer(self, offset: int, answer: Any) -> None:
         """Take an answer."""
-        self.answers.append((ticket.attempt.message.offset(), answer))
+        self.answers.append((offset, answer))
 
     def post(self, offset: int, headers: Any = (), epoch: Epoch | None = None) -> None:
         """Post the letter of a record."""
         entry = (SimulatedMessage("t", 0, offset, b"k", b"v"), b"k", 1, epoch or self.epoch)
-        ticket: Any = SimpleNamespace(attempt=Attempt(entry, 1))  # type: ignore[arg-type]
-        self.way.post(ticket, Letter(ORIGIN, offset, b"k", b"%d" % offset, list(headers)))
+        letter = Letter(ORIGIN, offset, b"k", b"%d" % offset, list(headers))
+        self.way.post(entry, letter, partial(self.answer, offset))
 
     @property
     def put(self) -> list[Output]:
         """What is put."""
         return list(outputs_of(self.outputs.added))
 
-    def refuse(self, error: OutputRefusedError, tries: int = 1) -> list[float | None]:
+    def refuse(self, error: OutputRefusedError) -> list[float | None]:
         """Have the first letter that is put refused; return what the sender is answered."""
         answers: list[float | None] = []
         output = self.put[0]
         assert not output.source.takes_back(error)  # type: ignore[union-attr]
-        output.way.judge(output, error, tries, answers.append)
+        output.way.judge(output, error, 1, answers.append)
         return answers
 
     @property
@@ -94,14 +91,16 @@ def test_an_answer_comes_with_the_acknowledgement(lab: Lab) -> None:
 
 def test_exactly_once_a_record_has_its_answer_when_its_letter_is_put() -> None:
     """Neither the letter nor the offset counts before their transaction does."""
-    lab = Lab(at_once=True)
+    refused: list[str] = []
+    lab = Lab(refused=lambda where, error: refused.append(f"{where}: {error}"))
     seen: list[int] = []
-    lab.way.complete = lambda ticket, answer: (seen.append(len(lab.put)), lab.complete(ticket, answer))
+    lab.events.append = lambda _event: seen.append(len(lab.put))  # type: ignore[method-assign]
+    lab.way.emit = lab.events.append
     lab.post(1)
     lab.put[0].source.acknowledged()  # type: ignore[union-attr]
     assert (lab.answers, seen) == ([(1, Outcome.DEAD_LETTERED)], [1])
     assert lab.refuse(OutputRefusedError("no value")) == []
-    assert lab.refused == ["t[0]@1: no value"]
+    assert refused == ["t[0]@1: no value"]
     assert len(lab.answers) == 1
 
 
@@ -109,8 +108,8 @@ def test_a_write_that_fails_is_tried_again_later_each_time(lab: Lab) -> None:
     """Reported with the delay that follows, and never given up."""
     lab.post(1)
     error = OutputRefusedError("no rights", KafkaError.TOPIC_AUTHORIZATION_FAILED)
-    delays_s = [lab.refuse(error, tries)[0] for tries in (1, 2, 3, 7, 100)]
-    assert delays_s == lab.reports == [0.5, 1.0, 2.0, 30.0, 30.0]
+    delays_s = [lab.refuse(error)[0] for _ in range(100)]
+    assert delays_s == lab.reports == [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, *[30.0] * 94]
     assert lab.answers == []
 
 
@@ -161,14 +160,14 @@ def test_a_letter_whose_assignment_has_ended_is_not_written(lab: Lab) -> None:
 
 def test_a_functions_letter_waits_its_turn_and_others_pass(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """A function that raises, for whatever reason, is called again; the sender ends with the run."""
-    monkeypatch.setattr("ehkafka.recovery.letters.function.RETRY_FIRST_S", 0.02)
+    monkeypatch.setattr("ehkafka.recovery.letters.way.RETRY_FIRST_S", 0.02)
     failures = [OSError("away"), KeyboardInterrupt()]
 
     def keep(letter: Any) -> None:
         if letter.offset == 1 and failures:
             raise failures.pop(0)
 
-    lab.way = sender = FunctionSender(DeadLetter(keep), lab.complete, emit=lab.events.append, history=None)
+    lab.way = way = FunctionWay(DeadLetter(keep), **lab.common)
     ended = Epoch(ORIGIN, 1, {})
     ended.ended = True
     lab.post(1)
@@ -178,6 +177,6 @@ def test_a_functions_letter_waits_its_turn_and_others_pass(lab: Lab, monkeypatch
     assert [offset for offset, _ in lab.answers] == [2, 3, 1]
     assert isinstance(lab.answers[1][1], HoldHead)
     assert lab.reports == [0.02, 0.04]
-    sender.stop(5.0)
-    assert sender._thread is not None
-    assert not sender._thread.is_alive()
+    way.stop(5.0)
+    assert way._thread is not None
+    assert not way._thread.is_alive()

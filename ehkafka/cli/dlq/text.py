@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ehkafka.checks import printable
 from ehkafka.cli.columns import columns
 from ehkafka.cli.tail_text import in_json, shown
-from ehkafka.recovery.letters.letter import ERROR_STACK
+from ehkafka.recovery.letters.letter import Header
 from ehkafka.recovery.letters.origin import letter_origin
 from ehkafka.wording import counted
 
@@ -81,7 +81,7 @@ def letter_as_text(record: Record) -> str:
             f"failed    {_age(record, origin)} ago, redriven {origin.redriven} times before",
         ]
         lines += [f"stack     {printable(line)}" for line in origin.error_stack.splitlines()]
-    own = [(name, value) for name, value in record.headers() if origin is None or name != ERROR_STACK]
+    own = [(name, value) for name, value in record.headers() if origin is None or name != Header.ERROR_STACK]
     lines += [f"header    {shown(name, None)} = {shown(value, None)}" for name, value in own]
     return "\n".join([*lines, f"value     {shown(record.value(), None)}"])
 

@@ -10,77 +10,50 @@ from __future__ import annotations
 import heapq
 import itertools
 import threading
-import time
-from collections import deque
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ehkafka.errors import describe
-from ehkafka.events import DeadLetterFailed
 from ehkafka.events.event import raised
-from ehkafka.lanes.decision import HoldHead
-from ehkafka.lanes.order import describe_key
-from ehkafka.recovery.letters.answer import answer_safe
+from ehkafka.lanes.inbox import EPOCH
+from ehkafka.recovery.letters.way import LetterWay, Posted
 from ehkafka.recovery.unrun import must_have_run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ehkafka.events import Event
-    from ehkafka.events.history import History
-    from ehkafka.lanes.decision import Answer, Ticket
-    from ehkafka.recovery.letters.letter import Letter
     from ehkafka.recovery.policy import DeadLetter
 
-RETRY_FIRST_S = 0.5
-RETRY_MAX_S = 30.0
 IDLE_WAIT_S = 60.0
 HAS_NOT_RETURNED = "the function has not returned"
 
 
-class Parcel(NamedTuple):
-    """A letter to be delivered, and how often that was tried."""
+class FunctionWay(LetterWay):
+    """Calls the function for one letter after another."""
 
-    ticket: Ticket
-    letter: Letter
-    tries: int = 0
-
-
-class FunctionSender:
-    """Calls the function for one letter after another. `complete` is its hub's `answer`."""
-
-    def __init__(
-        self,
-        policy: DeadLetter,
-        complete: Callable[[Ticket, Answer], None],
-        *,
-        emit: Callable[[Event], None],
-        history: History | None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, policy: DeadLetter, **common: Any) -> None:
+        """`common` is what `LetterWay` takes."""
+        super().__init__(policy.where, **common)
         assert callable(policy.to)
         self._function = policy.to
-        self._where = policy.where
-        self._complete = complete
-        self._emit = emit
-        self._clock = clock
-        self._history = history
-        self._inbox: deque[Parcel] = deque()
-        # The sender's thread only.
-        self._later: list[tuple[float, int, Parcel]] = []
         self._serial = itertools.count()
-        self._wake = threading.Event()
-        self._stopping = False
-        # Why nothing is answered. Replaced by the sender's thread, read by any.
-        self.problem = HAS_NOT_RETURNED
-        self._lock = threading.Lock()
-        # Under the lock. Made with the first letter: most apps never write one.
+        self._changed = threading.Condition()
+        # Under its lock. When each letter is due; the thread is made with the first one: most apps have none.
+        self._due: list[tuple[float, int, Posted]] = []
         self._thread: threading.Thread | None = None
+        self._stopping = False
+        # Replaced by the thread, read by any.
+        self._why = HAS_NOT_RETURNED
 
-    def post(self, ticket: Ticket, letter: Letter) -> None:
-        """Take a letter. Never blocks, never raises."""
-        self._inbox.append(Parcel(ticket, letter))
-        self._wake.set()
-        with self._lock:
+    def why(self) -> str:
+        """Say why nothing is answered, as far as that is known."""
+        return self._why
+
+    def send(self, posted: Posted) -> None:
+        """Have a letter delivered. Never blocks, never raises."""
+        self._add(posted, posted.since_s)
+
+    def _add(self, posted: Posted, due_s: float) -> None:
+        with self._changed:
+            heapq.heappush(self._due, (due_s, next(self._serial), posted))
+            self._changed.notify()
             if self._thread is None and not self._stopping:
                 # A daemon: a function that never returns must not keep the process from leaving.
                 self._thread = threading.Thread(target=self._run, name="ehkafka-letters", daemon=True)
@@ -90,58 +63,44 @@ class FunctionSender:
         """Tell whether a thread is the one that calls the function."""
         return thread is self._thread
 
+    def wake(self) -> None:
+        """See whether a letter is due: the time has jumped. Any thread."""
+        with self._changed:
+            self._changed.notify()
+
     def stop(self, timeout_s: float) -> None:
         """End the thread; what is not delivered belongs to records that are redelivered."""
-        with self._lock:
+        with self._changed:
             self._stopping = True
-        self._wake.set()
+            self._changed.notify()
         if self._thread is not None:
             self._thread.join(timeout_s)
 
-    def wake(self) -> None:
-        """See whether a letter is due: the time has jumped. Any thread."""
-        self._wake.set()
-
     def _run(self) -> None:
-        while not self._stopping:
-            now_s = self._clock()
-            while self._later and self._later[0][0] <= now_s:
-                self._inbox.append(heapq.heappop(self._later)[2])
-            while self._inbox and not self._stopping:
-                self._deliver(self._inbox.popleft())
-            self._wake.wait(self._patience_s())
-            self._wake.clear()
+        while (posted := self._next()) is not None:
+            self._deliver(posted)
 
-    def _patience_s(self) -> float:
-        if self._inbox:
-            return 0.0
-        return max(0.0, self._later[0][0] - self._clock()) if self._later else IDLE_WAIT_S
+    def _next(self) -> Posted | None:
+        """Wait for the next letter that is due; None: the run ends."""
+        with self._changed:
+            while not self._stopping:
+                wait_s = self._due[0][0] - self.clock() if self._due else IDLE_WAIT_S
+                if wait_s <= 0:
+                    return heapq.heappop(self._due)[-1]
+                self._changed.wait(wait_s)
+        return None
 
-    def _deliver(self, parcel: Parcel) -> None:
-        if parcel.ticket.attempt.epoch.ended:
-            self._complete(parcel.ticket, HoldHead("its partition was taken away"))
+    def _deliver(self, posted: Posted) -> None:
+        if posted[EPOCH].ended:
+            posted.gone()
             return
         try:
-            must_have_run(self._function(parcel.letter), "the function", "the letter was not saved")
+            must_have_run(self._function(posted.letter), "the function", "the letter was not saved")
         except BaseException as error:  # the user's function: reported, and retried
-            self._retry(parcel, error)
+            text, delay_s = describe(error), posted.retry_s()
+            self._why = f"the function raised {text}"
+            posted.report(text, delay_s, **raised(error))
+            self._add(posted, self.clock() + delay_s)
         else:
-            self.problem = HAS_NOT_RETURNED
-            answer_safe(
-                parcel.ticket,
-                parcel.letter,
-                self._where,
-                complete=self._complete,
-                emit=self._emit,
-                history=self._history,
-            )
-
-    def _retry(self, parcel: Parcel, error: BaseException) -> None:
-        text = describe(error)
-        self.problem = f"the function raised {text}"
-        delay_s = min(RETRY_MAX_S, RETRY_FIRST_S * 2 ** min(parcel.tries, 10))
-        letter, key = parcel.letter, describe_key(parcel.ticket.attempt.key)
-        what = (letter.origin, letter.offset, key, self._where, text, delay_s)
-        self._emit(DeadLetterFailed(*what, **raised(error)))
-        again = parcel._replace(tries=parcel.tries + 1)
-        heapq.heappush(self._later, (self._clock() + delay_s, next(self._serial), again))
+            self._why = HAS_NOT_RETURNED
+            posted.acknowledged()

@@ -8,7 +8,8 @@ together with the process.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final
 
 from ehkafka.headers.taking import take_headers
 from ehkafka.wording.error_stack import kind_of
@@ -16,46 +17,32 @@ from ehkafka.wording.error_stack import kind_of
 if TYPE_CHECKING:
     from ehkafka.records import Message, TopicPartition
 
-ORIGIN_TOPIC = "ehkafka-origin-topic"
-ORIGIN_PARTITION = "ehkafka-origin-partition"
-ORIGIN_OFFSET = "ehkafka-origin-offset"
-ORIGIN_TIMESTAMP_MS = "ehkafka-origin-timestamp-ms"
-ERROR_TYPE = "ehkafka-error-type"
-ERROR_TEXT = "ehkafka-error-text"
-ATTEMPTS = "ehkafka-attempts"
-# Where it was raised: source lines only, see `error_stack`.
-ERROR_STACK = "ehkafka-error-stack"
-FAILED_AT_MS = "ehkafka-failed-at-ms"
-HANDLER = "ehkafka-handler"
-GROUP = "ehkafka-group"
-# How many names of the record's own headers are not as they came, because they are no UTF-8.
-NAMES_REPLACED = "ehkafka-header-names-replaced"
-# Letters of earlier releases have these: what failed attempts had sent is never sent any more.
-OUTPUTS_SENT = "ehkafka-outputs-sent"
-OUTPUTS_ACKNOWLEDGED = "ehkafka-outputs-acknowledged"
+
+class Header(StrEnum):
+    """The headers that make a record a letter; a redriven record has none of them."""
+
+    ORIGIN_TOPIC = "ehkafka-origin-topic"
+    ORIGIN_PARTITION = "ehkafka-origin-partition"
+    ORIGIN_OFFSET = "ehkafka-origin-offset"
+    ORIGIN_TIMESTAMP_MS = "ehkafka-origin-timestamp-ms"
+    ERROR_TYPE = "ehkafka-error-type"
+    ERROR_TEXT = "ehkafka-error-text"
+    ATTEMPTS = "ehkafka-attempts"
+    # Where it was raised: source lines only, see `error_stack`.
+    ERROR_STACK = "ehkafka-error-stack"
+    FAILED_AT_MS = "ehkafka-failed-at-ms"
+    HANDLER = "ehkafka-handler"
+    GROUP = "ehkafka-group"
+    # How many names of the record's own headers are not as they came, because they are no UTF-8.
+    NAMES_REPLACED = "ehkafka-header-names-replaced"
+    # Letters of earlier releases have these: what failed attempts had sent is never sent any more.
+    OUTPUTS_SENT = "ehkafka-outputs-sent"
+    OUTPUTS_ACKNOWLEDGED = "ehkafka-outputs-acknowledged"
+
+
+OF_A_LETTER: Final = frozenset(Header)
 # How often the record has come back from the dead letters. Unlike the others it stays on the record.
-REDRIVEN = "ehkafka-redriven"
-
-OF_A_LETTER = frozenset(
-    {
-        ORIGIN_TOPIC,
-        ORIGIN_PARTITION,
-        ORIGIN_OFFSET,
-        ORIGIN_TIMESTAMP_MS,
-        ERROR_TYPE,
-        ERROR_TEXT,
-        ERROR_STACK,
-        ATTEMPTS,
-        FAILED_AT_MS,
-        HANDLER,
-        GROUP,
-        NAMES_REPLACED,
-        OUTPUTS_SENT,
-        OUTPUTS_ACKNOWLEDGED,
-    }
-)
-"""The headers that make a record a letter; a redriven record has none of them."""
-
+REDRIVEN: Final = "ehkafka-redriven"
 # An error's text may repeat the record: a letter must not outgrow its topic for it.
 ERROR_TEXT_CHARACTERS_MAX = 1_000
 # What stands in a name for bytes that are no UTF-8, see `headers.taking`.
@@ -88,14 +75,14 @@ def shorter(letter: Letter) -> Letter | None:
 
     For a letter that is too large for its topic: what these say is in the log as well.
     """
-    if letter.header(ERROR_STACK) is not None:
-        return replace(letter, headers=[pair for pair in letter.headers if pair[0] != ERROR_STACK])
-    shown = letter.header(ERROR_TEXT)
+    if letter.header(Header.ERROR_STACK) is not None:
+        return replace(letter, headers=[pair for pair in letter.headers if pair[0] != Header.ERROR_STACK])
+    shown = letter.header(Header.ERROR_TEXT)
     if not shown:
         return None
     text = shown.decode(errors="replace") if isinstance(shown, bytes) else shown
     cut = text[: len(text) // 10].encode(errors="backslashreplace")
-    headers = [(name, cut if name == ERROR_TEXT else value) for name, value in letter.headers]
+    headers = [(name, cut if name == Header.ERROR_TEXT else value) for name, value in letter.headers]
     return replace(letter, headers=headers)
 
 
@@ -116,20 +103,20 @@ def letter_of(
     Without a `stack` it has no header for it.
     """
     kind, timestamp_ms = message.timestamp()
-    added: dict[str, Any] = {
-        ORIGIN_TOPIC: partition.topic,
-        ORIGIN_PARTITION: partition.partition,
-        ORIGIN_OFFSET: message.offset(),
-        ORIGIN_TIMESTAMP_MS: timestamp_ms if kind else "",
-        ERROR_TYPE: "" if error is None else kind_of(error),
-        ERROR_TEXT: reason[:ERROR_TEXT_CHARACTERS_MAX],
-        ATTEMPTS: attempts,
-        FAILED_AT_MS: int(failed_at_s * 1000),
-        HANDLER: handler,
-        GROUP: group,
+    added: dict[Header, Any] = {
+        Header.ORIGIN_TOPIC: partition.topic,
+        Header.ORIGIN_PARTITION: partition.partition,
+        Header.ORIGIN_OFFSET: message.offset(),
+        Header.ORIGIN_TIMESTAMP_MS: timestamp_ms if kind else "",
+        Header.ERROR_TYPE: "" if error is None else kind_of(error),
+        Header.ERROR_TEXT: reason[:ERROR_TEXT_CHARACTERS_MAX],
+        Header.ATTEMPTS: attempts,
+        Header.FAILED_AT_MS: int(failed_at_s * 1000),
+        Header.HANDLER: handler,
+        Header.GROUP: group,
     }
     if stack:
-        added[ERROR_STACK] = stack
+        added[Header.ERROR_STACK] = stack
     # A record that was redriven and failed again may have these from its first time.
     taken = [(name, value) for name, value in take_headers(message) if name not in OF_A_LETTER]
     own: Headers = [(_sendable(name), value) for name, value in taken]
@@ -137,14 +124,14 @@ def letter_of(
         _UNREADABLE in name or name != sent for (name, _), (sent, _) in zip(taken, own, strict=True)
     )
     if replaced:
-        added[NAMES_REPLACED] = replaced
+        added[Header.NAMES_REPLACED] = replaced
     return Letter(
         partition,
         message.offset(),
         message.key(),
         message.value(),
         # An error's text may hold what is not UTF-8, such as the name of a file.
-        own + [(name, str(value).encode(errors="backslashreplace")) for name, value in added.items()],
+        own + [(name.value, str(value).encode(errors="backslashreplace")) for name, value in added.items()],
     )
 
 

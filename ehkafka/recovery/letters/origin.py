@@ -9,12 +9,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ehkafka.records import TopicPartition
-from ehkafka.recovery.letters import letter
+from ehkafka.recovery.letters.letter import OF_A_LETTER, REDRIVEN, Header
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from ehkafka.records import Record
+    from ehkafka.recovery.letters.letter import Headers
+
+
+_OURS = OF_A_LETTER | {REDRIVEN}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,24 +42,22 @@ class LetterOrigin:
 
 def letter_origin(record: Record) -> LetterOrigin | None:
     """Return what a letter says; None where the record's origin is not known."""
-    headers = {
-        name: value for name, value in record.headers() if name in letter.OF_A_LETTER | {letter.REDRIVEN}
-    }
-    topic, partition = _text(headers.get(letter.ORIGIN_TOPIC)), _number(headers.get(letter.ORIGIN_PARTITION))
+    headers = {name: value for name, value in record.headers() if name in _OURS}
+    topic, partition = _text(headers.get(Header.ORIGIN_TOPIC)), _number(headers.get(Header.ORIGIN_PARTITION))
     if not topic or partition is None:
         return None
     return LetterOrigin(
         TopicPartition(topic, partition),
-        _number(headers.get(letter.ORIGIN_OFFSET)),
-        _number(headers.get(letter.ORIGIN_TIMESTAMP_MS)),
-        _text(headers.get(letter.ERROR_TYPE)),
-        _text(headers.get(letter.ERROR_TEXT)),
-        _number(headers.get(letter.ATTEMPTS)),
-        _number(headers.get(letter.FAILED_AT_MS)),
-        _text(headers.get(letter.HANDLER)),
-        _text(headers.get(letter.GROUP)),
-        _number(headers.get(letter.REDRIVEN)) or 0,
-        _text(headers.get(letter.ERROR_STACK)),
+        _number(headers.get(Header.ORIGIN_OFFSET)),
+        _number(headers.get(Header.ORIGIN_TIMESTAMP_MS)),
+        _text(headers.get(Header.ERROR_TYPE)),
+        _text(headers.get(Header.ERROR_TEXT)),
+        _number(headers.get(Header.ATTEMPTS)),
+        _number(headers.get(Header.FAILED_AT_MS)),
+        _text(headers.get(Header.HANDLER)),
+        _text(headers.get(Header.GROUP)),
+        _number(headers.get(REDRIVEN)) or 0,
+        _text(headers.get(Header.ERROR_STACK)),
     )
 
 
@@ -83,11 +85,10 @@ class LetterFilter:
         return self.since is None or (origin.failed_at_ms or 0) >= self.since.timestamp() * 1000
 
 
-def headers_back(record: Record, origin: LetterOrigin) -> letter.Headers:
+def headers_back(record: Record, origin: LetterOrigin) -> Headers:
     """Return the headers with which a letter's record goes home: its own, and how often it came back."""
-    ours = letter.OF_A_LETTER | {letter.REDRIVEN}
-    own: letter.Headers = [(name, value) for name, value in record.headers() if name not in ours]
-    return [*own, (letter.REDRIVEN, str(origin.redriven + 1).encode())]
+    own: Headers = [(name, value) for name, value in record.headers() if name not in _OURS]
+    return [*own, (REDRIVEN, str(origin.redriven + 1).encode())]
 
 
 def _text(value: bytes | None) -> str:
