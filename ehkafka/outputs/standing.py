@@ -30,10 +30,11 @@ class Standing:
         since: dict[TopicPartition, tuple[int, float]] = {}
         for name, topic in statistics.get("topics", {}).items():
             for partition in topic["partitions"].values():
-                waiting = partition["msgq_cnt"] + partition["xmit_msgq_cnt"] + partition["msgs_inflight"]
-                if partition["partition"] == _NONE or not waiting:
+                acknowledged = partition["acked_msgid"]
+                # What waits for another try is in none of the queues that are reported.
+                if partition["partition"] == _NONE or partition["msgs"] <= acknowledged:
                     continue  # without a number: what has no partition yet
-                place, acknowledged = TopicPartition(name, partition["partition"]), partition["acked_msgid"]
+                place = TopicPartition(name, partition["partition"])
                 before = self._since.get(place)
                 is_same = before is not None and before[0] == acknowledged
                 since[place] = before if before is not None and is_same else (acknowledged, now_s)

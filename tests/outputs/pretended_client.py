@@ -161,9 +161,7 @@ class Client:
             topics.setdefault(topic, {"partitions": {}})["partitions"][str(partition)] = {
                 "partition": partition,
                 "acked_msgid": 0,
-                "msgq_cnt": len(queue),
-                "xmit_msgq_cnt": 0,
-                "msgs_inflight": on_wire,
+                "msgs": len(queue) + on_wire,
             }
         return {"eos": {"idemp_state": "Assigned"}, "topics": topics}
 

@@ -8,13 +8,11 @@ from ehkafka.outputs.standing import STANDS_S, Standing
 
 
 def statistics(*partitions: tuple[int, int, int]) -> dict[str, Any]:
-    """Return statistics with the number, what waits and what was acknowledged last of each partition."""
+    """Return statistics with the number, how many wait and how many are acknowledged of each partition."""
     found = {
         str(number): {
             "partition": number,
-            "msgq_cnt": 0,
-            "xmit_msgq_cnt": 0,
-            "msgs_inflight": waiting,
+            "msgs": acknowledged + waiting,
             "acked_msgid": acknowledged,
         }
         for number, waiting, acknowledged in partitions
