@@ -63,7 +63,8 @@ def test_an_answer_that_refuses_an_output_is_decided_by_its_handlers_rules(
     assert all(one.out in event.sentence() and answer in event.sentence() for event in refused), refused
     one.judge(without={place}, repeats_max=1)
     assert len(one.replaced()) <= 3, one.replaced()
-    assert len(one.events.of(TransactionAborted)) <= (5 if one.is_exact else 0)
+    # Each attempt searches a transaction of hundreds for it, in parts of parts.
+    assert len(one.events.of(TransactionAborted)) <= (10 if one.is_exact else 0)
 
 
 @pytest.mark.parametrize("mode", MODES)
