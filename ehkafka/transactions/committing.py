@@ -97,7 +97,7 @@ class TransactionalCommits:
         return request.answer, ()
 
     def answers(self) -> list[Answer]:
-        """Return the outcomes of transactions that are over, each once."""
+        """Return the results of transactions that are over, each once."""
         found: list[Answer] = []
         while self._under_way and self._under_way[0].done.is_set():
             request = self._under_way.popleft()

@@ -53,7 +53,7 @@ class Request:
 
     @property
     def answer(self) -> KafkaError | None:
-        """What the committer hears: a fenced producer says nothing of this member of the group."""
+        """What the committer hears: a fenced producer does not mean a fenced member of the group."""
         if self.error is None or self.error.code() not in FENCED:
             return self.error
         return KafkaError(KafkaError._STATE, describe_error(self.error))  # noqa: SLF001 - as above
