@@ -275,6 +275,7 @@ TransactionalHandover._take_assignment: offsets of a transaction that is not ove
     if any(map(self._world.transactions.is_unstable, new)): -> if False:
 TransactionLoop._insist: a commit that timed out counts as aborted
     if error.txn_requires_abort() -> if request.stage is Stage.COMMITTING or error.txn_requires_abort()
+    by test_a_call_that_times_out_goes_on_where_it_was call="commit"
 TransactionLoop._transact: a commit whose producer is lost counts as aborted
     if not (was_committing and self._resolve(request)): -> if True:
 TransactionLoop._resolve: a commit whose producer is lost counts as committed
