@@ -396,13 +396,13 @@ class OutputSender:
         self._unparks = True
 
     def _mind_size(self) -> None:
-        """Halve the next client's batches where all outputs of the last too large ones have passed alone."""
+        """Quarter the next client's batches where all outputs of the last too large ones have passed alone."""
         suspects = sum(len(batch) for batch, error in self._refused.items() if error.is_too_large)
         if not suspects:
             return
         aside, producer = self._aside, self._producer
         if self._suspects and aside.passed >= self._suspects and not aside.too_large:
-            producer.batch_bytes = max(BATCH_BYTES_MIN, (producer.batch_bytes or BATCH_BYTES) // 2)
+            producer.batch_bytes = max(BATCH_BYTES_MIN, (producer.batch_bytes or BATCH_BYTES) // 4)
         self._suspects, aside.passed, aside.too_large = suspects, 0, 0
 
 

@@ -158,8 +158,10 @@ def test_refusals_are_no_faults_of_their_clients() -> None:
             assert world.sender._producer.due_s() == 0
 
 
-@pytest.mark.parametrize(("too_large", "is_halved"), [(0, True), (1, False)])
-def test_batches_are_halved_where_all_of_a_refused_one_pass_alone(*, too_large: int, is_halved: bool) -> None:
+@pytest.mark.parametrize(("too_large", "is_smaller"), [(0, True), (1, False)])
+def test_batches_get_smaller_where_all_of_a_refused_one_pass_alone(
+    *, too_large: int, is_smaller: bool
+) -> None:
     """Then it was the batch that was too large, and none of its outputs."""
     with calm() as world:
         sender = world.sender
@@ -170,7 +172,7 @@ def test_batches_are_halved_where_all_of_a_refused_one_pass_alone(*, too_large: 
             fail(world, TOO_LARGE)
             sender._mind_size()
             sender._aside.passed, sender._aside.too_large = 1, too_large
-        assert sender._producer.batch_bytes == (BATCH_BYTES // 2 if is_halved else None)
+        assert sender._producer.batch_bytes == (BATCH_BYTES // 4 if is_smaller else None)
 
 
 def test_a_refused_output_without_a_key_goes_alone() -> None:
