@@ -396,7 +396,7 @@ class OutputSender:
         self._unparks = True
 
     def _mind_size(self) -> None:
-        """Quarter the next client's batches where all outputs of the last too large ones have passed alone."""
+        """Make the next client's batches smaller where all outputs of those refused have passed alone."""
         suspects = sum(len(batch) for batch, error in self._refused.items() if error.is_too_large)
         if not suspects:
             return

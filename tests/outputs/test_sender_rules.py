@@ -159,9 +159,7 @@ def test_refusals_are_no_faults_of_their_clients() -> None:
 
 
 @pytest.mark.parametrize(("too_large", "is_smaller"), [(0, True), (1, False)])
-def test_batches_get_smaller_where_all_of_a_refused_one_pass_alone(
-    *, too_large: int, is_smaller: bool
-) -> None:
+def test_batches_get_smaller_where_all_of_one_pass_alone(*, too_large: int, is_smaller: bool) -> None:
     """Then it was the batch that was too large, and none of its outputs."""
     with calm() as world:
         sender = world.sender
