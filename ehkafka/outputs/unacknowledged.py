@@ -37,6 +37,8 @@ OUTPUT_BYTES_MAX: Final = 64 * 1_048_576
 # The bytes of small outputs count once the sender takes them, or once so many more wait for it.
 COUNT_EACH: Final = 4_096
 SMALL_BYTES_MAX: Final = 16 * 1024
+# From so many on that the sender has not taken, it is behind.
+BEHIND: Final = 10_000
 # Between two looks of a waiting worker whether its epoch has ended.
 ROOM_CHECK_S: Final = 50e-3
 
@@ -131,6 +133,14 @@ class Unacknowledged:
         """Tell whether there is so much that nothing more should be received. Any thread."""
         with self.lock:
             return self._is_over_bound()
+
+    def is_behind(self) -> bool:
+        """Tell whether the sender is so far behind that nothing more should be received. Any thread.
+
+        Else workers would wait for room, and a call that waits looks like a slow one: its worker's other
+        records would go to others.
+        """
+        return len(self.added) >= BEHIND * PARTS or self.is_over_bound()
 
     def _is_over_bound(self) -> bool:
         return self._count() >= self._outputs_max or self._bytes + self._added_bytes >= self._bytes_max

@@ -105,8 +105,8 @@ class Outputs:
         return set() if self._outlets.has_failed else set(self.outputs.lowest())
 
     def is_over_bound(self) -> bool:
-        """Tell whether nothing more should be received: never, because workers wait for room themselves."""
-        return False
+        """Tell whether nothing more should be received: the sender is behind."""
+        return self.outputs.is_behind()
 
     def lost(self) -> None:
         """Do nothing: a commit is not hurried by outputs."""

@@ -55,8 +55,10 @@ class Coverage:
         """Return the outputs whose records are covered, and the others, both flat and in their order."""
         sources = flat[SOURCE::PARTS]
         covers = {epoch: self.of(epoch) for epoch in {source[EPOCH] for source in sources}}
+        passed = {epoch: -1 if cover is None else cover.next_offset for epoch, cover in covers.items()}
         inside = [
-            (cover := covers[source[EPOCH]]) is not None and cover.has(source[MESSAGE].offset())
+            (offset := source[MESSAGE].offset()) < passed[epoch := source[EPOCH]]
+            or ((cover := covers[epoch]) is not None and cover.has(offset))
             for source in sources
         ]
         if all(inside):

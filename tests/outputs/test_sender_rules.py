@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import KafkaError
 
+from ehkafka.outputs import unacknowledged
 from ehkafka.outputs.output import Output
 from ehkafka.outputs.sender import BATCH_BYTES
 from ehkafka.outputs.unacknowledged import PARTS
@@ -233,6 +234,19 @@ def test_what_is_parked_goes_behind_what_is_aside() -> None:
         world.sender._renew(is_fault=True)
         assert aside(world) == [b"a1", b"a2", b"a3"]
         assert parked(world) == [b"b4"]
+
+
+def test_a_sender_that_is_behind_lets_nothing_more_be_received(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before workers wait for room; what the client has does not count."""
+    monkeypatch.setattr(unacknowledged, "BEHIND", 2)
+    with calm() as world:
+        world.broker.stands = set(ALL)
+        put(world, b"a1")
+        assert not world.outputs.is_behind()
+        put(world, b"b2")
+        assert world.outputs.is_behind()
+        world.sender._hand_over()
+        assert not world.outputs.is_behind()
 
 
 def taken(world: World, value: bytes) -> Output:
