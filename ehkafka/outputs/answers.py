@@ -30,6 +30,8 @@ CONSEQUENCES: Final = TAKEN_BACK | {
 THROTTLING_QUOTA_EXCEEDED: Final = 89
 POLICY_VIOLATION: Final = 44
 
+IN_DOUBT: Final = "an output counts as written because a later one is, and the broker did not say where it is"
+
 AGAIN_FIRST_S: Final = 0.5
 AGAIN_MAX_S: Final = 30.0
 

@@ -10,18 +10,16 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
 
 from ehkafka.endpoint.client import describe_error
 from ehkafka.errors import EhkafkaError, describe
 from ehkafka.events import OutputProblem, OutputThrottled
-from ehkafka.outputs.answers import CONSEQUENCES, TAKEN_BACK, again_s, refused_error
+from ehkafka.outputs.answers import CONSEQUENCES, IN_DOUBT, TAKEN_BACK, again_s, refused_error
 from ehkafka.outputs.output import OutputRefusedError, Source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
-
-    from confluent_kafka import KafkaError
 
     from ehkafka.events import Event
     from ehkafka.outputs.one_producer import OneProducer
@@ -161,12 +159,15 @@ class Aside:
             else:
                 turn.due_s = self._clock() + delay_s
         if not self._turns:
+            if self._producer is not None:
+                self._producer.serve(0.0)  # else its statistics would pile up
             return
         producer = self._opened()
         if producer.client is not None:
             now_s = self._clock()
             for place, turn in list(self._turns.items()):
-                if not (turn.is_held_up or turn.is_under_way or turn.is_with_judge) and turn.due_s <= now_s:
+                is_waiting = turn.is_held_up or turn.is_under_way or turn.is_with_judge or turn.due_s > now_s
+                if not (is_waiting or turn.output.has_ended):
                     self._send(producer.client, place, turn)
         producer.serve(BUSY_POLL_S if waits else 0.0)
 
@@ -175,6 +176,8 @@ class Aside:
             self._producer = self._make_producer()
         if self._producer.is_lost:
             self._producer.renew()
+            for turn in self._turns.values():
+                turn.is_under_way = False
         try:
             self._producer.open_when_due()
         except EhkafkaError as failed:
@@ -196,7 +199,7 @@ class Aside:
         else:
             turn.is_under_way = True
 
-    def _answered(self, place: object, turn: Turn, error: KafkaError | None, _message: Any) -> None:
+    def _answered(self, place: object, turn: Turn, error: KafkaError | None, message: Any) -> None:
         """Take the broker's answer. Called by librdkafka inside `poll`, on the sender's thread."""
         assert self._producer is not None
         turn.is_under_way = False
@@ -204,7 +207,11 @@ class Aside:
             return  # its epoch has ended
         if error is not None and error.code() not in TAKEN_BACK:
             self._producer.reported()
-        if error is None:
+        if error is None and message is not None and message.offset() is None:
+            # See the sender's `_reported`.
+            self._producer.failed(KafkaError(KafkaError._FATAL, IN_DOUBT))  # noqa: SLF001 - librdkafka's
+            turn.due_s = self._clock() + AGAIN_S
+        elif error is None:
             self.passed += 1
             self._producer.acknowledged()
             self._end(place, turn)

@@ -70,13 +70,15 @@ class Batch:
         pairs = zip(flat[4::PARTS], flat[3::PARTS], strict=True)
         messages: list[dict[str, Any]] = [{"key": key, "value": value} for key, value in pairs]
         messages[-1]["callback"] = self
+        self.flat = []  # until it is known to be with the client
         taken = produce_batch(flat[2], messages, partition)
+        if taken:
+            self.flat = flat
         if taken == len(messages):
             self.left = 1
             return []
         if taken:
             raise SomeSentError
-        self.flat = []
         error = messages[0]["_error"]
         if error.code() != KafkaError._QUEUE_FULL:  # noqa: SLF001 - librdkafka's own codes
             raise KafkaException(error)

@@ -42,7 +42,7 @@ class KnownKeys:
         self._by_key = by_key
         self._looked_s = wall_s()
         # By topic: to which partition each key went, since the last look; how many of them; and those
-        # between that look and the one before. A key with a number is one whose outputs name a partition.
+        # between that look and the one before. A key with a number: of outputs that name it.
         self._known: dict[str, dict[object, int]] = {}
         self._count = 0
         self._known_before: dict[str, dict[object, int]] = {}

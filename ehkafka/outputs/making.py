@@ -99,7 +99,8 @@ class OutputMaker:
 
     def _own_key(self, message: Any) -> bytes | None:
         try:
-            key: bytes | None = message.key()
+            # A handler of messages may have set any.
+            key: bytes | None = encoded_key(message.key())
         except AttributeError:
             raise ValueError(
                 f"batch handler {self.handler!r} returned an output without a key, and a batch has none of "

@@ -174,6 +174,7 @@ class Outlet:
             key = entry[MESSAGE].key()
             if (
                 type(value) is bytes
+                and type(key) is bytes
                 and key
                 and len(value) + len(key) <= bytes_max
                 and not (outputs.is_full or entry[EPOCH].ended)

@@ -60,7 +60,7 @@ class OutputRefusedError(Exception):
 
 
 class Source(tuple[Any, ...]):  # noqa: SLOT001 - a tuple has none that are not empty
-    """The entry of a record, with the same places, where an acknowledgement is waited for.
+    """An entry, with the same places, whose owner hears when its outputs are acknowledged.
 
     Its methods are called without a lock, on the sender's thread or on the one that ends an epoch.
     """

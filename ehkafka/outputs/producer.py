@@ -48,7 +48,7 @@ class AppProducer:
         - `headers` (default `None`): name and value pairs, or a mapping.
         - `partition` (default `None`): its number. `None`: as the key says.
 
-        While 50 000 messages or 64 MB have no answer it waits for room; on the thread of an event loop it
+        While 50 000 messages or 64 MiB have no answer it waits for room; on the thread of an event loop it
         raises `NotDeliveredError` then: use `asend` there. `cancel` of the future does nothing. Functions
         that wait for it (`add_done_callback`) run on the thread that sends: they must return quickly.
 

@@ -20,13 +20,14 @@ from confluent_kafka import KafkaError, KafkaException
 from ehkafka.errors import EhkafkaError
 from ehkafka.events import OutputProblem
 from ehkafka.lanes.inbox import EPOCH
-from ehkafka.outputs.answers import CONSEQUENCES, TAKEN_BACK, busy_codes, refused_error
+from ehkafka.outputs.answers import CONSEQUENCES, IN_DOUBT, TAKEN_BACK, busy_codes, refused_error
 from ehkafka.outputs.aside import BUSY_POLL_S, Aside
 from ehkafka.outputs.batch import Batch, SomeSentError
 from ehkafka.outputs.checked import ANY_PARTITION
 from ehkafka.outputs.known_keys import KnownKeys
 from ehkafka.outputs.one_producer import LAST_ANSWERS_S
 from ehkafka.outputs.output import PARTS, SOURCE, outputs_of
+from ehkafka.outputs.properties import QUEUE_MESSAGES
 from ehkafka.outputs.unacknowledged import report_gone
 
 if TYPE_CHECKING:
@@ -201,20 +202,44 @@ class OutputSender:
         outputs = self.outputs
         self._is_full = False
         if self._unparks:
-            with outputs.lock:
-                parked, outputs.parked = outputs.parked, []
-                left = self._hand_slice(parked)
-                # What was parked again is of keys that wait; what is left may go once there is room.
-                outputs.parked += left
-                self._unparks = self._is_full = bool(left)
+            self._unparks = self._hand_parked()
         # What may go of the parked by now is earlier than what is new.
         while outputs.added and not (self._is_full or self._unparks or self._producer.is_lost):
             with outputs.lock:
-                left = self._hand_slice(outputs.take(SLICE))
+                taken = outputs.take(SLICE)
+                try:
+                    left = self._hand_slice(taken)
+                except BaseException:  # the run ends, and commits once more: nothing may be in no list
+                    outputs.put_back(taken)
+                    raise
                 outputs.put_back(left)
                 self._is_full = bool(left)
                 outputs.note_room()
             self._producer.serve(0.0)
+
+    def _hand_parked(self) -> bool:
+        """Hand over what may go of the parked; True: there was no room for all of that."""
+        outputs = self.outputs
+        again = 0  # so many parts, at the front, are of keys that still wait
+        while again < len(outputs.parked) and not self._is_full:
+            with outputs.lock:
+                stop = again + SLICE * PARTS
+                before, some, rest = (
+                    outputs.parked[:again],
+                    outputs.parked[again:stop],
+                    outputs.parked[stop:],
+                )
+                outputs.parked = []
+                left = some
+                try:
+                    left = self._hand_slice(some)
+                finally:
+                    # Also where the run ends by it: see above.
+                    again += len(outputs.parked)
+                    outputs.parked = [*before, *outputs.parked, *left, *rest]
+                self._is_full = bool(left)
+                outputs.note_room()
+        return self._is_full
 
     def _hand_slice(self, flat: list[Any]) -> list[Any]:
         """Hand over, park or set aside some outputs; return those that there is no room for."""
@@ -242,7 +267,10 @@ class OutputSender:
         return left
 
     def _hand_batch(self, flat: list[Any], partition: int) -> list[Any]:
-        """Hand over outputs for one partition."""
+        """Hand over outputs for one partition, as many as the client's queue has room for."""
+        room = PARTS * max(0, QUEUE_MESSAGES - len(self._producer.client))
+        if len(flat) > room:
+            return [*self._hand_batch(flat[:room], partition), *flat[room:]] if room else flat
         batch = Batch(flat, self._reported)
         left: list[Any] = []
         has_failed = False
@@ -314,10 +342,11 @@ class OutputSender:
         if batch not in self.outputs.batches:
             return  # a later client has it
         if error is None and (self._is_in_doubt or message.offset() is None):
-            # Concluded from a later answer, by sequence numbers that this broker may not look at. So the
-            # next ones count as little: this goes out again, and must not be behind them.
+            # The broker gave no offset: librdkafka concludes from a later answer that this is written, by
+            # sequence numbers that this broker may not look at. No later answer of this client counts
+            # either: all go out again, in their order.
             self._is_in_doubt = True
-            self._producer.failed(KafkaError(KafkaError._FATAL, _IN_DOUBT))  # noqa: SLF001
+            self._producer.failed(KafkaError(KafkaError._FATAL, IN_DOUBT))  # noqa: SLF001
         elif error is None:
             batch.left -= 1
             if not batch.left:
@@ -409,4 +438,3 @@ class OutputSender:
 _epoch_of = itemgetter(EPOCH)
 _UNKNOWN_PARTITION: Final = KafkaError._UNKNOWN_PARTITION  # noqa: SLF001 - librdkafka's own codes
 _NO_REPORT = "the client took only some of a batch"
-_IN_DOUBT = "an output counts as written because a later one is, and the broker did not say where it is"

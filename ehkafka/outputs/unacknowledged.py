@@ -37,7 +37,7 @@ OUTPUT_BYTES_MAX: Final = 64 * 1_048_576
 # The bytes of small outputs count once the sender takes them, or once so many more wait for it.
 COUNT_EACH: Final = 4_096
 SMALL_BYTES_MAX: Final = 16 * 1024
-# From so many on that the sender has not taken, it is behind.
+# While so many wait for the sender, nothing more is received.
 BEHIND: Final = 10_000
 # Between two looks of a waiting worker whether its epoch has ended.
 ROOM_CHECK_S: Final = 50e-3
@@ -102,7 +102,8 @@ class Unacknowledged:
                 if waits and self._waits:
                     while not (self._has_room() or self.is_closed or has_ended(source)):
                         self._room.wait(ROOM_CHECK_S)
-                self._count_added(size)
+                if not (self.is_closed or has_ended(source)):  # else it is not put
+                    self._count_added(size)
         if self.is_closed or has_ended(source):
             raise self._not_sent(source)
         self.added.extend(flat)
@@ -143,7 +144,9 @@ class Unacknowledged:
         return len(self.added) >= BEHIND * PARTS or self.is_over_bound()
 
     def _is_over_bound(self) -> bool:
-        return self._count() >= self._outputs_max or self._bytes + self._added_bytes >= self._bytes_max
+        # What is counted of `added` counts while there is any: a put that came too late stays out of it.
+        added_bytes = self._added_bytes if self.added else 0
+        return self._count() >= self._outputs_max or self._bytes + added_bytes >= self._bytes_max
 
     def note_room(self) -> None:
         """Let workers see how much room there is. Caller has the lock."""
@@ -151,10 +154,6 @@ class Unacknowledged:
         self._room.notify_all()
 
     # -- the sender ------------------------------------------------------------------------------------
-
-    def has_new(self) -> bool:
-        """Tell whether anything was put that the sender has not taken."""
-        return bool(self.added)
 
     def take(self, outputs_max: int) -> list[Any]:
         """Take so many of what was put out of `added`, flat. Caller has the lock, and sorts them in."""

@@ -18,7 +18,7 @@ from ehkafka.errors import ConfigurationError, HandlerFailedError, describe
 from ehkafka.events import OutputRefused, UserCodeFailed
 from ehkafka.lanes.decision import HoldHead
 from ehkafka.lanes.inbox import EPOCH, MESSAGE
-from ehkafka.records import Outcome, Record, own_copy
+from ehkafka.records import Record, own_copy
 from ehkafka.recovery.failures import STOP_WORDS, StopWords
 from ehkafka.recovery.letters.letter import letter_of
 from ehkafka.recovery.policy import DeadLetter, FailurePolicy, Skip
@@ -127,17 +127,18 @@ class RefusedOutputs:
         """Have a letter written for each record of an output, which is not needed once all are safe."""
         assert self.way is not None
         entries = refusal.output.entries
-        left = len(entries)
+        left = list(entries)
 
         def take(answer: Answer) -> None:
             """Take the answer for one letter; one that is refused keeps its record from being committed."""
-            nonlocal left
-            if answer is Outcome.DEAD_LETTERED:
-                left -= 1  # by one thread: the sender's, or the one that calls the function
-                if not left:
-                    refusal.answer(None)
-            elif isinstance(answer, HoldHead) and answer.letter_refused and not self.may_hold:
-                self._stop_for_letter(refusal.partition, answer.reason)
+            if isinstance(answer, HoldHead) and answer.letter_refused:
+                if not self.may_hold:
+                    self._stop_for_letter(refusal.partition, answer.reason)
+                return
+            # Safe, or its partition is another member's now. By any thread.
+            left.pop()
+            if not left:
+                refusal.answer(None)
 
         for entry in entries:
             letter = letter_of(

@@ -84,7 +84,10 @@ class Handing:
         """Hear what is still to be reported of a transaction that was aborted."""
         ends_s = time.monotonic() + timeout_s
         while len(self._client) and time.monotonic() < ends_s:
-            self._client.poll(ROOM_POLL_S)
+            try:
+                self._client.poll(ROOM_POLL_S)
+            except KafkaException:
+                return  # it has ended: the next transaction finds it so
 
     def reported(self, error: KafkaError | None, message: Any) -> None:
         """Take the report for one of many. Called by the client, inside of its calls."""

@@ -16,7 +16,6 @@ import pytest
 import ehkafka
 from ehkafka.outputs.outlet import Outlet
 from ehkafka.outputs.sender import OutputSender
-from ehkafka.outputs.unacknowledged import Unacknowledged
 from ehkafka.records.deferral import engines_own
 from tests.contract import output_handlers as handlers
 
@@ -31,8 +30,7 @@ KEYS = 12
 def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     """Let nothing be sent until this is set; let threads take turns often."""
     gate = threading.Event()
-    has_new, hand_over = Unacknowledged.has_new, OutputSender._hand_over
-    monkeypatch.setattr(Unacknowledged, "has_new", lambda self: gate.is_set() and has_new(self))
+    hand_over = OutputSender._hand_over
     monkeypatch.setattr(OutputSender, "_hand_over", lambda self: hand_over(self) if gate.is_set() else None)
     before_s = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)

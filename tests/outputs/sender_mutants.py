@@ -25,8 +25,8 @@ OutputSender._hand_over: what is new passes what is parked
 KnownKeys.forget_old: a day later keys are still known
     {} if has_slept else self._known -> self._known
     by test_a_day_later_no_key_is_known
-OutputSender._hand_over: what is left of the parked is lost
-    outputs.parked += left -> pass
+OutputSender._hand_parked: what is left of the parked is lost
+    *outputs.parked, *left, *rest -> *outputs.parked, *rest
 OutputSender._hand_over: what is left over is lost
     outputs.put_back(left) -> pass
 OutputSender._hand_slice: unknown keys go at once
@@ -162,7 +162,7 @@ Unacknowledged.lowest: the highest is returned
 Unacknowledged.put: a record of an ended epoch is taken, or one of a stopped app
     if self.is_closed or has_ended(source): -> if False:
 Batch._send_at_once: what a full queue has not taken counts as sent
-    self.flat = []\n -> pass\n
+    self.flat = []  # until it is known to be with the client -> pass
 Batch._send_each: what a full queue has not taken counts as sent
     self.flat = flat[: self.left * PARTS] -> pass
 Batch._send_each: the first report stands for all

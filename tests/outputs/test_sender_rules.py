@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from confluent_kafka import KafkaError
 
-from ehkafka.outputs import unacknowledged
+from ehkafka.outputs import sender, unacknowledged
 from ehkafka.outputs.output import Output
 from ehkafka.outputs.sender import BATCH_BYTES
 from ehkafka.outputs.unacknowledged import PARTS
@@ -247,6 +248,55 @@ def test_a_sender_that_is_behind_lets_nothing_more_be_received(monkeypatch: pyte
         assert world.outputs.is_behind()
         world.sender._hand_over()
         assert not world.outputs.is_behind()
+
+
+def test_a_put_that_comes_too_late_takes_no_room() -> None:
+    """Else a burst of old calls would stall all others for ever."""
+    with calm() as world:
+        world.epochs[0].ended = True
+        with pytest.raises(unacknowledged.NotSentError):
+            world.outputs.put(world._entry(world.epochs[0]), (), unacknowledged.OUTPUT_BYTES_MAX)
+        assert world.outputs.has_room()
+        assert not world.outputs.is_full
+
+
+@pytest.mark.parametrize("is_parked", [False, True])
+def test_what_a_dying_sender_held_stands_in_a_list(
+    monkeypatch: pytest.MonkeyPatch, *, is_parked: bool
+) -> None:
+    """The run ends, and its last commit must not pass it."""
+    with calm() as world:
+        put(world, b"a1", b"b2")
+        if is_parked:
+            world.outputs.parked = world.outputs.take(2)
+            world.sender._unparks = True
+        monkeypatch.setattr(world.sender, "_hand_slice", lambda _flat: int("a bug"))
+        with pytest.raises(ValueError, match="a bug"):
+            world.sender._hand_over()
+        assert world.stands_now() == {b"a1", b"b2"}
+
+
+def test_the_second_producer_is_served_though_nothing_is_aside() -> None:
+    """Else its statistics would pile up."""
+    with calm() as world:
+        aside, served = world.sender._aside, list[float]()
+        aside._producer = SimpleNamespace(serve=served.append)  # type: ignore[assignment]
+        aside.go_on(waits=False)
+        assert served == [0.0]
+        aside._producer = None
+
+
+def test_a_batch_is_no_larger_than_the_clients_queue(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client would take a part of it, and report none."""
+    monkeypatch.setattr(sender, "QUEUE_MESSAGES", 3)
+    with calm() as world:
+        settle(world, b"a0")
+        world.broker.stands = set(ALL)
+        put(world, b"a1", b"a2", b"a3", b"a4", b"a5")
+        world.sender._hand_over()
+        assert sum(map(len, world.outputs.batches)) == 3
+        assert world.stands_now() == {b"a1", b"a2", b"a3", b"a4", b"a5"}
+        assert world.sender._is_full
 
 
 def taken(world: World, value: bytes) -> Output:
