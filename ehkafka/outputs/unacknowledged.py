@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from itertools import chain, islice, repeat, starmap
+from itertools import chain, repeat, starmap
 from typing import TYPE_CHECKING, Any, Final
 
 from ehkafka.lanes.inbox import EPOCH, MESSAGE
@@ -195,7 +195,8 @@ class Unacknowledged:
     def sources(self) -> Iterator[Entry | Source]:
         """Return what each output is of."""
         with self.lock:
-            added = list(islice(self.added, SOURCE, None, PARTS))
+            # In one call: workers go on to put, and an iterator of a deque minds that.
+            added = list(self.added)[SOURCE::PARTS]
             sent, parked = self.sent[SOURCE::PARTS], self.parked[SOURCE::PARTS]
             batches, aside = list(self.batches), list(chain.from_iterable(self.aside.values()))
         # Outside of the lock: there may be thousands, and the sender would wait.
