@@ -1,6 +1,6 @@
-"""What a user says of an output beside its value, checked while the handler still runs.
+"""What a user says of an output in addition to its value, checked while the handler still runs.
 
-Later the client would refuse it, and nobody could tell that from a refusal of the broker. Pure.
+Later the client would refuse it, and that would look like a refusal of the broker. Pure.
 """
 
 from __future__ import annotations

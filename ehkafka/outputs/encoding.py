@@ -9,7 +9,7 @@ from ehkafka.outputs.checked import checked_pairs
 from ehkafka.outputs.send import Send
 
 CONTENT_TYPE = "content-type"
-# What a record's frame takes beside value, key and headers, at most.
+# What a record's frame takes in addition to value, key and headers, at most.
 FRAME_BYTES = 128
 
 

@@ -1,7 +1,7 @@
 """What kinds of values go to a topic that several handlers send to: reported once where these differ.
 
 The start compares what handlers are annotated to return; what a `Send` or `record.send` takes elsewhere is
-known only when it is sent. Bytes may be JSON that somebody has encoded, so nothing is refused then.
+known only when it is sent. Bytes may be JSON that the handler has encoded, so nothing is refused then.
 """
 
 from __future__ import annotations

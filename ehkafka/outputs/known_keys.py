@@ -6,7 +6,7 @@ pass it. Later ones do not, their numbers would leave a gap. So the second outpu
 first one is acknowledged; from then on all go at once.
 
 A broker that has had nothing of a producer in a partition for long forgets it there (Kafka's
-`producer.id.expiration.ms`, a day if nobody sets it), and takes any number as the first one again. So an
+`producer.id.expiration.ms`, a day by default), and takes any number as the first one again. So an
 acknowledgement counts for some minutes only.
 
 It also says to which partition a key goes, so that later outputs of it can be sent together with others to

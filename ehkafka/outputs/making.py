@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 # All of a call is kept until it ends.
 CALL_BYTES_MAX: Final = 64 * 1_048_576
 
-# What is one message as it is, and no `Send`, several of them or anything that somebody would have to run.
+# What is one message as it is, and no `Send`, several of them or anything that would have to be run.
 PLAIN = frozenset({bytes, str, dict})
 
 
@@ -67,7 +67,7 @@ class OutputMaker:
     def no_record(self) -> RuntimeError:
         """Return what is raised where a handler was given another record."""
         return RuntimeError(
-            f"handler {self.handler!r} was given another record than the one that came, so nobody knows for "
+            f"handler {self.handler!r} was given another record than it received, so it is not known for "
             "which record its outputs are: let middleware call call_next with the record that it got"
         )
 

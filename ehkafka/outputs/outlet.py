@@ -1,13 +1,14 @@
 """One handler's way out: from what a call sends to outputs that are put, on the call's own worker.
 
-Called around each call of the handler, or for one that has ended in a worker process, which has made its
-outputs. What it raises is the attempt's failure, before any later record of the key has ended.
+Called around each call of the handler, or once a worker process reports the end of a call, with the outputs
+that it made. What it raises is the attempt's failure, before any later record of the key has ended.
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.lanes.inbox import EPOCH, MESSAGE
@@ -22,11 +23,10 @@ from ehkafka.outputs.unacknowledged import SMALL_BYTES_MAX
 from ehkafka.records.deferral import DEADLINE_S_MAX, DEFERRED, defer, engines_own
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from ehkafka.lanes.inbox import Entry
     from ehkafka.outputs.kinds import TopicKinds
-    from ehkafka.outputs.making import Made
     from ehkafka.outputs.output import Answer, Output
     from ehkafka.outputs.unacknowledged import Unacknowledged
     from ehkafka.records.deferral import Deferred
@@ -190,16 +190,8 @@ class Outlet:
 
     def _put(self, entry: Entry, given: object) -> None:
         note = self._note_kind if self._shared else None
-        self.put_made(entry, [self.maker.plain(entry[MESSAGE], given, note)])
-
-    def put_made(self, entry: Entry, made: Iterable[Made]) -> None:
-        """Put what was made of a record elsewhere. May wait for room; raises `NotSentError`."""
-        flat: list[Any] = []
-        size = 0
-        for one in made:
-            flat += (self, entry, *one[:5])
-            size += one[5]
-        self.outputs.put(entry, flat, size, waits=self._waits)
+        made = self.maker.plain(entry[MESSAGE], given, note)
+        self.outputs.put(entry, (self, entry, *made[:5]), made[5], waits=self._waits)
 
     def take(self, record: Any, result: object) -> None:
         """Keep what a handler returned for a record, or a batch."""
@@ -281,10 +273,13 @@ class _BeforeNext(Source):
 
     def takes_back(self, error: OutputRefusedError) -> bool:
         """Let the attempt as a whole fail, since its key waits; a retry sends all of it again."""
+        # On a thread of its own: the user's retry function is asked, and other outputs do not wait for it.
         if self.token.is_open:
-            self.token.fail(error)
+            fail = partial(self.token.fail, error)
+            threading.Thread(target=fail, name="ehkafka-outputs-retry", daemon=True).start()
         return True
 
     def gone(self) -> None:
         """Let the key go on: another member has the record now."""
-        self.takes_back(OutputRefusedError("its partition was taken away"))
+        if self.token.is_open:
+            self.token.fail(OutputRefusedError("its partition was taken away"))

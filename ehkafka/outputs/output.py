@@ -77,7 +77,7 @@ class Source(tuple[Any, ...]):  # noqa: SLOT001 - a tuple has none that are not 
         """Hear that one output of it is acknowledged."""
 
     def takes_back(self, _error: OutputRefusedError) -> bool:
-        """Hear that one is refused; True: that is decided, and no output of this source is sent any more."""
+        """Hear that one is refused; True: that is decided, and no later one of its group is sent."""
         return False
 
     def gone(self) -> None:

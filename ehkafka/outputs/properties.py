@@ -115,7 +115,7 @@ def check_producer(endpoint: Endpoint, settings: Settings) -> dict[str, Any]:
         raise refusals.refusal(
             _TIMEOUT,
             asked[_TIMEOUT],
-            "it is how long app.producer tries, and nobody would hear of a message that it tries for ever",
+            "it is how long app.producer tries, and a message that it tries for ever has no result",
             f"Leave it out: we set {MESSAGE_TIMEOUT_MS}. Outputs have no such limit, whatever this says",
         )
     producer_properties(endpoint, asked, ORIGIN)

@@ -148,7 +148,7 @@ class OutputSender:
         try:
             while self._ends_s is None or (self.outputs.count() and time.monotonic() < self._ends_s):
                 self._turn()
-        except BaseException as error:  # outputs would wait for ever, and nobody would know
+        except BaseException as error:  # outputs would wait for ever, unseen
             self._on_death(error)
         finally:
             try:

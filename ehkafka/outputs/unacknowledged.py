@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ehkafka.lanes.inbox import Entry
     from ehkafka.outputs.batch import Batch
 
-# What is on its way beside the backlog. Then workers wait for room, and so does the intake behind them.
+# How much may be on its way. Then workers wait for room, and so does the intake behind them.
 OUTPUTS_MAX: Final = 50_000
 OUTPUT_BYTES_MAX: Final = 64 * 1_048_576
 # The bytes of small outputs count once the sender takes them, or once so many more wait for it.
@@ -84,8 +84,8 @@ class Unacknowledged:
         self.is_full = False
         # Called after something was put while the sender sleeps. Set once, by the sender.
         self.wake: Callable[[], object] = lambda: None
-        # The sender's: set before it looks whether anything is new and then sleeps; whoever puts looks at it
-        # after putting. So one of the two sees the other, and a busy sender costs no wake-up for each output.
+        # The sender's: set before it looks whether anything is new and then sleeps; a worker looks at it
+        # after it has put. So one of the two sees the other, and a busy sender costs no wake-up an output.
         self.sleeps = False
 
     # -- workers ---------------------------------------------------------------------------------------

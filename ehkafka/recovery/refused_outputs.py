@@ -88,9 +88,9 @@ class RefusedOutputs:
 
     def _ask_function(self, retry: RetryFunction, refusal: Refusal) -> None:
         message, attempt = refusal.output.entries[0][MESSAGE], refusal.attempt
-        record: Any = own_copy(message) if self.raw else self.make_record(message, attempt)
         delay_s = None
         try:
+            record: Any = own_copy(message) if self.raw else self.make_record(message, attempt)
             delay_s = delay_of_function(retry(record, attempt, refusal.error))
         except ConfigurationError as failed:
             self.emit(UserCodeFailed("retry", str(failed)))

@@ -82,11 +82,6 @@ class Outputs:
         """Stop; return how many outputs are not acknowledged."""
         return self._sender.stop(timeout_s)
 
-    @property
-    def is_running(self) -> bool:
-        """Tell whether its thread still runs."""
-        return self._sender.is_running
-
     def owns(self, thread: threading.Thread) -> bool:
         """Tell whether a thread is the one that sends."""
         return self._sender.owns(thread)

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 # librdkafka's own default of `batch.size`.
 BATCH_BYTES_DEFAULT = 1_000_000
-# A commit that somebody waits for gets so much longer than the broker lets a transaction be open.
+# A commit that a caller waits for gets so much longer than the broker lets a transaction be open.
 SLACK_S = 2.0
 LOST_S = 0.5
 READ_BACK_S = 5.0
@@ -155,11 +155,6 @@ class Transactions:
         self.outputs.close()
         self._loop.stop(timeout_s)
         return self.outputs.count()
-
-    @property
-    def is_running(self) -> bool:
-        """Tell whether its thread still runs."""
-        return self._loop.is_running
 
     def owns(self, thread: threading.Thread) -> bool:
         """Tell whether a thread is the one that sends."""

@@ -6,7 +6,7 @@ covered, and takes back what was aborted. `loop` carries out one `request` after
 `ehkafka-transactions`, over the `producer` of the moment: `handing` hands outputs over; `hanging` is about
 calls that never return. `search` (pure) finds out which outputs the broker refuses, and `refusals` keeps
 these until their handler's rules have decided. `committing` is what the committer gives its positions to.
-`probe` tries a transaction where nobody has stated that a broker has them.
+`probe` tries a transaction where it is not stated that a broker has them.
 
 What was produced cannot leave a transaction, so outputs wait in memory: a tick fixes positions and ranges
 first, then what they cover is produced, in the order in which it was put, and committed with them. A

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
     Answer = tuple[KafkaError | None, Sequence[KafkaPartition]]
 
-# What a transaction that nobody wants gets to be aborted.
+# How long a transaction that is not wanted any more may take to be aborted.
 UNWANTED_S = 2.0
-# A transaction that was aborted after this share of the time that somebody would wait for it took too long.
+# A transaction that was aborted after this share of the time for which a caller waits took too long.
 TOO_LONG_SHARE = 0.5
 
 
@@ -129,8 +129,8 @@ class TransactionalCommits:
 
     def _request(self, consumer: Consumer, positions: Mapping[TopicPartition, Position]) -> Request:
         metadata = consumer.consumer_group_metadata()
-        # The broker takes a transaction's offsets from whoever says to be no member, whoever owns the
-        # partitions: such a one is refused here.
+        # The broker takes the offsets of a client that says to be no member, whatever member owns the
+        # partitions: so a transaction without a membership is refused here.
         if not generation_of(metadata).is_member:
             raise KafkaException(
                 KafkaError(KafkaError.UNKNOWN_MEMBER_ID, "the group has dropped this member, for now")

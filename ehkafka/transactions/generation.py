@@ -1,4 +1,4 @@
-"""Whether a group's metadata are those of a member: the broker believes whoever has none.
+"""Whether a group's metadata are those of a member: the broker believes a client that has none.
 
 Pure. confluent-kafka gives them as librdkafka writes them: `CGMDv2:`, the generation in the machine's order
 of bytes, then the group, the member, and the instance, each ended by a zero byte. A member that the group has
@@ -30,8 +30,8 @@ class Generation(NamedTuple):
 NO_MEMBER = Generation(-1, "")
 
 
-def metadata_of_nobody(group: str) -> bytes:
-    """Return the metadata of a group by somebody who is no member of it."""
+def metadata_of_no_member(group: str) -> bytes:
+    """Return the metadata of a group by a client that is no member of it."""
     return b"".join((_MAGIC, _GENERATION.pack(NO_MEMBER.number), group.encode(), b"\0\0\1"))
 
 

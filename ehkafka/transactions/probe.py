@@ -1,6 +1,6 @@
-"""Tries one transaction at the start, where nobody has stated that a broker has them.
+"""Tries one transaction at the start, where it is not stated that a broker has them.
 
-With an offset and its metadata, for a group of its own that nobody reads: what a transaction promises hangs
+With an offset and its metadata, for a group of its own that has no readers: what a transaction promises hangs
 on both. Blocks; called by who starts the app.
 """
 
@@ -13,7 +13,7 @@ from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
 from ehkafka.endpoint.client import describe_error
 from ehkafka.errors import EndpointError
-from ehkafka.transactions.generation import metadata_of_nobody
+from ehkafka.transactions.generation import metadata_of_no_member
 from ehkafka.wording import ended
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def probe(client: Any, open_consumer: Callable[[str], Consumer], group: str, top
     wanted = KafkaPartition(topic, 0, 0, _METADATA)
     try:
         client.begin_transaction()
-        client.send_offsets_to_transaction([wanted], metadata_of_nobody(name), PROBE_S)
+        client.send_offsets_to_transaction([wanted], metadata_of_no_member(name), PROBE_S)
         client.commit_transaction(PROBE_S)
         consumer = open_consumer(name)
         try:

@@ -41,7 +41,10 @@ def gated_app(lab: Any, hook: Any = None, **options: Any) -> tuple[Any, threadin
     return app, gate
 
 
-def test_a_slow_retry_function_holds_up_no_other_output(out: Any, wait_for: Any, read_topic: Any) -> None:
+@pytest.mark.parametrize("options", [{}, {"acknowledged": "before_next"}])
+def test_a_slow_retry_function_holds_up_no_other_output(
+    out: Any, wait_for: Any, read_topic: Any, options: dict[str, Any]
+) -> None:
     """It may ask a service; meanwhile outputs of other keys are sent and committed."""
     asked, answer = threading.Event(), threading.Event()
 
@@ -51,7 +54,7 @@ def test_a_slow_retry_function_holds_up_no_other_output(out: Any, wait_for: Any,
         return 0.0
 
     out.produce("a")
-    app, gate = gated_app(out, retry=retry)
+    app, gate = gated_app(out, retry=retry, **options)
     # With its batch, then alone.
     out.broker.fail_next(ApiKey.PRODUCE, 87, 87)
     gate.set()

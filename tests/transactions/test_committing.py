@@ -13,7 +13,7 @@ from ehkafka.progress.ledger import Position
 from ehkafka.records import TopicPartition
 from ehkafka.transactions import committing
 from ehkafka.transactions.committing import TransactionalCommits
-from ehkafka.transactions.generation import metadata_of_nobody
+from ehkafka.transactions.generation import metadata_of_no_member
 
 if TYPE_CHECKING:
     from ehkafka.transactions.request import Request
@@ -70,7 +70,7 @@ def test_a_fenced_producer_is_no_fenced_member(code: int) -> None:
 
 def test_who_is_no_member_commits_nothing() -> None:
     """The broker would take it, whoever has the partitions."""
-    bench = Bench(metadata_of_nobody("g"))
+    bench = Bench(metadata_of_no_member("g"))
     with pytest.raises(KafkaException, match="the group has dropped this member"):
         bench.begin(positions_of())
     error, _ = bench.commits.ready(bench.consumer, positions_of())()
@@ -82,7 +82,7 @@ def test_who_is_no_member_commits_nothing() -> None:
 def test_mutant_a_non_member_is_believed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Then what another member owns by now could be taken back."""
     monkeypatch.setattr(committing, "generation_of", lambda _metadata: SimpleNamespace(is_member=True))
-    bench = Bench(metadata_of_nobody("g"))
+    bench = Bench(metadata_of_no_member("g"))
     bench.begin(positions_of())
     assert len(bench.submitted) == 1
 

@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import Consumer
 
 from ehkafka.testing import EmbeddedBroker
-from ehkafka.transactions.generation import NO_MEMBER, generation_of, metadata_of_nobody
+from ehkafka.transactions.generation import NO_MEMBER, generation_of, metadata_of_no_member
 from tests.kit.waiting import wait_until
 
 
@@ -39,7 +39,7 @@ def test_what_is_written_for_nobody_is_read_as_the_client_writes_it() -> None:
     with EmbeddedBroker({"t": 1}) as broker:
         consumer = Consumer({**broker.consumer_properties, "group.id": "grüppe", "log_level": 0})
         try:
-            assert metadata_of_nobody("grüppe") == consumer.consumer_group_metadata()
+            assert metadata_of_no_member("grüppe") == consumer.consumer_group_metadata()
         finally:
             consumer.close()
 

@@ -1,6 +1,6 @@
 """A handler's way to its dead letters: each letter from its posting to its record's result.
 
-Which have waited too long is asked by the thread that watches the run: whoever writes them may hang.
+Which have waited too long is asked by the thread that watches the run: the one that writes them may hang.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class LetterWay(ABC):
         self.to = to
         self.emit = emit
         self.clock = clock
-        # By identity, oldest first. Whoever posts adds, whoever answers takes out; others read copies.
+        # By identity, oldest first. A post adds, an answer takes out; other threads read copies.
         self._waiting: dict[int, Posted] = {}
 
     def post(self, entry: Entry, letter: Letter, answer: Callable[[Answer], None]) -> None:
