@@ -18,7 +18,7 @@ from confluent_kafka import Producer, TopicPartition
 import ehkafka
 from ehkafka.outputs.properties import output_properties, transactional_properties
 from ehkafka.settings import Settings
-from ehkafka.transactions.generation import metadata_of_nobody
+from ehkafka.transactions.generation import metadata_of_no_member
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -159,7 +159,7 @@ def bare_transactions(bootstrap: str, topic: str, records: int, *, to: str) -> d
     endpoint = ehkafka.Endpoint.kafka(bootstrap)
     producer = Producer(transactional_properties(endpoint, settings, "bare"))
     producer.init_transactions(10.0)
-    metadata = metadata_of_nobody("bare")
+    metadata = metadata_of_no_member("bare")
     seen, started_s, began_s = 0, 0.0, 0.0
     offsets: dict[int, int] = {}
     producer.begin_transaction()
