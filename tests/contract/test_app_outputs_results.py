@@ -118,5 +118,5 @@ def test_middleware_that_hands_on_another_record_fails_in_words() -> None:
     app.handler("in", to="out")(lambda record: record.value())
     with run(app) as t:
         t.send("in", "x")
-        with pytest.raises(HandlerFailedError, match="was given another record than the one"):
+        with pytest.raises(HandlerFailedError, match="was given another record than it received"):
             t.wait()
