@@ -6,6 +6,9 @@ where a promise was broken, and `shown` names the records.
 
     python -m tests.integration.output_checker --mode exactly-once --kind tasks --seed 3 --seconds 60
     python -m tests.integration.output_checker --faults kill,member-freeze --metadata-bytes 64
+    python -m tests.integration.output_checker --faults kill,kill,kill,roll --kills 20 --seconds 600
+
+A fault that is named three times comes three times as often. Only a member that has partitions is killed.
 
 Violations: `lost`; `early` (a commit calls finished what has not sent all); `order` (the first of an output
 behind a later one of its key); `last` (a key ends with a repeat); `unexpected`; `two_partitions`; `code`;
@@ -29,12 +32,11 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import Producer
-
 from ehkafka.errors import EhkafkaError
 from ehkafka.testing import JsonLinesHistory
 from ehkafka.testing.kafka.broker import KafkaBroker
 from ehkafka.testing.kafka.properties import Listener
+from tests.integration.output_load import Load
 from tests.integration.output_member import BROKEN, DEAD, INPUT, OUTPUT
 from tests.integration.output_verdict import PATIENCE_S, Commits, Reader, Seen
 from tests.kit.forgetful_proxy import ForgetfulProxy
@@ -49,13 +51,7 @@ FAULTS = ("kill", "stop", "roll", "member-freeze", "broker-kill", "broker-freeze
 MORE_FAULTS = ("broker-restart", "cut", "forget")
 MEMBER = Path(__file__).with_name("output_member.py")
 WORKERS = {"threads": 16, "tasks": 16, "batches": 4, "processes": 2}
-PARTITIONS, DEAD_PARTITIONS, KEYS = 6, 3, 100
-# How often an input asks for each; for refused outputs there is an option, since one may cost seconds.
-SHARES = {"one": 76, "two": 8, "none": 5, "again": 3, "skip": 3, "doomed": 3}
-REFUSED = ("large", "both")
-# Most calls are quick, some hold their key back, so that much is finished above a commit.
-CALLS_MS = (0, 0, 0, 0, 1, 1, 2, 5, 20, 50)
-SLOW_MS, SLOW_SHARE = 400, 0.005
+PARTITIONS, DEAD_PARTITIONS = 6, 3
 SESSION_S, TRANSACTION_S, STOP_S, UNFINISHED = 5.0, 4.0, 12.0, 4
 # Beyond `stop_s`: threads, processes and the interpreter end on a machine that many share.
 SLACK_S = 8.0
@@ -69,47 +65,6 @@ BROKER_AWAY_S, BROKER_FROZEN_S = (0.5, 4.0), (2.0, 7.0)
 FORGOTTEN = (45, 47, 49, 59)
 # Between two faults; how long the guest stays, and is away; between two checks, and two lines of progress.
 PAUSE_S, GUEST_S, CHECKS_S, REPORTS_S = (0.3, 2.0), 2.5, 0.5, 10.0
-
-
-class Load:
-    """Writes keyed records, numbered within their key."""
-
-    def __init__(self, bootstrap: str, refused_every: int, dice: random.Random) -> None:
-        properties = {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 5}
-        self._producer = Producer({**properties, "log_level": 0, "error_cb": lambda _error: None})
-        self._refused_share = 1 / refused_every if refused_every else 0.0
-        self._dice = dice
-        self._numbers: Counter[int] = Counter()
-
-    @property
-    def count(self) -> int:
-        """How many records were written."""
-        return self._numbers.total()
-
-    def write(self, count: int) -> None:
-        """Write so many."""
-        for _ in range(count):
-            is_refused = self._dice.random() < self._refused_share
-            shares = dict.fromkeys(REFUSED, 1) if is_refused else SHARES
-            (action,) = self._dice.choices([*shares], [*shares.values()])
-            self._put(self._dice.randrange(KEYS), action)
-        self._producer.poll(0)
-
-    def end(self) -> None:
-        """Write an output for each key, so that its last one is known, and wait for all that was written."""
-        for key in range(KEYS):
-            self._put(key, "one")
-        assert self._producer.flush(PATIENCE_S) == 0, "the load is not written"
-
-    def _put(self, key: int, action: str) -> None:
-        self._numbers[key] += 1
-        took_ms = SLOW_MS if self._dice.random() < SLOW_SHARE else self._dice.choice(CALLS_MS)
-        value = f"{self._numbers[key]} {action} {took_ms}"
-        while True:
-            try:
-                return self._producer.produce(INPUT, value, f"key-{key}")
-            except BufferError:
-                self._producer.poll(0.1)
 
 
 class Watch:
@@ -274,8 +229,8 @@ class Run:
         }
         names = [name for name in self.asked.faults if name in of_name]
         turns: list[str] = []
-        while time.monotonic() < ends_s:
-            time.sleep(self.dice.uniform(*PAUSE_S))
+        while time.monotonic() < ends_s and self._kills_are_left():
+            time.sleep(self.dice.uniform(*self.asked.pause))
             turns = turns or self.dice.sample(names, len(names))
             if turns:
                 of_name[turns[-1]]()
@@ -287,8 +242,13 @@ class Run:
                     )
                     member.start()
 
+    def _kills_are_left(self) -> bool:
+        return self.asked.kills is None or self.faults["kill"] < self.asked.kills
+
     def _kill(self) -> None:
-        member = self.dice.choice(self.members)
+        """One that has partitions: the death of one that has none loses nothing."""
+        wait_until(lambda: any(member.assigned() for member in self.members), "a member", PATIENCE_S)
+        member = self.dice.choice([member for member in self.members if member.assigned()])
         member.kill()
         member.start()
 
@@ -404,6 +364,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--kind", type=of(WORKERS), default=["threads"], help="of each member, in turn")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=60.0, help="how long faults are injected")
+    parser.add_argument("--kills", type=int, help="faults end after so many, too")
+    parser.add_argument("--pause", type=seconds, default=PAUSE_S, help="seconds between faults, as 0.3,2")
     parser.add_argument("--settle", type=float, default=180.0, help="seconds until all is committed then")
     parser.add_argument("--faults", type=of((*FAULTS, *MORE_FAULTS)), default=[*FAULTS])
     parser.add_argument("--members", type=int, default=3)
@@ -429,6 +391,12 @@ def of(names: Iterable[str]) -> Callable[[str], list[str]]:
         return found
 
     return read
+
+
+def seconds(text: str) -> tuple[float, float]:
+    """Read the shortest and the longest."""
+    least, most = map(float, text.split(","))
+    return least, most
 
 
 def main() -> int:
