@@ -127,7 +127,7 @@ class RefusedOutputs:
         """Have a letter written for each record of an output, which is not needed once all are safe."""
         assert self.way is not None
         entries = refusal.output.entries
-        left = list(entries)
+        left, safe = list(entries), []
 
         def take(answer: Answer) -> None:
             """Take the answer for one letter; one that is refused keeps its record from being committed."""
@@ -135,9 +135,14 @@ class RefusedOutputs:
                 if not self.may_hold:
                     self._stop_for_letter(refusal.partition, answer.reason)
                 return
-            # Safe, or its partition is another member's now. By any thread.
+            # By any thread.
             left.pop()
-            if not left:
+            if not isinstance(answer, HoldHead):
+                safe.append(answer)
+            # A letter that could not be put, because its partition is taken away or the app stops, is not
+            # safe: a commit that is still under way must not pass its record. The epoch's end drops the
+            # output, but not while another of its records is ours.
+            if safe and not left:
                 refusal.answer(None)
 
         for entry in entries:
