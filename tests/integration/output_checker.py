@@ -14,7 +14,8 @@ Violations: `lost`; `early` (a commit calls finished what has not sent all); `or
 behind a later one of its key); `last` (a key ends with a repeat); `unexpected`; `two_partitions`; `code`;
 `slow_stop`; `died`; `stuck` (not all is committed in the end); `reader`; exactly once also `repeated`, and
 `uncovered` (readers see it, commits do not call it finished). At least once `repeated` is a count. `jumps`
-are repeats that leave out what was between. With `--strict` failed attempts send, which no reader may see.
+are repeats that leave out what was between; `outages_felt` are members that ended because no broker told them
+where to begin. With `--strict` failed attempts send, which no reader may see.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ehkafka.errors import EhkafkaError
+from ehkafka.errors import EhkafkaError, EndpointError
 from ehkafka.testing import JsonLinesHistory
 from ehkafka.testing.kafka.broker import KafkaBroker
 from ehkafka.testing.kafka.properties import Listener
@@ -110,7 +111,7 @@ class Run:
         self.members = [self.member(number) for number in range(asked.members)]
         self.faults: Counter[str] = Counter()
         self.slowest_stop_s = self._broker_back_s = 0.0
-        self.unfinished_stops = 0
+        self.unfinished_stops = self.outages_felt = 0
         self.settled_s = 0.0
         self._over = threading.Event()
 
@@ -167,6 +168,7 @@ class Run:
             "checks": seen.checks,
             "ranges_seen": seen.ranges_seen,
             "unfinished_stops": self.unfinished_stops,
+            "outages_felt": self.outages_felt,
             "slowest_stop_s": round(self.slowest_stop_s, 1),
             "settled_s": round(self.settled_s, 1),
             "faults": self.faults,
@@ -236,14 +238,23 @@ class Run:
                 of_name[turns[-1]]()
                 self.faults[turns.pop()] += 1
             for member in self.members:
-                if not member.is_running:
-                    self.seen.blame(
-                        "died", f"{member.name} with code {member.exit_code}: {member.log_tail()}"
-                    )
-                    member.start()
+                self._revive(member)
 
     def _kills_are_left(self) -> bool:
         return self.asked.kills is None or self.faults["kill"] < self.asked.kills
+
+    def _revive(self, member: MemberProcess) -> None:
+        """Start one again that has ended by itself, as a supervisor does."""
+        if member.is_running:
+            return
+        if member.exit_code == EndpointError.exit_code and self._recovers():
+            self.outages_felt += 1
+        else:
+            self.seen.blame("died", f"{member.name} with code {member.exit_code}: {member.log_tail()}")
+        member.start()
+
+    def _recovers(self) -> bool:
+        return time.monotonic() - self._broker_back_s < RECOVERS_S
 
     def _kill(self) -> None:
         """One that has partitions: the death of one that has none loses nothing."""
@@ -291,7 +302,12 @@ class Run:
 
     def _wait_until_ready(self, member: MemberProcess) -> None:
         """Wait until it has partitions: before that a signal would only end the interpreter."""
-        wait_until(member.assigned, lambda: f"partitions\n{member.log_tail()}", PATIENCE_S)
+
+        def is_ready() -> bool:
+            self._revive(member)
+            return bool(member.assigned())
+
+        wait_until(is_ready, lambda: f"partitions\n{member.log_tail()}", PATIENCE_S)
 
     def _stop(self, member: MemberProcess) -> None:
         began_s = time.monotonic()
@@ -303,8 +319,7 @@ class Run:
             member.kill()
             return
         self.slowest_stop_s = max(self.slowest_stop_s, time.monotonic() - began_s)
-        recovers = time.monotonic() - self._broker_back_s < RECOVERS_S
-        if code == UNFINISHED and (recovers or self.asked.refused_every):
+        if code == UNFINISHED and (self._recovers() or self.asked.refused_every):
             self.unfinished_stops += 1
         elif code:
             self.seen.blame("code", f"{code}: {member.log_tail()}")
