@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from _bench_bare import BATCH_RECORDS, WAITING_RECORDS_MAX, bare_consumer
@@ -19,6 +20,8 @@ from _bench_engine import make_app, stop_now, time_until
 from _bench_handlers import handler
 from _bench_marks import BEGIN, END, mark
 from _bench_window import watch
+
+from ehkafka.run.observation import totals_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -125,7 +128,7 @@ def engine_bytes(
     if idle_topic is not None:
         app.handler(idle_topic, workers=workers)(handler(work))
     app.start()
-    totals = app._runtime.totals  # noqa: SLF001 - a snapshot would be measured too
+    totals = partial(totals_of, app._runtime)  # noqa: SLF001 - a snapshot would be measured too
     received.count_received = lambda: totals()["received_records"]
     warm_s = 0.0 if stalled_partitions else FULL_S
     window = watch(lambda: totals()["finished_records"], seconds, warm_s=warm_s)

@@ -7,6 +7,7 @@ import dataclasses
 import os
 import time
 import uuid
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from _bench_handlers import async_handler, handler
@@ -16,6 +17,7 @@ from _bench_observed import observe
 import ehkafka
 from ehkafka.recovery.policy import DeadLetter, Skip
 from ehkafka.recovery.retry import Retry
+from ehkafka.run.observation import totals_of
 from ehkafka.settings import PROPERTIES
 
 if TYPE_CHECKING:
@@ -170,7 +172,7 @@ def time_until(
     `done` returns how many count as finished, if not those that have an outcome. With `after` the time
     begins once so many have finished.
     """
-    counts = app._runtime.totals  # noqa: SLF001 - cheaper than a snapshot, which would be measured too
+    counts = partial(totals_of, app._runtime)  # noqa: SLF001 - cheaper than a snapshot, which would be measured too
     done = done or (lambda: counts()["finished_records"])
     while counts()["received_records"] == 0 or done() < after:
         time.sleep(0.001)

@@ -20,6 +20,8 @@ from _bench_handlers import handler
 from _bench_members import GO, OPTIONS_NAME
 from _bench_window import SAMPLE_S
 
+from ehkafka.run.observation import totals_of
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -70,7 +72,7 @@ def make_member() -> ehkafka.App:
     def _report() -> None:
         runtime = made._runtime  # noqa: SLF001 - a snapshot would be measured too
         assert runtime is not None
-        report(gate, lambda: runtime.totals()["finished_records"], lambda: len(runtime.context.owned))
+        report(gate, lambda: totals_of(runtime)["finished_records"], lambda: len(runtime.context.owned))
 
     return made
 

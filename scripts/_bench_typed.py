@@ -17,6 +17,7 @@ from confluent_kafka import Producer, TopicPartition
 
 import ehkafka
 from ehkafka.outputs.properties import output_properties, transactional_properties
+from ehkafka.run.observation import totals_of
 from ehkafka.settings import Settings
 from ehkafka.transactions.generation import metadata_of_no_member
 
@@ -109,10 +110,10 @@ def _safe(app: ehkafka.App) -> int:
     """Return how many records are finished and have their outputs acknowledged, or fewer."""
     runtime = app._runtime  # noqa: SLF001 - cheaper than a snapshot, which would be measured too
     assert runtime is not None
-    assert runtime.context.outputs is not None
+    assert runtime.context.delivery is not None
     # In this order: an output that is acknowledged in between makes it too few, never too many.
-    finished: int = runtime.totals()["finished_records"]
-    return finished - runtime.context.outputs.count()
+    finished: int = totals_of(runtime)["finished_records"]
+    return finished - runtime.context.delivery.outputs.count()
 
 
 def bare_sending(bootstrap: str, topic: str, records: int, *, to: str) -> dict[str, Any]:

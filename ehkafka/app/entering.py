@@ -185,7 +185,7 @@ class Entering:
     def _call_on_start(self, undo: ExitStack) -> None:
         """Run the on_start functions; from then on `undo` runs the on_stop functions."""
         assert self._runtime is not None
-        self._runtime.ways_out.messages.open()
+        self._runtime.messages.open()
         undo.callback(self._close_producer)
         for function in self._on_start:
             self._call_hook(function, "on_start")

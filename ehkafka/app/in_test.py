@@ -128,7 +128,7 @@ class InTest:
         """Return the topics that `app.producer` has sent to, once what it was given is there."""
         if self._runtime is None:
             return set()
-        messages = self._runtime.ways_out.messages
+        messages = self._runtime.messages
         messages.flush(timeout_s)
         return set(messages.topics)
 

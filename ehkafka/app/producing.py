@@ -55,7 +55,7 @@ class Producing:
                 "app.producer: with members= the app runs in other processes, and this one only looks after "
                 "them: send from on_start, on_stop or a handler, which run in each member."
             )
-        messages = None if self._runtime is None else self._runtime.ways_out.messages
+        messages = None if self._runtime is None else self._runtime.messages
         if messages is None or not messages.is_open:
             on_spark = f" On Spark it is not there: {_INSTEAD}" if "pyspark" in sys.modules else ""
             raise ConfigurationError(
@@ -66,11 +66,11 @@ class Producing:
     def _close_producer(self) -> None:
         """Deliver the last messages, within the stop's time. The on_stop functions have returned by then."""
         runtime = self._runtime
-        if runtime is None or not runtime.ways_out.messages.is_open:
+        if runtime is None or not runtime.messages.is_open:
             return
         request = runtime.request_stop("the app ends")
         left_s = request.deadline_s - runtime.app.clock.now_s()
-        runtime.ways_out.messages.close(max(LAST_MESSAGES_S, left_s))
+        runtime.messages.close(max(LAST_MESSAGES_S, left_s))
 
     def _check_process(self) -> None:
         raise NotImplementedError

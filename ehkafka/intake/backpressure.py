@@ -110,8 +110,8 @@ class Backpressure:
             self.pause(consumer, flow.to_pause_all(loads_of(self._context.owned.epochs()), patient_until_s))
 
     def _outputs_wait(self) -> bool:
-        outputs = self._context.outputs
-        return outputs is not None and outputs.is_over_bound()
+        delivery = self._context.delivery
+        return delivery is not None and delivery.is_over_bound()
 
     def pause(self, consumer: Consumer, partitions: Iterable[TopicPartition]) -> None:
         """Pause partitions, and tell which key has most of what each holds."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from ehkafka.intake.epochs import Epochs
 from ehkafka.intake.owned import OwnedPartitions
@@ -11,7 +11,7 @@ from ehkafka.intake.unread import Standstill
 from ehkafka.positions.restore import Restore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable
 
     from ehkafka.errors import EhkafkaError
     from ehkafka.events import CounterName, Event
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ehkafka.intake.throttle import Throttle
     from ehkafka.intake.unreadable import Halted
     from ehkafka.intake.until_caught_up import CatchUpEnds
-    from ehkafka.lanes.epoch import Epoch
+    from ehkafka.outputs.delivery import Delivery
     from ehkafka.positions.finder import PositionFinder
     from ehkafka.positions.log_asker import LogAsker
     from ehkafka.progress.committer import Committer
@@ -41,39 +41,6 @@ class PartitionHooks:
     on_revoked: Callable[[TopicPartition, str], None] | None = None
     on_lost: Callable[[TopicPartition], None] | None = None
     on_idle: Callable[[TopicPartition], None] | None = None
-
-
-class OutputsUnderWay(Protocol):
-    """What handlers have sent and the broker has not acknowledged.
-
-    `ends_after_commit`: an epoch's last commit takes outputs along, so they are dropped after it.
-    """
-
-    ends_after_commit: bool
-
-    def is_over_bound(self) -> bool:
-        """Tell whether there is so much that nothing more should be received."""
-
-    def lost(self) -> None:
-        """Hear that all partitions are lost, before their epochs end: nothing may be committed for them."""
-
-    def waiting_epochs(self) -> set[Epoch]:
-        """Return whose records wait for their outputs."""
-
-    def lowest(self) -> Mapping[Epoch, int]:
-        """Return the lowest offset of each epoch that must not be committed for its outputs."""
-
-    def waiting(self) -> Mapping[Epoch, Collection[int]]:
-        """Return the offsets of the records that wait now: for pictures."""
-
-    def key_of(self, epoch: Epoch, offset: int, /) -> bytes | None:
-        """Return the key of such a record."""
-
-    def count(self) -> int:
-        """Return how many outputs are not acknowledged."""
-
-    def end(self, epochs: Sequence[Epoch], timeout_s: float, /) -> None:
-        """Let nothing be sent any more for epochs that have ended; waits at most so long until it is so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,5 +90,5 @@ class IntakeContext:
     standstill: Standstill = field(default_factory=Standstill)
     owned: OwnedPartitions = field(default_factory=OwnedPartitions)
     # None where no handler sends anything.
-    outputs: OutputsUnderWay | None = None
+    delivery: Delivery | None = None
     epochs: Epochs = field(default_factory=Epochs)

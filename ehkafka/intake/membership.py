@@ -134,15 +134,15 @@ class Membership:
         self.cut(ours, ends_s)
         self._wait_until_drained(ours, deadline_s, ends_s)
         positions, returned = self._end(ours)
-        committer, outputs = self._context.committer, self._context.outputs
-        if outputs is not None and not outputs.ends_after_commit:
+        committer, delivery = self._context.committer, self._context.delivery
+        if delivery is not None and not delivery.is_exactly_once:
             self._end_outputs(ours, deadline_s)
         # Inside a callback this thread holds the client, so no helper thread could commit beside it.
         if commit_s is None:
             committer.commit_now(consumer, positions)
         elif commit_s > 0.0:
             committer.commit_within(consumer, positions, commit_s)
-        if outputs is not None and outputs.ends_after_commit:
+        if delivery is not None and delivery.is_exactly_once:
             self._end_outputs(ours, deadline_s)
         ledger = self._context.ledger
         released = Released(
@@ -207,8 +207,8 @@ class Membership:
             waiting += [epoch.partition for epoch in epochs if epoch in undrained]
             left.update(epoch for epoch in epochs if epoch not in undrained)
         # Second: what has ended by now has put its outputs.
-        if left and self._context.outputs is not None:
-            waiting += [epoch.partition for epoch in self._context.outputs.waiting_epochs() & left]
+        if left and self._context.delivery is not None:
+            waiting += [epoch.partition for epoch in self._context.delivery.waiting_epochs() & left]
         return waiting
 
     def _end(
@@ -235,13 +235,13 @@ class Membership:
 
     def _end_outputs(self, partitions: Sequence[TopicPartition], deadline_s: float) -> None:
         """Let nothing be sent any more for epochs that have ended."""
-        if self._context.outputs is None:
+        if self._context.delivery is None:
             return
         # Before anybody else is given these partitions: what an old owner's queue still holds must not come
         # behind what the new one sends.
         left_s = max(OUTPUTS_END_S, deadline_s - self._context.clock())
         epochs = [self.owned[partition].epoch for partition in partitions]
-        self._context.outputs.end(epochs, 0.0 if self._context.exit_now() else left_s)
+        self._context.delivery.end(epochs, 0.0 if self._context.exit_now() else left_s)
 
     def _end_lost(self, partitions: Iterable[TopicPartition]) -> None:
         ours = [partition for partition in partitions if partition in self.owned]
@@ -249,8 +249,8 @@ class Membership:
         # group back. Results that still come are of an old epoch, dropped and counted.
         contact = self._context.contact
         silence_s = contact.silence_s if contact.is_cut_off else None
-        if self._context.outputs is not None:
-            self._context.outputs.lost()
+        if self._context.delivery is not None:
+            self._context.delivery.lost()
         _, returned = self._end(ours)
         self._end_outputs(ours, self._context.clock())
         for partition in ours:

@@ -177,8 +177,8 @@ class UntilCaughtUp:
 
     def _waiting_outputs(self, epoch: Epoch, log: LogBounds | None) -> Waiting | None:
         """Return the lowest record up to the end whose outputs are not acknowledged."""
-        outputs = self._context.outputs
-        lowest = outputs.lowest().get(epoch) if outputs is not None else None
+        delivery = self._context.delivery
+        lowest = delivery.lowest().get(epoch) if delivery is not None else None
         if lowest is None or (log is not None and lowest >= log.end):
             return None
         return Waiting(lowest, NO_KEY, "its outputs are not acknowledged by the broker")

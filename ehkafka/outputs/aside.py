@@ -243,7 +243,7 @@ class Aside:
             return
         turn.tries += 1
         turn.is_with_judge = True
-        output.way.judge(output, error, turn.tries, partial(self._decide, place, turn))
+        output.origin.judge(output, error, turn.tries, partial(self._decide, place, turn))
 
     def _decide(self, place: object, turn: Turn, delay_s: float | None) -> None:
         self._decided.append((place, turn, delay_s))

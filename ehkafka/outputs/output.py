@@ -34,8 +34,8 @@ _INVALID: Final = frozenset(
 )
 
 
-class Way(Protocol):
-    """What made an output: a handler's outlet, its way to the dead letters, a redrive."""
+class Origin(Protocol):
+    """What made an output: a handler's outlet, what posts its dead letters, a redrive."""
 
     def judge(self, output: Output, error: OutputRefusedError, tries: int, answer: Answer, /) -> None:
         """Decide on an output that the broker refuses. Returns at once; `answer` is called on any thread."""
@@ -104,7 +104,7 @@ class BatchSource(Source):
 class Output(NamedTuple):
     """One output by itself."""
 
-    way: Way
+    origin: Origin
     source: Entry | Source
     topic: str
     value: bytes | None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from ehkafka.endpoint.properties.advice import producer_advice
 from ehkafka.endpoint.properties.layers import letter_properties
@@ -50,18 +50,21 @@ if TYPE_CHECKING:
     from ehkafka.handlers.spec import HandlerSpec
     from ehkafka.intake.until_caught_up import CatchUpEnds
     from ehkafka.lanes.epoch import Epoch
+    from ehkafka.outputs.delivery import Delivery
     from ehkafka.outputs.sender import OutputSender
     from ehkafka.positions.finder import IsDisproved
     from ehkafka.positions.start import Start
     from ehkafka.records import Record
+    from ehkafka.run.at_least_once import AtLeastOnce
+    from ehkafka.run.exactly_once import ExactlyOnce
     from ehkafka.run.log_identity import LogIdentity
     from ehkafka.run.mirroring import Mirroring
     from ehkafka.run.options import AppOptions
-    from ehkafka.run.outputs import Outputs
-    from ehkafka.run.transactions import Transactions
     from ehkafka.run.until import Until
     from ehkafka.settings import Drain, Settings
     from ehkafka.telemetry.bus import EventBus
+
+    AnyDelivery: TypeAlias = AtLeastOnce | ExactlyOnce
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +83,7 @@ class Assembly:
     # Whether a record may be left without an outcome until the next start.
     may_hold: bool = True
 
-    def outputs(self, sender_of: Callable[[], OutputSender] | None = None) -> Outputs | Transactions | None:
+    def delivery(self, sender_of: Callable[[], OutputSender] | None = None) -> AnyDelivery | None:
         """Return what sends outputs and dead letters to topics, not started; None if none is sent.
 
         `sender_of` is called if any exists, and may return a sender that runs. Raises
@@ -90,30 +93,23 @@ class Assembly:
 
         check_output_types(self.app.specs)
         if self.app.settings.exactly_once:
-            from ehkafka.run.transactions import Transactions  # noqa: PLC0415 - few apps have them
+            from ehkafka.run.exactly_once import ExactlyOnce  # noqa: PLC0415 - few apps have it
 
-            return Transactions(self.app, emit=self.bus.emit, fatal=self.fail, on_death=self.worker_died)
+            return ExactlyOnce(self.app, emit=self.bus.emit, fatal=self.fail, on_death=self.worker_died)
         if not any(spec.to or _letter_topic(spec) for spec in self.app.specs):
             return None
-        from ehkafka.run.outputs import Outputs  # noqa: PLC0415 - few apps have outputs
+        from ehkafka.run.at_least_once import AtLeastOnce  # noqa: PLC0415 - few apps have outputs
 
         properties = letter_properties(self.app.endpoint, self.app.settings.consumer)
         for advice in producer_advice(self.app.endpoint, properties):
             self.bus.emit(advice)
-        return Outputs(
-            self.app,
-            emit=self.bus.emit,
-            on_death=self.worker_died,
-            words=self.stop_words,
-            may_hold=self.may_hold,
-            sender_of=sender_of,
-        )
+        return AtLeastOnce(self.app, emit=self.bus.emit, on_death=self.worker_died, sender_of=sender_of)
 
-    def letters(self, outputs: Outputs | Transactions | None) -> Letters:
+    def letters(self, delivery: AnyDelivery | None) -> Letters:
         """Return the ways to the dead letters, none of them used yet. Raises `ConfigurationError`."""
         check_recovery(self.app.specs, self.app.settings.on_parked_full)
         return Letters(
-            None if outputs is None else outputs.letters_to,
+            None if delivery is None else delivery.letters_to,
             emit=self.bus.emit,
             history=self.app.history,
             clock=self.app.clock,
@@ -125,16 +121,16 @@ class Assembly:
             self.app.endpoint, self.app.settings, emit=self.bus.emit, on_death=self.worker_died
         )
 
-    def route(
-        self, spec: HandlerSpec, letters: Letters, outputs: Outputs | Transactions | None = None
-    ) -> Route:
+    def route(self, spec: HandlerSpec, letters: Letters, delivery: Delivery | None = None) -> Route:
         """Return a handler with its inboxes and workers."""
         if is_batch(spec):
             spec.check_backlog(self.app.settings)
         make_record = record_type(spec.headers, event_hubs=self.app.endpoint.is_event_hubs)
         outlet = None
-        if outputs is not None and spec.to:
-            outlet = outputs.outlet(spec, letters, make_record, self.fail)
+        if delivery is not None and spec.to:
+            from ehkafka.run.outlets import make_outlet  # noqa: PLC0415 - few apps have outputs
+
+            outlet = make_outlet(self, delivery, spec, letters, make_record)
             make_record = sending_type(make_record, outlet)
         keys = KeyReader(spec.order_by, null_key=spec.null_key, wrap=None if spec.raw else make_record)
         hub = Hub(self._inboxes(spec, keys), self.app.clock.now_s, self._pace(spec))
@@ -204,7 +200,7 @@ class Assembly:
         logs: LogIdentity,
         mirroring: Mirroring,
         beyond: Callable[[IsDisproved], IsDisproved] | None = None,
-        outputs: Outputs | Transactions | None = None,
+        delivery: AnyDelivery | None = None,
     ) -> IntakeContext:
         """Return the poll thread's collaborators. `beyond` may disprove more than the watch over the logs."""
         app, settings, bus, now_s = self.app, self.app.settings, self.bus, self.app.clock.now_s
@@ -213,8 +209,8 @@ class Assembly:
             commit_pacing(settings, is_event_hubs=is_event_hubs), unsays_nothing=bool(settings.exactly_once)
         )
         saver = self._saver(ledger)
-        if outputs is not None:
-            saver.lowest = outputs.lowest
+        if delivery is not None:
+            saver.lowest = delivery.lowest
         epochs = Epochs()
         owned = OwnedPartitions(saver)
         log_watch = logs.watch(owned, time.monotonic)
@@ -225,7 +221,7 @@ class Assembly:
             fatal=self.fail,
             history=app.history,
             saver=saver,
-            commits=CONSUMER_COMMITS if outputs is None else outputs.commits(ledger, epochs.current),
+            commits=CONSUMER_COMMITS if delivery is None else delivery.commits(ledger, epochs.current),
         )
         mirror = mirroring.join(logs, committer)
         return IntakeContext(
@@ -270,7 +266,7 @@ class Assembly:
             on_epoch_begin=mirror.on_epoch_begin,
             on_epoch_end=mirror.on_epoch_end,
             owned=owned,
-            outputs=outputs,
+            delivery=delivery,
             epochs=epochs,
         )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ehkafka.events import PartitionsWaiting
 from ehkafka.telemetry.health import health_of
@@ -19,7 +19,7 @@ def snapshot_of(runtime: Runtime, state: str) -> Snapshot:
     """Return an immutable picture of a run as it is now. Takes microseconds per unfinished record."""
     throttle, contact = runtime.context.throttle, runtime.context.contact
     partitions, outliving = pictures(runtime.context, runtime.routes)
-    tokens, outputs = runtime.app.endpoint.tokens, runtime.context.outputs
+    tokens, delivery = runtime.app.endpoint.tokens, runtime.context.delivery
     return Snapshot(
         group=runtime.app.settings.group,
         endpoint=runtime.app.endpoint.name,
@@ -40,15 +40,24 @@ def snapshot_of(runtime: Runtime, state: str) -> Snapshot:
         lost_s=contact.lost_s,
         lost_partitions=contact.lost_partitions,
         socket_bytes=contact.socket_bytes,
-        handled_bytes=runtime.handled_bytes,
+        handled_bytes=sum(route.hub.tally.handled_bytes for route in runtime.routes),
         mirror=runtime.mirroring.state,
         handlers=tuple(map(_handler, runtime.routes)),
         poll_gap_s=runtime.poll_gap_s,
         token_valid_s=None if tokens is None else tokens.valid_s,
-        unacknowledged_outputs=None if outputs is None else outputs.count(),
-        unacknowledged_messages=runtime.ways_out.messages.count(),
-        **runtime.totals(),
+        unacknowledged_outputs=None if delivery is None else delivery.outputs.count(),
+        unacknowledged_messages=runtime.messages.count(),
+        **totals_of(runtime),
     )
+
+
+def totals_of(runtime: Runtime) -> dict[str, Any]:
+    """Return the counts over all partitions that are or were ours."""
+    tallies = [route.hub.tally for route in runtime.routes]
+    return {
+        f"{name}_records": sum(getattr(tally, f"{name}_records") for tally in tallies)
+        for name in ("received", "finished", "skipped", "dead_lettered", "returned", "stale")
+    }
 
 
 def _handler(route: Route) -> HandlerSnapshot:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ehkafka.endpoint.broker_errors import ALL_BROKERS_DOWN
 from ehkafka.endpoint.client import check_client_version
@@ -30,19 +30,20 @@ from ehkafka.run.reports import HandlerReports
 from ehkafka.run.resizing import Resizing
 from ehkafka.run.shutdown import Shutdown, StopRequest
 from ehkafka.run.steer.steering import Steering
-from ehkafka.run.ways_out import WaysOut
 from ehkafka.settings import drain_of
 from ehkafka.telemetry.bus import EventBus
 from ehkafka.workers.call_times import CallTimes
 from ehkafka.workers.protocol import Checking
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from confluent_kafka import Consumer, KafkaError
 
     from ehkafka.intake.route import Route
     from ehkafka.intake.until_caught_up import UntilCaughtUp
+    from ehkafka.outputs.delivery import Delivery
+    from ehkafka.recovery.letters.way import LetterWay
     from ehkafka.run.options import AppOptions
     from ehkafka.settings import Drain
     from ehkafka.workers.attempt_clock import OverdueAttempt
@@ -82,13 +83,14 @@ class Runtime:
             exit_now=self._exit_now.is_set,
             stop_from_child=self._stop_from_child,
         )
-        outputs = assembly.outputs()
-        letters = assembly.letters(outputs)
-        self.ways_out = WaysOut(letters, outputs, assembly.messages())
-        self._routes = [assembly.route(spec, letters, outputs) for spec in app.specs]
+        delivery = assembly.delivery()
+        self._letters = letters = assembly.letters(delivery)
+        # What `app.producer` sends. The app itself opens and closes it.
+        self.messages = assembly.messages()
+        self._routes = [assembly.route(spec, letters, delivery) for spec in app.specs]
         self._logs = LogIdentity(app, self.bus, on_death=self._worker_died)
         self.mirroring = Mirroring(app, self.bus)
-        self.context = assembly.context(self._logs, self.mirroring, outputs=outputs)
+        self.context = assembly.context(self._logs, self.mirroring, delivery=delivery)
         self._watch = ProgressWatch(self.context, self._routes)
         self._reports = HandlerReports(
             self.context, self._routes, app.settings.report_interval_s, self.bus.emit
@@ -126,14 +128,15 @@ class Runtime:
                 self.context.positions.first_counts.begin(self._reach.partitions)
                 self._reset()
                 on_reached()
-                self.ways_out.start()
+                if self.context.delivery is not None:
+                    self.context.delivery.start()
                 self._start_workers()
                 self.mirroring.start()
             except BaseException:
                 consumer.close()
                 raise
         except BaseException:
-            self.ways_out.stop(LETTERS_S)
+            self._stop_sending()
             self._stop_token_events()
             self._stop_jumps()
             self.bus.close(1.0)
@@ -170,11 +173,12 @@ class Runtime:
 
     def owns(self, thread: threading.Thread) -> bool:
         """Tell whether a thread is one of this run's: it must not wait for the run's end."""
-        ours = [self.context.hook_threads.owns, self.bus.owns, self.ways_out.owns, self.mirroring.owns]
+        ours = [self.context.hook_threads.owns, self.bus.owns, self.messages.owns, self.mirroring.owns]
         ours += [self._credential.owns, *(route.workers.owns for route in self._routes)]
         if self.app.endpoint.tokens is not None:
             ours.append(self.app.endpoint.tokens.owns)
-        return thread is self._thread or any(owns(thread) for owns in ours)
+        ours_too = any(one.owns(thread) for one in self._senders)
+        return thread is self._thread or ours_too or any(owns(thread) for owns in ours)
 
     @property
     def is_reaching(self) -> bool:
@@ -260,22 +264,9 @@ class Runtime:
         of_tokens = tokens.problem if tokens else None
         found = (self._connection.problem, self._credential.problem, of_tokens, self.mirroring.problem)
         yield from (problem for problem in found if problem is not None)
-        yield from self.ways_out.problems()
+        yield from filter(None, (one.problem for one in (*self._senders, self.messages)))
         if (hanging := self.context.hook_threads.problem) is not None:
             yield hanging
-
-    def totals(self) -> dict[str, Any]:
-        """Return the counts over all partitions that are or were ours."""
-        tallies = [route.hub.tally for route in self._routes]
-        return {
-            f"{name}_records": sum(getattr(tally, f"{name}_records") for tally in tallies)
-            for name in ("received", "finished", "skipped", "dead_lettered", "returned", "stale")
-        }
-
-    @property
-    def handled_bytes(self) -> int:
-        """How many bytes of values, keys and headers the records had that have an outcome."""
-        return sum(route.hub.tally.handled_bytes for route in self._routes)
 
     def _open(self) -> Consumer:
         _started.add(self)
@@ -290,6 +281,16 @@ class Runtime:
             on_commit=self.context.committer.on_commit,
             throttle_cb=self.context.throttle.on_throttle,
         )
+
+    @property
+    def _senders(self) -> Iterable[LetterWay | Delivery]:
+        """What sends for records."""
+        return *self._letters.ways, *filter(None, [self.context.delivery])
+
+    def _stop_sending(self) -> None:
+        if self.context.delivery is not None:
+            self.context.delivery.stop(LETTERS_S)
+        self._letters.stop(LETTERS_S)
 
     def _reset(self) -> None:
         """Take the group back, before this run is a member of it, if that was asked for."""
@@ -311,7 +312,8 @@ class Runtime:
         """Wake all that sleep until some time. The poll thread comes by itself, within its longest wait."""
         for route in self._routes:
             route.hub.wake(route.hub.inboxes.all_inboxes())
-        self.ways_out.wake()
+        for one in self._senders:
+            one.wake()
 
     def _start_workers(self) -> None:
         started: list[Route] = []
@@ -377,7 +379,7 @@ class Runtime:
         finally:
             self.resizing.stop()
             self.loop.by_hand.close()
-            self.ways_out.stop(LETTERS_S)
+            self._stop_sending()
             self.mirroring.stop(deadline_s=request.deadline_s, at_once=self._exit_now.is_set())
             self._logs.stop()
             self._credential.stop()
@@ -398,7 +400,7 @@ class Runtime:
     def _check_slowly(self) -> None:
         self._watch.check()
         self._reports.check()
-        self.ways_out.check()
+        self._letters.check()
         self._credential.apply()
         for route in self._routes:
             if isinstance(route.workers, Checking):

@@ -88,8 +88,8 @@ class Shutdown:
             self._loop.membership.cut(context.owned, None)
         may_commit = self._commit_while_time(consumer, request)
         left = still_unfinished(list(context.owned.values()))
-        if context.outputs is not None and not context.outputs.ends_after_commit:
-            left = left._replace(outputs=context.outputs.count())
+        if context.delivery is not None and not context.delivery.is_exactly_once:
+            left = left._replace(outputs=context.delivery.outputs.count())
         # Hooks and tear-downs may need as long as the stop itself; after its deadline nobody waits for them.
         ends_s = (
             max(request.deadline_s, self._context.clock() + EXIT_S)
@@ -238,8 +238,8 @@ class Shutdown:
         return True
 
     def _has_outputs(self) -> bool:
-        outputs = self._context.outputs
-        return outputs is not None and not outputs.waiting_epochs().isdisjoint(self._context.owned.epochs())
+        delivery = self._context.delivery
+        return delivery is not None and not delivery.waiting_epochs().isdisjoint(self._context.owned.epochs())
 
     @staticmethod
     def _has_runnable(route: Route, request: StopRequest) -> bool:

@@ -94,12 +94,12 @@ def _pictures(
         with route.hub.locked(noted=False):
             all_seen = [inspection.see(epoch) for epoch in epochs[begin : begin + _HOLD]]
             # Second: what has ended by now has its outputs put.
-            waiting = {} if context.outputs is None else context.outputs.waiting()
+            waiting = {} if context.delivery is None else context.delivery.outputs.waiting()
             taken = []
             for seen in all_seen:
                 offsets = waiting.get(seen.epoch, ())
                 begun = inspection.begun(seen.epoch) if offsets else ()
-                outputs = WaitingOutputs(context.outputs, seen.epoch, offsets, begun)
+                outputs = WaitingOutputs(context.delivery, seen.epoch, offsets, begun)
                 taken.append((seen, *_numbers(context, route, seen, outputs, now_s)))
         # Made without the lock, which is held for the numbers alone; and a key may be of a user's type.
         for seen, numbers, oldest, key in taken:

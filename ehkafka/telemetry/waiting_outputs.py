@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Collection, Container, Hashable
 
-    from ehkafka.intake.context import OutputsUnderWay
     from ehkafka.intake.route import Route
     from ehkafka.lanes.epoch import Epoch
+    from ehkafka.outputs.delivery import Delivery
 
 SENDING = {"state": "its outputs are not acknowledged", "status": "sending"}
 
@@ -21,13 +21,13 @@ SENDING = {"state": "its outputs are not acknowledged", "status": "sending"}
 class WaitingOutputs:
     """The records of one epoch whose outputs wait: how many have ended, and the lowest offset of all."""
 
-    __slots__ = ("_epoch", "_offsets", "_outputs", "ended_records")
+    __slots__ = ("_delivery", "_epoch", "_offsets", "ended_records")
 
     def __init__(
-        self, outputs: OutputsUnderWay | None, epoch: Epoch, offsets: Collection[int], begun: Container[int]
+        self, delivery: Delivery | None, epoch: Epoch, offsets: Collection[int], begun: Container[int]
     ) -> None:
         """`offsets` wait; `begun` are those that were with a worker and have no result."""
-        self._outputs = outputs
+        self._delivery = delivery
         self._epoch = epoch
         self._offsets = offsets
         # Those without a result are in the backlog already.
@@ -48,7 +48,7 @@ class WaitingOutputs:
     def oldest(self, route: Route, offset: int, now_s: float) -> tuple[dict[str, Any], Hashable]:
         """Return what the picture of the record at an offset that waits is made of, and its key."""
         mark = self._epoch.received.marks.at(offset)
-        assert self._outputs is not None
+        assert self._delivery is not None
         picture: dict[str, Any] = {
             "offset": offset,
             "age_s": max(0.0, now_s - mark.received_at_s) if mark else 0.0,
@@ -57,4 +57,4 @@ class WaitingOutputs:
             "lane_records": 0,
             **SENDING,
         }
-        return picture, self._outputs.key_of(self._epoch, offset)
+        return picture, self._delivery.outputs.key_of(self._epoch, offset)

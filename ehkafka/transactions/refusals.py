@@ -44,7 +44,7 @@ class Refusals:
             suspect.is_dropped = True
             return
         asked = output._replace(source=suspect.source)
-        asked.way.judge(asked, error, suspect.tries, partial(self._decide, suspect))
+        asked.origin.judge(asked, error, suspect.tries, partial(self._decide, suspect))
 
     def _decide(self, suspect: Suspect, delay_s: float | None) -> None:
         """Take a judge's answer: another try later, or that it is not needed any more."""

@@ -109,7 +109,7 @@ def started(lab: Any, kind: str) -> Any:
 def unsent(app: Any) -> set[int]:
     """Look as the commit tick does until all is finished; return what was found finished too early."""
     (route,) = app._runtime._routes
-    outputs = app._runtime.context.outputs
+    outputs = app._runtime.context.delivery.outputs
     ends_s = time.monotonic() + 30.0
     early: set[int] = set()
     finished: set[int] = set()

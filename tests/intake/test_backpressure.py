@@ -79,7 +79,7 @@ class Bench:
             flow=flow,
             owned=self.owned,
             ledger=SimpleNamespace(in_flight=None),
-            outputs=None,
+            delivery=None,
             clock=lambda: self.now_s,
             contact=SimpleNamespace(now_s=0.0),
             emit=self.events.append,

@@ -112,7 +112,7 @@ def test_a_partition_that_waits_its_turn_is_not_stuck(bench: Bench) -> None:
 def test_all_is_paused_as_long_as_outputs_wait(bench: Bench) -> None:
     """While the broker takes no outputs nothing is received: the client must not fetch on meanwhile."""
     waits = [True]
-    bench.context.outputs = SimpleNamespace(is_over_bound=lambda: waits[0])
+    bench.context.delivery = SimpleNamespace(is_over_bound=lambda: waits[0])
     assert bench.wanted() == 0
     for _ in range(3):
         bench.pressure.bound_prefetch(bench.client)

@@ -62,7 +62,7 @@ class Lab:
         answers: list[float | None] = []
         output = self.put[0]
         assert not output.source.takes_back(error)  # type: ignore[union-attr]
-        output.way.judge(output, error, 1, answers.append)
+        output.origin.judge(output, error, 1, answers.append)
         return answers
 
     @property

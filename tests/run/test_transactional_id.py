@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ehkafka
+from ehkafka.run.exactly_once import transactional_id
 from ehkafka.run.options import AppOptions
-from ehkafka.run.transactions import transactional_id
 from ehkafka.settings import Settings
 
 # What joins names to other names: the separator itself, digits that look like a length, and odd ones.

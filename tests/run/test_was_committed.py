@@ -8,7 +8,7 @@ from typing import Any
 from ehkafka.progress.commits import as_offset
 from ehkafka.progress.ledger import Position
 from ehkafka.records import TopicPartition
-from ehkafka.run.transactions import Transactions
+from ehkafka.run.exactly_once import ExactlyOnce
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -23,4 +23,4 @@ def test_a_part_is_not_the_whole() -> None:
             close=lambda: None,
         ),
     )
-    assert not Transactions._was_committed(asked, {P0: Position(1, 5), P1: Position(1, 6)})
+    assert not ExactlyOnce._was_committed(asked, {P0: Position(1, 5), P1: Position(1, 6)})

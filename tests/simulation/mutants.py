@@ -12,7 +12,7 @@ from functools import partial
 from ehkafka.intake import backpressure, epochs, flow, pace
 from ehkafka.lanes import ending, epoch, finished, held, inboxes, piles, received, waiting
 from ehkafka.progress import known, ledger, saving
-from ehkafka.run import transactions
+from ehkafka.run import exactly_once
 from ehkafka.transactions import committing, coverage, handing, loop, refusals, search
 from ehkafka.transactions import held as transaction_held
 from ehkafka.transactions import saving as transaction_saving
@@ -41,7 +41,7 @@ IN = (
     *(ending, epoch, finished, held, inboxes, piles, received, waiting),
     *(known, ledger, saving),
     *(committing, coverage, handing, transaction_held, loop, refusals, search),
-    *(transaction_saving, transactional_member, transactions),
+    *(transaction_saving, transactional_member, exactly_once),
     *(test_backpressure, test_flow, test_pace, test_epochs, test_between_looks, test_ledger),
     *(test_draining, test_finished, test_gaps_and_skips, test_many_in_hand, test_outliving, test_scenarios),
     *(test_seen, test_slow_start, test_waiting, test_was_committed),
@@ -280,9 +280,9 @@ TransactionLoop._transact: a commit whose producer is lost counts as aborted
     if not (was_committing and self._resolve(request)): -> if True:
 TransactionLoop._resolve: a commit whose producer is lost counts as committed
     lambda: self._was_committed(request.changed) -> lambda: True
-Transactions._was_committed: a commit is found where another's stands
+ExactlyOnce._was_committed: a commit is found where another's stands
     bool(ours) and all(ours) -> bool(ours)
-Transactions._was_committed: a commit is found by what an earlier one had of it
+ExactlyOnce._was_committed: a commit is found by what an earlier one had of it
     bool(ours) and all(ours) -> any(ours)
     by test_a_part_is_not_the_whole
 Refusals.lowest: a refused output waits for no decision

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from ehkafka.events import AppStarted
-from ehkafka.run.output_producer import OutputProducers
+from ehkafka.run.output_sender import check_producer
 from ehkafka.spark.engine.batches import Batches
 from ehkafka.spark.engine.checkpoint_folder import CheckpointFolder, Identity
 from ehkafka.spark.engine.choices import INTERVAL_S
@@ -119,7 +119,7 @@ class _Start:
         group.open()
         if app.output_topics:
             # The tasks have producers of their own; what keeps all of them from sending is known here.
-            OutputProducers(app, self._bus.emit).check()
+            check_producer(app, self._bus.emit)
         group.refuse_members()
         group.reset()
         checkpoint, starts = self._take()

@@ -80,7 +80,7 @@ class CatchingUp:
             flow=self.flow,
             owned=self.owned,
             ledger=SimpleNamespace(in_flight=None),
-            outputs=None,
+            delivery=None,
             clock=lambda: self.now_s,
             contact=self,
             emit=self.events.append,

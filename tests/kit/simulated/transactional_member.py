@@ -1,7 +1,7 @@
 """A member that sends exactly once: the real outputs, search, loop and commits over simulated transactions.
 
 The transactions' thread runs as it is, on a thread that the simulation waits for. What the poll thread does
-of it in `Membership` and `Transactions` is done here in the same order, over several polls.
+of it in `Membership` and `ExactlyOnce` is done here in the same order, over several polls.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ehkafka.outputs.unacknowledged import Unacknowledged
 from ehkafka.progress.commits import as_offset
 from ehkafka.progress.ledger import Position
 from ehkafka.records import TopicPartition
-from ehkafka.run.transactions import BATCH_BYTES_DEFAULT, SLACK_S, Transactions
+from ehkafka.run.exactly_once import BATCH_BYTES_DEFAULT, SLACK_S, ExactlyOnce
 from ehkafka.transactions import handing, loop, producer
 from ehkafka.transactions.committing import UNWANTED_S, TransactionalCommits
 from ehkafka.transactions.coverage import Coverage
@@ -82,7 +82,7 @@ class MemberTransactions:
             emit=self._emit,
             fatal=lambda error: world.problem(f"{member.name}: {error}"),
             on_death=lambda error: world.problem(f"{member.name}: {error!r}"),
-            was_committed=lambda positions: Transactions._was_committed(asked, positions),
+            was_committed=lambda positions: ExactlyOnce._was_committed(asked, positions),
             is_id_shared=False,
             busy=(),
             timeout_s=world.plan.transaction_timeout_s,

@@ -13,7 +13,7 @@ import threading
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from ehkafka.run.outputs import output_sender
+from ehkafka.run.output_sender import output_sender
 
 if TYPE_CHECKING:
     from ehkafka.events import Event
@@ -89,7 +89,7 @@ def _place(task: Assembly) -> object:
 
 
 class TaskOutputs:
-    """Outputs and letters of one task. On its main thread; `outputs` is None where it can have none."""
+    """Outputs and letters of one task. On its main thread; `delivery` is None where it can have none."""
 
     def __init__(self, task: Assembly) -> None:
         """Raise `ConfigurationError`. Opens nothing."""
@@ -97,7 +97,7 @@ class TaskOutputs:
         self._kept: KeptSender | None = None
         # All is acknowledged, and no handler can send any more: the sender may serve another task.
         self.are_safe = False
-        self.outputs = task.outputs(self._lend)
+        self.delivery = task.delivery(self._lend)
 
     def _lend(self) -> OutputSender:
         with _LOCK:

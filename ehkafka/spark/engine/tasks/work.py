@@ -78,8 +78,8 @@ class TaskWork:
             may_hold=False,
         )
         self._outputs = TaskOutputs(assembly)
-        self._letters = assembly.letters(self._outputs.outputs)
-        self._routes = [assembly.route(spec, self._letters, self._outputs.outputs) for spec in specs]
+        self._letters = assembly.letters(self._outputs.delivery)
+        self._routes = [assembly.route(spec, self._letters, self._outputs.delivery) for spec in specs]
         self._ages = _age_limits(shipment, self._bus)
         by_topic = {topic: route for route in self._routes for topic in route.topics}
         self._work = {

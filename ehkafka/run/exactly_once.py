@@ -1,6 +1,6 @@
-"""Exactly once in one run: what is refused, the producer's properties, and how the parts are joined.
+"""Delivery exactly once: what is refused, the producer's properties, and how the parts are joined.
 
-Made before any thread of the run exists; started and stopped by the runtime, asked by the poll thread.
+Made before any thread of the run exists.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from ehkafka.endpoint.keys.watch import CredentialWatch
 from ehkafka.endpoint.properties.names import in_one_spelling
 from ehkafka.errors import ConfigurationError, HandlerFailedError
 from ehkafka.outputs.answers import busy_codes
+from ehkafka.outputs.delivery import Delivery
+from ehkafka.outputs.kinds import TopicKinds
 from ehkafka.outputs.properties import TRANSACTION_TIMEOUT_MS, transactional_properties
 from ehkafka.outputs.unacknowledged import Unacknowledged
 from ehkafka.recovery.letters.to_topic import TopicWay
 from ehkafka.recovery.policy import DeadLetter
-from ehkafka.run.outlets import Outlets
 from ehkafka.transactions.committing import TransactionalCommits
 from ehkafka.transactions.held import HeldOutputs
 from ehkafka.transactions.loop import TransactionLoop
@@ -39,10 +40,8 @@ if TYPE_CHECKING:
     from ehkafka.events import Event
     from ehkafka.handlers.spec import HandlerSpec
     from ehkafka.lanes.epoch import Epoch
-    from ehkafka.outputs.outlet import Outlet
     from ehkafka.progress.ledger import CommitLedger, Position
-    from ehkafka.records import Record, TopicPartition
-    from ehkafka.recovery.letters.letters import Letters
+    from ehkafka.records import TopicPartition
     from ehkafka.run.options import AppOptions
 
 # librdkafka's own default of `batch.size`.
@@ -53,11 +52,10 @@ LOST_S = 0.5
 READ_BACK_S = 5.0
 
 
-class Transactions:
-    """What handlers send, and the group's commits, in an app that sends exactly once."""
+class ExactlyOnce(Delivery):
+    """By transactions, each of which has outputs and the group's commit."""
 
-    # Its commits take outputs along, so an epoch's are dropped after its last commit.
-    ends_after_commit = True
+    is_exactly_once = True
 
     def __init__(
         self,
@@ -73,8 +71,7 @@ class Transactions:
         self._emit = emit
         self._fatal = fatal
         # No worker waits for room: its record could be the one that holds all the others back.
-        self.outputs = Unacknowledged(waits=False)
-        self._outlets = Outlets(app, self.outputs, emit=emit, refuses_whole_batches=True)
+        super().__init__(Unacknowledged(waits=False), TopicKinds((spec.to for spec in app.specs), emit))
         # Known once the run's context is made.
         self._epochs: Mapping[TopicPartition, int] = {}
         self._id = transactional_id(app)
@@ -112,16 +109,6 @@ class Transactions:
         self._commits = TransactionalCommits(self._loop, ledger.acknowledged, wait_s=self._wait_s)
         return self._commits
 
-    def outlet(
-        self,
-        spec: HandlerSpec,
-        letters: Letters,
-        make_record: type[Record],
-        fatal: Callable[[EhkafkaError], None],
-    ) -> Outlet:
-        """Return a handler's way out."""
-        return self._outlets.outlet(spec, letters, make_record, fatal)
-
     def letters_to(self, topic: str) -> TopicWay:
         """Return a handler's way to a dead-letter topic."""
 
@@ -143,29 +130,25 @@ class Transactions:
         )
 
     def start(self) -> None:
-        """Open the producer and start the thread. Raises `ConfigurationError` or `EndpointError`."""
+        """Open the producer and start the thread."""
         settings, topic = self._app.settings, self._app.topics[0]
         is_preview = settings.exactly_once == "preview"
         self._loop.start(
             (lambda client: probe(client, self._open_consumer, settings.group, topic)) if is_preview else None
         )
 
-    def stop(self, timeout_s: float) -> int:
-        """Stop; return how many outputs are in no transaction: those of records that are handled again."""
+    def stop(self, timeout_s: float) -> None:
+        """Stop the thread."""
         self.outputs.close()
         self._loop.stop(timeout_s)
-        return self.outputs.count()
 
     def owns(self, thread: threading.Thread) -> bool:
-        """Tell whether a thread is the one that sends."""
+        """Tell whether a thread is that of the transactions."""
         return self._loop.owns(thread)
-
-    def wake(self) -> None:
-        """Do nothing: each commit looks what is due."""
 
     @property
     def problem(self) -> str | None:
-        """What is wrong, while a transaction waits for it."""
+        """What a transaction waits for."""
         return self._loop.problem
 
     def waiting_epochs(self) -> set[Epoch]:
@@ -176,24 +159,12 @@ class Transactions:
         """Return below which offsets commits stay: refused outputs wait for decisions."""
         return self._held.refusals.lowest()
 
-    def waiting(self) -> dict[Epoch, set[int]]:
-        """Return the offsets of each epoch's records whose outputs are in no committed transaction."""
-        return self.outputs.waiting()
-
-    def key_of(self, epoch: Epoch, offset: int) -> bytes | None:
-        """Return the key of one of these records."""
-        return self.outputs.key_of(epoch, offset)
-
-    def count(self) -> int:
-        """Return how many outputs are in no committed transaction."""
-        return self.outputs.count()
-
     def is_over_bound(self) -> bool:
-        """Tell whether nothing more should be received before something is committed."""
+        """Tell whether something must be committed first."""
         return self.outputs.is_over_bound()
 
     def end(self, epochs: Sequence[Epoch], _timeout_s: float) -> None:
-        """Drop what is left of epochs that have ended. Poll thread."""
+        """Drop what is left of ended epochs. Poll thread."""
         self._held.end(epochs)
 
     def lost(self) -> None:

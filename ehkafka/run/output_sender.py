@@ -1,0 +1,92 @@
+"""The sender of outputs and dead letters, with its producers' properties and the endpoint's credentials."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ehkafka.endpoint.client import open_producer
+from ehkafka.endpoint.keys.watch import CredentialWatch
+from ehkafka.errors import EndpointError
+from ehkafka.events import DeadLetterProducerPlain, DeadLetterProducerReplaced, OutputProducerReplaced
+from ehkafka.outputs.answers import busy_codes
+from ehkafka.outputs.one_producer import OneProducer
+from ehkafka.outputs.properties import goes_by_key, may_report_at_once, output_properties
+from ehkafka.outputs.sender import BATCH_BYTES, OutputSender
+from ehkafka.outputs.unacknowledged import Unacknowledged
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from confluent_kafka import Producer
+
+    from ehkafka.events import Event
+    from ehkafka.outputs.one_producer import ClientCallbacks
+    from ehkafka.run.options import AppOptions
+
+
+def output_sender(
+    app: AppOptions, emit: Callable[[Event], None], on_death: Callable[[BaseException], None]
+) -> OutputSender:
+    """Return a sender for the outputs and dead letters of an app, not started."""
+    properties = output_properties(app.endpoint, app.settings)
+    return OutputSender(
+        Unacknowledged(),
+        _producer(app, emit, {}),
+        lambda: _producer_alone(app, emit),
+        emit=emit,
+        on_death=on_death,
+        clock=app.clock.now_s,
+        busy=busy_codes(is_event_hubs=app.endpoint.is_event_hubs),
+        # The embedded broker does not look at sequence numbers, on which that hangs.
+        at_once=not app.endpoint.is_embedded and may_report_at_once(properties),
+        by_key=goes_by_key(properties),
+    )
+
+
+def check_producer(app: AppOptions, emit: Callable[[Event], None]) -> None:
+    """Open a producer once and close it again. Raises `ConfigurationError` or `EndpointError`."""
+    producer = _producer_alone(app, emit)
+    try:
+        producer.start()
+    finally:
+        producer.give_up(0.0)
+
+
+def _producer_alone(app: AppOptions, emit: Callable[[Event], None]) -> OneProducer:
+    """Return the one for what was refused: batches of one, or others would seem to be at fault, too."""
+    return _producer(app, emit, {"enable.gapless.guarantee": False, "batch.num.messages": 1})
+
+
+def _producer(app: AppOptions, emit: Callable[[Event], None], more: dict[str, Any]) -> OneProducer:
+    """Return one that is not open yet.
+
+    Opening it raises `EndpointError` where the broker gives no producer ids and handlers have outputs; dead
+    letters alone need no ids.
+    """
+    has_outputs = any(spec.to for spec in app.specs)
+    at_once = any(spec.acknowledged == "before_next" for spec in app.specs)
+
+    # Anew for each client: the key may have changed since.
+    def open_client(callbacks: ClientCallbacks, is_plain: bool) -> Producer:
+        if is_plain and has_outputs:
+            raise EndpointError(
+                "Handlers have outputs, and this broker gives no producer ids (InitProducerId), without "
+                "which their order cannot be kept. Use a broker that does, such as Kafka 0.11 or later."
+            )
+        properties = output_properties(app.endpoint, app.settings, is_plain=is_plain, at_once=at_once) | more
+        if producer.batch_bytes is not None:
+            chosen = int(properties.get("batch.size", BATCH_BYTES))
+            properties["batch.size"] = min(chosen, producer.batch_bytes)
+        if is_plain:
+            properties.pop("enable.gapless.guarantee")
+        return open_producer(properties, **callbacks._asdict())
+
+    producer = OneProducer(
+        open_client,
+        emit=emit,
+        make_watch=lambda: CredentialWatch(app.endpoint.credential, emit),
+        of="outputs" if has_outputs else "dead letters",
+        replaced=OutputProducerReplaced if has_outputs else DeadLetterProducerReplaced,
+        plain=None if has_outputs else DeadLetterProducerPlain,
+    )
+    return producer
