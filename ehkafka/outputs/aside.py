@@ -216,7 +216,7 @@ class Aside:
             self._producer.acknowledged()
             self._end(place, turn)
             if isinstance(turn.output.source, Source):
-                turn.output.source.acknowledged()
+                turn.output.source.written(message)
         elif error.code() in CONSEQUENCES:
             if error.code() not in TAKEN_BACK:
                 self._producer.failed(error)

@@ -6,8 +6,8 @@ gapless producer whose messages never time out writes none behind one that it ha
 one is written, all are. One call hands all of them over, during which librdkafka lets nothing change what it
 knows of the topic: else some could fail for a topic that is missing for a moment, and the last one not.
 
-Where that does not hold, each one is reported: with headers, which one call does not take, and with
-properties by which librdkafka gives a message up (see `properties`).
+With headers, which one call does not take, each one is reported. With properties by which librdkafka gives a
+message up (see `properties`) each output is a batch of its own.
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ class Batch:
         """What waits for its acknowledgement, once for each output."""
         return [one for one in self.flat[SOURCE::PARTS] if isinstance(one, Source)]
 
-    def send(self, client: Any, partition: int, *, at_once: bool) -> list[Any]:
+    def send(self, client: Any, partition: int) -> list[Any]:
         """Give the client all of it; return what it has no room for, which the batch has not any more.
 
         Raises what the client raises, then with the outputs that it was given before. Raises `SomeSentError`
         where it is not known what was given.
         """
-        if at_once and len(self) > 1 and not any(self.flat[5::PARTS]):
+        if len(self) > 1 and not any(self.flat[5::PARTS]):
             return self._send_at_once(client.produce_batch, partition)
         return self._send_each(client.produce, partition)
 

@@ -61,12 +61,14 @@ class OutputSender:
         busy: Collection[int] = busy_codes(is_event_hubs=False),
         at_once: bool = True,
         by_key: bool = True,
+        each_turn: Callable[[], object] = lambda: None,
+        thread_name: str = "ehkafka-outputs",
     ) -> None:
         """`clock` is the one by which a refused output waits for its next try.
 
         `busy` are errors by which the broker throttles: the same goes out again later. `at_once`: one report
-        may stand for a batch, see `properties.may_report_at_once`; `by_key`: all of a key goes to one
-        partition.
+        may stand for a batch, see `properties.may_report_at_once`, else each output has its own; `by_key`:
+        all of a key goes to one partition. `each_turn` is called on its thread, twice a second at least.
         """
         self.outputs = outputs
         self._producer = producer
@@ -74,6 +76,7 @@ class OutputSender:
         self._busy = busy
         self._emit = emit
         self._on_death = on_death
+        self._each_turn = each_turn
         self._wake = threading.Event()
         self._ends_s: float | None = None
         # Epochs that have ended: each is set once nothing of theirs is with a client. By the poll thread.
@@ -91,14 +94,15 @@ class OutputSender:
         self._unparks = self._is_full = False
         # Outputs of ended epochs whose sources are to hear of it, without the lock.
         self._gone: list[Output] = []
-        self._thread = threading.Thread(target=self._main, name="ehkafka-outputs", daemon=True)
+        self._thread = threading.Thread(target=self._main, name=thread_name, daemon=True)
         outputs.wake = self._wake.set
 
     # -- other threads ---------------------------------------------------------------------------------
 
-    def start(self, id_s: float | None = None) -> None:
-        """Open the producer and start the thread. Raises `ConfigurationError` or `EndpointError`."""
-        self._producer.start(*() if id_s is None else (id_s,))
+    def start(self, *, waits: bool = True) -> None:
+        """Start the thread and, if it `waits`, open the producer first, which raises `EhkafkaError`."""
+        if waits:
+            self._producer.start()
         self._thread.start()
 
     @property
@@ -113,9 +117,13 @@ class OutputSender:
     @property
     def problem(self) -> str | None:
         """What is wrong, while outputs wait for it."""
-        problem = self._producer.problem or self._producer.standing_problem or self._aside.problem
-        count = self.outputs.count()
-        return f"{count} outputs are not acknowledged: {problem}" if problem and count else None
+        reason, count = self.reason, self.outputs.count()
+        return f"{count} outputs are not acknowledged: {reason}" if reason and count else None
+
+    @property
+    def reason(self) -> str | None:
+        """Why nothing is acknowledged, as far as its producers know."""
+        return self._producer.problem or self._producer.standing_problem or self._aside.problem
 
     def wake(self) -> None:
         """Let refused outputs see whether they are due: the time has jumped."""
@@ -160,6 +168,7 @@ class OutputSender:
 
     def _turn(self) -> None:
         producer, outputs = self._producer, self.outputs
+        self._each_turn()
         if self._purges:
             self._purge()
         if producer.is_lost or self._is_throttled or self._refused:
@@ -247,7 +256,8 @@ class OutputSender:
             return flat
         sources = flat[SOURCE::PARTS]
         if (
-            self._aside
+            not self._at_once
+            or self._aside
             or len(set(flat[2::PARTS])) > 1
             or set(flat[6::PARTS]) != {ANY_PARTITION}
             or any(epoch.ended for epoch in set(map(_epoch_of, sources)))
@@ -275,7 +285,7 @@ class OutputSender:
         left: list[Any] = []
         has_failed = False
         try:
-            left = batch.send(self._producer.client, partition, at_once=self._at_once)
+            left = batch.send(self._producer.client, partition)
         except SomeSentError:
             # It is not known what becomes of it: all goes again.
             self._producer.failed(KafkaError(KafkaError._FATAL, _NO_REPORT))  # noqa: SLF001
@@ -308,9 +318,7 @@ class OutputSender:
         known = self._known.partition(output) if output.partition == ANY_PARTITION else None
         batch = Batch(list(output), self._reported, is_first=self._known.is_first(output))
         try:
-            left = batch.send(
-                self._producer.client, output.partition if known is None else known, at_once=False
-            )
+            left = batch.send(self._producer.client, output.partition if known is None else known)
         except KafkaException as failed:
             error = failed.args[0]
             if known is not None and error.code() == _UNKNOWN_PARTITION:
@@ -350,7 +358,7 @@ class OutputSender:
         elif error is None:
             batch.left -= 1
             if not batch.left:
-                self._acknowledged(batch, message.partition())
+                self._acknowledged(batch, message)
         elif error.code() in CONSEQUENCES:
             if error.code() not in TAKEN_BACK:
                 self._producer.failed(error)
@@ -364,18 +372,19 @@ class OutputSender:
                 self._known.forget_partitions(message.topic())
             self._refused[batch] = refused_error(error)
 
-    def _acknowledged(self, batch: Batch, partition: int) -> None:
+    def _acknowledged(self, batch: Batch, message: Any) -> None:
         outputs = self.outputs
         with outputs.lock:
             del outputs.batches[batch]
             outputs.let_go(batch.flat)
         if batch.is_first:
             [output] = batch
-            self._known.acknowledged(output, partition)
+            # Without producer ids nothing keeps the order of two: each one of a key is its first one.
+            self._known.acknowledged(output, None if self._producer.is_plain else message.partition())
             self._unparks |= bool(outputs.parked)
         self._producer.acknowledged()
         for source in batch.sources:
-            source.acknowledged()
+            source.written(message)
 
     # -- another client --------------------------------------------------------------------------------
 

@@ -53,7 +53,13 @@ OutputSender._acknowledged: what waits for its key's first answer waits for ever
 OutputSender._acknowledged: its bytes stay
     outputs.let_go(batch.flat) -> pass
 OutputSender._acknowledged: its source hears nothing
-    source.acknowledged() -> pass
+    source.written(message) -> pass
+OutputSender._acknowledged: without producer ids several outputs of a key are on their way
+    None if self._producer.is_plain else ->
+    by test_without_producer_ids_one_output_of_a_key_is_on_its_way
+OutputSender._hand_slice: one report stands for outputs that are each to be reported
+    not self._at_once -> False
+    by test_where_each_is_reported_a_source_hears_where_it_was_written
 OutputSender._reported: throttled reports count as refusals
     elif error.code() in self._busy: -> elif False:
     by test_what_is_throttled_goes_not_alone
@@ -119,7 +125,7 @@ Aside._answered: what has its answer stays
 Aside._answered: what has its answer is still on its way
     turn.is_under_way = False -> pass
 Aside._answered: its source hears nothing
-    turn.output.source.acknowledged() -> pass
+    turn.output.source.written(message) -> pass
 Aside._answered: consequences are judged
     elif error.code() in CONSEQUENCES: -> elif False:
 Aside._answered: a throttled try counts
@@ -167,6 +173,7 @@ Batch._send_each: what a full queue has not taken counts as sent
     self.flat = flat[: self.left * PARTS] -> pass
 Batch._send_each: the first report stands for all
     self.left += 1 -> self.left = 1
+    by test_outputs_with_headers_are_acknowledged_by_the_last_report
 OutputSender._hand_batch: what went before a refused one is not noted
     if batch.flat: -> if not left:
 output.has_ended: a batch ends with the first of its epochs

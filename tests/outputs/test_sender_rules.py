@@ -89,6 +89,48 @@ def test_the_second_output_of_a_key_waits_for_the_first() -> None:
         assert parked(world) == []
 
 
+def test_without_producer_ids_one_output_of_a_key_is_on_its_way() -> None:
+    """There nothing holds back what follows a refused one."""
+    with calm() as world:
+        world.sender._producer.is_plain = True
+        settle(world, b"a1")
+        put(world, b"a2", b"a3", b"b4")
+        world.sender._hand_over()
+        assert parked(world) == [b"a3"]
+        settle(world)
+
+
+def test_where_each_is_reported_a_source_hears_where_it_was_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its own report."""
+    heard: list[Any] = []
+    with calm() as world:
+        world.sender._at_once = False
+        settle(world, b"a1")
+        monkeypatch.setattr(Waiter, "written", lambda _, message: heard.append(message))
+        world.broker.stands = set(ALL)
+        for value in (b"a2", b"a3"):
+            put(world, value, waits=True)
+        world.sender._hand_over()
+        assert list(map(len, world.outputs.batches)) == [1, 1]
+        world.broker.stands.clear()
+        settle(world)
+        assert [(one.topic(), one.partition()) for one in heard] == [("t", ord("a") % PARTITIONS)] * 2
+
+
+def test_outputs_with_headers_are_acknowledged_by_the_last_report() -> None:
+    """Each of a batch has its report then."""
+    with calm() as world:
+        settle(world, b"a1")
+        world.broker.stands = set(ALL)
+        put(world, b"a2", b"a3", headers=[("h", b"")])
+        world.sender._hand_over()
+        [batch] = world.outputs.batches
+        for left in (2, 1):
+            assert (batch.left, world.outputs.count()) == (left, 2)
+            batch(None, Answer(("t", ord("a") % PARTITIONS), 1))
+        assert world.outputs.count() == 0
+
+
 def test_a_key_with_a_partition_is_a_key_of_its_own() -> None:
     """Its client may have nothing there yet."""
     with calm() as world:
