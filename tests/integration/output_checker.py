@@ -14,7 +14,7 @@ Violations: `lost`; `early` (a commit calls finished what has not sent all); `or
 behind a later one of its key); `last` (a key ends with a repeat); `unexpected`; `two_partitions`; `code`;
 `slow_stop`; `died`; `stuck` (not all is committed in the end); `reader`; exactly once also `repeated`, and
 `uncovered` (readers see it, commits do not call it finished). At least once `repeated` is a count. `jumps`
-are repeats that leave out what was between; `outages_felt` are members that ended because no broker told them
+are repeats that leave out what was between; `outages_felt` are members that ended because no broker said
 where to begin. With `--strict` failed attempts send, which no reader may see.
 """
 
