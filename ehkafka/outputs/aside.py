@@ -10,13 +10,15 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError
 
 from ehkafka.endpoint.client import describe_error
-from ehkafka.errors import EhkafkaError, describe
+from ehkafka.errors import EhkafkaError
 from ehkafka.events import OutputProblem, OutputThrottled
 from ehkafka.outputs.answers import CONSEQUENCES, IN_DOUBT, TAKEN_BACK, again_s, refused_error
+from ehkafka.outputs.checked import ANY_PARTITION
 from ehkafka.outputs.output import OutputRefusedError, Source
+from ehkafka.outputs.produce import QUEUE_FULL, produce_one
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -30,17 +32,16 @@ if TYPE_CHECKING:
 BUSY_POLL_S: Final = 2e-3
 # What a transient failure of the second producer waits for.
 AGAIN_S: Final = 0.5
+_UNKNOWN_PARTITION: Final = KafkaError._UNKNOWN_PARTITION  # noqa: SLF001 - librdkafka's own codes
 
 
 class Turn:
     """Whose turn it is in a group: the first output that waits, and how its tries went."""
 
-    __slots__ = ("due_s", "is_held_up", "is_under_way", "is_with_judge", "output", "throttled", "tries")
+    __slots__ = ("due_s", "is_under_way", "is_with_judge", "output", "throttled", "tries")
 
-    def __init__(self, output: Output, *, is_held_up: bool) -> None:
+    def __init__(self, output: Output) -> None:
         self.output = output
-        # An earlier output of the group may still be with the first producer.
-        self.is_held_up = is_held_up
         self.due_s = 0.0
         # How often it was refused alone; then each counts as an attempt.
         self.tries = 0
@@ -92,24 +93,13 @@ class Aside:
         """Why nothing is acknowledged. Any thread."""
         return None if self._producer is None else self._producer.problem
 
-    def add(self, output: Output, *, is_held_up: bool = False) -> None:
+    def add(self, output: Output) -> None:
         """Let an output go alone, and all later ones of its group. Caller has the lock."""
         if self.takes(output):
             return
         place: object = output.group or object()
         self._outputs.aside[place] = deque([output])
-        self._turns[place] = Turn(output, is_held_up=is_held_up)
-
-    def add_earlier(self, output: Output) -> bool:
-        """Take an output of a group that is here, before all its others; False: its group is not here.
-
-        Caller has the lock. For what the first producer is given up with, from the last one on.
-        """
-        if output.group not in self._turns:
-            return False
-        self._outputs.aside[output.group].appendleft(output)
-        self._turns[output.group] = Turn(output, is_held_up=False)
-        return True
+        self._turns[place] = Turn(output)
 
     def takes(self, output: Output) -> bool:
         """Take an output whose group is here; False: it may go with others. Caller has the lock."""
@@ -117,16 +107,6 @@ class Aside:
             return False
         self._outputs.aside[output.group].append(output)
         return True
-
-    def let_go_on(self, with_producer: Collection[object]) -> None:
-        """Hold up no group but these, which the first producer has outputs of."""
-        for place, turn in self._turns.items():
-            turn.is_held_up = turn.is_held_up and place in with_producer
-
-    @property
-    def are_held_up(self) -> bool:
-        """Tell whether some group waits for the first producer."""
-        return any(turn.is_held_up for turn in self._turns.values())
 
     def drop_ended(self) -> list[Output]:
         """Let the producer hold nothing more of epochs that have ended; return what is dropped."""
@@ -166,7 +146,7 @@ class Aside:
         if producer.client is not None:
             now_s = self._clock()
             for place, turn in list(self._turns.items()):
-                is_waiting = turn.is_held_up or turn.is_under_way or turn.is_with_judge or turn.due_s > now_s
+                is_waiting = turn.is_under_way or turn.is_with_judge or turn.due_s > now_s
                 if not (is_waiting or turn.output.has_ended):
                     self._send(producer.client, place, turn)
         producer.serve(BUSY_POLL_S if waits else 0.0)
@@ -185,19 +165,13 @@ class Aside:
         return self._producer
 
     def _send(self, client: Any, place: object, turn: Turn) -> None:
-        _, _, topic, value, key, headers, partition = turn.output
-        answered = partial(self._answered, place, turn)
-        given = {} if headers is None else {"headers": headers}
-        try:
-            client.produce(topic, value, key, partition, answered, **given)
-        except BufferError:
-            return
-        except KafkaException as failed:
-            self._answered(place, turn, failed.args[0], None)
-        except Exception as failed:  # headers may hold anything
-            self._refused(place, turn, OutputRefusedError(describe(failed)))
-        else:
+        why = produce_one(client, *turn.output[2:], partial(self._answered, place, turn))
+        if why is None:
             turn.is_under_way = True
+        elif isinstance(why, OutputRefusedError):
+            self._refused(place, turn, why)
+        elif why.code() != QUEUE_FULL:
+            self._answered(place, turn, why, None)
 
     def _answered(self, place: object, turn: Turn, error: KafkaError | None, message: Any) -> None:
         """Take the broker's answer. Called by librdkafka inside `poll`, on the sender's thread."""
@@ -217,7 +191,10 @@ class Aside:
             self._end(place, turn)
             if isinstance(turn.output.source, Source):
                 turn.output.source.written(message)
-        elif error.code() in CONSEQUENCES:
+        elif error.code() in CONSEQUENCES or (
+            # It has named none: the topic was recreated meanwhile.
+            error.code() == _UNKNOWN_PARTITION and turn.output.partition == ANY_PARTITION
+        ):
             if error.code() not in TAKEN_BACK:
                 self._producer.failed(error)
             turn.due_s = self._clock() + AGAIN_S
@@ -266,4 +243,4 @@ class Aside:
             return
         self._outputs.aside[place] = queue
         if queue[0] is not self._turns[place].output:
-            self._turns[place] = Turn(queue[0], is_held_up=self._turns[place].is_held_up)
+            self._turns[place] = Turn(queue[0])

@@ -110,11 +110,6 @@ class KnownKeys:
         before, self._sent_before = self._sent_before, frozenset(sent)
         return bool(sent) if has_slept else not before.isdisjoint(sent)
 
-    def forget_partitions(self, topic: str) -> None:
-        """Let nothing of a topic count any more: one of its partitions is gone."""
-        for known in (self._known, self._known_before):
-            known.pop(topic, None)
-
     def forget(self) -> None:
         """Begin anew, with another client."""
         self._sent_before = frozenset()

@@ -15,7 +15,7 @@ from itertools import chain
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError
 
 from ehkafka.errors import EhkafkaError
 from ehkafka.events import OutputProblem
@@ -26,7 +26,8 @@ from ehkafka.outputs.batch import Batch, SomeSentError
 from ehkafka.outputs.checked import ANY_PARTITION
 from ehkafka.outputs.known_keys import KnownKeys
 from ehkafka.outputs.one_producer import LAST_ANSWERS_S
-from ehkafka.outputs.output import PARTS, SOURCE, outputs_of
+from ehkafka.outputs.output import PARTS, SOURCE, OutputRefusedError, outputs_of
+from ehkafka.outputs.produce import QUEUE_FULL, produce_one
 from ehkafka.outputs.properties import QUEUE_MESSAGES
 from ehkafka.outputs.unacknowledged import report_gone
 
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
     from ehkafka.events import Event
     from ehkafka.outputs.one_producer import OneProducer
-    from ehkafka.outputs.output import Output, OutputRefusedError
+    from ehkafka.outputs.output import Output
     from ehkafka.outputs.unacknowledged import Unacknowledged
 
 # So many at once, with the lock held.
@@ -183,8 +184,6 @@ class OutputSender:
         if self._gone:
             gone, self._gone = self._gone, []
             report_gone(gone)
-        if self._aside.are_held_up:
-            self._aside.let_go_on({output.group for batch in outputs.batches for output in batch})
         self._aside.go_on(waits=not outputs.batches)
         if not (outputs.batches or producer.is_lost):
             self._sleep()
@@ -208,12 +207,14 @@ class OutputSender:
 
     def _hand_over(self) -> None:
         """Hand over what may go: first what is parked, then what is new."""
-        outputs = self.outputs
+        outputs, producer = self.outputs, self._producer
         self._is_full = False
         if self._unparks:
             self._unparks = self._hand_parked()
         # What may go of the parked by now is earlier than what is new.
-        while outputs.added and not (self._is_full or self._unparks or self._producer.is_lost):
+        while outputs.added and not (
+            self._is_full or self._unparks or self._refused or self._producer.is_lost
+        ):
             with outputs.lock:
                 taken = outputs.take(SLICE)
                 try:
@@ -224,13 +225,13 @@ class OutputSender:
                 outputs.put_back(left)
                 self._is_full = bool(left)
                 outputs.note_room()
-            self._producer.serve(0.0)
+            producer.serve(0.0)
 
     def _hand_parked(self) -> bool:
         """Hand over what may go of the parked; True: there was no room for all of that."""
         outputs = self.outputs
         again = 0  # so many parts, at the front, are of keys that still wait
-        while again < len(outputs.parked) and not self._is_full:
+        while again < len(outputs.parked) and not (self._is_full or self._refused):
             with outputs.lock:
                 stop = again + SLICE * PARTS
                 before, some, rest = (
@@ -311,37 +312,28 @@ class OutputSender:
             elif not self._hand_one(output):
                 known.acknowledged(output, None)  # else its key would wait for what never went
                 return flat[number * PARTS :]
+            if self._refused:
+                return flat[(number + 1) * PARTS :]  # what is behind it could pass it
         return []
 
     def _hand_one(self, output: Output) -> bool:
-        """Hand one over, or have it refused; False: there is no room, or no client any more."""
+        """Hand one over, or note that it is refused; False: there is no room, or no client any more."""
         known = self._known.partition(output) if output.partition == ANY_PARTITION else None
         batch = Batch(list(output), self._reported, is_first=self._known.is_first(output))
-        try:
-            left = batch.send(self._producer.client, output.partition if known is None else known)
-        except KafkaException as failed:
-            error = failed.args[0]
-            if known is not None and error.code() == _UNKNOWN_PARTITION:
-                self._known.forget_partitions(output.topic)
-                # Any partition, now as the first one of its key; no later one of it has gone before.
-                return self._known.may_go(output) and self._hand_one(output)
-            if error.code() in CONSEQUENCES:
-                self._producer.failed(error)
-                return False
-            self._refuse(output)
-        except Exception:  # headers may hold anything
-            self._refuse(output)
-        else:
-            if left:
-                return False
-            self.outputs.batches[batch] = None
+        partition = output.partition if known is None else known
+        why = produce_one(self._producer.client, *output[2:6], partition, batch)
+        if isinstance(why, OutputRefusedError):
+            self._refused[batch] = why
+        elif why is not None and why.code() == QUEUE_FULL:
+            return False
+        elif why is not None and why.code() in CONSEQUENCES:
+            self._producer.failed(why)
+            return False
+        elif why is not None:
+            self._refused[batch] = refused_error(why)
+        batch.left = 1
+        self.outputs.batches[batch] = None
         return True
-
-    def _refuse(self, output: Output) -> None:
-        """Take an output that the client itself refuses: a try alone raises the same error."""
-        self._known.acknowledged(output, None)
-        self._unparks |= bool(self.outputs.parked)
-        self._aside.add(output, is_held_up=True)
 
     # -- answers ---------------------------------------------------------------------------------------
 
@@ -368,8 +360,6 @@ class OutputSender:
             self._is_throttled = True
             self._producer.failed(error)
         else:
-            if error.code() == _UNKNOWN_PARTITION:
-                self._known.forget_partitions(message.topic())
             self._refused[batch] = refused_error(error)
 
     def _acknowledged(self, batch: Batch, message: Any) -> None:
@@ -420,12 +410,10 @@ class OutputSender:
             parked = outputs.without_ended(outputs_of(outputs.parked), self._gone)
             outputs.batches.clear()
             outputs.parked = []
-            # What the client had is earlier than what goes alone, and what is parked is later.
-            left = [output for output in reversed(given) if not aside.add_earlier(output)]
-            for output in chain(reversed(left), parked):
+            for output in chain(given, parked):
                 if output.group in groups or (output.group is None and id(output.source) in refused):
                     aside.add(output)
-                elif not aside.takes(output):
+                else:
                     outputs.parked += output
             outputs.note_room()
         self._is_throttled = self._is_in_doubt = False
@@ -445,5 +433,4 @@ class OutputSender:
 
 
 _epoch_of = itemgetter(EPOCH)
-_UNKNOWN_PARTITION: Final = KafkaError._UNKNOWN_PARTITION  # noqa: SLF001 - librdkafka's own codes
 _NO_REPORT = "the client took only some of a batch"

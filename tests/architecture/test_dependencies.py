@@ -109,6 +109,7 @@ OWNERS = {
         "endpoint.client",
         "endpoint.broker_errors",
         "outputs.one_producer",
+        "outputs.produce",
         "transactions",
         "redrive",
         "outputs.answers",

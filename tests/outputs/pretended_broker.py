@@ -18,6 +18,7 @@ IN_FLIGHT = 5
 TOO_LARGE = KafkaError.MSG_SIZE_TOO_LARGE
 OUT_OF_ORDER = KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER
 FORGOTTEN = KafkaError.UNKNOWN_PRODUCER_ID
+UNKNOWN_PARTITION = KafkaError._UNKNOWN_PARTITION
 THROTTLED = KafkaError.THROTTLING_QUOTA_EXCEEDED
 STATISTICS_S = 0.2
 
@@ -81,6 +82,8 @@ class Broker:
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
         self.logs: dict[Place, list[bytes]] = {}
+        # Fewer after the topics were made anew.
+        self.partitions = PARTITIONS
         # The next sequence number of each producer in each partition; missing: any is taken. And the first
         # numbers of all batches that it was given.
         self.following: dict[tuple[int, Place], int] = {}

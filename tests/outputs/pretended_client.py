@@ -15,9 +15,9 @@ from tests.outputs.pretended_broker import (
     FORGOTTEN,
     IN_FLIGHT,
     OUT_OF_ORDER,
-    PARTITIONS,
     STATISTICS_S,
     TOO_LARGE,
+    UNKNOWN_PARTITION,
     Answer,
     Message,
     Request,
@@ -89,7 +89,9 @@ class Client:
                 raise KafkaException(KafkaError(TOO_LARGE))
             raise TypeError("headers may not be that")
         if partition < 0:
-            partition = (self.rng.randrange(100) if key is None else key[0]) % PARTITIONS
+            partition = (self.rng.randrange(100) if key is None else key[0]) % self.broker.partitions
+        if partition >= self.broker.partitions:
+            raise KafkaException(KafkaError(UNKNOWN_PARTITION))
         place = topic, partition
         self._queues.setdefault(place, deque()).append(Message(place, value, on_delivery))
         self.has.add(value)
@@ -101,6 +103,8 @@ class Client:
             if self.is_fatal or len(self) >= self.room:
                 code = KafkaError._FATAL if self.is_fatal else KafkaError._QUEUE_FULL
                 one["_error"] = KafkaError(code)
+            elif partition >= self.broker.partitions:
+                one["_error"] = KafkaError(UNKNOWN_PARTITION)
             else:
                 self.produce(topic, one["value"], one["key"], partition, one.get("callback"))
                 taken += 1
@@ -168,6 +172,7 @@ class Client:
     # -- what librdkafka does meanwhile ----------------------------------------------------------------
 
     def _step(self) -> None:
+        self._leave_gone_partitions()
         stands = self.broker.stands
         places = [place for place, queue in self._queues.items() if queue and place not in stands]
         may_send = len(self._wire) < IN_FLIGHT and not (self.is_fatal or self._is_draining)
@@ -184,6 +189,13 @@ class Client:
         if self._is_draining and not self._wire:
             self._is_draining = False
             self._producer, self._numbers = next(self.broker.producers), {}
+
+    def _leave_gone_partitions(self) -> None:
+        gone = [queue for place, queue in self._queues.items() if place[1] >= self.broker.partitions]
+        for queue in filter(None, gone):
+            self._answers.extend((one, UNKNOWN_PARTITION) for one in queue)
+            queue.clear()
+            self.is_fatal |= not self.is_alone
 
     def _send(self, place: Place) -> None:
         queue = self._queues[place]

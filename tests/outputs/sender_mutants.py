@@ -15,11 +15,12 @@ KnownKeys.may_go: a second output of a key goes with the first one
     (output.topic, place) in self._first -> False
 OutputSender._hand_each: what was not taken keeps its key waiting
     known.acknowledged(output, None) -> pass
-OutputSender._refuse: what the client refuses keeps its key waiting
-    self._known.acknowledged(output, None) -> pass
-    by test_what_the_client_refuses_keeps_no_key_waiting
-OutputSender._refuse: what the client refuses passes earlier ones
-    is_held_up=True -> is_held_up=False
+OutputSender._hand_each: what is behind a refused one passes it
+    if self._refused: -> if False:
+OutputSender._hand_over: what is new passes a refused one
+    or self._refused -> or False
+OutputSender._hand_parked: what is parked passes a refused one
+    (self._is_full or self._refused) -> self._is_full
 OutputSender._hand_over: what is new passes what is parked
     or self._unparks -> or False
 KnownKeys.forget_old: a day later keys are still known
@@ -76,30 +77,17 @@ OutputSender._renew: keys that the last client had are known to the next
     self._known.forget() -> pass
 OutputSender._renew: what is parked goes never
     self._unparks = True -> pass
-OutputSender._renew: what was given goes behind what is aside
-    not aside.add_earlier(output) -> True
-OutputSender._renew: what is given goes out in another order
-    reversed(left) -> left
+OutputSender._renew: what is given goes behind what is parked
+    chain(given, parked) -> chain(parked, given)
 OutputSender._renew: what was refused goes with others
     or (output.group is None and id(output.source) in refused) -> or False
     by test_a_refused_output_without_a_key_goes_alone
 OutputSender._renew: later ones of a refused one's group pass it
     output.group in groups or ->
-OutputSender._renew: what is parked passes what is aside
-    elif not aside.takes(output): -> else:
-    by test_what_is_parked_goes_behind_what_is_aside
 OutputSender._renew: sources of dropped outputs hear nothing
     outputs.without_ended(with_client, self._gone) -> outputs.without_ended(with_client, [])
 Aside.takes: later ones go before earlier ones
     append(output) -> appendleft(output)
-Aside.add_earlier: earlier ones go behind later ones
-    appendleft(output) -> append(output)
-Aside.add_earlier: the later one still has its turn
-    self._turns[output.group] = Turn(output, is_held_up=False) -> pass
-Aside.let_go_on: all go on
-    turn.is_held_up and place in with_producer -> False
-Aside.let_go_on: none goes on
-    and place in with_producer -> and True
 Aside.drop_ended: the producer keeps what ended epochs have left
     self._producer.renew(is_fault=False) -> pass
 Aside.drop_ended: what is behind a dropped one has no turn
@@ -111,9 +99,7 @@ Aside.go_on: a judge's answer counts for nothing
 Aside.go_on: what is with a judge is sent
     or turn.is_with_judge -> or False
 Aside.go_on: what is on its way is sent again
-    or turn.is_under_way -> or False
-Aside.go_on: what is held up is sent
-    turn.is_held_up or ->
+    turn.is_under_way or ->
 Aside._opened: a lost producer stays
     self._producer.renew() -> pass
     by test_a_lost_second_producer_is_followed_by_another
@@ -127,7 +113,9 @@ Aside._answered: what has its answer is still on its way
 Aside._answered: its source hears nothing
     turn.output.source.written(message) -> pass
 Aside._answered: consequences are judged
-    elif error.code() in CONSEQUENCES: -> elif False:
+    elif error.code() in CONSEQUENCES or ( -> elif (
+Aside._answered: a topic that was made anew is judged
+    error.code() == _UNKNOWN_PARTITION and turn.output.partition == ANY_PARTITION -> False
 Aside._answered: a throttled try counts
     elif error.code() in self._busy: -> elif False:
 Aside._refused: its source is not asked

@@ -57,6 +57,8 @@ class World:
         self.epochs = [Epoch(partition) for partition in range(INPUTS)]
         self.given: dict[bytes, Given] = {}
         self.written: set[bytes] = set()
+        # The same in its order, with repeats.
+        self.log: list[bytes] = []
         # What need not be written: decided, failed with its attempt, or of an ended epoch.
         self.excused: set[bytes] = set()
         self.decided: set[bytes] = set()
@@ -106,6 +108,7 @@ class World:
         self.ban()
         assert value not in self.banned, f"{value!r} is written after its epoch has ended"
         self.written.add(value)
+        self.log.append(value)
 
     # -- others' threads -------------------------------------------------------------------------------
 
@@ -140,6 +143,8 @@ class World:
             self.clock.now_s += rng.choice((0.3, 3.0))
         elif chance < 0.93:
             self.end_epoch(0.0)
+        elif chance < 0.94:
+            self.broker.partitions = rng.randrange(1, self.broker.partitions + 1)
 
     def put(self) -> None:
         """Let a call end that has sent something."""
@@ -335,7 +340,7 @@ class World:
     def check_order(self) -> dict[object, list[int]]:
         """Check that each group is in order, and return what is written of it and not excused."""
         groups: dict[object, list[int]] = {}
-        for value in chain.from_iterable(self.broker.logs.values()):
+        for value in self.log:
             one = self.given[value]
             if one.group is not None and value not in self.excused:
                 groups.setdefault(one.group, []).append(one.number)

@@ -151,14 +151,36 @@ def test_a_day_later_no_key_is_known() -> None:
         assert parked(world) == [b"a3"]
 
 
-def test_what_the_client_refuses_keeps_no_key_waiting() -> None:
-    """It never went, so no answer of its key is on its way."""
+def test_what_the_client_refuses_ends_it_and_goes_alone() -> None:
+    """As what the broker refuses: nothing is handed over behind it, and its key goes on alone."""
     with calm() as world:
+        world.broker.stands = set(ALL)
         world.broker.refuses[b"a1"] = FOREVER
+        put(world, b"b1")
         put(world, b"a1", headers="large")
+        put(world, b"a2", b"c3")
         world.sender._hand_over()
-        assert aside(world) == [b"a1"]
-        assert not world.sender._known._first
+        assert [value for batch in world.outputs.batches for _, _, _, value, *_ in batch] == [b"b1", b"a1"]
+        world.sender._renew(is_fault=True)
+        assert (aside(world), parked(world)) == ([b"a1"], [b"b1"])
+        turn(world)
+        assert aside(world) == [b"a1", b"a2"]
+
+
+def test_a_topic_made_anew_with_fewer_partitions_keeps_each_keys_order() -> None:
+    """What is on its way to a partition that is gone goes again, before what is put later."""
+    with calm() as world:
+        settle(world, b"b0")
+        gone = "t", b"b"[0] % PARTITIONS
+        world.broker.stands = {gone}
+        put(world, b"b1")
+        world.sender._hand_over()
+        world.clients[-1]._send(gone)
+        world.broker.partitions = gone[1]
+        put(world, b"b2", b"b3")
+        turn(world, 300)
+        assert world.stands_now() == set()
+        assert [one for one in world.broker.logs["t", 0] if one != b"b0"] == [b"b1", b"b2", b"b3"]
 
 
 def test_later_ones_of_a_refused_key_go_alone() -> None:
@@ -262,18 +284,16 @@ def test_what_is_throttled_goes_not_alone() -> None:
         assert world.stands_now() == {b"a1"}
 
 
-def test_what_is_parked_goes_behind_what_is_aside() -> None:
-    """And what a client had goes before that."""
+def test_what_is_parked_goes_behind_what_its_client_had() -> None:
+    """Alone, where that is refused; what is of other keys stays."""
     with calm() as world:
-        outputs = world.outputs
         settle(world, b"a0")
         world.broker.stands = set(ALL)
         put(world, b"a1")
         world.sender._hand_over()
+        fail(world, TOO_LARGE)
         put(world, b"a2", b"a3", b"b4")
-        outputs.parked = outputs.take(3)
-        second = [outputs.parked.pop(0) for _ in range(PARTS)]
-        world.sender._aside.add(Output(*second), is_held_up=True)
+        world.outputs.parked = world.outputs.take(3)
         world.sender._renew(is_fault=True)
         assert aside(world) == [b"a1", b"a2", b"a3"]
         assert parked(world) == [b"b4"]
