@@ -6,7 +6,7 @@ records on their way, and each object that Python's garbage collector follows ma
 
 from __future__ import annotations
 
-from itertools import starmap
+from itertools import chain, starmap
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, Self
 
 from confluent_kafka import KafkaError
@@ -135,8 +135,9 @@ class Output(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes of its value and key."""
-        return len(self.value or b"") + len(self.key or b"")
+        """Bytes of its value, key and headers, about."""
+        parts = self.value, self.key, *chain.from_iterable(self.headers or ())
+        return sum(map(len, filter(None, parts)))
 
     @property
     def entries(self) -> Sequence[Entry]:

@@ -150,3 +150,26 @@ def test_some_refused_outputs_of_thousands(
     assert {event.attempt for event in events.of(OutputRefused)} == {1, 2}
     assert len(events.of(TransactionAborted)) <= (ENDS_MAX if is_exact else 0)
     assert len(replaced(events)) <= ENDS_MAX, replaced(events)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_letter_that_is_too_large_keeps_its_place(
+    stage_on: Callable[..., Any], kafka: KafkaBroker, mode: str
+) -> None:
+    """It goes with less of its error, and before the letters of the records that follow their key."""
+    stage = stage_on(kafka, 1)
+    dead, load = f"{stage.topic}-dead", stage.load()
+    kafka.create_topic(dead, 1, {"max.message.bytes": "1800"})
+    load.put_all(*[b"a", b"b"] * 4)
+
+    def handle(_record: Any) -> None:
+        raise ValueError("\u00e9" * 1_000)
+
+    app = stage.app(handle, on_failure=DeadLetter(dead, after="divert_key"), workers=2, **MODES[mode])
+    app.start()
+    stage.wait_until_committed(load.ends, TIMEOUT_S)
+    app.stop()
+    letters: dict[bytes, list[int]] = defaultdict(list)
+    for letter in read_messages(kafka.bootstrap, dead):
+        letters[letter.key()].append(int(dict(letter.headers())["ehkafka-origin-offset"]))
+    assert letters == {b"a": [0, 2, 4, 6], b"b": [1, 3, 5, 7]}, f"FACT: letters are {dict(letters)}"

@@ -56,19 +56,16 @@ class TopicWay(LetterWay):
 
     def send(self, posted: Posted) -> None:
         """Put a letter. Never blocks, never raises."""
-        if self._put(posted) and self._refused is not None:
-            # Last: a commit that finds the record finished must find its letter.
-            posted.acknowledged()
-
-    def _put(self, posted: Posted) -> bool:
         letter = posted.letter
-        output = Output(self, posted, self.to, letter.value, letter.key, list(letter.headers), ANY_PARTITION)
+        output = Output(self, posted, self.to, letter.value, letter.key, [*letter.headers], ANY_PARTITION)
         try:
             self._outputs.put(posted, output, output.size, waits=False)
         except NotSentError:
             posted.gone()
-            return False
-        return True
+        else:
+            if self._refused is not None:
+                # Last: a commit that finds the record finished must find its letter.
+                posted.acknowledged()
 
     def judge(self, output: Output, error: OutputRefusedError, _tries: int, answer: Answer) -> None:
         """Send a letter that is too large with less of its error's text; else try again, or hold its record.
@@ -78,11 +75,9 @@ class TopicWay(LetterWay):
         posted = output.source
         assert isinstance(posted, Posted)
         if error.is_too_large and (less := shorter(posted.letter)) is not None:
-            posted.letter = less
-            # Put before the other is let go of, so that its record waits all the time.
-            if self._put(posted):
-                answer(None)
-            # Else its partition was taken away, and nothing is to count without the letter.
+            # The same output, so that it keeps its place in its key's order; the list is its own.
+            posted.letter, output.headers[:] = less, less.headers
+            answer(0.0)
         elif error.is_too_large or error.is_for_good:
             text = f"its dead letter is refused by {self.to}: {error}"
             text = f"{text}; {TOO_LARGE_ADVICE}" if error.is_too_large else text
