@@ -15,7 +15,8 @@ behind a later one of its key); `last` (a key ends with a repeat); `unexpected`;
 `slow_stop`; `died`; `stuck` (not all is committed in the end); `reader`; exactly once also `repeated`, and
 `uncovered` (readers see it, commits do not call it finished). At least once `repeated` is a count. `jumps`
 are repeats that leave out what was between; `outages_felt` are members that ended because no broker said
-where to begin. With `--strict` failed attempts send, which no reader may see.
+where to begin, `stranded` those whose client never found the broker again. With `--strict` failed attempts
+send, which no reader may see.
 """
 
 from __future__ import annotations
@@ -61,6 +62,8 @@ SLACK_S = 8.0
 RECOVERS_S = 20.0
 # A member that is frozen for so long has lost its session and its transaction.
 FROZEN_S = (7.0, 10.0)
+# So long without partitions after a fault of the broker, a member is started again.
+STRANDED_S = 45.0
 BROKER_AWAY_S, BROKER_FROZEN_S = (0.5, 4.0), (2.0, 7.0)
 # OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH, INVALID_PRODUCER_ID_MAPPING, UNKNOWN_PRODUCER_ID
 FORGOTTEN = (45, 47, 49, 59)
@@ -111,7 +114,7 @@ class Run:
         self.members = [self.member(number) for number in range(asked.members)]
         self.faults: Counter[str] = Counter()
         self.slowest_stop_s = self._broker_back_s = 0.0
-        self.unfinished_stops = self.outages_felt = 0
+        self.unfinished_stops = self.outages_felt = self.stranded = 0
         self.settled_s = 0.0
         self._over = threading.Event()
 
@@ -169,6 +172,7 @@ class Run:
             "ranges_seen": seen.ranges_seen,
             "unfinished_stops": self.unfinished_stops,
             "outages_felt": self.outages_felt,
+            "stranded": self.stranded,
             "slowest_stop_s": round(self.slowest_stop_s, 1),
             "settled_s": round(self.settled_s, 1),
             "faults": self.faults,
@@ -307,7 +311,24 @@ class Run:
             self._revive(member)
             return bool(member.assigned())
 
-        wait_until(is_ready, lambda: f"partitions\n{member.log_tail()}", PATIENCE_S)
+        def words() -> str:
+            return f"partitions\n{member.log_tail()}"
+
+        try:
+            wait_until(is_ready, words, STRANDED_S)
+        except AssertionError:
+            if not self.broker_faults:
+                raise
+            # See `Reader.read`; its probe of liveness would have it started again.
+            self.stranded += 1
+            member.kill()
+            member.start()
+            wait_until(is_ready, words, PATIENCE_S)
+
+    @property
+    def broker_faults(self) -> int:
+        """How often the broker was away."""
+        return sum(count for name, count in self.faults.items() if name.startswith("broker"))
 
     def _stop(self, member: MemberProcess) -> None:
         began_s = time.monotonic()
@@ -321,6 +342,8 @@ class Run:
         self.slowest_stop_s = max(self.slowest_stop_s, time.monotonic() - began_s)
         if code == UNFINISHED and (self._recovers() or self.asked.refused_every):
             self.unfinished_stops += 1
+        elif code == EndpointError.exit_code and self._recovers():
+            self.outages_felt += 1
         elif code:
             self.seen.blame("code", f"{code}: {member.log_tail()}")
 
