@@ -190,7 +190,7 @@ class Aside:
             self._producer.acknowledged()
             self._end(place, turn)
             if isinstance(turn.output.source, Source):
-                turn.output.source.written(message)
+                turn.output.source.acknowledged()
         elif error.code() in CONSEQUENCES or (
             # It has named none: the topic was recreated meanwhile.
             error.code() == _UNKNOWN_PARTITION and turn.output.partition == ANY_PARTITION

@@ -76,10 +76,6 @@ class Source(tuple[Any, ...]):  # noqa: SLOT001 - a tuple has none that are not 
     def acknowledged(self) -> None:
         """Hear that one output of it is acknowledged."""
 
-    def written(self, _message: Any) -> None:
-        """Hear the same, with the client's report for the last output of a batch."""
-        self.acknowledged()
-
     def takes_back(self, _error: OutputRefusedError) -> bool:
         """Hear that one is refused; True: that is decided, and no later one of its group is sent."""
         return False

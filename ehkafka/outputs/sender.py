@@ -62,14 +62,12 @@ class OutputSender:
         busy: Collection[int] = busy_codes(is_event_hubs=False),
         at_once: bool = True,
         by_key: bool = True,
-        each_turn: Callable[[], object] = lambda: None,
-        thread_name: str = "ehkafka-outputs",
     ) -> None:
         """`clock` is the one by which a refused output waits for its next try.
 
         `busy` are errors by which the broker throttles: the same goes out again later. `at_once`: one report
         may stand for a batch, see `properties.may_report_at_once`, else each output has its own; `by_key`:
-        all of a key goes to one partition. `each_turn` is called on its thread, twice a second at least.
+        all of a key goes to one partition.
         """
         self.outputs = outputs
         self._producer = producer
@@ -77,7 +75,6 @@ class OutputSender:
         self._busy = busy
         self._emit = emit
         self._on_death = on_death
-        self._each_turn = each_turn
         self._wake = threading.Event()
         self._ends_s: float | None = None
         # Epochs that have ended: each is set once nothing of theirs is with a client. By the poll thread.
@@ -95,15 +92,14 @@ class OutputSender:
         self._unparks = self._is_full = False
         # Outputs of ended epochs whose sources are to hear of it, without the lock.
         self._gone: list[Output] = []
-        self._thread = threading.Thread(target=self._main, name=thread_name, daemon=True)
+        self._thread = threading.Thread(target=self._main, name="ehkafka-outputs", daemon=True)
         outputs.wake = self._wake.set
 
     # -- other threads ---------------------------------------------------------------------------------
 
-    def start(self, *, waits: bool = True) -> None:
-        """Start the thread and, if it `waits`, open the producer first, which raises `EhkafkaError`."""
-        if waits:
-            self._producer.start()
+    def start(self) -> None:
+        """Open the producer and start the thread. Raises `ConfigurationError` or `EndpointError`."""
+        self._producer.start()
         self._thread.start()
 
     @property
@@ -118,13 +114,9 @@ class OutputSender:
     @property
     def problem(self) -> str | None:
         """What is wrong, while outputs wait for it."""
-        reason, count = self.reason, self.outputs.count()
-        return f"{count} outputs are not acknowledged: {reason}" if reason and count else None
-
-    @property
-    def reason(self) -> str | None:
-        """Why nothing is acknowledged, as far as its producers know."""
-        return self._producer.problem or self._producer.standing_problem or self._aside.problem
+        problem = self._producer.problem or self._producer.standing_problem or self._aside.problem
+        count = self.outputs.count()
+        return f"{count} outputs are not acknowledged: {problem}" if problem and count else None
 
     def wake(self) -> None:
         """Let refused outputs see whether they are due: the time has jumped."""
@@ -169,7 +161,6 @@ class OutputSender:
 
     def _turn(self) -> None:
         producer, outputs = self._producer, self.outputs
-        self._each_turn()
         if self._purges:
             self._purge()
         if producer.is_lost or self._is_throttled or self._refused:
@@ -350,7 +341,7 @@ class OutputSender:
         elif error is None:
             batch.left -= 1
             if not batch.left:
-                self._acknowledged(batch, message)
+                self._acknowledged(batch, message.partition())
         elif error.code() in CONSEQUENCES:
             if error.code() not in TAKEN_BACK:
                 self._producer.failed(error)
@@ -362,7 +353,7 @@ class OutputSender:
         else:
             self._refused[batch] = refused_error(error)
 
-    def _acknowledged(self, batch: Batch, message: Any) -> None:
+    def _acknowledged(self, batch: Batch, partition: int) -> None:
         outputs = self.outputs
         with outputs.lock:
             del outputs.batches[batch]
@@ -370,11 +361,11 @@ class OutputSender:
         if batch.is_first:
             [output] = batch
             # Without producer ids nothing keeps the order of two: each one of a key is its first one.
-            self._known.acknowledged(output, None if self._producer.is_plain else message.partition())
+            self._known.acknowledged(output, None if self._producer.is_plain else partition)
             self._unparks |= bool(outputs.parked)
         self._producer.acknowledged()
         for source in batch.sources:
-            source.written(message)
+            source.acknowledged()
 
     # -- another client --------------------------------------------------------------------------------
 

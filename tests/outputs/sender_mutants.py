@@ -54,13 +54,13 @@ OutputSender._acknowledged: what waits for its key's first answer waits for ever
 OutputSender._acknowledged: its bytes stay
     outputs.let_go(batch.flat) -> pass
 OutputSender._acknowledged: its source hears nothing
-    source.written(message) -> pass
+    source.acknowledged() -> pass
 OutputSender._acknowledged: without producer ids several outputs of a key are on their way
     None if self._producer.is_plain else ->
     by test_without_producer_ids_one_output_of_a_key_is_on_its_way
 OutputSender._hand_slice: one report stands for outputs that are each to be reported
     not self._at_once -> False
-    by test_where_each_is_reported_a_source_hears_where_it_was_written
+    by test_where_each_is_reported_each_is_a_batch
 OutputSender._reported: throttled reports count as refusals
     elif error.code() in self._busy: -> elif False:
     by test_what_is_throttled_goes_not_alone
@@ -111,7 +111,7 @@ Aside._answered: what has its answer stays
 Aside._answered: what has its answer is still on its way
     turn.is_under_way = False -> pass
 Aside._answered: its source hears nothing
-    turn.output.source.written(message) -> pass
+    turn.output.source.acknowledged() -> pass
 Aside._answered: consequences are judged
     elif error.code() in CONSEQUENCES or ( -> elif (
 Aside._answered: a topic that was made anew is judged
