@@ -6,6 +6,7 @@ when the app starts, called by workers on their threads.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.lanes.inbox import MESSAGE
@@ -31,46 +32,21 @@ def taking(function: Any, outlet: Any, *, is_async: bool = False) -> Any:
 
     def call(record: Any) -> None:
         if (result := function(record)) is not None:
-            if type(result) not in PLAIN:
-                must_not_be_a_coroutine(result)
-            outlet.take(record, result)
+            _take(outlet, record, result)
 
     async def call_async(record: Any) -> None:
         if (result := await function(record)) is not None:
-            if type(result) not in PLAIN:
-                must_not_be_a_coroutine(result)
-            await outlet.take_async(record, result)
+            _take(outlet, record, result)
+            if outlet.outputs.is_full:
+                await outlet.wait_for_room()
 
     return call_async if is_async else call
 
 
-def calling_async(
-    function: Callable[[Any], Any], outlet: Outlet, make_record: Callable[[Any, int], Any]
-) -> Any:
-    """Return what does the same for a coroutine function, without holding up the loop."""
-    begun, put_plain, outputs = outlet.begun, outlet.put_plain, outlet.outputs
-
-    async def invoke(entry: Entry, number: int) -> None:
-        message = entry[MESSAGE]
-        place, record = id(message), make_record(message, number)
-        begun[place] = entry
-        try:
-            if (result := await function(record)) is not None:
-                if outputs.is_full:
-                    await outlet.wait_for_room()
-                if type(result) in PLAIN and place in begun and not DEFERRED:
-                    put_plain(entry, result)
-                else:
-                    must_not_be_a_coroutine(result)
-                    outlet.take(message, result)
-        except BaseException:
-            if begun.pop(place, None) is None:
-                outlet.drop(outlet.call_of(message))
-            raise
-        if DEFERRED or begun.pop(place, None) is None:
-            outlet.returned(outlet.call_of(message))
-
-    return invoke
+def _take(outlet: Any, record: Any, result: object) -> None:
+    if type(result) not in PLAIN:
+        must_not_be_a_coroutine(result)
+    outlet.take(record, result)
 
 
 def calling(
@@ -81,7 +57,7 @@ def calling(
     Does what `taking` and `Outlet.begin` do, where no middleware is in between, and makes no `Call` for what
     most do: send nothing before they return, and then one value.
     """
-    begun, put_plain = outlet.begun, outlet.put_plain
+    begun, put = outlet.begun, outlet.quick_put(partial(_take, outlet))
 
     def invoke(entry: Entry, number: int) -> None:
         message = entry[MESSAGE]
@@ -89,15 +65,33 @@ def calling(
         begun[place] = entry
         try:
             if (result := function(record)) is not None:
-                # While some record of some handler is deferred it may be this one, which is not over then.
-                if type(result) in PLAIN and place in begun and not DEFERRED:
-                    put_plain(entry, result)
-                else:
-                    must_not_be_a_coroutine(result)
-                    outlet.take(message, result)
+                put(entry, result)
         except BaseException:
-            if begun.pop(place, None) is None:
-                outlet.drop(outlet.call_of(message))
+            outlet.drop_of(message)
+            raise
+        if DEFERRED or begun.pop(place, None) is None:
+            outlet.returned(outlet.call_of(message))
+
+    return invoke
+
+
+def calling_async(
+    function: Callable[[Any], Any], outlet: Outlet, make_record: Callable[[Any, int], Any]
+) -> Any:
+    """Return what does the same for a coroutine function, without holding up the loop."""
+    begun, put, outputs = outlet.begun, outlet.quick_put(partial(_take, outlet)), outlet.outputs
+
+    async def invoke(entry: Entry, number: int) -> None:
+        message = entry[MESSAGE]
+        place, record = id(message), make_record(message, number)
+        begun[place] = entry
+        try:
+            if (result := await function(record)) is not None:
+                if outputs.is_full:
+                    await outlet.wait_for_room()
+                put(entry, result)
+        except BaseException:
+            outlet.drop_of(message)
             raise
         if DEFERRED or begun.pop(place, None) is None:
             outlet.returned(outlet.call_of(message))

@@ -1,7 +1,7 @@
 """Outputs: what handlers send, kept until the broker has it; until then its input is not committed.
 
 `send` is what a handler returns, `making` makes messages of it, in worker processes, too: `encoding` their
-bytes, `checked` what else it says. `outlet` is one handler's way out, on its workers: `call` keeps what one
+bytes. `outlet` is one handler's way out, on its workers: `call` keeps what one
 call sends until it ends, and an `output` knows the record that it is of; `kinds` compares what several
 handlers send to one topic. `unacknowledged` has all that is put and not acknowledged, in its order, and a
 run's `delivery` bounds its commits. `sender` hands it to `one_producer` after another on `ehkafka-outputs`,

@@ -85,7 +85,7 @@ class Call:
         for made, place in self.made:
             if place is None or place not in self.dropped:
                 its_source = whole if place is None or self.batch is None else self.entries[place]
-                flat += (self.outlet, its_source, *made[:5])
+                flat += self.outlet.flat(its_source, made)
         self.made = []
         if flat:
             self.outlet.outputs.put(whole, flat, self.size, waits=waits)

@@ -6,45 +6,39 @@ known only when it is sent. Bytes may be JSON that the handler has encoded, so n
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from ehkafka.codecs.plain import BYTES, JSON, TEXT
 from ehkafka.events import OutputKindsDiffer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from ehkafka.events import Event
+    from ehkafka.outputs.making import Made
+
+_KINDS = {BYTES.content_type: "bytes", TEXT.content_type: "text", JSON.content_type: "JSON"}
 
 
 class TopicKinds:
-    """Hears what outlets send to shared topics. Any worker."""
+    """Hears what outlets put to shared topics. Any worker; a method of a dictionary is atomic."""
 
     def __init__(self, topics: Iterable[Iterable[str]], emit: Callable[[Event], None]) -> None:
         """`topics` has those of each handler."""
         count = Counter(topic for of_handler in topics for topic in set(of_handler))
         self.shared = frozenset(topic for topic, handlers in count.items() if handlers > 1)
         self._emit = emit
-        self._lock = threading.Lock()
-        # By topic: who was the first to send something there, and what. Under the lock.
+        # By topic: who was the first to send something there, and what; who was the first that differed.
         self._first: dict[str, tuple[str, str]] = {}
-        self._reported: set[str] = set()
+        self._differed: dict[str, tuple[str, str]] = {}
 
-    def note(self, topic: str, handler: str, kind: str) -> None:
-        """Note that a handler sends a kind of values to a shared topic; called once for each by an outlet."""
-        with self._lock:
-            first_handler, first_kind = self._first.setdefault(topic, (handler, kind))
-            if kind == first_kind or handler == first_handler or topic in self._reported:
-                return
-            self._reported.add(topic)
-        self._emit(OutputKindsDiffer(topic, first_handler, first_kind, handler, kind))
-
-
-def kind_of(value: object) -> str | None:
-    """Return what a value is encoded as; None: a tombstone, which is none."""
-    if value is None:
-        return None
-    if isinstance(value, bytes | bytearray | memoryview):
-        return "bytes"
-    return "text" if isinstance(value, str) else "JSON"
+    def note(self, handler: str, made: Made) -> None:
+        """Note what a handler sends."""
+        topic, value, *_, content_type = made
+        if topic not in self.shared or value is None:  # a tombstone is of no kind
+            return
+        its = handler, _KINDS[content_type]
+        first = self._first.setdefault(topic, its)
+        if first[0] != handler and first[1] != its[1] and self._differed.setdefault(topic, its) is its:
+            self._emit(OutputKindsDiffer(topic, *first, *its))

@@ -12,17 +12,21 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ehkafka.headers.partition_key import partition_key_bytes
 from ehkafka.headers.taking import take_headers
-from ehkafka.outputs.checked import checked_partition
-from ehkafka.outputs.encoding import checked_size, encoded, encoded_headers, encoded_key
-from ehkafka.outputs.send import OWN_KEY, sends_of
+from ehkafka.outputs.encoding import (
+    ANY_PARTITION,
+    checked_partition,
+    checked_size,
+    encoded,
+    encoded_headers,
+    encoded_key,
+)
+from ehkafka.outputs.send import OWN_KEY, Send, sends_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     MadeHeaders: TypeAlias = "list[tuple[str, bytes | None]]"
-    # topic, value, key, headers, partition (-1: as the key says), size in bytes: in a tuple of plain values,
-    # because it travels.
-    Made: TypeAlias = "tuple[str, bytes | None, bytes | None, MadeHeaders | None, int, int]"
+    # topic, value, key, headers, partition (-1: as the key says), size in bytes, the content type of its
+    # codec: in a tuple of plain values, because it travels.
+    Made: TypeAlias = "tuple[str, bytes | None, bytes | None, MadeHeaders | None, int, int, str | None]"
 
 # All of a call is kept until it ends.
 CALL_BYTES_MAX: Final = 64 * 1_048_576
@@ -39,30 +43,22 @@ class OutputMaker:
     topics: tuple[str, ...]
     bytes_max: int
 
-    def made(
-        self, message: Any, result: object, note: Callable[[str, object], None] | None = None
-    ) -> list[Made]:
+    def made(self, message: Any, result: object) -> list[Made]:
         """Return what a call sends for a record, or a batch. Runs an iterator.
 
-        `note` hears each value with its topic. Raises `TypeError` or `ValueError` for what cannot be sent.
+        Raises `TypeError` or `ValueError` for what cannot be sent.
         """
         if type(result) in PLAIN:
-            return [self.plain(message, result, note)]
-        return [
-            self._one(message, one.value, one.key, one.topic, one.headers, one.partition, note)
-            for one in sends_of(result)
-        ]
+            return [self.plain(message, result)]
+        return [self._one(message, one) for one in sends_of(result)]
 
-    def plain(self, message: Any, given: object, note: Callable[[str, object], None] | None = None) -> Made:
-        """Return what most handlers send, to the first topic with the record's key: a short way there."""
+    def plain(self, message: Any, given: object) -> Made:
+        """Return what most handlers send, to the first topic with the record's key: made in short."""
         topic = self.topics[0]
         value, content_type = (given, None) if isinstance(given, bytes) else encoded(given)
-        if note is not None:
-            note(topic, given)
-        key = self._own_key(message)
-        headers = encoded_headers(None, content_type)
+        key, headers = self._own_key(message), encoded_headers(None, content_type)
         size = checked_size("an output", topic, value, key, headers, self.bytes_max)
-        return _text(topic), value, key, headers, -1, size
+        return _text(topic), value, key, headers, ANY_PARTITION, size, content_type
 
     def no_record(self) -> RuntimeError:
         """Return what is raised where a handler was given another record."""
@@ -71,31 +67,20 @@ class OutputMaker:
             "which record its outputs are: let middleware call call_next with the record that it got"
         )
 
-    def _one(
-        self,
-        message: Any,
-        given: object,
-        given_key: Any,
-        topic: str | None,
-        given_headers: Any,
-        partition: int | None,
-        note: Callable[[str, object], None] | None,
-    ) -> Made:
-        topic = self.topics[0] if topic is None else topic
+    def _one(self, message: Any, given: Send) -> Made:
+        topic = self.topics[0] if given.topic is None else given.topic
         if topic not in self.topics:
             raise ValueError(
                 f"handler {self.handler!r} sends to {topic!r}, which is not among its topics "
                 f"{', '.join(self.topics)}: name it in to=, so that it can be checked at the start"
             )
-        value, content_type = encoded(given)
-        if note is not None:
-            note(topic, given)
-        key = self._own_key(message) if given_key is OWN_KEY else encoded_key(given_key)
-        headers = encoded_headers(given_headers, content_type)
+        value, content_type = encoded(given.value)
+        key = self._own_key(message) if given.key is OWN_KEY else encoded_key(given.key)
+        headers = encoded_headers(given.headers, content_type)
         size = checked_size("an output", topic, value, key, headers, self.bytes_max)
         if headers is not None:
             headers = [(_text(name), one) for name, one in headers]
-        return _text(topic), value, key, headers, checked_partition(partition), size
+        return _text(topic), value, key, headers, checked_partition(given.partition), size, content_type
 
     def _own_key(self, message: Any) -> bytes | None:
         try:

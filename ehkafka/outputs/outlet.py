@@ -13,10 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from ehkafka.lanes.inbox import EPOCH, MESSAGE
 from ehkafka.outputs.call import Call
-from ehkafka.outputs.checked import ANY_PARTITION
-from ehkafka.outputs.encoding import FRAME_BYTES
-from ehkafka.outputs.kinds import kind_of
-from ehkafka.outputs.making import OutputMaker
+from ehkafka.outputs.encoding import ANY_PARTITION, FRAME_BYTES
+from ehkafka.outputs.making import PLAIN, OutputMaker
 from ehkafka.outputs.output import OutputRefusedError, Source
 from ehkafka.outputs.send import Send
 from ehkafka.outputs.unacknowledged import SMALL_BYTES_MAX
@@ -27,6 +25,7 @@ if TYPE_CHECKING:
 
     from ehkafka.lanes.inbox import Entry
     from ehkafka.outputs.kinds import TopicKinds
+    from ehkafka.outputs.making import Made
     from ehkafka.outputs.output import Answer, Output
     from ehkafka.outputs.unacknowledged import Unacknowledged
     from ehkafka.records.deferral import Deferred
@@ -61,14 +60,11 @@ class Outlet:
         self.topic = str.__str__(topics[0])
         self.before_next = before_next
         self._waits = not is_async
-        self._kinds = kinds
+        # None where all topics are ours alone.
+        self.kinds = kinds if kinds and not kinds.shared.isdisjoint(topics) else None
         self._refuses_whole_batches = refuses_whole_batches
-        # Topics of ours that other handlers send to, and what was reported of them; workers add.
-        self._shared = kinds.shared & frozenset(topics) if kinds else frozenset()
-        self._noted: set[tuple[str, str]] = set()
         # Up to here a value and its key need no second look; -1: each is to be noted.
-        self._own_bytes_max = -1 if self._shared else min(bytes_max - FRAME_BYTES, SMALL_BYTES_MAX)
-        self.put_plain = self._short_way()
+        self._own_bytes_max = -1 if self.kinds else min(bytes_max - FRAME_BYTES, SMALL_BYTES_MAX)
         # By the message's `id`, which the call keeps from being another's. A call's worker adds and takes
         # out.
         self.calls: dict[int, Call] = {}
@@ -115,6 +111,11 @@ class Outlet:
         """Forget what a call has sent that has failed."""
         self._close(call)
 
+    def drop_of(self, message: Any) -> None:
+        """Do the same for the call of a record, which may have sent nothing."""
+        if self.begun.pop(id(message), None) is None:
+            self.drop(self.call_of(message))
+
     def answered(self, message: Any, error: BaseException | None) -> None:
         """Put what a deferred record has sent, or drop it. On the answering thread, before its record ends.
 
@@ -158,20 +159,23 @@ class Outlet:
 
     # -- what they send --------------------------------------------------------------------------------
 
-    def _short_way(self) -> Callable[[Entry, object], None]:
-        """Return what puts the one value of a call that has sent nothing else. May wait for room."""
-        outputs, added, bytes_max, other_way = (
-            self.outputs,
-            self.outputs.added,
-            self._own_bytes_max,
-            self._put,
-        )
-        topic = self.topic
+    def quick_put(self, take: Callable[[Any, object], None]) -> Callable[[Entry, object], None]:
+        """Return what puts the one value of a call in `begun` at once; `take` is given all else.
 
-        def put_plain(entry: Entry, value: object) -> None:
+        May wait for room.
+        """
+        outputs, added, topic, bytes_max = self.outputs, self.outputs.added, self.topic, self._own_bytes_max
+        begun, put = self.begun, self._put
+
+        def put_quickly(entry: Entry, value: object) -> None:
+            message = entry[MESSAGE]
+            # While some record of some handler is deferred it may be this one, which is not over then.
+            if type(value) not in PLAIN or DEFERRED or id(message) not in begun:
+                take(message, value)
+                return
             # In short what `_put` does, which has the rest: other types, no key, a shared topic, too many
             # bytes, no room, the end of an epoch.
-            key = entry[MESSAGE].key()
+            key = message.key()
             if (
                 type(value) is bytes
                 and type(key) is bytes
@@ -184,26 +188,25 @@ class Outlet:
                 if outputs.sleeps:
                     outputs.wake()
             else:
-                other_way(entry, value)
+                put(entry, value)
 
-        return put_plain
+        return put_quickly
 
     def _put(self, entry: Entry, given: object) -> None:
-        note = self._note_kind if self._shared else None
-        made = self.maker.plain(entry[MESSAGE], given, note)
-        self.outputs.put(entry, (self, entry, *made[:5]), made[5], waits=self._waits)
+        made = self.maker.plain(entry[MESSAGE], given)
+        self.outputs.put(entry, self.flat(entry, made), made[5], waits=self._waits)
+
+    def flat(self, source: Entry | Source, made: Made) -> tuple[Any, ...]:
+        """Return the parts of one output."""
+        if self.kinds is not None:
+            self.kinds.note(self.maker.handler, made)
+        return self, source, *made[:5]
 
     def take(self, record: Any, result: object) -> None:
         """Keep what a handler returned for a record, or a batch."""
         if result is not None:
             message = engines_own(record)
             self._add(self.call_of(message), message, result)
-
-    async def take_async(self, record: Any, result: object) -> None:
-        """Do the same, and wait for room without holding up the loop."""
-        self.take(record, result)
-        if self.outputs.is_full:
-            await self.wait_for_room()
 
     async def wait_for_room(self) -> None:
         """Wait until outputs may be put."""
@@ -226,8 +229,7 @@ class Outlet:
                 "may be committed one by one: send what belongs to a record by record.send(…), or leave "
                 "exactly_once out"
             )
-        note = self._note_kind if self._shared else None
-        made = self.maker.made(message, result, note)
+        made = self.maker.made(message, result)
         with self._making:
             if call.is_over:
                 raise _has_its_outcome(message)
@@ -239,16 +241,6 @@ class Outlet:
         source = _BeforeNext(call.entries[0])
         source.token, source.left = token, len(call.made)
         call.put(source=source, waits=self._waits)
-
-    def _note_kind(self, topic: str, given: object) -> None:
-        if topic in self._shared and (kind := kind_of(given)) is not None:
-            self.note_kind(topic, kind)
-
-    def note_kind(self, topic: str, kind: str) -> None:
-        """Note what kind of values a call sends to a topic. Any worker, or for one in its process."""
-        if topic in self._shared and self._kinds is not None and (topic, kind) not in self._noted:
-            self._noted.add((topic, kind))
-            self._kinds.note(topic, self.maker.handler, kind)
 
 
 def _has_its_outcome(message: Any) -> RuntimeError:

@@ -21,8 +21,7 @@ from ehkafka.endpoint.keys.watch import CredentialWatch
 from ehkafka.errors import EhkafkaError, NotDeliveredError, describe
 from ehkafka.events import ConnectionProblem, MessageNotDelivered, MessageProblem, MessageProducerReplaced
 from ehkafka.outputs.answers import CONSEQUENCES, TAKEN_BACK, busy_codes
-from ehkafka.outputs.checked import checked_partition
-from ehkafka.outputs.encoding import checked_size, encoded, encoded_headers, encoded_key
+from ehkafka.outputs.encoding import checked_partition, checked_size, encoded, encoded_headers, encoded_key
 from ehkafka.outputs.messages import Delivered, Message, Messages
 from ehkafka.outputs.one_producer import OneProducer
 from ehkafka.outputs.properties import check_producer, message_properties, message_timeout_s, output_bytes_max

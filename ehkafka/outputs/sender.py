@@ -23,7 +23,7 @@ from ehkafka.lanes.inbox import EPOCH
 from ehkafka.outputs.answers import CONSEQUENCES, IN_DOUBT, TAKEN_BACK, busy_codes, refused_error
 from ehkafka.outputs.aside import BUSY_POLL_S, Aside
 from ehkafka.outputs.batch import Batch, SomeSentError
-from ehkafka.outputs.checked import ANY_PARTITION
+from ehkafka.outputs.encoding import ANY_PARTITION
 from ehkafka.outputs.known_keys import KnownKeys
 from ehkafka.outputs.one_producer import LAST_ANSWERS_S
 from ehkafka.outputs.output import PARTS, SOURCE, OutputRefusedError, outputs_of

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 from ehkafka.lanes.epoch import Epoch
-from ehkafka.outputs.checked import ANY_PARTITION
+from ehkafka.outputs.encoding import ANY_PARTITION
 from ehkafka.outputs.output import BatchSource, Output, OutputRefusedError, outputs_of
 from ehkafka.outputs.unacknowledged import Unacknowledged
 from ehkafka.records import Record, TopicPartition

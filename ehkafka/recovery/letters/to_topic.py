@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ehkafka.endpoint.properties.layers import LETTER_BYTES
 from ehkafka.lanes.decision import HoldHead
-from ehkafka.outputs.checked import ANY_PARTITION
+from ehkafka.outputs.encoding import ANY_PARTITION
 from ehkafka.outputs.output import Output
 from ehkafka.outputs.unacknowledged import NotSentError
 from ehkafka.recovery.letters.letter import shorter

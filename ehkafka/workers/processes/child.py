@@ -154,9 +154,9 @@ class Caller:
             self._invoke(message, attempt)
         except BaseException as error:  # SystemExit and the like too: the parent stops the app
             raised = pack_error(error)
-        made, kinds = ((), ()) if outbox is None else outbox.end(has_failed=raised is not None)
-        if made or kinds or raised is not None:
-            self._parent.send(wire.ENDED, place, made, kinds, raised)
+        made = () if outbox is None else outbox.end(has_failed=raised is not None)
+        if made or raised is not None:
+            self._parent.send(wire.ENDED, place, made, raised)
         return raised is None
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
-from ehkafka.outputs.kinds import kind_of
 from ehkafka.outputs.making import CALL_BYTES_MAX, sends_too_much
 from ehkafka.outputs.send import Send
 from ehkafka.records.deferral import engines_own
@@ -27,15 +26,10 @@ class Outbox:
 
     def __init__(self, maker: OutputMaker) -> None:
         self._maker = maker
-        # Each topic with each kind of values that calls have sent there. Added to by any thread of the
-        # user's; reported twice would do no harm.
-        self._noted: set[tuple[str, str]] = set()
         self._lock = threading.Lock()
-        # All under the lock. Whose call runs; what it has sent so far, in that order; new kinds, and bytes of
-        # that.
+        # All under the lock. Whose call runs; what it has sent so far, in that order, and its bytes.
         self._message: CopiedMessage | None = None
         self._made: list[Made] = []
-        self._kinds: list[tuple[str, str]] = []
         self._size = 0
 
     def begin(self, message: CopiedMessage) -> None:
@@ -48,14 +42,14 @@ class Outbox:
         message = engines_own(record)
         if message is not self._message:
             raise self._maker.no_record()
-        made = self._maker.made(message, result, self._note)
+        made = self._maker.made(message, result)
         with self._lock:
             self._add(made, message)
 
     def send(self, message: Any, value: Any, **given: Any) -> None:
         """Keep what a record sends within its call. Raises `RuntimeError` where that is over."""
         message = engines_own(message)
-        made = self._maker.made(message, Send(value, **given), self._note)
+        made = self._maker.made(message, Send(value, **given))
         with self._lock:
             if self._message is not message:
                 where = _where(message)
@@ -72,23 +66,11 @@ class Outbox:
             raise sends_too_much(_where(message), self._size)
         self._made += made
 
-    def _note(self, topic: str, given: object) -> None:
-        kind = kind_of(given)
-        if kind is not None and (topic, kind) not in self._noted:
-            self._noted.add((topic, kind))
-            with self._lock:
-                self._kinds.append((str.__str__(topic), kind))  # not a user's own type, which cannot travel
-
-    def end(self, *, has_failed: bool) -> tuple[list[Made], list[tuple[str, str]]]:
-        """Return what the call has sent, nothing if it has failed, and new kinds of what it made.
-
-        From here on it sends nothing.
-        """
+    def end(self, *, has_failed: bool) -> list[Made]:
+        """Return what the call has sent, nothing if it has failed; from here on it sends nothing."""
         with self._lock:
-            made, kinds = self._made, self._kinds
-            self._made, self._kinds, self._message = [], [], None
-            self._size = 0
-        return [] if has_failed else made, kinds
+            made, self._made, self._message, self._size = self._made, [], None, 0
+        return [] if has_failed else made
 
 
 def _where(message: Any) -> str:

@@ -116,9 +116,7 @@ class BatchRun:
                 self._end_batch(place, *said)
                 continue
             assert self._ended == place, "a record counted as ended before all was read of it"
-            made, kinds, packed = said
-            for topic_kind in kinds:
-                self._pool.outlet.note_kind(*topic_kind)  # type: ignore[union-attr] # the child has its maker
+            made, packed = said
             self._end(made, None if packed is None else unpack_error(packed, self._link.pid))
         # A wait for room is not the record's that runs now: the child may wait for this thread meanwhile.
         self._since_s += self._pool.now_s() - began_s

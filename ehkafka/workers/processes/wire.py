@@ -35,8 +35,8 @@ PIECE_BYTES: Final = 1 << 16
 # it is to leave.
 BOOT, BATCH, LEAVE = "boot", "batch", "leave"
 # From it: it is ready, and whether logging leads nowhere there; an error that keeps it from that, or of its
-# tear-down; a record's place, what it has sent, the kinds of that and its error, if it has any of these; how
-# many records of a batch were started, and how long that took.
+# tear-down; a record's place, what it has sent and its error, if it has any of these; how many records of a
+# batch were started, and how long that took.
 READY, REFUSED, TORN_DOWN, ENDED, DONE = "ready", "refused", "torn down", "ended", "done"
 # From its user's code, between those: it asks the app to stop.
 STOP = "stop"

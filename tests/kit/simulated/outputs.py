@@ -9,7 +9,7 @@ import itertools
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ehkafka.lanes.inbox import EPOCH, MESSAGE
-from ehkafka.outputs.checked import ANY_PARTITION
+from ehkafka.outputs.encoding import ANY_PARTITION
 from ehkafka.outputs.output import Source
 from ehkafka.outputs.unacknowledged import NotSentError
 from ehkafka.records import TopicPartition

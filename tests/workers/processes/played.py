@@ -182,12 +182,12 @@ class Played:
 
 def sent(place: int, *values: str) -> wire.Word:
     """Return the word that a record has sent."""
-    return wire.ENDED, place, list(values or (str(place),)), [], None
+    return wire.ENDED, place, list(values or (str(place),)), None
 
 
 def failed(place: int) -> wire.Word:
     """Return the word that a record has failed."""
-    return wire.ENDED, place, [], [], pack_error(ValueError("no luck"))
+    return wire.ENDED, place, [], pack_error(ValueError("no luck"))
 
 
 def done(started: int) -> wire.Word:

@@ -69,5 +69,5 @@ def test_a_call_may_send_so_much_and_no_more() -> None:
     outbox.end(has_failed=True)
     outbox.begin(message)
     outbox.send(message, half)
-    made, _ = outbox.end(has_failed=False)
+    made = outbox.end(has_failed=False)
     assert [value for _, value, *_ in made] == [half]

@@ -6,8 +6,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from ehkafka.outputs.checked import checked_pairs, checked_partition
-from ehkafka.outputs.encoding import encoded
+from ehkafka.outputs.encoding import checked_pairs, checked_partition, encoded
 from ehkafka.outputs.send import Send, sends_of
 
 
