@@ -65,7 +65,7 @@ def calling(
         begun[place] = entry
         try:
             if (result := function(record)) is not None:
-                put(entry, result)
+                put(entry, place, result)
         except BaseException:
             outlet.drop_of(message)
             raise
@@ -89,7 +89,7 @@ def calling_async(
             if (result := await function(record)) is not None:
                 if outputs.is_full:
                     await outlet.wait_for_room()
-                put(entry, result)
+                put(entry, place, result)
         except BaseException:
             outlet.drop_of(message)
             raise

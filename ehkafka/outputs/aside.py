@@ -16,7 +16,7 @@ from ehkafka.endpoint.client import describe_error
 from ehkafka.errors import EhkafkaError
 from ehkafka.events import OutputProblem, OutputThrottled
 from ehkafka.outputs.answers import CONSEQUENCES, IN_DOUBT, TAKEN_BACK, again_s, refused_error
-from ehkafka.outputs.checked import ANY_PARTITION
+from ehkafka.outputs.encoding import ANY_PARTITION
 from ehkafka.outputs.output import OutputRefusedError, Source
 from ehkafka.outputs.produce import QUEUE_FULL, produce_one
 

@@ -159,25 +159,22 @@ class Outlet:
 
     # -- what they send --------------------------------------------------------------------------------
 
-    def quick_put(self, take: Callable[[Any, object], None]) -> Callable[[Entry, object], None]:
-        """Return what puts the one value of a call in `begun` at once; `take` is given all else.
+    def quick_put(self, take: Callable[[Any, object], None]) -> Callable[[Entry, int, object], None]:
+        """Return what puts the one value of a call at its place in `begun`; `take` is given all else.
 
         May wait for room.
         """
         outputs, added, topic, bytes_max = self.outputs, self.outputs.added, self.topic, self._own_bytes_max
-        begun, put = self.begun, self._put
+        begun, waits = self.begun, self._waits
 
-        def put_quickly(entry: Entry, value: object) -> None:
+        def put(entry: Entry, place: int, value: object) -> None:
             message = entry[MESSAGE]
-            # While some record of some handler is deferred it may be this one, which is not over then.
-            if type(value) not in PLAIN or DEFERRED or id(message) not in begun:
-                take(message, value)
-                return
-            # In short what `_put` does, which has the rest: other types, no key, a shared topic, too many
-            # bytes, no room, the end of an epoch.
             key = message.key()
+            # While some record of some handler is deferred it may be this one, which is not over then.
+            is_alone = place in begun and not DEFERRED
             if (
-                type(value) is bytes
+                is_alone
+                and type(value) is bytes
                 and type(key) is bytes
                 and key
                 and len(value) + len(key) <= bytes_max
@@ -187,14 +184,15 @@ class Outlet:
                 added.extend((self, entry, topic, value, key, None, ANY_PARTITION))
                 if outputs.sleeps:
                     outputs.wake()
+            elif is_alone and type(value) in PLAIN:
+                # What has no short way: other types, no key, a shared topic, too many bytes, no room, the end
+                # of an epoch.
+                made = self.maker.plain(message, value)
+                outputs.put(entry, self.flat(entry, made), made[5], waits=waits)
             else:
-                put(entry, value)
+                take(message, value)
 
-        return put_quickly
-
-    def _put(self, entry: Entry, given: object) -> None:
-        made = self.maker.plain(entry[MESSAGE], given)
-        self.outputs.put(entry, self.flat(entry, made), made[5], waits=self._waits)
+        return put
 
     def flat(self, source: Entry | Source, made: Made) -> tuple[Any, ...]:
         """Return the parts of one output."""
