@@ -7,7 +7,6 @@ that cannot be read ends it: what librdkafka returns behind one may be anything.
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
 
@@ -28,7 +27,7 @@ from ehkafka.records import TopicPartition, record_type
 from ehkafka.wording import ended, seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from confluent_kafka import Consumer, Message
 
@@ -43,6 +42,8 @@ BATCH_RECORDS = 500
 WAIT_S = 0.1
 # So many times `timeout_s` a reader to the end waits for records that are there: a leader may move meanwhile.
 _PATIENCE: Final = 3
+# The same of a reader of a group, which may be in the midst of a redrive: beyond what any leader takes.
+_GROUP_PATIENCE_S: Final = 60.0
 _OUT_OF_LOG = {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}  # noqa: SLF001
 
 
@@ -93,10 +94,14 @@ class TopicReader:
         self._reported: set[str] = set()
         self._group = group
         self._to_end = to_end
-        self._ends: dict[TopicPartition, int] = {}
+        # Where it begins, and where the logs ended then.
+        self.begins: dict[TopicPartition, int] = {}
+        self.ends: dict[TopicPartition, int] = {}
         # Partitions that are not read to their end yet, with the next offset of each; only with `to_end`.
-        self._unread: dict[TopicPartition, int] = {}
-        self._moved_s = 0.0
+        self.unread: dict[TopicPartition, int] = {}
+        self._held: set[TopicPartition] = set()
+        # How long nothing has come while it was waited for.
+        self._silent_s = 0.0
 
     def __enter__(self) -> Self:
         check_client_version()
@@ -117,8 +122,7 @@ class TopicReader:
         it.
         """
         consumer = self._inspection.consumer()
-        self._moved_s = time.monotonic()
-        while self._unread or not self._to_end:
+        while self.unread or not self._to_end:
             messages = consumer.consume(BATCH_RECORDS, WAIT_S)
             records, broken = self._taken(messages)
             self._report_errors(is_reading=bool(records))
@@ -126,6 +130,14 @@ class TopicReader:
             if broken is not None:
                 raise EndpointError(f"{broken.text()} {self._behind(broken)}")
             self._check_silence(is_silent=not messages)
+
+    def hold(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read on in all partitions but these."""
+        held, consumer = set(partitions), self._inspection.consumer()
+        for change, which in ((consumer.pause, held - self._held), (consumer.resume, self._held - held)):
+            if which:
+                change([KafkaPartition(*one) for one in which])
+        self._held = held
 
     def _behind(self, broken: FailedFetch) -> str:
         if not self._group:
@@ -138,34 +150,35 @@ class TopicReader:
         for message in messages:
             error, failed = message.error(), failed_fetch(message)
             if error is None:
-                records.append(self._record(message))  # type: ignore[arg-type]
-                self._note_read(records[-1])
+                record = self._record(message)  # type: ignore[arg-type]
+                if not self._to_end or self._is_below_end(record):
+                    records.append(record)
             elif failed is not None and failed.is_batch:
                 return records, failed
             elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
-                self._unread.pop(TopicPartition(str(message.topic()), message.partition() or 0), None)
+                self.unread.pop(TopicPartition(str(message.topic()), message.partition() or 0), None)
             else:
                 self._on_error(error, message)
         return records, None
 
-    def _note_read(self, record: Record) -> None:
-        if self._to_end:
-            partition = TopicPartition(record.topic(), record.partition())
-            if record.offset() + 1 >= self._ends[partition]:
-                self._unread.pop(partition, None)
-            elif partition in self._unread:
-                self._unread[partition] = record.offset() + 1
+    def _is_below_end(self, record: Record) -> bool:
+        """Note how far a partition is read; False for a record that was written later."""
+        partition, next_offset = TopicPartition(record.topic(), record.partition()), record.offset() + 1
+        if next_offset >= self.ends[partition]:
+            self.unread.pop(partition, None)
+        elif partition in self.unread:
+            self.unread[partition] = next_offset
+        return next_offset <= self.ends[partition]
 
     def _check_silence(self, *, is_silent: bool) -> None:
         """Give up where records are there and none comes: of some broken batches the client says nothing."""
-        now_s, patience_s = time.monotonic(), _PATIENCE * self._inspection.timeout_s
-        if not is_silent:
-            self._moved_s = now_s
-        elif self._unread and now_s - self._moved_s > patience_s:
-            partition, offset = min(self._unread.items())
+        self._silent_s = self._silent_s + WAIT_S if is_silent else 0.0
+        patience_s = _GROUP_PATIENCE_S if self._group else _PATIENCE * self._inspection.timeout_s
+        if self.unread and self._silent_s > patience_s:
+            partition, offset = min(one for one in self.unread.items() if one[0] not in self._held)
             raise EndpointError(
                 f"Nothing of {partition} came from offset {offset} on within {seconds(patience_s)}, though "
-                f"its log ends at {self._ends[partition]}. Is its leader up? Else the batch is broken."
+                f"its log ends at {self.ends[partition]}. Is its leader up? Else the batch is broken."
             )
 
     def _connect(self) -> None:
@@ -179,8 +192,8 @@ class TopicReader:
             raise EndpointError(
                 f"Where to begin cannot be read: {ended(describe_error(error.args[0]))}"
             ) from None
-        self._ends = {partition: log.end for partition, log in logs.items()}
-        self._unread = {one: offset for one, offset in offsets.items() if offset < self._ends[one]}
+        self.begins, self.ends = offsets, {partition: log.end for partition, log in logs.items()}
+        self.unread = {one: offset for one, offset in offsets.items() if offset < self.ends[one]}
         consumer.assign([KafkaPartition(*partition, offset) for partition, offset in offsets.items()])
 
     def _partitions(self) -> list[TopicPartition]:

@@ -1,41 +1,55 @@
 """Redrive: brings the records of a dead-letter topic back to where they came from.
 
-Joins a group of its own whose commits are its progress: below a commit every letter is safe at home, or was
-passed over. So an interrupted redrive goes on where it was, writing at most the last second's records again.
-It writes nothing before the targets were found and the group was seen empty. The run itself is `run`.
+A group of its own has the progress: below its commits every dead letter is safe at home, or was passed over.
+So an interrupted redrive continues where it was, writing at most the last second's records again. It writes
+nothing before the targets were found and the group was seen empty.
 """
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+import time
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
 from ehkafka.checks.topic_reader import TopicReader
 from ehkafka.endpoint.client import describe_error, open_consumer
 from ehkafka.endpoint.client_log import ClientLog
-from ehkafka.endpoint.properties.ahead import OF_A_COMMAND
-from ehkafka.endpoint.properties.layers import admin_properties, consumer_properties
 from ehkafka.errors import ConfigurationError, EndpointError, TopicNotFoundError
-from ehkafka.positions.log_bounds import log_bounds
+from ehkafka.lanes.epoch import Epoch
+from ehkafka.lanes.inbox import MESSAGE
+from ehkafka.offsets.group import GroupOffsets
+from ehkafka.offsets.members import members_of
+from ehkafka.outputs.output import Output, Source
 from ehkafka.records import TopicPartition
-from ehkafka.recovery.letters.origin import LetterFilter, letter_origin
-from ehkafka.redrive.order import RedriveCount
-from ehkafka.redrive.run import RedriveRun
+from ehkafka.recovery.letters.origin import LetterFilter, headers_back, letter_origin
+from ehkafka.recovery.letters.to_topic import TOO_LARGE_ADVICE
+from ehkafka.redrive.order import RedriveCount, as_written
+from ehkafka.run.options import AppOptions
+from ehkafka.run.output_sender import output_sender
+from ehkafka.settings import Settings
 from ehkafka.wording import ended
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
 
     from confluent_kafka import Consumer
 
     from ehkafka.checks.target import Target
-    from ehkafka.records import Record
-    from ehkafka.recovery.letters.origin import LetterOrigin
+    from ehkafka.outputs.output import OutputRefusedError
+    from ehkafka.redrive.order import Letter
+
+COMMIT_S = 1.0
+# Without an assignment: a group that lost a member waits for a session time-out. Without an acknowledgement:
+# beyond what a leader takes to move.
+SILENT_S = 60.0
+# For the last acknowledgements, after an error and after Ctrl-C.
+EXIT_S = 2.0
+POLL_S = 2e-3
+GO_ON = "All before it is safe; start the redrive again to continue with it."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,65 +76,46 @@ class Redrive:
         """The group that keeps the progress."""
         return self.group or f"{self.topic}.redrive"
 
-    def home_of(self, record: Record, origin: LetterOrigin | None) -> TopicPartition | None:
-        """Return where a letter's record goes, None where it stays."""
-        if origin is None or not self.choose.takes(record, origin):
-            return None
-        return TopicPartition(self.to or origin.partition.topic, origin.partition.partition)
+    @property
+    def own_target(self) -> Target:
+        """The endpoint with that group."""
+        return replace(self.target, group=self.group_name, assignor="default", instance_id=None)
 
-    def to_read(self, consumer: Consumer) -> dict[int, range]:
-        """Return the offsets to read, by partition. Raises `ConfigurationError` for another log's commit."""
-        names = [TopicPartition(self.topic, number) for number in self._partitions(consumer)]
-        logs = log_bounds(consumer, names, self.timeout_s)
-        answers = consumer.committed([KafkaPartition(*name) for name in names], timeout=self.timeout_s)
-        committed = {answer.partition: answer.offset for answer in answers}
-        for name, log in logs.items():
-            if committed[name.partition] > log.end:
+    def reader(self) -> TopicReader:
+        """Return what reads from the commits on. Raises `ConfigurationError` for those of another log."""
+        with GroupOffsets(self.own_target, self.topic, timeout_s=self.timeout_s) as group:
+            views = group.views()
+        for number, view in views.items():
+            if (view.committed or 0) > view.log.end:
                 raise ConfigurationError(
-                    f"The group {self.group_name!r} is ahead of the letters: its commit of {name} is "
-                    f"{committed[name.partition]}, and the log ends at {log.end}. The topic "
-                    "was probably recreated; another --group begins at its first letter."
+                    f"The group {self.group_name!r} is ahead of the letters: its commit of "
+                    f"{self.topic}[{number}] is {view.committed}, and the log ends at {view.log.end}. The "
+                    "topic was probably recreated; another --group begins at its first letter."
                 )
-        # Negative where the group has none.
-        return {
-            name.partition: range(max(log.start, committed[name.partition]), log.end)
-            for name, log in logs.items()
-        }
+        begin: dict[Any, Any] = {(self.topic, number): view.committed or 0 for number, view in views.items()}
+        return TopicReader(
+            self.target, self.topic, begin=begin, group=self.group_name, timeout_s=self.timeout_s, to_end=True
+        )
+
+    def home_of(self, letter: Letter, count: RedriveCount) -> TopicPartition | None:
+        """Return where a dead letter's record goes; None where it stays, and then it is counted."""
+        record, origin = letter
+        if origin is None:
+            count.foreign += 1
+        elif self.choose.takes(record, origin):
+            return TopicPartition(self.to or origin.partition.topic, origin.partition.partition)
+        else:
+            count.passed_over += 1
+        return None
 
     def plan(self) -> RedriveCount:
         """Return what `run` would do now; nothing is joined, written or committed."""
         count = RedriveCount()
-        with self._consumer() as consumer:
-            offsets = self.to_read(consumer)
-        begin: dict[Any, Any] = {"*": "earliest", **{(self.topic, n): o.start for n, o in offsets.items()}}
-        reader = TopicReader(
-            self.target,
-            self.topic,
-            begin=begin,
-            timeout_s=self.timeout_s,
-            group=self.group_name,
-            to_end=True,
-        )
-        with reader:
-            for batch in reader.batches():
-                for record in batch:
-                    origin = letter_origin(record)
-                    count.count(self.home_of(record, origin), is_letter=origin is not None)
+        with self.reader() as reader:
+            for record in chain.from_iterable(reader.batches()):
+                if home := self.home_of((record, letter_origin(record)), count):
+                    count.to[home] += 1
         return count
-
-    def check_homes(self, homes: Iterable[TopicPartition]) -> None:
-        """Refuse homes that are not there, before anything is written to the others."""
-        with self._consumer() as consumer:
-            there = consumer.list_topics(timeout=self.timeout_s).topics
-        for home in sorted(homes):
-            found = there.get(home.topic)
-            if home.topic == self.topic:
-                raise ConfigurationError(f"{home.topic!r} holds the dead letters itself: give another --to.")
-            if found is None or found.error is not None or home.partition not in found.partitions:
-                raise TopicNotFoundError(
-                    f"There is no {home} on this broker, to which letters are to be brought back. Make it,"
-                    " name another topic with --to, or leave these letters out with --origin-topic."
-                )
 
     def run(
         self,
@@ -133,67 +128,178 @@ class Redrive:
         Writes nothing where a home is not there. `planned` is what `plan` returned, if it was asked already:
         else the letters are read twice. Raises `EndpointError`, `TopicNotFoundError` or `ConfigurationError`.
         """
-        self.check_homes((planned or self.plan()).to)
-        refuse_if_joined(self.target, self.group_name, self.timeout_s)
-        with self._consumer() as consumer:
-            run = RedriveRun(self, consumer, report)
-            run.join()
-            return run.bring_home()
-
-    @contextmanager
-    def _consumer(self) -> Iterator[Consumer]:
-        properties = consumer_properties(
-            self.target.endpoint,
-            self.group_name,
-            self.target.consumer,
-            assignor="default",
-            instance_id=None,
-            ahead=OF_A_COMMAND,
-        )
-        # Our own client: the end of a compacted log may be nothing that is delivered.
-        consumer = open_consumer(
-            {**properties, "enable.partition.eof": True}, logger=ClientLog(lambda _event: None)
-        )
+        homes = (planned or self.plan()).to
+        properties = self.own_target.client_properties()
+        consumer = open_consumer(properties, logger=ClientLog(lambda _event: None))
         try:
-            yield consumer
+            self._check_homes(homes, consumer.list_topics(timeout=self.timeout_s).topics)
+            # Before joining, which would end the other redrive, too; where the broker says who is there.
+            if members := members_of(self.target, self.group_name, self.topic, self.timeout_s):
+                raise ConfigurationError(
+                    f"The group {self.group_name!r} has {len(members)} member(s): another redrive runs. Wait "
+                    "until it ends, or name another group, which begins at the first letter."
+                )
+            return RedriveRun(self, consumer, report).bring_home()
         except KafkaException as error:
             raise EndpointError(f"The redrive ended: {ended(describe_error(error.args[0]))}") from None
         finally:
             consumer.close()
 
-    def _partitions(self, consumer: Consumer) -> list[int]:
-        found = consumer.list_topics(timeout=self.timeout_s).topics.get(self.topic)
-        if found is None or found.error is not None:
-            raise TopicNotFoundError(f"There is no topic {self.topic!r} on this broker. Correct the name.")
-        return sorted(found.partitions)
+    def _check_homes(self, homes: Iterable[TopicPartition], there: dict[str, Any]) -> None:
+        """Refuse homes that are not there, before anything is written to the others."""
+        for home in sorted(homes):
+            found = there.get(home.topic)
+            if home.topic == self.topic:
+                raise ConfigurationError(f"{home.topic!r} holds the dead letters itself: give another --to.")
+            if found is None or found.error is not None or home.partition not in found.partitions:
+                raise TopicNotFoundError(
+                    f"There is no {home} on this broker, to which letters are to be brought back. Make it,"
+                    " name another topic with --to, or leave these letters out with --origin-topic."
+                )
 
 
-# The broker cannot say, or may not say it to us.
-_NOT_REPORTED = {
-    KafkaError._UNSUPPORTED_FEATURE,  # noqa: SLF001
-    KafkaError.UNSUPPORTED_VERSION,
-    KafkaError.GROUP_AUTHORIZATION_FAILED,
-    KafkaError.GROUP_ID_NOT_FOUND,
-    KafkaError._TIMED_OUT,  # noqa: SLF001 - the coordinator is only being made
-}
+class Homecoming(Source):
+    """One dead letter whose record is sent home, and where it is counted once it is safe there."""
+
+    orders_partition = True
+    home: TopicPartition
+    counts: RedriveCount
+
+    def acknowledged(self) -> None:
+        """Count it. On the sender's thread."""
+        self.counts.to[self.home] += 1
 
 
-def refuse_if_joined(target: Target, group: str, timeout_s: float) -> None:
-    """Raise `ConfigurationError` where the group has a member, `EndpointError` where the broker is away.
+class RedriveRun:
+    """Becomes the group's one member, writes dead letters home, commits what is safe there.
 
-    Asked once, before joining it. A broker that cannot be asked (the embedded one has no administration) is
-    left to the second guard: the group gives a member that is not alone only a part of the partitions.
+    On the caller's thread; the sender has its own, and keeps each until the broker has acknowledged it. Ends
+    as soon as the group changes: two redrives at once would bring records home twice and out of order.
     """
-    admin = AdminClient(admin_properties(target.endpoint), logger=ClientLog(lambda _event: None))
-    try:
-        found = admin.describe_consumer_groups([group], request_timeout=timeout_s)[group].result()
-    except KafkaException as error:
-        if error.args[0].code() in _NOT_REPORTED:
+
+    def __init__(
+        self, redrive: Redrive, consumer: Consumer, report: Callable[[RedriveCount], object]
+    ) -> None:
+        """`consumer` is only the member: another client reads."""
+        self._redrive = redrive
+        self._consumer = consumer
+        self._report = report
+        self._count = RedriveCount()
+        # What no waiting fixes. Appended by the sender's thread.
+        self._problems: list[BaseException] = []
+        settings = Settings(group=redrive.group_name, start="earliest", consumer=redrive.target.consumer)
+        options = AppOptions(endpoint=redrive.target.endpoint, settings=settings, specs=())
+        self._sender = output_sender(options, lambda _event: None, self._problems.append)
+        # How many partitions each assignment had; 0 where they were taken away.
+        self._assigned: list[int] = []
+        # What is behind the last letter that was dealt with, and what is committed.
+        self._next: dict[TopicPartition, int] = {}
+        self._committed: dict[TopicPartition, int] = {}
+        # By these the sender tells what is not acknowledged.
+        self._epochs: dict[TopicPartition, Epoch] = {}
+        # How many were safe at the last look, and when there were more, or none was waited for.
+        self._safe, self._moved_s = 0, time.monotonic()
+        self._next_commit_s = 0.0
+
+    def bring_home(self) -> RedriveCount:
+        """Read to the end, write, wait for the acknowledgements, commit."""
+        self._join()
+        with self._redrive.reader() as reader:
+            self._committed, self._next = reader.begins, reader.begins.copy()
+            self._epochs = {partition: Epoch(partition, 0, {}) for partition in reader.begins}
+            self._check()
+            self._sender.start()
+            try:
+                for letter in as_written(reader):
+                    if letter is None:
+                        self._check()
+                    else:
+                        self._take_up(letter)
+                while self._sender.outputs.count():
+                    self._check()
+                # Whatever offsets the log does not hold.
+                self._next = {one: max(end, self._next[one]) for one, end in reader.ends.items()}
+            finally:
+                # Also after Ctrl-C: what is acknowledged by then need not be written again.
+                self._sender.stop(EXIT_S)
+                self._commit()
+                self._report(self._count)
+        return self._count
+
+    def _join(self) -> None:
+        def on_assign(consumer: Consumer, partitions: list[KafkaPartition]) -> None:
+            self._assigned.append(len(partitions))
+            consumer.assign([])
+
+        def lost(*_: object) -> None:
+            self._assigned.append(0)
+
+        self._consumer.subscribe([self._redrive.topic], on_assign=on_assign, on_revoke=lost, on_lost=lost)
+        until_s = time.monotonic() + SILENT_S
+        while not self._assigned and time.monotonic() < until_s:
+            self._poll()
+
+    def _poll(self) -> None:
+        """Stay in the group, and hear of its changes."""
+        message = self._consumer.poll(POLL_S)
+        error = None if message is None else message.error()
+        if error is not None and (error.fatal() or error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED):
+            raise KafkaException(error)
+
+    @property
+    def _is_alone(self) -> bool:
+        return self._assigned == [len(self._next)]
+
+    def _take_up(self, letter: Letter) -> None:
+        """Send a dead letter's record home, or pass it over."""
+        (record, origin), outputs = letter, self._sender.outputs
+        partition = TopicPartition(record.topic(), record.partition())
+        home = self._redrive.home_of(letter, self._count)
+        if home is not None and origin is not None:
+            while not outputs.has_room():
+                self._check()
+            one = Homecoming((record, record.key(), 0, self._epochs[partition]))
+            one.home, one.counts = home, self._count
+            headers = headers_back(record, origin)
+            output = Output(self, one, home.topic, record.value(), record.key(), headers, home.partition)
+            outputs.put(one, output, output.size, waits=False)
+        self._next[partition] = record.offset() + 1
+
+    def judge(self, output: Output, error: OutputRefusedError, *_: object) -> None:
+        """End with a dead letter that is refused, also by itself: all behind it in its partition stays."""
+        assert isinstance(output.source, Homecoming)
+        letter = output.source[MESSAGE]
+        why = f"{error}; {TOO_LARGE_ADVICE}" if error.is_too_large else str(error)
+        text = f"The letter {letter.partition()}@{letter.offset()} could not be written to"
+        self._problems.append(EndpointError(f"{text} {output.source.home}: {ended(why)} {GO_ON}"))
+
+    def _check(self) -> None:
+        """Raise what ends the redrive, and commit now and then."""
+        self._poll()
+        if self._problems:
+            raise self._problems[0]
+        if not self._is_alone:
+            raise ConfigurationError(
+                f"The group {self._redrive.group_name!r} leaves not all of {self._redrive.topic!r} to this "
+                "one: is another redrive running? Wait for its end: what it writes is not written again."
+            )
+        now_s = time.monotonic()
+        if now_s < self._next_commit_s:
             return
-        text = ended(describe_error(error.args[0]))
-        raise EndpointError(f"Cannot find out whether another redrive runs: {text}") from None
-    if members := len(found.members):
-        raise ConfigurationError(
-            f"The group {group!r} has {members} member(s): another redrive runs. Wait until it ends, or name"
-            " another group, which begins at the first letter."
-        )
+        self._next_commit_s = now_s + COMMIT_S
+        if self._count.redriven > self._safe or not self._sender.outputs.count():
+            self._safe, self._moved_s = self._count.redriven, now_s
+        elif now_s - self._moved_s > SILENT_S:
+            why = ended(self._sender.problem or "the broker does not answer")
+            raise EndpointError(f"No letter was written within {SILENT_S:.0f} s: {why} {GO_ON}")
+        self._commit()
+        self._report(self._count)
+
+    def _commit(self) -> None:
+        """Commit what is below the first dead letter that is not safe."""
+        unsafe = self._sender.outputs.lowest()
+        safe = self._next | {epoch.partition: offset for epoch, offset in unsafe.items()}
+        moved = [KafkaPartition(*one, at) for one, at in safe.items() if at > self._committed[one]]
+        if moved and self._is_alone:
+            self._consumer.commit(offsets=moved, asynchronous=False)
+            self._committed = safe

@@ -21,13 +21,14 @@ from ehkafka.embedded.broker import EmbeddedBroker
 from ehkafka.embedded.requests import ApiKey
 from ehkafka.errors import ConfigurationError, EndpointError, TopicNotFoundError
 from ehkafka.recovery.letters.origin import LetterFilter
-from ehkafka.redrive import home
 from ehkafka.redrive.redrive import Redrive
 from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from ehkafka.redrive.order import RedriveCount
 
 QUICK = {"session.timeout.ms": 1_500, "heartbeat.interval.ms": 100, "fetch.wait.max.ms": 20}
 NOW_MS = int(time.time() * 1000)
@@ -307,11 +308,36 @@ def test_an_interrupted_redrive_goes_on_where_it_was(broker: EmbeddedBroker) -> 
     assert progress(broker)[0] == 3
 
 
+def test_ctrl_c_commits_what_is_at_home_by_then(
+    broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next redrive brings the rest, and writes nothing twice."""
+    monkeypatch.setattr("ehkafka.redrive.redrive.COMMIT_S", 0.01)
+    monkeypatch.setattr("ehkafka.redrive.order.AHEAD_RECORDS_MAX", 2)
+    monkeypatch.setattr("ehkafka.checks.topic_reader.BATCH_RECORDS", 1)
+    for offset in range(10):
+        bury(broker, offset)
+    counted: list[int] = []
+
+    def report(count: RedriveCount) -> None:
+        counted.append(count.redriven)
+        if counted[-1] and counted[:-1].count(0) == len(counted) - 1:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        redrive_of(broker).run(report)
+    home = len(at_home(broker))
+    assert 0 < home < 10
+    assert (progress(broker)[0], counted[-1]) == (home, home)
+    assert redrive_of(broker).run().redriven == 10 - home
+    assert [m.value() for m in at_home(broker)] == [b"value %d" % offset for offset in range(10)]
+
+
 def test_nothing_is_committed_above_what_is_acknowledged(
     broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While the broker holds its answer back, the group stays where it is."""
-    monkeypatch.setattr("ehkafka.redrive.run.COMMIT_S", 0.05)
+    monkeypatch.setattr("ehkafka.redrive.redrive.COMMIT_S", 0.05)
     bury(broker, 0)
     broker.delay_next(ApiKey.PRODUCE, 1.0)
     seen: list[Any] = []
@@ -338,22 +364,6 @@ def test_a_run_writes_nothing_before_all_homes_were_found(broker: EmbeddedBroker
     assert redrive_of(broker, choose=LetterFilter(error="with 0")).run().to == {("t", 0): 1}
 
 
-def test_more_letters_than_the_producer_holds_come_home(
-    broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its queue is bounded in bytes, too, which large letters fill; then the redrive waits."""
-    properties = home.letter_properties
-    monkeypatch.setattr(
-        home,
-        "letter_properties",
-        lambda *given, **how: {**properties(*given, **how), "queue.buffering.max.messages": 2},
-    )
-    for offset in range(10):
-        bury(broker, offset)
-    assert redrive_of(broker).run().redriven == 10
-    assert [m.value() for m in at_home(broker)] == [b"value %d" % offset for offset in range(10)]
-
-
 def test_progress_in_a_topic_that_was_made_anew_is_refused(broker: EmbeddedBroker) -> None:
     """The letters below it would be passed over in silence; another group begins at the first."""
     bury(broker, 0)
@@ -370,16 +380,9 @@ def test_to_names_another_topic(broker: EmbeddedBroker) -> None:
     """The partition stays; a home that is not there is refused before anything is written."""
     bury(broker, 0, partition=1)
     bury(broker, 1, partition=5)
-    redrive = redrive_of(broker, to="u")
     with pytest.raises(TopicNotFoundError, match=r"no u\[5\]"):
-        redrive.check_homes(redrive.plan().to)
-    back = redrive_of(broker, to="dead")
-    homes = back.plan().to
-    with pytest.raises(ConfigurationError, match="another --to"):
-        back.check_homes(homes)
-    bounded = redrive_of(broker, to="u", choose=LetterFilter(error="with 0"))
-    bounded.check_homes(bounded.plan().to)
-    assert bounded.run().to == {("u", 1): 1}
+        redrive_of(broker, to="u").run()
+    assert redrive_of(broker, to="u", choose=LetterFilter(error="with 0")).run().to == {("u", 1): 1}
     assert [m.partition() for m in at_home(broker, "u")] == [1]
 
 

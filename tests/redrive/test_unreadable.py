@@ -61,7 +61,7 @@ def test_where_the_client_says_nothing_they_end_too(
     broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After a time in which any leader would have moved."""
-    monkeypatch.setattr("ehkafka.redrive.run.SILENT_S", 0.5)
+    monkeypatch.setattr("ehkafka.checks.topic_reader._GROUP_PATIENCE_S", 0.5)
     monkeypatch.setattr("ehkafka.checks.topic_reader._PATIENCE", 0.1)
     write_batch(broker, "dead", broken_batch("length"))
     code, said = dlq(broker, "list", "dead")
