@@ -6,7 +6,8 @@ partition without a leader, one whose leader is away, one whose leader refuses f
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Any, NamedTuple
 
 from ehkafka.records import TopicPartition
 from ehkafka.wording import counted, seconds
@@ -16,31 +17,54 @@ STANDS_S = 5.0
 _NONE = -1
 
 
+class _Progress(NamedTuple):
+    """Of one partition: the last message acknowledged, how many were sent by then, and since when more waits.
+
+    Of a client that numbers no messages the last one sent.
+    """
+
+    last: int
+    sent: int
+    since_s: float = math.inf
+
+
 class Standing:
     """Follows one client's statistics."""
 
     def __init__(self) -> None:
-        # By partition for which messages wait: the last one acknowledged, and since when that is so.
-        self._since: dict[TopicPartition, tuple[int, float]] = {}
+        self._partitions: dict[TopicPartition, _Progress] = {}
         # What is wrong, for messages. Replaced, never changed; read by any thread.
         self.problem: str | None = None
 
     def take(self, statistics: dict[str, Any], now_s: float) -> None:
         """Take librdkafka's statistics."""
-        since: dict[TopicPartition, tuple[int, float]] = {}
+        are_numbered = "eos" in statistics
+        partitions: dict[TopicPartition, _Progress] = {}
         for name, topic in statistics.get("topics", {}).items():
             for partition in topic["partitions"].values():
-                acknowledged = partition["acked_msgid"]
-                # What waits for another try is in none of the queues that are reported.
-                if partition["partition"] == _NONE or partition["msgs"] <= acknowledged:
-                    continue  # without a number: what has no partition yet
-                place = TopicPartition(name, partition["partition"])
-                before = self._since.get(place)
-                is_same = before is not None and before[0] == acknowledged
-                since[place] = before if before is not None and is_same else (acknowledged, now_s)
-        self._since = since
-        standing = [(at_s, place) for place, (_, at_s) in since.items() if now_s - at_s >= STANDS_S]
+                if partition["partition"] != _NONE:  # else it is what has no partition yet
+                    place = TopicPartition(name, partition["partition"])
+                    before = self._partitions.get(place)
+                    partitions[place] = self._progress(partition, before, now_s, are_numbered=are_numbered)
+        self._partitions = partitions
+        since = {place: progress.since_s for place, progress in partitions.items()}
+        standing = [(at_s, place) for place, at_s in since.items() if now_s - at_s >= STANDS_S]
         self.problem = self._words(sorted(standing), now_s) if standing else None
+
+    @staticmethod
+    def _progress(
+        partition: dict[str, Any], before: _Progress | None, now_s: float, *, are_numbered: bool
+    ) -> _Progress:
+        sent = partition["txmsgs"]
+        last = partition["acked_msgid"] if are_numbered else sent
+        if before is None or before.last != last:
+            before = _Progress(last, sent)
+        waits = partition["msgq_cnt"] + partition["xmit_msgq_cnt"] > 0
+        if are_numbered:
+            # What is on its way, or waits for another try, is in none of the queues. `msgs` leaves out
+            # messages that come in batches (librdkafka 2.16), but each try counts as sent.
+            waits |= partition["msgs"] > last or sent > before.sent
+        return before._replace(since_s=min(before.since_s, now_s) if waits else math.inf)
 
     @staticmethod
     def _words(standing: list[tuple[float, TopicPartition]], now_s: float) -> str:
