@@ -46,8 +46,8 @@ LAST_ANSWERS_S = 2.0
 PURGE_S = 3.0
 LAST_CHECK_S = 50e-3
 _FATAL = KafkaError._FATAL  # noqa: SLF001 - librdkafka's own codes start with an underscore
-# They follow another error, which says more.
-_CONSEQUENCES = {_FATAL, KafkaError._GAPLESS_GUARANTEE}  # noqa: SLF001
+# It follows the report of a message that is refused, which has all there is to be told.
+_GAPLESS = KafkaError._GAPLESS_GUARANTEE  # noqa: SLF001
 _UNSUPPORTED = KafkaError._UNSUPPORTED_FEATURE  # noqa: SLF001
 
 
@@ -159,7 +159,7 @@ class OneProducer:
         """Note that a message was refused."""
         # `produce` says _FATAL where a delivery report has the flag.
         self._replacement.failed(error.code(), is_fatal=error.fatal() or error.code() == _FATAL)
-        if self.problem is None or error.code() not in _CONSEQUENCES:
+        if error.code() != _GAPLESS and (self.problem is None or error.code() != _FATAL):
             self.problem = describe_error(error)
 
     def reported(self) -> None:
@@ -271,7 +271,8 @@ class OneProducer:
                     self._emit(self._plain(error.str()))
         if self._watch is not None and error.name() == "_AUTHENTICATION":
             self._watch.check_now()
-        self._emit(ConnectionProblem(error.name(), f"{self._of}: {describe_error(error)}", fatal=False))
+        if error.code() != _GAPLESS:
+            self._emit(ConnectionProblem(error.name(), f"{self._of}: {describe_error(error)}", fatal=False))
 
     def _on_throttle(self, event: ThrottleEvent) -> None:
         # Nothing is to be done: the broker takes the next request when it likes, and one is on its way.

@@ -183,6 +183,16 @@ def test_a_fatal_error_that_a_poll_raises_loses_the_producer(lab: Lab) -> None:
     assert "lost its place" in (lab.producer.problem or "")
 
 
+def test_a_client_that_ends_with_a_refused_message_is_no_fault_of_its_producer(lab: Lab) -> None:
+    """What was refused is reported: nothing more is told, and no look at the network advised."""
+    lab.producer.start()
+    lab.clients[0].callbacks.error_cb(KafkaError(KafkaError._GAPLESS_GUARANTEE, "1 message", fatal=True))
+    assert lab.producer.is_lost
+    assert lab.producer.problem is None
+    lab.producer.renew(is_fault=False)
+    assert list(lab.events) == []
+
+
 def test_producers_that_fail_one_after_the_other_are_opened_ever_more_slowly(lab: Lab) -> None:
     """The first one that was of use is followed at once; the wait is the event's."""
     lab.producer.start()
