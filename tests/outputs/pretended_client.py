@@ -166,6 +166,9 @@ class Client:
                 "partition": partition,
                 "acked_msgid": 0,
                 "msgs": len(queue) + on_wire,
+                "txmsgs": on_wire,
+                "msgq_cnt": len(queue),
+                "xmit_msgq_cnt": 0,
             }
         return {"eos": {"idemp_state": "Assigned"}, "topics": topics}
 
