@@ -7,6 +7,8 @@ and nothing counts.
 
 from __future__ import annotations
 
+import os
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.broker
 
+# How long the quota is felt, on demand.
+SECONDS = float(os.environ.get("STRESS_SECONDS", "0"))
 RECORDS = 400
 EXCESS = 44
 OTHER_EXCESS = 89
@@ -112,9 +116,13 @@ def test_a_topic_that_the_credential_may_not_write_makes_a_letter_of_each_record
 # --- Event Hubs' quota ---
 
 
+@pytest.mark.timeout(120 + 2 * SECONDS)
 @pytest.mark.parametrize("mode", MODES)
 def test_answers_that_a_quota_holds_back_end_no_producer(answering: Any, mode: str) -> None:
-    """Each comes late and says so. None is an error, so nothing is sent twice and nothing is aborted."""
+    """Each comes late and says so. None is an error, so nothing is sent twice and nothing is aborted.
+
+    For longer on demand: STRESS_SECONDS=600 scripts/test --no-lint -k that_a_quota_holds_back
+    """
     one = answering(mode)
     app = one.app(is_event_hubs=True)
     app.start()
@@ -122,9 +130,12 @@ def test_answers_that_a_quota_holds_back_end_no_producer(answering: Any, mode: s
     one.stage.wait_until_committed(one.load.ends, TIMEOUT_S)
     one.proxy.throttle_s = 0.5
     before = one.proxy.producer_ids
-    for _ in range(5):
+    ends_s = time.monotonic() + SECONDS
+    rounds = 0
+    while rounds < 5 or time.monotonic() < ends_s:
         one.produce(RECORDS // 4)
         one.stage.wait_until_committed(one.load.ends, TIMEOUT_S)
+        rounds += 1
     assert one.proxy.producer_ids == before
     app.stop()
     one.judge(without=set(), repeats_max=0)
