@@ -46,7 +46,7 @@ LAST_ANSWERS_S = 2.0
 PURGE_S = 3.0
 LAST_CHECK_S = 50e-3
 _FATAL = KafkaError._FATAL  # noqa: SLF001 - librdkafka's own codes start with an underscore
-# It follows the report of a message that is refused, which has all there is to be told.
+# It follows the report of a message that is refused, which says all there is to say.
 _GAPLESS = KafkaError._GAPLESS_GUARANTEE  # noqa: SLF001
 _UNSUPPORTED = KafkaError._UNSUPPORTED_FEATURE  # noqa: SLF001
 

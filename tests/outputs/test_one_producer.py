@@ -184,7 +184,7 @@ def test_a_fatal_error_that_a_poll_raises_loses_the_producer(lab: Lab) -> None:
 
 
 def test_a_client_that_ends_with_a_refused_message_is_no_fault_of_its_producer(lab: Lab) -> None:
-    """What was refused is reported: nothing more is told, and no look at the network advised."""
+    """What was refused is reported: nothing more is said, and no look at the network advised."""
     lab.producer.start()
     lab.clients[0].callbacks.error_cb(KafkaError(KafkaError._GAPLESS_GUARANTEE, "1 message", fatal=True))
     assert lab.producer.is_lost
