@@ -241,6 +241,20 @@ class Waiting:
             held.after = after
         return True
 
+    def hold_key(self, entry: Entry, decision: HoldHead) -> None:
+        """Start nothing more of a record's key, whatever became of that record. What runs ends first."""
+        epoch, key = entry[EPOCH], self.router.unread.keyed(entry)[KEY]
+        if epoch.ended or isinstance(key, _ONCE):
+            return
+        held = self.find(key, epoch)
+        if held is None:
+            self.router.unread.end()
+            self.router.slow.end_key(epoch.owners, key)
+            held = self.find(key, epoch) or self._gather(key, epoch)
+        self._follow(held, "hold_key")
+        if held.decision is None:
+            self._wait(held, decision)
+
     def divert_key(self, held: Held, reason: str) -> None:
         """Send a waiting key's records, and those to come, to the dead letters, one after another.
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from functools import partial
+from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 from confluent_kafka import KafkaError
@@ -80,8 +81,10 @@ class Aside:
         # The judges' answers: when to try again; None where it is over. Appended by any thread.
         self._decided: deque[tuple[object, Turn, float | None]] = deque()
 
-    def __bool__(self) -> bool:
-        return bool(self._turns)
+    @property
+    def is_busy(self) -> bool:
+        """Tell whether something is to be sent, now or later."""
+        return len(self._turns) > len(self._outputs.kept)
 
     @property
     def has_decisions(self) -> bool:
@@ -136,8 +139,11 @@ class Aside:
             turn.is_with_judge = False
             if delay_s is None:
                 self._end(place, turn)
-            else:
-                turn.due_s = self._clock() + delay_s
+                continue
+            turn.due_s = self._clock() + delay_s
+            if turn.due_s == inf and self._turns.get(place) is turn:
+                with self._outputs.lock:
+                    self._outputs.kept.add(place)
         if not self._turns:
             if self._producer is not None:
                 self._producer.serve(0.0)  # else its statistics would pile up
@@ -149,7 +155,7 @@ class Aside:
                 is_waiting = turn.is_under_way or turn.is_with_judge or turn.due_s > now_s
                 if not (is_waiting or turn.output.has_ended):
                     self._send(producer.client, place, turn)
-        producer.serve(BUSY_POLL_S if waits else 0.0)
+        producer.serve(BUSY_POLL_S if waits and self.is_busy else 0.0)
 
     def _opened(self) -> OneProducer:
         if self._producer is None:
@@ -238,9 +244,11 @@ class Aside:
 
     def _go_on_with(self, place: object, queue: deque[Output]) -> None:
         """Have a group go on with these outputs. Caller has the lock."""
+        if queue and queue[0] is self._turns[place].output:
+            self._outputs.aside[place] = queue
+            return
+        self._outputs.kept.discard(place)
         if not queue:
             del self._outputs.aside[place], self._turns[place]
             return
-        self._outputs.aside[place] = queue
-        if queue[0] is not self._turns[place].output:
-            self._turns[place] = Turn(queue[0])
+        self._outputs.aside[place], self._turns[place] = queue, Turn(queue[0])

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from ehkafka.lanes.epoch import Epoch
     from ehkafka.lanes.inbox import Entry
 
-    # Called with the seconds until the next try, or None where the output is not needed any more.
+    # Called with the seconds until the next try, infinity where only the next start may bring one, or None
+    # where the output is not needed any more.
     Answer = Callable[[float | None], None]
 
 PARTS: Final = 7

@@ -17,7 +17,7 @@ def produce_one(
 ) -> KafkaError | OutputRefusedError | None:
     """Return why the client does not take a message, None where it does.
 
-    `QUEUE_FULL` is for now; an `OutputRefusedError`, of what cannot be encoded, is for good.
+    `QUEUE_FULL` is for now; an `OutputRefusedError`, of what cannot be encoded, is permanent.
     """
     given = {} if headers is None else {"headers": headers}
     try:

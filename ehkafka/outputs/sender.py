@@ -147,7 +147,7 @@ class OutputSender:
 
     def _main(self) -> None:
         try:
-            while self._ends_s is None or (self.outputs.count() and time.monotonic() < self._ends_s):
+            while self._ends_s is None or (self.outputs.is_under_way() and time.monotonic() < self._ends_s):
                 self._turn()
         except BaseException as error:  # outputs would wait for ever, unseen
             self._on_death(error)
@@ -192,7 +192,7 @@ class OutputSender:
             return BUSY_POLL_S
         if self._producer.client is None:
             return min(IDLE_WAIT_S, self._producer.due_s())
-        return BUSY_POLL_S if self._aside or self._is_full or self._unparks else IDLE_WAIT_S
+        return BUSY_POLL_S if self._aside.is_busy or self._is_full or self._unparks else IDLE_WAIT_S
 
     # -- handing over ----------------------------------------------------------------------------------
 
@@ -249,10 +249,10 @@ class OutputSender:
         sources = flat[SOURCE::PARTS]
         if (
             not self._at_once
-            or self._aside
             or len(set(flat[2::PARTS])) > 1
             or set(flat[6::PARTS]) != {ANY_PARTITION}
             or any(epoch.ended for epoch in set(map(_epoch_of, sources)))
+            # Nor is a key known that has something aside: that was with an earlier client.
             or (partitions := self._known.partitions(flat[2], flat[4::PARTS])) is None
         ):
             return self._hand_each(flat)
@@ -296,7 +296,7 @@ class OutputSender:
             if output.has_ended:
                 outputs.let_go(output)
                 self._gone.append(output)
-            elif self._aside and self._aside.takes(output):
+            elif self._aside.takes(output):
                 pass
             elif not known.may_go(output):
                 outputs.parked += output

@@ -73,6 +73,8 @@ class Unacknowledged:
         self.sent: list[Any] = []
         # By group, or a number where that is None: what goes alone; see `aside`.
         self.aside: dict[object, deque[Output]] = {}
+        # Those of them that wait for the next start, which is not waited for.
+        self.kept: set[object] = set()
         # Of all that was taken out of `added`; and of what is there, as far as counted. Under the lock.
         self._taken = 0
         self._bytes = 0
@@ -192,13 +194,19 @@ class Unacknowledged:
     def _count(self) -> int:
         return len(self.added) // PARTS + self._taken
 
-    def sources(self) -> Iterator[Entry | Source]:
+    def is_under_way(self) -> bool:
+        """Tell whether an acknowledgement may come for some output."""
+        with self.lock:
+            return self._count() > sum(len(self.aside[place]) for place in self.kept)
+
+    def sources(self, *, with_kept: bool = True) -> Iterator[Entry | Source]:
         """Return what each output is of."""
         with self.lock:
             # In one call: workers go on to put, and an iterator of a deque minds that.
             added = list(self.added)[SOURCE::PARTS]
             sent, parked = self.sent[SOURCE::PARTS], self.parked[SOURCE::PARTS]
-            batches, aside = list(self.batches), list(chain.from_iterable(self.aside.values()))
+            places = self.aside.keys() - (() if with_kept else self.kept)
+            batches, aside = list(self.batches), [one for place in places for one in self.aside[place]]
         # Outside of the lock: there may be thousands, and the sender would wait.
         batched = (batch.flat[SOURCE::PARTS] for batch in batches)
         return chain(added, *batched, parked, sent, [output.source for output in aside])
@@ -219,12 +227,28 @@ class Unacknowledged:
             lowest[epoch] = min(offset, lowest.get(epoch, offset))
         return lowest
 
+    def waiting_epochs(self) -> set[Epoch]:
+        """Return whose records have outputs for which an acknowledgement may come."""
+        others: list[Entry | Source] = []
+        epochs: set[Epoch] = set()
+        for source in self.sources(with_kept=False):
+            if type(source) is tuple:
+                epochs.add(source[EPOCH])
+            else:
+                others.append(source)
+        return epochs.union(epoch for epoch, _ in places_of(others))
+
     def waiting(self) -> dict[Epoch, set[int]]:
         """Return the offsets of each epoch's records that wait."""
         waiting: dict[Epoch, set[int]] = {}
         for epoch, offset in places_of(self.sources()):
             waiting.setdefault(epoch, set()).add(offset)
         return waiting
+
+    def behind(self, output: Output) -> list[Output]:
+        """Return an output that goes alone, with what waits behind it."""
+        with self.lock:
+            return list(self.aside.get(output.group, (output,)))
 
     def key_of(self, epoch: Epoch, offset: int) -> bytes | None:
         """Return the key of a record that waits; None also where it was acknowledged meanwhile."""

@@ -7,6 +7,7 @@ called on a thread of its own.
 
 from __future__ import annotations
 
+import math
 import random
 import threading
 import time
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from ehkafka.outputs.output import Answer as OutputAnswer
     from ehkafka.outputs.output import Output
     from ehkafka.records import TopicPartition
+    from ehkafka.recovery.kept_outputs import KeptOutputs
     from ehkafka.recovery.letters.way import LetterWay
 
 
@@ -73,8 +75,8 @@ class RefusedOutputs:
     # Where the policy has one.
     way: LetterWay | None
     words: StopWords = STOP_WORDS
-    # A record whose letter is refused, too, may wait for the next start. False: that ends the run.
-    may_hold: bool = True
+    # Where an output goes whose record's letter is refused as well; None: that ends the run.
+    kept: KeptOutputs | None = None
 
     def __call__(self, output: Output, error: Exception, attempt: int, answer: OutputAnswer) -> None:
         """Answer when it is sent again, or with None once it is not needed; never, where the app stops."""
@@ -132,8 +134,7 @@ class RefusedOutputs:
         def take(answer: Answer) -> None:
             """Take the answer for one letter; one that is refused keeps its record from being committed."""
             if isinstance(answer, HoldHead) and answer.letter_refused:
-                if not self.may_hold:
-                    self._stop_for_letter(refusal.partition, answer.reason)
+                self._take_refused_letter(refusal, answer.reason)
                 return
             # By any thread.
             left.pop()
@@ -158,13 +159,22 @@ class RefusedOutputs:
             )
             self.way.post(entry, letter, take)
 
-    def _stop_for_letter(self, where: TopicPartition, reason: str) -> None:
-        self.fatal(
-            HandlerFailedError(
-                f"An output of {where}, handler {self.handler!r}, was refused, and so was its record's "
-                f"dead letter: {ended(reason)} {self.words.kept.format(partition=where)}. Fix the topics."
-            )
+    def _take_refused_letter(self, refusal: Refusal, reason: str) -> None:
+        where = refusal.partition
+        text = (
+            f"An output of {where}@{refusal.offset}, handler {self.handler!r}, was refused by "
+            f"{refusal.output.topic!r}: {ended(describe(refusal.error))} So was its record's dead letter: "
+            f"{ended(reason)}"
         )
+        if self.kept is None:
+            kept = self.words.kept.format(partition=where)
+            self.fatal(HandlerFailedError(f"{text} {kept}. Fix the topics."))
+        else:
+            self.kept.add(
+                refusal.output,
+                f"{text} Its key is on hold, and nothing is committed past it. Fix the topics and restart.",
+            )
+            refusal.answer(math.inf)
 
     def _report(self, refusal: Refusal, delay_s: float | None, decision: str) -> None:
         what = (refusal.partition, refusal.offset, refusal.output.topic, refusal.attempt)

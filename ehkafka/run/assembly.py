@@ -126,11 +126,13 @@ class Assembly:
         if is_batch(spec):
             spec.check_backlog(self.app.settings)
         make_record = record_type(spec.headers, event_hubs=self.app.endpoint.is_event_hubs)
+        hub: Hub
         outlet = None
         if delivery is not None and spec.to:
             from ehkafka.run.outlets import make_outlet  # noqa: PLC0415 - few apps have outputs
 
-            outlet = make_outlet(self, delivery, spec, letters, make_record)
+            hold = lambda *of: hub.hold_key(*of)  # noqa: E731, PLW0108 - the hub is made below
+            outlet = make_outlet(self, delivery, spec, letters, make_record, hold)
             make_record = sending_type(make_record, outlet)
         keys = KeyReader(spec.order_by, null_key=spec.null_key, wrap=None if spec.raw else make_record)
         hub = Hub(self._inboxes(spec, keys), self.app.clock.now_s, self._pace(spec))

@@ -79,7 +79,7 @@ class AtLeastOnce(Delivery):
 
     def waiting_epochs(self) -> set[Epoch]:
         """Return whose commits stay below an output."""
-        return set() if self.has_failed else set(self.outputs.lowest())
+        return set() if self.has_failed else self.outputs.waiting_epochs()
 
     def lowest(self) -> dict[Epoch, int]:
         """Return the lowest offset of each epoch whose outputs are not acknowledged."""

@@ -7,11 +7,16 @@ from typing import TYPE_CHECKING
 from ehkafka.handlers.spec import is_batch
 from ehkafka.outputs.outlet import Outlet
 from ehkafka.outputs.properties import output_bytes_max
+from ehkafka.recovery.kept_outputs import KeptOutputs
 from ehkafka.recovery.refused_outputs import RefusedOutputs
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ehkafka.errors import EhkafkaError
     from ehkafka.handlers.spec import HandlerSpec
+    from ehkafka.lanes.decision import HoldHead
+    from ehkafka.lanes.inbox import Entry
     from ehkafka.outputs.delivery import Delivery
     from ehkafka.records import Record
     from ehkafka.recovery.letters.letters import Letters
@@ -24,8 +29,14 @@ def make_outlet(
     spec: HandlerSpec,
     letters: Letters,
     make_record: type[Record],
+    hold: Callable[[Entry, HoldHead], None],
 ) -> Outlet:
-    """Return what a handler's calls send by, before any thread of the run exists."""
+    """Return what a handler's calls send by, before any thread of the run exists.
+
+    `hold` starts nothing more of a record's key.
+    """
+    kept = KeptOutputs(delivery.outputs, hold) if run.may_hold else None
+    letters.kept += filter(None, [kept])
 
     def give_up(error: EhkafkaError) -> None:
         delivery.has_failed = True
@@ -42,7 +53,7 @@ def make_outlet(
         group=run.app.settings.group,
         way=letters.way(spec.on_failure),
         words=run.stop_words,
-        may_hold=run.may_hold,
+        kept=kept,
     )
     return Outlet(
         delivery.outputs,

@@ -264,7 +264,7 @@ class Runtime:
         of_tokens = tokens.problem if tokens else None
         found = (self._connection.problem, self._credential.problem, of_tokens, self.mirroring.problem)
         yield from (problem for problem in found if problem is not None)
-        yield from filter(None, (one.problem for one in (*self._senders, self.messages)))
+        yield from filter(None, (one.problem for one in (*self._senders, *self._letters.kept, self.messages)))
         if (hanging := self.context.hook_threads.problem) is not None:
             yield hanging
 

@@ -25,7 +25,7 @@ from ehkafka.lanes.inbox import EPOCH, MESSAGE
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterator, Sequence
 
-    from ehkafka.lanes.decision import Answer, Decision, Ticket
+    from ehkafka.lanes.decision import Answer, Decision, HoldHead, Ticket
     from ehkafka.lanes.ending import Work
     from ehkafka.lanes.held import Held
     from ehkafka.lanes.inbox import Entry, Inbox
@@ -178,6 +178,10 @@ class Hub:
     def answer(self, ticket: Ticket, answer: Answer) -> None:
         """Take what became of a ticket's record. Any thread without the lock; a second answer is ignored."""
         self.post(self.inboxes.waiting.answer, ticket, answer, self.clock())
+
+    def hold_key(self, entry: Entry, decision: HoldHead) -> None:
+        """Start nothing more of a record's key. Any thread without the lock."""
+        self.post(self.inboxes.waiting.hold_key, entry, decision)
 
     def hurry(self) -> None:
         """Let no call wait for more records: nothing more will be received."""

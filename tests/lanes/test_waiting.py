@@ -151,6 +151,27 @@ def test_a_paused_key_starts_nothing_more() -> None:
     assert bench.is_empty()
 
 
+def test_a_key_is_held_whose_record_has_ended() -> None:
+    """As after a dead letter, with the reason of now; what runs of it ends, and a command lets it go."""
+    bench = InboxBench()
+    epoch = bench.assign()
+    bench.receive(epoch, "a0 a1 b2")
+    call = bench.call("a")
+    for _ in range(2):
+        bench.waiting.hold_key(call.entry, HoldHead("its output is kept", letter_refused=True))
+    bench.finish(call)
+    bench.receive(epoch, "a3 b4")
+    bench.work()
+    assert sorted(bench.started) == ["a0", "b2", "b4"]
+    held = bench.waiting.find(b"a", epoch)
+    assert held is not None
+    assert held.decision == HoldHead("its output is kept", letter_refused=True)
+    assert bench.waiting.retry_key(b"a", epoch)
+    bench.work()
+    assert bench.started[-2:] == ["a1", "a3"]
+    assert bench.is_empty()
+
+
 def test_a_key_resumed_while_its_record_runs_waits_for_that() -> None:
     """A pause that came and went changes nothing of its order."""
     bench = InboxBench()

@@ -19,8 +19,10 @@ OutputSender._hand_each: what is behind a refused one passes it
     if self._refused: -> if False:
 OutputSender._hand_over: what is new passes a refused one
     or self._refused -> or False
+    by seeds=900
 OutputSender._hand_parked: what is parked passes a refused one
     (self._is_full or self._refused) -> self._is_full
+    by seeds=900
 OutputSender._hand_over: what is new passes what is parked
     or self._unparks -> or False
 KnownKeys.forget_old: a day later keys are still known
@@ -39,7 +41,7 @@ OutputSender._hand_slice: outputs of ended epochs go out
 OutputSender._hand_each: outputs of ended epochs go out one by one
     if output.has_ended: -> if False:
 OutputSender._hand_each: what follows a refused output passes it
-    elif self._aside and self._aside.takes(output): -> elif False:
+    elif self._aside.takes(output): -> elif False:
 OutputSender._hand_each: sources of dropped outputs hear nothing
     self._gone.append(output) -> pass
 OutputSender._hand_each: a full queue skips one
@@ -132,7 +134,18 @@ Aside._end: its bytes stay
 Aside._go_on_with: a group that is empty stays
     if not queue: -> if False:
 Aside._go_on_with: the next one has the last one's turn
-    if queue[0] is not self._turns[place].output: -> if False:
+    queue and queue[0] is self._turns[place].output -> queue
+Aside._go_on_with: what waits behind a kept one waits, too
+    self._outputs.kept.discard(place) -> pass
+Aside.go_on: what is kept is waited for
+    self._outputs.kept.add(place) -> pass
+    by test_what_waits_for_the_next_start_is_not_waited_for
+Aside.go_on: a late answer keeps what is not there any more
+    and self._turns.get(place) is turn -> and True
+    by seeds=900
+Unacknowledged.waiting_epochs: what is kept is waited for
+    with_kept=False -> with_kept=True
+    by test_what_waits_for_the_next_start_is_not_waited_for
 Unacknowledged.take: bytes are not counted
     self._bytes += size_of(taken) -> pass
 Unacknowledged.put_back: in another order

@@ -11,6 +11,7 @@ import threading
 from contextlib import contextmanager
 from functools import partial
 from itertools import chain, pairwise
+from math import inf
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
@@ -62,6 +63,8 @@ class World:
         # What need not be written: decided, failed with its attempt, or of an ended epoch.
         self.excused: set[bytes] = set()
         self.decided: set[bytes] = set()
+        # What waits for the next start.
+        self.kept: set[bytes] = set()
         # What is known to be acknowledged; what must not be written any more.
         self.safe: set[bytes] = set()
         self.banned: set[bytes] = set()
@@ -211,15 +214,18 @@ class World:
         """Answer: another try, or it is not needed any more."""
         if self.judged[value] < 3 and self.rng.random() < 0.7:
             answer(self.rng.choice((0.0, 0.05)))
+        elif not self.is_calm and self.rng.random() < 0.1:
+            self.kept.add(value)
+            answer(inf)
         else:
             self.excused.add(value)
             self.decided.add(value)
             answer(None)
 
-    def end_epoch(self, timeout_s: float) -> None:
+    def end_epoch(self, timeout_s: float, partition: int | None = None) -> None:
         """Have a partition taken away, and perhaps wait until nothing of it is sent any more."""
         self.check_order()
-        partition = self.rng.randrange(INPUTS)
+        partition = self.rng.randrange(INPUTS) if partition is None else partition
         old, self.epochs[partition] = self.epochs[partition], Epoch(partition)
         old.ended = True
         ended = {value for value, one in self.given.items() if unacknowledged.has_ended(one.source)}
@@ -317,6 +323,11 @@ class World:
         self.is_calm = True
         self.broker.throttles = self.broker.forgets = self.broker.loses = 0.0
         self.broker.stands.clear()
+        while self.answers:
+            self.act()
+        self.sender._turn()
+        for partition in range(INPUTS if self.kept else 0):
+            self.end_epoch(60.0, partition)
         for _ in range(2000):
             if not (self.outputs.count() or self.answers):
                 break
@@ -330,9 +341,9 @@ class World:
         outputs = self.outputs
         self.check_lists()
         assert outputs.count() == 0, f"left: {sorted(self.stands_now())}"
-        assert (outputs._bytes, outputs.is_full) == (0, False)
+        assert (outputs._bytes, outputs.is_full, outputs.kept) == (0, False, set())
         for source in self.sources:
-            decided = self.decided.intersection(source.values)
+            decided = (self.decided | self.kept).intersection(source.values)
             assert source.end or decided, "a source has heard nothing"
         for group, numbers in self.check_order().items():
             assert numbers[-1] == max(numbers), f"{group}: an earlier one is the last: {numbers}"
@@ -365,6 +376,8 @@ class JudgedClient(Client):
         # Not by `assert`: the sender takes an exception of a client for a refusal.
         if any(value in one.has for one in world.clients):
             pytest.fail(f"{value!r} goes two ways at once")
+        if value in world.kept:
+            pytest.fail(f"{value!r} waits for the next start and is sent")
         if value in world.safe:
             pytest.fail(f"{value!r} is acknowledged and sent again")
         if value in world.banned:

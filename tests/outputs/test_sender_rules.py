@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from math import inf
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -198,6 +199,26 @@ def test_what_the_client_refuses_first_of_all_is_tried_alone() -> None:
         put(world, b"a1", headers="odd")
         turn(world, 3)
     assert [output.value for output in judged] == [b"a1"]
+
+
+def test_what_waits_for_the_next_start_is_not_waited_for() -> None:
+    """Neither by a revoke nor by a stop; nothing is committed past it, and other keys go on together."""
+    with calm() as world:
+        world.judge = lambda _output, _error, _tries, answer: answer(inf)  # type: ignore[method-assign]
+        world.broker.refuses[b"a1"] = FOREVER
+        put(world, b"a1", headers="odd")
+        turn(world, 10)
+        put(world, b"a2", b"b0")
+        turn(world, 100)
+        assert aside(world) == [b"a1", b"a2"]
+        epoch: Any = world.epochs[0]
+        assert (epoch in world.outputs.lowest(), world.outputs.waiting_epochs()) == (True, set())
+        assert (world.outputs.is_under_way(), world.sender._aside.is_busy) == (False, False)
+        world.broker.stands = set(ALL)
+        put(world, b"b1", b"b2")
+        world.sender._hand_over()
+        assert [len(batch) for batch in world.outputs.batches] == [2]
+        assert world.outputs.waiting_epochs() == {epoch}
 
 
 def fail(world: World, code: int) -> None:

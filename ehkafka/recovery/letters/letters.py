@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ehkafka.events import Event
     from ehkafka.events.history import History
     from ehkafka.lanes.decision import Answer, Ticket
+    from ehkafka.recovery.kept_outputs import KeptOutputs
     from ehkafka.recovery.letters.letter import Letter
     from ehkafka.recovery.letters.way import LetterWay
     from ehkafka.recovery.policy import FailurePolicy
@@ -47,6 +48,8 @@ class Letters:
         self._history = history
         self._clock = clock
         self.ways: list[LetterWay] = []
+        # What is kept because its letter is refused, for each handler with outputs.
+        self.kept: list[KeptOutputs] = []
         # The topics that letters go to: they must be there before anything runs.
         self.topics: set[str] = set()
 
@@ -64,9 +67,11 @@ class Letters:
         return way
 
     def check(self) -> None:
-        """Tell of letters that have waited too long for their answer, once each."""
+        """Tell of letters that have waited too long for their answer, once each; bound what is kept."""
         for way in self.ways:
             way.check()
+        for kept in self.kept:
+            kept.check()
 
     def stop(self, timeout_s: float) -> None:
         """End all, after `timeout_s` seconds at most: what is not safe by then is redelivered."""
