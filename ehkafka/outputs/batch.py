@@ -12,19 +12,25 @@ message up (see `properties`) each output is a batch of its own.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from confluent_kafka import KafkaError, KafkaException
 
 from ehkafka.outputs.output import PARTS, SOURCE, Source, outputs_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from ehkafka.outputs.output import Output
 
     # Hears of a batch's report: what went wrong, and the message.
     OnReport = Callable[["Batch", KafkaError | None, Any], None]
+
+# librdkafka's own default of `batch.size`, and what is small for every topic.
+BATCH_BYTES: Final = 1_000_000
+BATCH_BYTES_MIN: Final = 16_384
+# Below that: each message is a batch.
+ONE_BY_ONE: Final = 0
 
 
 class Batch:
@@ -102,3 +108,28 @@ class Batch:
 
 class SomeSentError(Exception):
     """The client has taken some of a batch, and would report none of it."""
+
+
+def smaller_batches(batch_bytes: int | None, refused_bytes: int | None = None) -> int:
+    """Return how many bytes the next batches may have: what was in a refused one has all passed in others.
+
+    `batch_bytes` is what they could have before, None: the client's default; `refused_bytes` what it had.
+    """
+    before = BATCH_BYTES if batch_bytes is None else batch_bytes
+    least = before if refused_bytes is None else min(before, refused_bytes)
+    return max(BATCH_BYTES_MIN, least // 4) if before > BATCH_BYTES_MIN else ONE_BY_ONE
+
+
+def batch_limit(batch_bytes: int | None) -> dict[str, int]:
+    """Return the client's properties by which batches have so many bytes at most; None: as it is."""
+    if batch_bytes is None:
+        return {}
+    return {"batch.num.messages": 1} if batch_bytes == ONE_BY_ONE else {"batch.size": batch_bytes}
+
+
+def with_limit(properties: Mapping[str, Any], limit: Mapping[str, int]) -> dict[str, Any]:
+    """Return properties with a limit, unless they have a lower one."""
+    return {
+        **properties,
+        **{name: min(most, int(properties.get(name, most))) for name, most in limit.items()},
+    }

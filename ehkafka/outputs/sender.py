@@ -22,7 +22,7 @@ from ehkafka.events import OutputProblem
 from ehkafka.lanes.inbox import EPOCH
 from ehkafka.outputs.answers import CONSEQUENCES, IN_DOUBT, TAKEN_BACK, busy_codes, refused_error
 from ehkafka.outputs.aside import BUSY_POLL_S, Aside
-from ehkafka.outputs.batch import Batch, SomeSentError
+from ehkafka.outputs.batch import Batch, SomeSentError, smaller_batches
 from ehkafka.outputs.encoding import ANY_PARTITION
 from ehkafka.outputs.known_keys import KnownKeys
 from ehkafka.outputs.one_producer import LAST_ANSWERS_S
@@ -42,9 +42,6 @@ if TYPE_CHECKING:
 # So many at once, with the lock held.
 SLICE: Final = 1_000
 IDLE_WAIT_S: Final = 0.5
-# librdkafka's own default of `batch.size`, and what is small for every topic.
-BATCH_BYTES: Final = 1_000_000
-BATCH_BYTES_MIN: Final = 16_384
 
 
 class OutputSender:
@@ -419,7 +416,7 @@ class OutputSender:
             return
         aside, producer = self._aside, self._producer
         if self._suspects and aside.passed >= self._suspects and not aside.too_large:
-            producer.batch_bytes = max(BATCH_BYTES_MIN, (producer.batch_bytes or BATCH_BYTES) // 4)
+            producer.batch_bytes = smaller_batches(producer.batch_bytes)
         self._suspects, aside.passed, aside.too_large = suspects, 0, 0
 
 

@@ -16,6 +16,7 @@ from ehkafka.endpoint.keys.watch import CredentialWatch
 from ehkafka.endpoint.properties.names import in_one_spelling
 from ehkafka.errors import ConfigurationError, HandlerFailedError
 from ehkafka.outputs.answers import busy_codes
+from ehkafka.outputs.batch import with_limit
 from ehkafka.outputs.delivery import Delivery
 from ehkafka.outputs.kinds import TopicKinds
 from ehkafka.outputs.properties import TRANSACTION_TIMEOUT_MS, transactional_properties
@@ -27,7 +28,6 @@ from ehkafka.transactions.held import HeldOutputs
 from ehkafka.transactions.loop import TransactionLoop
 from ehkafka.transactions.probe import probe
 from ehkafka.transactions.producer import TransactionalProducer
-from ehkafka.transactions.search import ONE_BY_ONE, Search
 from ehkafka.wording import ended
 
 if TYPE_CHECKING:
@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     from ehkafka.records import TopicPartition
     from ehkafka.run.options import AppOptions
 
-# librdkafka's own default of `batch.size`.
-BATCH_BYTES_DEFAULT = 1_000_000
 # A commit that a caller waits for gets so much longer than the broker lets a transaction be open.
 SLACK_S = 2.0
 LOST_S = 0.5
@@ -77,13 +75,7 @@ class ExactlyOnce(Delivery):
         self._id = transactional_id(app)
         properties = transactional_properties(app.endpoint, app.settings, self._id)
         is_compressed = str(properties.get("compression.type", "none")).lower() != "none"
-        search = Search(
-            int(properties.get("batch.size", BATCH_BYTES_DEFAULT)),
-            clock=app.clock.now_s,
-            are_sizes_known=not is_compressed,
-        )
-        self._batch_bytes = search.batch_bytes
-        self._held = HeldOutputs(self.outputs, search, app.clock.now_s)
+        self._held = HeldOutputs(self.outputs, app.clock.now_s, are_sizes_known=not is_compressed)
         timeout_s = properties[TRANSACTION_TIMEOUT_MS] / 1000
         self._loop = TransactionLoop(
             self._held,
@@ -172,14 +164,10 @@ class ExactlyOnce(Delivery):
         if self._commits is not None:
             self._commits.end_unwanted(LOST_S)
 
-    def _open_client(self, callbacks: dict[str, Any], batch_bytes: int) -> Producer:
+    def _open_client(self, callbacks: dict[str, Any], limit: Mapping[str, int]) -> Producer:
         # Anew for each client: the key may have changed since.
         properties = transactional_properties(self._app.endpoint, self._app.settings, self._id)
-        if batch_bytes == ONE_BY_ONE:
-            properties["batch.num.messages"] = 1
-        elif batch_bytes < self._batch_bytes:
-            properties["batch.size"] = batch_bytes
-        return open_producer(properties, **callbacks)
+        return open_producer(with_limit(properties, limit), **callbacks)
 
     def _open_consumer(self, group: str) -> Consumer:
         """Return a consumer that joins no group, but may ask for what one has committed."""

@@ -9,9 +9,10 @@ from ehkafka.endpoint.keys.watch import CredentialWatch
 from ehkafka.errors import EndpointError
 from ehkafka.events import DeadLetterProducerPlain, DeadLetterProducerReplaced, OutputProducerReplaced
 from ehkafka.outputs.answers import busy_codes
+from ehkafka.outputs.batch import batch_limit, with_limit
 from ehkafka.outputs.one_producer import OneProducer
 from ehkafka.outputs.properties import goes_by_key, may_report_at_once, output_properties
-from ehkafka.outputs.sender import BATCH_BYTES, OutputSender
+from ehkafka.outputs.sender import OutputSender
 from ehkafka.outputs.unacknowledged import Unacknowledged
 
 if TYPE_CHECKING:
@@ -74,9 +75,7 @@ def _producer(app: AppOptions, emit: Callable[[Event], None], more: dict[str, An
                 "which their order cannot be kept. Use a broker that does, such as Kafka 0.11 or later."
             )
         properties = output_properties(app.endpoint, app.settings, is_plain=is_plain, at_once=at_once) | more
-        if producer.batch_bytes is not None:
-            chosen = int(properties.get("batch.size", BATCH_BYTES))
-            properties["batch.size"] = min(chosen, producer.batch_bytes)
+        properties = with_limit(properties, batch_limit(producer.batch_bytes))
         if is_plain:
             properties.pop("enable.gapless.guarantee")
         return open_producer(properties, **callbacks._asdict())

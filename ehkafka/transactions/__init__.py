@@ -3,9 +3,10 @@
 `saving` has commits say never less than before, `coverage` (pure) knows which records a commit covers,
 `generation` (pure) whether this process may commit at all. `held` keeps outputs until their records are
 covered, and takes back what was aborted. `loop` carries out one `request` after another on
-`ehkafka-transactions`, over the `producer` of the moment: `handing` hands outputs over; `hanging` is about
-calls that never return. `search` (pure) finds out which outputs the broker refuses, and `refusals` keeps
-these until their handler's rules have decided. `committing` is what the committer gives its positions to.
+`ehkafka-transactions`, over the `producer` of the moment, and tries apart what was in a refused batch, by the
+rules of `search` (pure): `handing` hands outputs over; `hanging` is about calls that never return. `refusals`
+keeps what is refused until its handler's rules have decided. `committing` is what the committer gives its
+positions to.
 `probe` tries a transaction where it is not stated that a broker has them.
 
 What was produced cannot leave a transaction, so outputs wait in memory: a tick fixes positions and ranges

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaError, KafkaException
 
-from ehkafka.transactions.generation import generation_of
+from ehkafka.transactions.generation import is_member
 from ehkafka.transactions.request import Request
 from ehkafka.wording import seconds
 
@@ -131,7 +131,7 @@ class TransactionalCommits:
         metadata = consumer.consumer_group_metadata()
         # The broker takes the offsets of a client that says to be no member, whatever member owns the
         # partitions: so a transaction without a membership is refused here.
-        if not generation_of(metadata).is_member:
+        if not is_member(metadata):
             raise KafkaException(
                 KafkaError(KafkaError.UNKNOWN_MEMBER_ID, "the group has dropped this member, for now")
             )

@@ -9,41 +9,21 @@ a look at who owns the partitions (librdkafka, rdkafka_cgrp.c; Kafka, KIP-447).
 from __future__ import annotations
 
 import struct
-from typing import NamedTuple
 
 _MAGIC = b"CGMDv2:"
 _GENERATION = struct.Struct("=i")
 
 
-class Generation(NamedTuple):
-    """A membership: which generation of the group, and which member of it."""
-
-    number: int
-    member_id: str
-
-    @property
-    def is_member(self) -> bool:
-        """Tell whether a broker can tell from it that this member was dropped."""
-        return self.number >= 0 and bool(self.member_id)
-
-
-NO_MEMBER = Generation(-1, "")
-
-
 def metadata_of_no_member(group: str) -> bytes:
     """Return the metadata of a group by a client that is no member of it."""
-    return b"".join((_MAGIC, _GENERATION.pack(NO_MEMBER.number), group.encode(), b"\0\0\1"))
+    return b"".join((_MAGIC, _GENERATION.pack(-1), group.encode(), b"\0\0\1"))
 
 
-def generation_of(metadata: bytes | None) -> Generation:
-    """Return the membership that a consumer's group metadata say; `NO_MEMBER` where they cannot be read."""
-    if not metadata or not metadata.startswith(_MAGIC):
-        return NO_MEMBER
-    rest = metadata[len(_MAGIC) :]
-    if len(rest) < _GENERATION.size:
-        return NO_MEMBER
-    (number,) = _GENERATION.unpack_from(rest)
-    texts = rest[_GENERATION.size :].split(b"\0")
-    if len(texts) < 3:
-        return NO_MEMBER
-    return Generation(number, texts[1].decode(errors="replace"))
+def is_member(metadata: bytes | None) -> bool:
+    """Tell whether a broker can tell from a consumer's group metadata that this member was dropped."""
+    head = len(_MAGIC) + _GENERATION.size
+    if not metadata or not metadata.startswith(_MAGIC) or len(metadata) < head:
+        return False
+    (generation,) = _GENERATION.unpack_from(metadata, len(_MAGIC))
+    texts = metadata[head:].split(b"\0")
+    return generation >= 0 and len(texts) >= 3 and texts[1] != b""

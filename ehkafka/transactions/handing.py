@@ -6,16 +6,19 @@ On the transactions' thread. Only errors are reported: the commit stands for all
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from confluent_kafka import KafkaError, KafkaException
 
-from ehkafka.errors import describe
 from ehkafka.outputs.answers import CONSEQUENCES, TAKEN_BACK, refused_error
-from ehkafka.outputs.output import PARTS, OutputRefusedError
+from ehkafka.outputs.output import PARTS
+from ehkafka.outputs.produce import QUEUE_FULL, produce_one
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Collection, Sequence
+
+    from ehkafka.outputs.output import OutputRefusedError
 
 # So many are handed over between two looks for errors, and so many may be in the client: half of its queue.
 SLICE: Final = 500
@@ -35,7 +38,7 @@ class SomeRefusedError(Exception):
 
 
 class Handing:
-    """What one transaction sends, in parts between which the client's queue is empty."""
+    """What one transaction sends."""
 
     def __init__(
         self, client: Any, flat: list[Any], *, busy: Collection[int], is_over: Callable[[], bool]
@@ -45,40 +48,37 @@ class Handing:
         self._flat = flat
         self._no_refusals = NO_REFUSALS | set(busy)
         self._is_over = is_over
-        # The part under way: its number, and places in `flat`. None: all of it.
-        self.number = 0
-        self.places: list[int] | None = None
         # The broker did not take something, whatever the reason.
         self.has_failed = False
-        # What was named, and why: topic, value and key of what was in a refused batch. Filled inside of the
-        # client's calls.
-        self.named: dict[tuple[str, Any, Any], OutputRefusedError] = {}
-        # What the client itself refuses.
-        self.refused: tuple[int, OutputRefusedError] | None = None
+        # By place in `flat`: what the client itself refuses, which says which one it is about; and what was
+        # in a batch that the broker refuses, or by topic, value and key. Filled inside of the client's calls.
+        self.refused: dict[int, OutputRefusedError] = {}
+        self._tried: dict[int, OutputRefusedError] = {}
+        self._marks: dict[tuple[str, Any, Any], OutputRefusedError] = {}
 
     def hand_all(self) -> None:
         """Hand over all, in its order. Raises `KafkaException` or `SomeRefusedError`."""
-        self._hand(range(len(self._flat) // PARTS))
+        for start in range(0, len(self._flat), SLICE * PARTS):
+            handed = self._hand_run(self._flat[start : start + SLICE * PARTS])
+            for at in range(start, min(start + SLICE * PARTS, len(self._flat)), PARTS)[handed:]:
+                self._hand_one(at // PARTS)
+            self._make_room()
 
-    def hand_parts(self, parts: Iterable[tuple[int, list[int]]]) -> None:
-        """Hand over parts, each once the one before was taken. Raises likewise."""
-        for self.number, self.places in parts:
-            self._hand(self.places)
-            while len(self._client):
-                self._poll(ROOM_POLL_S)
-
-    def named_places(self) -> list[int]:
-        """Return the places in the part under way of what was named."""
-        if not self.named:
-            return []
-        topics, values, keys = (self._flat[part::PARTS] for part in (2, 3, 4))
-        places = range(len(topics)) if self.places is None else self.places
-        return [n for n in places if (topics[n], values[n], keys[n]) in self.named]
+    def try_out(self, places: Sequence[int]) -> None:
+        """Hand over some of it, and wait until the broker has taken that. Raises likewise."""
+        for place in places:
+            self._hand_one(place, partial(self._reported_of, place))
+            self._make_room()
+        while len(self._client):
+            self._poll(ROOM_POLL_S)
 
     @property
-    def part_size(self) -> int:
-        """How many outputs the part under way has."""
-        return len(self._flat) // PARTS if self.places is None else len(self.places)
+    def named(self) -> dict[int, OutputRefusedError]:
+        """What was in refused batches, by place, and why."""
+        if not self._marks:
+            return self._tried
+        marks = zip(*(self._flat[part::PARTS] for part in (2, 3, 4)), strict=True)
+        return {place: self._marks[mark] for place, mark in enumerate(marks) if mark in self._marks}
 
     def settle(self, timeout_s: float) -> None:
         """Hear what is still to be reported of a transaction that was aborted."""
@@ -90,27 +90,22 @@ class Handing:
                 return  # it has ended: the next transaction finds it so
 
     def reported(self, error: KafkaError | None, message: Any) -> None:
-        """Take the report for one of many. Called by the client, inside of its calls."""
+        """Take the report for one of all. Called by the client, inside of its calls."""
+        if (refusal := self._refusal(error)) is not None:
+            self._marks[message.topic(), message.value(), message.key()] = refusal
+
+    def _reported_of(self, place: int, error: KafkaError | None, _message: Any) -> None:
+        if (refusal := self._refusal(error)) is not None:
+            self._tried[place] = refusal
+
+    def _refusal(self, error: KafkaError | None) -> OutputRefusedError | None:
         if error is None or error.code() in TAKEN_BACK:
-            return
+            return None
         self.has_failed = True
-        if error.code() not in self._no_refusals:
-            mark = message.topic(), message.value(), message.key()
-            self.named[mark] = refused_error(error)
+        return None if error.code() in self._no_refusals else refused_error(error)
 
-    def _hand(self, places: range | list[int]) -> None:
-        for start in range(0, len(places), SLICE):
-            some = places[start : start + SLICE]
-            handed = self._hand_run(some) if isinstance(some, range) else 0
-            for place in some[handed:]:
-                self._hand_one(place)
-            self._poll(0.0)
-            while len(self._client) > IN_CLIENT_MAX:
-                self._poll(ROOM_POLL_S)
-
-    def _hand_run(self, places: range) -> int:
-        """Hand over outputs that stand together; return how many of them could be."""
-        flat = self._flat[places.start * PARTS : places.stop * PARTS]
+    def _hand_run(self, flat: list[Any]) -> int:
+        """Hand over outputs; return how many of them could be."""
         produce, handed = self._client.produce, 0
         try:
             for topic, value, key, headers, partition in zip(
@@ -125,28 +120,27 @@ class Handing:
             return handed
         return handed
 
-    def _hand_one(self, place: int) -> None:
+    def _hand_one(self, place: int, *on_report: Any) -> None:
         topic, value, key, headers, partition = self._flat[place * PARTS + 2 : (place + 1) * PARTS]
-        given = {} if headers is None else {"headers": headers}
-        while True:
-            try:
-                self._client.produce(topic, value, key, partition, **given)
-            except BufferError:
-                self._poll(ROOM_POLL_S)
-            except KafkaException as failed:
-                if failed.args[0].code() in self._no_refusals:
-                    raise
-                self.refused = place, refused_error(failed.args[0])
-                raise SomeRefusedError from None
-            except Exception as failed:  # headers may hold anything
-                self.refused = place, OutputRefusedError(describe(failed))
-                raise SomeRefusedError from None
-            else:
-                return
+        while error := produce_one(self._client, topic, value, key, headers, partition, *on_report):
+            if isinstance(error, KafkaError):
+                if error.code() == QUEUE_FULL:
+                    self._poll(ROOM_POLL_S)
+                    continue
+                if error.code() in self._no_refusals:
+                    raise KafkaException(error)
+                error = refused_error(error)
+            self.refused[place] = error
+            raise SomeRefusedError
+
+    def _make_room(self) -> None:
+        self._poll(0.0)
+        while len(self._client) > IN_CLIENT_MAX:
+            self._poll(ROOM_POLL_S)
 
     def _poll(self, timeout_s: float) -> None:
         self._client.poll(timeout_s)
-        if self.named:
+        if self._marks or self._tried:
             raise SomeRefusedError
         if self._is_over():
             raise KafkaException(KafkaError(KafkaError._STATE, "it is over"))  # noqa: SLF001

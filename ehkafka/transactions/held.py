@@ -8,32 +8,36 @@ thread, but for what the poll thread asks.
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 from ehkafka.outputs.output import PARTS, SOURCE, Output, outputs_of, places_of
 from ehkafka.outputs.unacknowledged import report_gone
-from ehkafka.transactions.refusals import Refusals
-from ehkafka.transactions.search import Suspect
+from ehkafka.transactions.refusals import Refusals, RefusedSource
+from ehkafka.transactions.search import with_alike
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from ehkafka.lanes.epoch import Epoch
+    from ehkafka.outputs.output import OutputRefusedError
     from ehkafka.outputs.unacknowledged import Unacknowledged
     from ehkafka.transactions.coverage import Coverage
-    from ehkafka.transactions.handing import Handing
-    from ehkafka.transactions.search import Search
 
 
 class HeldOutputs:
     """One run's."""
 
-    def __init__(self, outputs: Unacknowledged, search: Search, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, outputs: Unacknowledged, clock: Callable[[], float], *, are_sizes_known: bool = True
+    ) -> None:
+        """Not `are_sizes_known`: batches are compressed."""
         self._outputs = outputs
-        self.search = search
+        self._are_sizes_known = are_sizes_known
         self.refusals = Refusals(clock)
-        # Epochs that have ended since the transaction under way has outputs of theirs. Under the lock.
-        self._over: set[Epoch] = set()
-        # What was taken has an output that must not be sent now.
+        # Epochs that are over, their last commit included. Under the lock.
+        self._over: WeakSet[Epoch] = WeakSet()
+        # Of what was taken: places of what was refused before; some of that must not be sent now.
+        self.refused_before: list[int] = []
         self.has_undecided = False
 
     # -- the poll thread -------------------------------------------------------------------------------
@@ -42,8 +46,7 @@ class HeldOutputs:
         """Drop what is left of epochs that have ended, after their last commit."""
         self.refusals.end(set(epochs))
         with self._outputs.lock:
-            if self._outputs.sent:
-                self._over.update(epochs)
+            self._over.update(epochs)
         self._outputs.end()
 
     # -- the transactions' thread ----------------------------------------------------------------------
@@ -55,114 +58,61 @@ class HeldOutputs:
 
     def take(self, coverage: Coverage) -> int:
         """Take what a commit covers, in its order; return how many outputs that are."""
-        self._take(coverage)
-        # What is decided at once leaves, and a dead letter comes for it.
-        while self.search.knows_any and self._refuse_alike():
-            self._take(coverage)
-        self._check_suspects()
-        return len(self.sent) // PARTS
-
-    def _take(self, coverage: Coverage) -> None:
         outputs = self._outputs
         with outputs.lock:
-            waiting = [*outputs.sent, *outputs.parked, *outputs.take(len(outputs.added))]
+            waiting = outputs.parked + outputs.take(len(outputs.added))
             outputs.sent, outputs.parked = coverage.divide(waiting)
-            if _has_suspects(outputs.sent):
+            if RefusedSource in set(map(type, outputs.sent[SOURCE::PARTS])):
                 dropped, outputs.sent = _dropped(outputs.sent)
                 outputs.let_go(dropped)
             outputs.note_room()
-
-    def _refuse_alike(self) -> bool:
-        """Refuse what is like an output that was refused; tell whether anything was."""
-        found = [
-            (place, error)
-            for place, output in enumerate(outputs_of(self.sent))
-            if (error := self.search.error_alike(output)) is not None
-        ]
-        for place, error in found:
-            self.refusals.add(self._suspect(place), error)
-        return bool(found)
-
-    def _check_suspects(self) -> None:
-        """See what is not decided, and what goes alone since it was refused before."""
-        self.has_undecided = False
-        if not _has_suspects(self.sent):
-            return
-        for source in self.sent[SOURCE::PARTS]:
-            if type(source) is not Suspect:
-                continue
-            if self.refusals.waits(source):
-                self.has_undecided = True
-            elif source.tries:
-                self.search.try_alone(source)
-
-    def parts(self) -> list[tuple[int, list[int]]]:
-        """Return the parts in which the transaction's outputs are sent."""
-        return self.search.parts(list(outputs_of(self.sent)))
+        sources = outputs.sent[SOURCE::PARTS]
+        self.refused_before = [place for place, one in enumerate(sources) if type(one) is RefusedSource]
+        self.has_undecided = any(self.refusals.waits(sources[place]) for place in self.refused_before)
+        return len(sources)
 
     def committed(self) -> None:
         """Let go of what was taken."""
         outputs, sent = self._outputs, self.sent
-        if self.search.is_on:
-            self.search.passed(list(outputs_of(sent)))
         with outputs.lock:
             outputs.sent = []
-            self._over.clear()
             outputs.let_go(sent)
         for source in sent[SOURCE::PARTS]:
             if type(source) is not tuple:
                 source.acknowledged()
 
-    def take_back(self, handing: Handing | None) -> bool:
-        """Put what was taken before all that waits. `handing` is what has sent it, if anything has.
-
-        True: some of it is refused, and the next transaction of the same positions finds out more.
-        """
+    def take_back(self, refused: Mapping[int, OutputRefusedError]) -> None:
+        """Put what was taken before all that waits. `refused` says by place what is to be decided on."""
         outputs = self._outputs
-        has_found = handing is not None and self._note_refused(handing)
+        if refused and self._are_sizes_known:
+            refused = with_alike(list(outputs_of(outputs.sent)), refused)
+        for place, error in refused.items():
+            self.refusals.add(self._refused(place), error)
         gone: list[Output] = []
         with outputs.lock:
-            kept = outputs.sent
-            if self._over:
-                kept = []
-                for output in outputs_of(outputs.sent):
-                    if all(epoch in self._over for epoch, _ in places_of([output.source])):
-                        outputs.let_go(output)
-                        gone.append(output)
-                    else:
-                        kept += output
-            outputs.sent, outputs.parked = [], [*kept, *outputs.parked]
-            self._over.clear()
+            outputs.sent, outputs.parked = [], [*self._without_over(outputs.sent, gone), *outputs.parked]
             outputs.note_room()
         report_gone(gone)
-        return has_found
 
-    def _note_refused(self, handing: Handing) -> bool:
-        if handing.refused is not None:
-            place, error = handing.refused
-            self.refusals.add(self._suspect(place), error)
-            return True
-        places = handing.named_places()
-        if not places:
-            return False
-        named = [self._suspect(place) for place in places]
-        errors = [handing.named[output.topic, output.value, output.key] for output in named]
-        error = next((one for one in errors if one.is_too_large), errors[0])
-        is_alone = handing.part_size == 1
-        if self.search.failed(handing.number, named, error, is_alone=is_alone):
-            self.refusals.add(named[0], error)
-        return True
-
-    def _suspect(self, place: int) -> Output:
+    def _refused(self, place: int) -> Output:
         """Return an output of the transaction, by a source of its own from now on."""
         sent, at = self.sent, place * PARTS
-        if type(sent[at + SOURCE]) is not Suspect:
-            sent[at + SOURCE] = Suspect(sent[at + SOURCE])
+        if type(sent[at + SOURCE]) is not RefusedSource:
+            sent[at + SOURCE] = RefusedSource(sent[at + SOURCE])
         return Output(*sent[at : at + PARTS])
 
-
-def _has_suspects(flat: list[Any]) -> bool:
-    return Suspect in set(map(type, flat[SOURCE::PARTS]))
+    def _without_over(self, flat: list[Any], gone: list[Output]) -> list[Any]:
+        """Return what is not of epochs that are over, and add the rest to `gone`. Caller has the lock."""
+        if not self._over:
+            return flat
+        kept: list[Any] = []
+        for output in outputs_of(flat):
+            if all(epoch in self._over for epoch, _ in places_of([output.source])):
+                self._outputs.let_go(output)
+                gone.append(output)
+            else:
+                kept += output
+        return kept
 
 
 def _dropped(flat: list[Any]) -> tuple[list[Any], list[Any]]:
@@ -170,6 +120,6 @@ def _dropped(flat: list[Any]) -> tuple[list[Any], list[Any]]:
     dropped: list[Any] = []
     kept: list[Any] = []
     for output in outputs_of(flat):
-        is_dropped = type(output.source) is Suspect and output.source.is_dropped
+        is_dropped = type(output.source) is RefusedSource and output.source.is_dropped
         (dropped if is_dropped else kept).extend(output)
     return dropped, kept

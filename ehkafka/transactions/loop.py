@@ -17,22 +17,27 @@ from confluent_kafka import KafkaError, KafkaException
 from ehkafka.endpoint.client import describe_error
 from ehkafka.errors import EhkafkaError, FencedError
 from ehkafka.events import TransactionAborted, TransactionProducerReplaced
+from ehkafka.outputs.batch import batch_limit, smaller_batches
+from ehkafka.outputs.output import PARTS, size_of
 from ehkafka.progress.commits import as_offset
 from ehkafka.transactions.coverage import Coverage
 from ehkafka.transactions.handing import Handing, SomeRefusedError
 from ehkafka.transactions.hanging import HANGS, HANGS_S, HangsError, call_within
 from ehkafka.transactions.producer import AGAIN_S, CALL_S
-from ehkafka.transactions.request import FENCED, Request, Stage
+from ehkafka.transactions.request import FENCED, Request
+from ehkafka.transactions.search import BATCHES_MAX, batch_outputs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from ehkafka.events import Event
+    from ehkafka.outputs.output import OutputRefusedError
     from ehkafka.progress.ledger import Position
     from ehkafka.records import TopicPartition
     from ehkafka.transactions.held import HeldOutputs
     from ehkafka.transactions.producer import TransactionalProducer
 
+REFUSED: Final = "an output is refused"
 REPORTS_S: Final = 2.0
 IDLE_S: Final = 0.5
 # From here on a transaction under way is a problem.
@@ -93,9 +98,12 @@ class TransactionLoop:
         # Since when a request is under way, and what it waits for. Read by any thread.
         self._since_s: float | None = None
         self._waits_for: str | None = None
-        # When its transaction began, and what that sends.
+        # When its transaction began, what that sends, and what of it is refused, by place.
         self._began_s = 0.0
         self._handing: Handing | None = None
+        self._refused: dict[int, OutputRefusedError] = {}
+        # How many bytes the clients' batches may have; None: as their properties say.
+        self._batch_bytes: int | None = None
         self._thread = threading.Thread(target=self._main, name="ehkafka-transactions", daemon=True)
 
     # -- other threads ---------------------------------------------------------------------------------
@@ -105,7 +113,7 @@ class TransactionLoop:
 
         `probe` is called with the producer's client before.
         """
-        self._producer.start_app(self._held.search.batch_bytes, self._reported)
+        self._producer.start_app({}, self._reported)
         if probe is not None:
             probe(self._producer.client)
         self._thread.start()
@@ -187,17 +195,18 @@ class TransactionLoop:
         coverage = Coverage(request.positions)
         try:
             while True:
-                self._began_s = time.monotonic()
-                request.stage = Stage.SUBMITTED
-                count = self._held.take(coverage)
+                began_s, count = time.monotonic(), self._held.take(coverage)
+                self._handing, self._refused = None, {}
+                batch_bytes = self._batch_bytes
                 try:
                     self._transact(request)
                 except _AbortError as aborted:
                     request.error = aborted.by
                     # Before `done`: the next positions must be below what is refused.
-                    goes_on = self._held.take_back(self._handing)
+                    self._held.take_back(self._refused)
                     if not self._held.has_undecided:
-                        self._report(request, count)
+                        self._report(request, count, time.monotonic() - began_s)
+                    goes_on = self._refused or self._batch_bytes != batch_bytes
                     if not goes_on or self._is_over(request):
                         return
                 else:
@@ -205,57 +214,103 @@ class TransactionLoop:
                     self._held.committed()
                     return
                 finally:
-                    self._handing = None
                     request.took_s = time.monotonic() - self._began_s
         finally:
-            request.stage = Stage.OVER
-            self._since_s = self._waits_for = None
+            request.is_committing = False
+            self._handing = self._since_s = self._waits_for = None
 
-    def _report(self, request: Request, count: int) -> None:
+    def _report(self, request: Request, count: int, took_s: float) -> None:
         assert request.error is not None
-        reason, took_s = describe_error(request.error), time.monotonic() - self._began_s
+        reason = describe_error(request.error)
         self._emit(TransactionAborted(tuple(request.positions), count, reason, took_s))
 
     def _transact(self, request: Request) -> None:
         """Carry one transaction out. Raises `_AbortError` where none of it counts."""
+        self._began_s = time.monotonic()
         if self._held.has_undecided:
             raise _AbortError(KafkaError(_STATE, "an output is refused, and it is not decided what follows"))
-        client = self._client(request)
-        handing = self._handing = Handing(
-            client, self._held.sent, busy=self._busy, is_over=lambda: self._is_over(request)
-        )
+        # What was refused before is tried first: else others would be suspected again.
+        if self._held.refused_before:
+            self._refused = self._try(request, self._held.refused_before[:BATCHES_MAX], 1)
+            if self._refused:
+                raise _AbortError(KafkaError(_STATE, REFUSED))
+        client = self._client(request, batch_limit(self._batch_bytes))
+        handing = self._handing_of(request, client)
         try:
             self._send_and_commit(request, client, handing)
         except _LostError as lost:
-            was_committing = request.stage is Stage.COMMITTING
             self._replace(lost)
-            if not (was_committing and self._resolve(request)):
+            if not (request.is_committing and self._resolve(request)):
                 raise
         except _AbortError:
-            was_committing = request.stage is Stage.COMMITTING
             # An abort that the broker has not done says nothing: the commit may have come first.
-            if not self._abort(client, handing) and was_committing and self._resolve(request):
+            if not self._abort(client, handing) and request.is_committing and self._resolve(request):
                 return
+            self._find_refused(request, handing)
             raise
+
+    def _handing_of(self, request: Request, client: Any) -> Handing:
+        self._handing = Handing(
+            client, self._held.sent, busy=self._busy, is_over=lambda: self._is_over(request)
+        )
+        return self._handing
 
     def _send_and_commit(self, request: Request, client: Any, handing: Handing) -> None:
         offsets = [as_offset(partition, position) for partition, position in request.positions.items()]
+        request.is_committing = False
         self._insist(request, client.begin_transaction)
-        request.stage = Stage.OPEN
+        self._hand(handing.hand_all)
+        self._insist(request, lambda: client.send_offsets_to_transaction(offsets, request.metadata, CALL_S))
+        # From here on it is aborted by the broker's word alone.
+        request.is_committing = True
+        self._insist(request, lambda: client.commit_transaction(CALL_S))
+
+    @staticmethod
+    def _hand(hand: Callable[[], None]) -> None:
         try:
-            if self._held.search.is_on:
-                handing.hand_parts(self._held.parts())
-            else:
-                handing.hand_all()
+            hand()
         except SomeRefusedError:
-            raise _AbortError(KafkaError(_STATE, "an output is refused")) from None
+            raise _AbortError(KafkaError(_STATE, REFUSED)) from None
         except KafkaException as failed:
             error = failed.args[0]
             raise (_LostError if error.fatal() else _AbortError)(error) from None
-        self._insist(request, lambda: client.send_offsets_to_transaction(offsets, request.metadata, CALL_S))
-        # From here on it is aborted by the broker's word alone.
-        request.stage = Stage.COMMITTING
-        self._insist(request, lambda: client.commit_transaction(CALL_S))
+
+    def _find_refused(self, request: Request, handing: Handing) -> None:
+        """Find out what of a refused batch is refused alone; else the next client makes smaller ones.
+
+        Raises `_AbortError` where that is over before.
+        """
+        self._refused, named = handing.refused, handing.named
+        before = most = len(named)
+        while named and most > 1:
+            suspects, before, most = named, most, batch_outputs(len(named))
+            named = self._try(request, [*suspects], most)
+        if named:
+            self._refused |= named
+        elif before and any(error.is_too_large for error in suspects.values()):
+            flat = self._held.sent
+            size = size_of([part for place in suspects for part in flat[place * PARTS : (place + 1) * PARTS]])
+            self._batch_bytes = smaller_batches(self._batch_bytes, size * before // len(suspects))
+
+    def _try(self, request: Request, places: Sequence[int], most: int) -> dict[int, OutputRefusedError]:
+        """Send some outputs, in batches of so many at most, in a transaction that is aborted in any case.
+
+        Return which were in refused batches, and why; all else was taken, or was not tried. Raises
+        `_AbortError` where nothing was found out.
+        """
+        request.is_committing = False
+        self._began_s = time.monotonic()
+        client = self._client(request, {"batch.num.messages": most})
+        trial = self._handing_of(request, client)
+        try:
+            self._insist(request, client.begin_transaction)
+            self._hand(lambda: trial.try_out(places))
+        except _AbortError:
+            if not (trial.refused or trial.named):
+                raise
+        finally:
+            self._abort(client, trial)
+        return trial.refused or trial.named
 
     def _is_over(self, request: Request) -> bool:
         """Tell whether nothing waits for a transaction that is not being committed."""
@@ -264,7 +319,7 @@ class TransactionLoop:
     def _insist(self, request: Request, call: Callable[[], object]) -> None:
         """Call until it is done. A call that timed out goes on where it was; it is neither done nor over."""
         while True:
-            if self._is_over(request) and request.stage is not Stage.COMMITTING:
+            if self._is_over(request) and not request.is_committing:
                 raise _AbortError(KafkaError(_STATE, "its partitions are taken away, or the app stops"))
             try:
                 call_within(call, HANGS_S, lambda: self._is_late)
@@ -318,17 +373,16 @@ class TransactionLoop:
                     self._producer.give_up()
                 return True
 
-    def _client(self, request: Request) -> Any:
-        """Return the producer, a new one where there is none, or where its batches are too large."""
-        producer, batch_bytes = self._producer, self._held.search.batch_bytes
+    def _client(self, request: Request, limit: dict[str, int]) -> Any:
+        """Return the producer, a new one where there is none, or where its batches are others."""
+        producer = self._producer
         if self._fenced_by is not None:
             raise _AbortError(self._fenced_by)
-        if producer.client is not None and producer.batch_bytes != batch_bytes:
+        if producer.client is not None and producer.limit != limit:
             producer.give_up()
-            self._emit(TransactionProducerReplaced("a topic takes smaller or larger batches than it made"))
         if producer.client is None or producer.has_lost_brokers:
             try:
-                self._open()
+                self._open(limit)
             except KafkaException as failed:
                 self._check_fenced(failed.args[0])
                 raise _AbortError(failed.args[0]) from None
@@ -341,8 +395,8 @@ class TransactionLoop:
             raise _AbortError(KafkaError(_STATE, "its partitions are taken away, or the app stops"))
         return producer.client
 
-    def _open(self) -> None:
-        self._producer.start(self._held.search.batch_bytes, self._reported, lambda: self._ends_s is not None)
+    def _open(self, limit: dict[str, int]) -> None:
+        self._producer.start(limit, self._reported, lambda: self._ends_s is not None)
 
     def _replace(self, lost: _LostError) -> None:
         self._check_fenced(lost.by)
@@ -366,7 +420,7 @@ class TransactionLoop:
         while not (self._ends_s is not None or self._fenced_by):
             try:
                 if self._producer.client is None:
-                    self._open()
+                    self._open(batch_limit(self._batch_bytes))
                 return call_within(
                     lambda: self._was_committed(request.changed), HANGS_S, lambda: self._ends_s is not None
                 )

@@ -22,15 +22,15 @@ from ehkafka.transactions.hanging import HANGS, HANGS_S, HangsError, call_within
 from ehkafka.wording import ended
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from confluent_kafka import Producer, ThrottleEvent
 
     from ehkafka.endpoint.keys.watch import CredentialWatch
     from ehkafka.events import Event
 
-    # Given what the client calls, and how many bytes a batch may have.
-    OpenClient = Callable[["dict[str, object]", int], Producer]
+    # Given what the client calls, and how large its batches may be: properties.
+    OpenClient = Callable[["dict[str, object]", Mapping[str, int]], Producer]
 
 # What the broker gets for a producer's id: it ends what the last one has left open meanwhile.
 INIT_S: Final = 10.0
@@ -58,15 +58,15 @@ class TransactionalProducer:
         self._watch: CredentialWatch | None = None
         self.client: Producer | None = None
         self._standing = Standing()
-        # How many bytes its batches may have.
-        self.batch_bytes = 0
+        # How large its batches may be.
+        self.limit: Mapping[str, int] = {}
         # A broker was away. The client may then wait for ever for a coordinator that it remembers
         # (confluentinc/librdkafka#5511): the next transaction has another one.
         self.has_lost_brokers = False
 
     def start(
         self,
-        batch_bytes: int,
+        limit: Mapping[str, int],
         on_delivery: Callable[[KafkaError | None, object], None],
         is_over: Callable[[], bool] = lambda: False,
     ) -> None:
@@ -86,9 +86,9 @@ class TransactionalProducer:
             "on_delivery": on_delivery,
         }
         self._standing = Standing()
-        client = self._open_client(callbacks, batch_bytes)
+        client = self._open_client(callbacks, limit)
         watch.start(client)
-        self._watch, self.client, self.batch_bytes = watch, client, batch_bytes
+        self._watch, self.client, self.limit = watch, client, limit
         self.has_lost_brokers = False
         try:
             self._init(client, is_over)
@@ -109,10 +109,12 @@ class TransactionalProducer:
             else:
                 return
 
-    def start_app(self, batch_bytes: int, on_delivery: Callable[[KafkaError | None, object], None]) -> None:
+    def start_app(
+        self, limit: Mapping[str, int], on_delivery: Callable[[KafkaError | None, object], None]
+    ) -> None:
         """Open the first one, as an app starts. Raises `ConfigurationError` or `EndpointError`."""
         try:
-            self.start(batch_bytes, on_delivery)
+            self.start(limit, on_delivery)
         except (KafkaException, HangsError) as failed:
             reason = describe_error(failed.args[0]) if isinstance(failed, KafkaException) else HANGS
             raise EndpointError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 import threading
 from typing import TYPE_CHECKING, Final
 
@@ -21,15 +20,6 @@ if TYPE_CHECKING:
 FENCED: Final = frozenset({KafkaError._FENCED, 47, 90})  # noqa: SLF001 - librdkafka's own codes
 
 
-class Stage(enum.Enum):
-    """How far a transaction has come. Beyond `COMMITTING` only the broker knows its outcome."""
-
-    SUBMITTED = "submitted"
-    OPEN = "open"
-    COMMITTING = "committing"
-    OVER = "over"
-
-
 class Request:
     """Made by the poll thread. `error` counts once `done` is set; None: it is committed."""
 
@@ -43,7 +33,8 @@ class Request:
         self.positions = positions
         self.metadata = metadata
         self.changed = changed
-        self.stage = Stage.SUBMITTED
+        # Only the broker knows the outcome.
+        self.is_committing = False
         self.error: KafkaError | None = None
         # What its last transaction took.
         self.took_s = 0.0

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ehkafka.transactions import coverage
 from ehkafka.transactions.committing import TransactionalCommits
 from ehkafka.transactions.loop import TransactionLoop
-from ehkafka.transactions.request import Request, Stage
+from ehkafka.transactions.request import Request
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -71,15 +71,15 @@ def before_commit(folder: Path) -> None:
     """Wait when the broker has the offsets, too, before the commit."""
     gate = Gate(folder)
 
-    def stage(request: Request) -> Stage:
-        return vars(request).get("stage", Stage.SUBMITTED)
+    def is_committing(request: Request) -> bool:
+        return vars(request).get("is_committing", False)
 
-    def write(request: Request, value: Stage) -> None:
-        vars(request)["stage"] = value
-        if value is Stage.COMMITTING:
+    def write(request: Request, value: bool) -> None:
+        vars(request)["is_committing"] = value
+        if value:
             gate.wait(request)
 
-    Request.stage = property(stage, write)  # type: ignore[assignment]
+    Request.is_committing = property(is_committing, write)  # type: ignore[assignment]
 
 
 def rule_c_off(folder: Path) -> None:
@@ -144,7 +144,7 @@ def _wait_for_none() -> None:
         request = its._request(consumer, positions)
         its._loop.submit(request)
         # Its outputs must be with it, or they end with their epoch.
-        while request.stage is Stage.SUBMITTED and not request.done.is_set():
+        while its._loop._handing is None and not request.done.is_set():
             time.sleep(CHECK_S)
         return lambda: (None, ())
 

@@ -11,8 +11,8 @@ import pytest
 from confluent_kafka import KafkaError
 
 from ehkafka.outputs import sender, unacknowledged
+from ehkafka.outputs.batch import BATCH_BYTES
 from ehkafka.outputs.output import Output
-from ehkafka.outputs.sender import BATCH_BYTES
 from ehkafka.outputs.unacknowledged import PARTS
 from tests.outputs.pretended_broker import PARTITIONS, THROTTLED, TOO_LARGE, Answer
 from tests.outputs.sender_sources import Waiter

@@ -218,43 +218,45 @@ Cover.has: only what lies below a commit is covered
     place >= 0 and offset < self._ends[place] -> False
 Cover.has: a record on the watermark is covered
     offset < self.next_offset -> offset <= self.next_offset
-HeldOutputs._take: outputs that are not needed any more are sent
+HeldOutputs.take: outputs that are not needed any more are sent
     dropped, outputs.sent = _dropped(outputs.sent) -> dropped = []
-HeldOutputs._take: all that is held is taken
+HeldOutputs.take: all that is held is taken
     coverage.divide(waiting) -> waiting, []
-HeldOutputs._take: what is put meanwhile goes before what was held
-    [*outputs.sent, *outputs.parked, *outputs.take(len(outputs.added))]
-    -> [*outputs.take(len(outputs.added)), *outputs.sent, *outputs.parked]
+HeldOutputs.take: what is put meanwhile goes before what was held
+    outputs.parked + outputs.take(len(outputs.added)) -> outputs.take(len(outputs.added)) + outputs.parked
 HeldOutputs.take_back: aborted outputs are put back behind newer ones
-    [*kept, *outputs.parked] -> [*outputs.parked, *kept]
+    [*self._without_over(outputs.sent, gone), *outputs.parked]
+    -> [*outputs.parked, *self._without_over(outputs.sent, gone)]
 HeldOutputs.take_back: aborted outputs are dropped
-    [*kept, *outputs.parked] -> outputs.parked
-HeldOutputs.take_back: outputs of an ended epoch come back
-    if self._over: -> if False:
+    [*self._without_over(outputs.sent, gone), *outputs.parked] -> outputs.parked
+HeldOutputs._without_over: outputs of an ended epoch come back
+    if not self._over: -> if True:
     by test_what_ends_while_it_is_under_way_does_not_come_back
 HeldOutputs.committed: committed outputs are put back
     outputs.sent = [] -> outputs.parked, outputs.sent = [*sent, *outputs.parked], []
-HeldOutputs._check_suspects: what is not decided is sent by older positions
-    self.has_undecided = True -> pass
-Search.failed: what was refused among others counts as refused alone
-    if is_alone: -> if True:
-    by test_it_ends_finds_just_the_refused_ones_and_keeps_each_keys_order
-Search.failed: a part that was refused is not cut again
-    PARTS_AT_ONCE) -> 1)
-    by test_it_ends_finds_just_the_refused_ones_and_keeps_each_keys_order
-Search.failed: batches that are too large stay so large
-    self._shrink(self._least_bytes) -> pass
-    & Search.passed
-    self._shrink(self._least_bytes) -> pass
+HeldOutputs.take: what is not decided is sent by older positions
+    self.has_undecided = any(self.refusals.waits(sources[place]) for place in self.refused_before)
+    -> self.has_undecided = False
+TransactionLoop._transact: what was refused before is suspected among others again
+    if self._held.refused_before: -> if False:
+    by test_a_refused_output_is_tried_again_when_its_judge_says_so
+TransactionLoop._find_refused: what was refused among others counts as refused alone
+    while named and most > 1: -> while False:
+    by test_a_refused_output_leaves_with_its_record_and_the_rest_goes
+TransactionLoop._find_refused: what was refused in a part counts as refused alone
+    named = self._try(request, [*suspects], most) -> named, most = self._try(request, [*suspects], most), 1
+    by test_one_of_many_costs_three_transactions
+TransactionLoop._find_refused: batches that are too large stay so large
+    any(error.is_too_large for error in suspects.values()) -> False
     by test_a_topic_that_takes_smaller_batches_gets_smaller_ones
-Search.parts: what stands behind a suspect of its key goes before it
-    behind if now and place > last[group] else now + now % 2 -> 0
-    by test_it_ends_finds_just_the_refused_ones_and_keeps_each_keys_order
-Handing.hand_parts: the client's queue is not empty between two parts
+TransactionLoop._try: a try is committed
+    self._abort(client, trial) -> client.commit_transaction(1.0)
+    by test_just_the_refused_ones_are_found_and_each_key_keeps_its_order
+Handing.try_out: a try ends before its outputs are taken
     while len(self._client): -> while False:
     by test_a_refused_output_leaves_with_its_record_and_the_rest_goes
 TransactionalCommits._request: who is no member commits
-    if not generation_of(metadata).is_member: -> if False:
+    if not is_member(metadata): -> if False:
 TransactionLoop._send_and_commit: metadata are taken late, and a revoke does not wait for its transaction
     (offsets, request.metadata, CALL_S) -> (offsets, client.metadata_now(), CALL_S)
     & MemberTransactions.begin_awaited
@@ -274,10 +276,10 @@ TransactionalHandover._go_on_revoking: outputs are dropped before the last commi
 TransactionalHandover._take_assignment: offsets of a transaction that is not over are read
     if any(map(self._world.transactions.is_unstable, new)): -> if False:
 TransactionLoop._insist: a commit that timed out counts as aborted
-    if error.txn_requires_abort() -> if request.stage is Stage.COMMITTING or error.txn_requires_abort()
+    if error.txn_requires_abort() -> if request.is_committing or error.txn_requires_abort()
     by test_a_call_that_times_out_goes_on_where_it_was call="commit"
 TransactionLoop._transact: a commit whose producer is lost counts as aborted
-    if not (was_committing and self._resolve(request)): -> if True:
+    if not (request.is_committing and self._resolve(request)): -> if True:
 TransactionLoop._resolve: a commit whose producer is lost counts as committed
     lambda: self._was_committed(request.changed) -> lambda: True
 ExactlyOnce._was_committed: a commit is found where another's stands

@@ -15,16 +15,14 @@ from ehkafka.transactions.coverage import Coverage
 from ehkafka.transactions.held import HeldOutputs
 from ehkafka.transactions.loop import TransactionLoop
 from ehkafka.transactions.request import Request
-from ehkafka.transactions.search import Search
 from tests.kit.simulated.message import SimulatedMessage
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from ehkafka.outputs.output import Answer, Output, OutputRefusedError
 
 CODE = KafkaError.REQUEST_TIMED_OUT
-BATCH_BYTES = 100_000
 
 
 def retriable() -> KafkaException:
@@ -67,12 +65,13 @@ class Client:
     All that waits is one request, which the broker takes or refuses as a whole.
     """
 
-    def __init__(self, broker: Broker, reported: Any) -> None:
+    def __init__(self, broker: Broker, reported: Any, limit: Any) -> None:
         self._broker = broker
         self._reported = reported
+        self._limit = limit
         self.open: list[bytes] = []
         self.offsets: Any = None
-        self._queue: list[Report] = []
+        self._queue: list[tuple[Any, Report]] = []
         self._must_abort = False
 
     def __len__(self) -> int:
@@ -87,12 +86,20 @@ class Client:
         self._broker.call("begin")
         self.open, self.offsets, self._must_abort = [], None, False
 
-    def produce(self, topic: str, value: bytes, key: bytes, _partition: int, headers: Any = None) -> None:
+    def produce(
+        self,
+        topic: str,
+        value: bytes,
+        key: bytes,
+        _partition: int,
+        on_delivery: Any = None,
+        headers: Any = None,
+    ) -> None:
         """Take one message."""
         if headers is not None and not isinstance(headers, list):
             raise TypeError("headers are wrong")
         self._broker.call("produce")
-        self._queue.append(Report(topic, value, key))
+        self._queue.append((on_delivery or self._reported, Report(topic, value, key)))
 
     def poll(self, timeout: float = 0.0) -> int:
         """Send what waits, if there is time, and tell of errors."""
@@ -102,15 +109,33 @@ class Client:
 
     def _send(self) -> None:
         queue, self._queue = self._queue, []
-        refused = self._broker.refuses.intersection(one.value() for one in queue)
-        size = sum(len(one.value()) for one in queue)
-        if not refused and (len(queue) == 1 or size <= self._broker.batch_max):
-            self.open += [one.value() for one in queue]
-            return
-        self._must_abort = True
-        code = self._broker.code if refused else KafkaError.MSG_SIZE_TOO_LARGE
+        for batch in self._batches(queue):
+            values = [one.value() for _, one in batch]
+            refused = self._broker.refuses.intersection(values)
+            is_too_large = len(batch) > 1 and sum(map(len, values)) > self._broker.batch_max
+            if self._must_abort:  # the broker takes nothing more of it
+                code = KafkaError._PURGE_QUEUE
+            elif refused:
+                code = self._broker.code
+            elif is_too_large:
+                code = KafkaError.MSG_SIZE_TOO_LARGE
+            else:
+                self.open += values
+                continue
+            self._must_abort = True
+            for reported, one in batch:
+                reported(KafkaError(code), one)
+
+    def _batches(self, queue: list[tuple[Any, Report]]) -> Iterator[list[tuple[Any, Report]]]:
+        most, bytes_max = (self._limit.get(f"batch.{name}", 10**9) for name in ("num.messages", "size"))
+        batch: list[tuple[Any, Report]] = []
         for one in queue:
-            self._reported(KafkaError(code), one)
+            size = sum(len(other.value()) for _, other in [*batch, one])
+            if batch and (len(batch) == most or size > bytes_max):
+                yield batch
+                batch = []
+            batch.append(one)
+        yield batch
 
     def purge(self, **_what: Any) -> None:
         """Drop what is not sent."""
@@ -169,15 +194,15 @@ class Producer:
         self._broker = broker
         self.client: Client | None = None
         self.has_lost_brokers = False
-        self.batch_bytes = 0
+        self.limit: Any = {}
         self.opened = 0
 
-    def start(self, batch_bytes: int, on_delivery: Any, _is_over: Any = None) -> None:
+    def start(self, limit: Any, on_delivery: Any, _is_over: Any = None) -> None:
         """Open one."""
         self.opened += 1
-        self.batch_bytes = batch_bytes
+        self.limit = limit
         self.has_lost_brokers = False
-        client = Client(self._broker, on_delivery)
+        client = Client(self._broker, on_delivery, limit)
         client.init_transactions(1.0)
         self.client = client
 
@@ -206,7 +231,7 @@ class Bench:
         self.answers: list[float | None] = []
         self.now_s = 0.0
         self.read_back: bool | Exception = False
-        self.held = HeldOutputs(self.outputs, Search(BATCH_BYTES, clock=self.clock), self.clock)
+        self.held = HeldOutputs(self.outputs, self.clock)
         self.producer = Producer(self.broker)
         self.loop = TransactionLoop(
             self.held,

@@ -81,7 +81,7 @@ def test_who_is_no_member_commits_nothing() -> None:
 
 def test_mutant_a_non_member_is_believed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Then what another member owns by now could be taken back."""
-    monkeypatch.setattr(committing, "generation_of", lambda _metadata: SimpleNamespace(is_member=True))
+    monkeypatch.setattr(committing, "is_member", lambda _metadata: True)
     bench = Bench(metadata_of_no_member("g"))
     bench.begin(positions_of())
     assert len(bench.submitted) == 1

@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import Consumer
 
 from ehkafka.testing import EmbeddedBroker
-from ehkafka.transactions.generation import NO_MEMBER, generation_of, metadata_of_no_member
+from ehkafka.transactions.generation import is_member, metadata_of_no_member
 from tests.kit.waiting import wait_until
 
 
@@ -18,7 +18,7 @@ def test_a_member_is_distinguished_from_who_is_none() -> None:
         properties = {"group.id": "grüppe", "auto.offset.reset": "earliest", "log_level": 0}
         consumer = Consumer({**broker.consumer_properties, **properties})
         try:
-            assert generation_of(consumer.consumer_group_metadata()) == NO_MEMBER
+            assert not is_member(consumer.consumer_group_metadata())
             consumer.subscribe(["t"])
 
             def has_joined() -> Any:
@@ -26,10 +26,7 @@ def test_a_member_is_distinguished_from_who_is_none() -> None:
                 return consumer.assignment()
 
             wait_until(has_joined)
-            found = generation_of(consumer.consumer_group_metadata())
-            assert found.is_member
-            assert found.number >= 1
-            assert found.member_id == consumer.memberid()
+            assert is_member(consumer.consumer_group_metadata())
         finally:
             consumer.close()
 
@@ -59,4 +56,4 @@ def test_what_is_written_for_nobody_is_read_as_the_client_writes_it() -> None:
 )
 def test_whatever_else_it_is_it_is_no_member(metadata: bytes | None) -> None:
     """Then nothing is committed, which a later call repairs."""
-    assert not generation_of(metadata).is_member
+    assert not is_member(metadata)

@@ -36,7 +36,7 @@ def test_what_is_aborted_stands_before_what_is_held() -> None:
     bench.add(0, 1, 2, 3)
     assert bench.take(1, [(2, 3)]) == "0 2"
     bench.add(4)
-    assert not bench.held.take_back(None)
+    bench.held.take_back({})
     assert bench.take(5) == "0 2 1 3 4"
     assert bench.outputs.count() == 5
 
@@ -56,7 +56,7 @@ def test_each_output_is_committed_once_and_each_key_keeps_its_order(steps: list[
             bench.held.committed()
             done += [int(value) for value in taken.split()]
         else:
-            bench.held.take_back(None)
+            bench.held.take_back({})
     assert sorted(done) == list(range(30))
     for key in range(3):
         of_key = [offset for offset in done if offset % 3 == key]
@@ -66,7 +66,7 @@ def test_each_output_is_committed_once_and_each_key_keeps_its_order(steps: list[
 def test_mutant_what_is_aborted_goes_behind_what_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
     """Then a later output of a key passes an earlier one."""
 
-    def behind(self: Any, _handing: Any) -> None:
+    def behind(self: Any, _refused: Any) -> None:
         outputs = self._outputs
         outputs.parked, outputs.sent = [*outputs.parked, *outputs.sent], []
 
@@ -74,7 +74,7 @@ def test_mutant_what_is_aborted_goes_behind_what_is_held(monkeypatch: pytest.Mon
     bench = Bench()
     bench.add(0, 1)
     assert bench.take(1) == "0"
-    bench.held.take_back(None)
+    bench.held.take_back({})
     assert bench.take(2) == "1 0"
 
 
@@ -85,7 +85,7 @@ def test_what_ends_is_dropped_after_its_last_commit() -> None:
     bench.add(0, epoch=Epoch(TopicPartition("in", 1), 1, {}))
     bench.epoch.ended = True
     assert bench.take(1) == "0"
-    bench.held.take_back(None)
+    bench.held.take_back({})
     assert bench.take(1) == "0", "an aborted one does not end it"
     bench.held.committed()
     bench.held.end([bench.epoch])
@@ -99,7 +99,7 @@ def test_what_ends_while_it_is_under_way_does_not_come_back() -> None:
     assert bench.take(2) == "0 1"
     bench.epoch.ended = True
     bench.held.end([bench.epoch])
-    bench.held.take_back(None)
+    bench.held.take_back({})
     assert bench.take(2) == ""
     assert bench.outputs.count() == 0
 
@@ -144,7 +144,7 @@ def test_a_source_hears_what_becomes_of_its_output() -> None:
         assert bench.take(3) == ""
         bench.held.committed()
         assert bench.take(4) == "bad"
-        (bench.held.take_back if heard else lambda _: bench.held.committed())(None)
+        (bench.held.take_back if heard else lambda _: bench.held.committed())({})
     bench.epoch.ended = True
     bench.held.end([bench.epoch])
     assert heard == ["acknowledged", "gone"]

@@ -34,7 +34,7 @@ class SimulatedIntake:
     """One member's."""
 
     # What handlers send; None: nothing that is waited for.
-    outputs: Any = None
+    delivery: Any = None
 
     def __init__(self, member: SimulatedMember) -> None:
         plan = member.world.plan

@@ -11,13 +11,11 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import KafkaError, KafkaException
 
 from ehkafka.records import TopicPartition
-from ehkafka.transactions.generation import generation_of
-from ehkafka.transactions.search import ONE_BY_ONE
 from tests.kit.simulated.outputs import SentOutput
-from tests.kit.simulated.transactions import CONCURRENT, FENCED
+from tests.kit.simulated.transactions import CONCURRENT, FENCED, Membership
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from tests.kit.simulated.side_thread import SideThread
     from tests.kit.simulated.transactional_member import TransactionalMember
@@ -44,8 +42,9 @@ class _Request:
 class _Report:
     """What a report tells of an output."""
 
-    def __init__(self, topic: str, key: bytes | None, value: bytes) -> None:
+    def __init__(self, topic: str, key: bytes | None, value: bytes, reported: Any) -> None:
         self._topic, self._key, self._value = topic, key, value
+        self.reported = reported
         self.output = SentOutput.read(key, value)
 
     def topic(self) -> str:
@@ -70,7 +69,7 @@ class SimulatedTransactional:
         side: SideThread,
         name: str,
         reported: Callable[[KafkaError, _Report], None],
-        batch_bytes: int,
+        limit: Mapping[str, int],
     ) -> None:
         self._world = world = member.world
         # For a mutant that takes the group's metadata late.
@@ -80,7 +79,7 @@ class SimulatedTransactional:
         self._side = side
         self._name = name
         self._reported = reported
-        self._batch_bytes = batch_bytes
+        self._limit = limit
         self._epoch = -1
         self._fatal: KafkaError | None = None
         # An output was refused, so the transaction can only be aborted.
@@ -101,7 +100,7 @@ class SimulatedTransactional:
     def _drop(self) -> None:
         buffer, self._buffer = self._buffer, []
         for report in buffer:
-            self._reported(KafkaError(KafkaError._PURGE_QUEUE), report)
+            report.reported(KafkaError(KafkaError._PURGE_QUEUE), report)
 
     def poll(self, _timeout_s: float = 0.0) -> int:
         """Let things happen, and perhaps outputs go."""
@@ -114,18 +113,20 @@ class SimulatedTransactional:
 
     # Outputs.
 
-    def produce(self, topic: str, value: Any, key: Any, _partition: int, **_given: Any) -> None:
+    def produce(
+        self, topic: str, value: Any, key: Any, _partition: int, on_delivery: Any = None, **_given: Any
+    ) -> None:
         """Take an output."""
         self._check_abortable()
         if len(self._buffer) > 20 and self._rng.random() < 0.1:
             raise BufferError
-        self._buffer.append(_Report(topic, key, value))
+        self._buffer.append(_Report(topic, key, value, on_delivery or self._reported))
         self.poll()
 
     def _flush(self) -> None:
         buffer, self._buffer = self._buffer, []
         # Outputs go in requests, each of which the broker takes or refuses as a whole.
-        size = 1 if self._batch_bytes == ONE_BY_ONE else self._rng.choice([1, 2, 50])
+        size = min(self._rng.choice([1, 2, 50]), self._limit.get("batch.num.messages", 50))
         for start in range(0, len(buffer), size):
             request = buffer[start : start + size]
             if self._fatal is not None or self._must_abort:
@@ -140,7 +141,7 @@ class SimulatedTransactional:
                 error = self._append(request)
             if error is not None:
                 for report in request:
-                    self._reported(error, report)
+                    report.reported(error, report)
 
     def _append(self, request: Sequence[_Report]) -> KafkaError | None:
         for report in request:
@@ -174,7 +175,7 @@ class SimulatedTransactional:
 
     def send_offsets_to_transaction(self, offsets: Any, metadata: bytes, timeout_s: float) -> None:
         """Add the group's offsets."""
-        of = generation_of(metadata)
+        of = Membership.read(metadata)
         stored: dict[TopicPartition, tuple[int, str | None]] = {
             TopicPartition(one.topic, one.partition): (one.offset, one.metadata or None) for one in offsets
         }

@@ -19,7 +19,7 @@ from ehkafka.outputs.unacknowledged import Unacknowledged
 from ehkafka.progress.commits import as_offset
 from ehkafka.progress.ledger import Position
 from ehkafka.records import TopicPartition
-from ehkafka.run.exactly_once import BATCH_BYTES_DEFAULT, SLACK_S, ExactlyOnce
+from ehkafka.run.exactly_once import SLACK_S, ExactlyOnce
 from ehkafka.transactions import handing, loop, producer
 from ehkafka.transactions.committing import UNWANTED_S, TransactionalCommits
 from ehkafka.transactions.coverage import Coverage
@@ -27,7 +27,6 @@ from ehkafka.transactions.held import HeldOutputs
 from ehkafka.transactions.loop import TransactionLoop
 from ehkafka.transactions.producer import TransactionalProducer
 from ehkafka.transactions.saving import TransactionSaver
-from ehkafka.transactions.search import Search
 from tests.kit.simulated.group import CommitRefusal
 from tests.kit.simulated.handover import Handover, _State
 from tests.kit.simulated.member import SimulatedMember
@@ -68,8 +67,7 @@ class MemberTransactions:
         self.outlet = SimulatedOutlet(
             member.name, self.outputs, world.clock, self._rng, world.plan.refuse_share
         )
-        search = Search(BATCH_BYTES_DEFAULT, clock=world.clock.now_s)
-        self.held = HeldOutputs(self.outputs, search, world.clock.now_s)
+        self.held = HeldOutputs(self.outputs, world.clock.now_s)
         self.side = SideThread(member, self._main)
         app = SimpleNamespace(settings=SimpleNamespace(group="group"))
         asked: Any = SimpleNamespace(
@@ -208,10 +206,10 @@ class MemberTransactions:
             assert on_answer is not None
             self._answer(on_answer, self._sent, error)
 
-    def _open_client(self, callbacks: Mapping[str, Any], batch_bytes: int) -> Any:
+    def _open_client(self, callbacks: Mapping[str, Any], limit: Mapping[str, int]) -> Any:
         self._world.transactions.seen["producers"] += 1
         reported = callbacks["on_delivery"]
-        return SimulatedTransactional(self._member, self.side, self._id, reported, batch_bytes)
+        return SimulatedTransactional(self._member, self.side, self._id, reported, limit)
 
     def _committed(self, partitions: Sequence[Any], timeout: float) -> Sequence[Any]:
         """Return what the group has, once it is known."""
@@ -314,7 +312,7 @@ class TransactionalMember(SimulatedMember):
         super().__init__(world, name, pid)
         self.transactions = MemberTransactions(self)
         self.as_consumer: Any = self
-        self.intake.outputs = self.transactions.outputs
+        self.intake.delivery = self.transactions.outputs
         self.handover = TransactionalHandover(self)
         bytes_max = world.plan.saved_bytes_max if world.plan.saves_ranges else 0
         saver = TransactionSaver(bytes_max, None, lambda: 0.0, self.ledger.acknowledged)

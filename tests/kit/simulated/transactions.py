@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import enum
 import random
+import sys
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from confluent_kafka import KafkaError
 
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ehkafka.records import TopicPartition
-    from ehkafka.transactions.generation import Generation
     from tests.kit.simulated.side_thread import SideThread
     from tests.kit.simulated.simulator import Simulation
 
@@ -60,10 +60,23 @@ class _Producer:
     offsets: dict[TopicPartition, Stored] = field(default_factory=dict)
 
 
+class Membership(NamedTuple):
+    """What a client says of its membership."""
+
+    number: int
+    member_id: str
+
+    @classmethod
+    def read(cls, metadata: bytes) -> Self:
+        """Return what librdkafka's metadata of a group say."""
+        number, texts = metadata[7:11], metadata[11:].split(b"\0")
+        return cls(int.from_bytes(number, sys.byteorder, signed=True), texts[1].decode())
+
+
 class TransactionalGroup(SimulatedGroup):
     """A group that takes offsets also from transactions."""
 
-    def refusal_of(self, of: Generation) -> int | None:
+    def refusal_of(self, of: Membership) -> int | None:
         """Return why a transaction's offsets are not taken.
 
         Nobody looks who owns the partitions, and whoever says to be no member is believed.
@@ -124,7 +137,7 @@ class SimulatedTransactions:
         return None
 
     def add_offsets(
-        self, name: str, epoch: int, of: Generation, offsets: Mapping[TopicPartition, Stored]
+        self, name: str, epoch: int, of: Membership, offsets: Mapping[TopicPartition, Stored]
     ) -> int | None:
         """Take a transaction's offsets, if the group does."""
         if refusal := self._begin(name, epoch):
