@@ -102,7 +102,7 @@ class Failures:
 
     def __post_init__(self) -> None:
         """Make what the policy needs."""
-        if isinstance(self.policy, DeadLetter):
+        if isinstance(self.policy, DeadLetter) and self.policy.is_limited:
             self._flood = FloodGauge(self.policy)
 
     def __call__(self, attempt: Attempt, error: BaseException) -> Decision:
@@ -172,8 +172,8 @@ class Failures:
         return self._stop(attempt, error)
 
     def _dead_letter(self, attempt: Attempt, error: Exception, policy: DeadLetter) -> Decision:
-        assert self._flood is not None
-        flood = self._flood.overflow(self.finished_records())
+        # Only where there is a limit: to count what has finished, all workers' notes are read under the lock.
+        flood = None if self._flood is None else self._flood.overflow(self.finished_records())
         if flood is None:
             self._report(attempt, error, f"it goes to {policy.where}")
             return self._post(attempt, error, describe(error), attempt.number)

@@ -101,6 +101,11 @@ class DeadLetter:
             raise _refused("stack", self.stack, "use True or False")
 
     @property
+    def is_limited(self) -> bool:
+        """Tell whether a flood of failures is looked for."""
+        return self.run_max is not None or self.ratio_max is not None
+
+    @property
     def where(self) -> str:
         """The topic, or the function's name, for messages."""
         return self.to if isinstance(self.to, str) else getattr(self.to, "__name__", type(self.to).__name__)

@@ -26,6 +26,10 @@ _FRAMES_MAX = 40
 _CHAIN_MAX = 8
 _GROUP_MAX = 4
 
+# What was shown of frames before: a look at the source asks the file system each time.
+_shown: dict[tuple[str, int, str], tuple[str, ...]] = {}
+_SHOWN_MAX = 1_000
+
 _OWN = str(Path(__file__).parents[1]) + "/"
 _STANDARD = tuple(f"{sysconfig.get_path(name)}/" for name in ("stdlib", "platstdlib"))
 _INSTALLED = ("/site-packages/", "/dist-packages/")
@@ -206,17 +210,24 @@ def _frames(trace: TracebackType | None) -> tuple[list[tuple[FrameType, int]], i
 
 def frame_lines(frames: Sequence[tuple[FrameType, int]]) -> Iterator[str]:
     """Yield where each frame is, and the line there."""
-    for frame in _summary(frames):
-        yield f'  File "{frame.filename}", line {frame.lineno}, in {frame.name}'
-        if frame.line:
-            yield f"    {frame.line}"
+    for frame, line in frames:
+        place = frame.f_code.co_filename, line, frame.f_code.co_name
+        shown = _shown.get(place)
+        if shown is None:
+            if len(_shown) >= _SHOWN_MAX:
+                _shown.clear()
+            shown = _shown[place] = tuple(_lines_of(frame, line))
+        yield from shown
 
 
-def _summary(frames: Sequence[tuple[FrameType, int]]) -> list[traceback.FrameSummary]:
+def _lines_of(frame: FrameType, line: int) -> Iterator[str]:
     try:
-        return traceback.StackSummary.extract(iter(frames), lookup_lines=True)
+        (found,) = traceback.StackSummary.extract([(frame, line)], lookup_lines=True)
     except Exception:  # a loader of source, or a file system, that fails
-        return [traceback.FrameSummary(f.f_code.co_filename, n, f.f_code.co_name, line="") for f, n in frames]
+        found = traceback.FrameSummary(frame.f_code.co_filename, line, frame.f_code.co_name, line="")
+    yield f'  File "{found.filename}", line {found.lineno}, in {found.name}'
+    if found.line:
+        yield f"    {found.line}"
 
 
 def _cut(text: str, bytes_max: int) -> str:
