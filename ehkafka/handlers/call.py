@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ehkafka.handlers.payload import Payload
     from ehkafka.handlers.spec import HandlerSpec
     from ehkafka.lanes.inbox import Entry
-    from ehkafka.outputs.making import OutputMaker
+    from ehkafka.outputs.encoding import OutputMaker
     from ehkafka.outputs.outlet import Outlet
     from ehkafka.records import Message
     from ehkafka.workers.processes.outbox import Outbox

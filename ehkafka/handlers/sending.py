@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.lanes.inbox import MESSAGE
-from ehkafka.outputs.making import PLAIN
+from ehkafka.outputs.encoding import PLAIN
 from ehkafka.records.deferral import DEFERRED
 from ehkafka.recovery.unrun import must_not_be_a_coroutine
 

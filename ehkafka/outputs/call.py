@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self
 
 from ehkafka.lanes.inbox import EPOCH, MESSAGE
-from ehkafka.outputs.making import CALL_BYTES_MAX, sends_too_much
+from ehkafka.outputs.encoding import CALL_BYTES_MAX, sends_too_much
 from ehkafka.outputs.output import BatchSource
 
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ehkafka.lanes.inbox import Entry
-    from ehkafka.outputs.making import Made
+    from ehkafka.outputs.encoding import Made
     from ehkafka.outputs.outlet import Outlet
     from ehkafka.records.deferral import Deferred
 

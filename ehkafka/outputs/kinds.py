@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from ehkafka.events import Event
-    from ehkafka.outputs.making import Made
+    from ehkafka.outputs.encoding import Made
 
 _KINDS = {BYTES.content_type: "bytes", TEXT.content_type: "text", JSON.content_type: "JSON"}
 

@@ -1,4 +1,4 @@
-"""One handler's way out: from what a call sends to outputs that are put, on the call's own worker.
+"""One handler's outlet: from what a call sends to outputs that are put, on the call's own worker.
 
 Called around each call of the handler, or once a worker process reports the end of a call, with the outputs
 that it made. What it raises is the attempt's failure, before any later record of the key has ended.
@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ehkafka.lanes.inbox import EPOCH, MESSAGE
 from ehkafka.outputs.call import Call
-from ehkafka.outputs.encoding import ANY_PARTITION, FRAME_BYTES
-from ehkafka.outputs.making import PLAIN, OutputMaker
+from ehkafka.outputs.encoding import ANY_PARTITION, FRAME_BYTES, PLAIN, OutputMaker
 from ehkafka.outputs.output import OutputRefusedError, Source
 from ehkafka.outputs.send import Send
 from ehkafka.outputs.unacknowledged import SMALL_BYTES_MAX
@@ -24,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ehkafka.lanes.inbox import Entry
+    from ehkafka.outputs.encoding import Made
     from ehkafka.outputs.kinds import TopicKinds
-    from ehkafka.outputs.making import Made
     from ehkafka.outputs.output import Answer, Output
     from ehkafka.outputs.unacknowledged import Unacknowledged
     from ehkafka.records.deferral import Deferred
@@ -185,7 +184,7 @@ class Outlet:
                 if outputs.sleeps:
                     outputs.wake()
             elif is_alone and type(value) in PLAIN:
-                # What has no short way: other types, no key, a shared topic, too many bytes, no room, the end
+                # What is not so simple: other types, no key, a shared topic, too many bytes, no room, the end
                 # of an epoch.
                 made = self.maker.plain(message, value)
                 outputs.put(entry, self.flat(entry, made), made[5], waits=waits)

@@ -9,12 +9,12 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
-from ehkafka.outputs.making import CALL_BYTES_MAX, sends_too_much
+from ehkafka.outputs.encoding import CALL_BYTES_MAX, sends_too_much
 from ehkafka.outputs.send import Send
 from ehkafka.records.deferral import engines_own
 
 if TYPE_CHECKING:
-    from ehkafka.outputs.making import Made, OutputMaker
+    from ehkafka.outputs.encoding import Made, OutputMaker
     from ehkafka.workers.processes.message import CopiedMessage
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from ehkafka.lanes.decision import Attempt, Decision
     from ehkafka.lanes.inbox import Entry
-    from ehkafka.outputs.making import Made
+    from ehkafka.outputs.encoding import Made
     from ehkafka.workers.processes.inbox import ChildInbox
     from ehkafka.workers.processes.link import ProcessLink
     from ehkafka.workers.processes.workers import ProcessWorkers

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ehkafka.errors import ConfigurationError
-from ehkafka.outputs.making import CALL_BYTES_MAX, OutputMaker
+from ehkafka.outputs.encoding import CALL_BYTES_MAX, OutputMaker
 from ehkafka.workers.processes.failure import pack_error, unpack_error
 from ehkafka.workers.processes.message import CopiedMessage
 from ehkafka.workers.processes.option import Processes

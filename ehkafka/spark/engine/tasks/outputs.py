@@ -114,11 +114,7 @@ class TaskOutputs:
 
     def count(self) -> int:
         """Return how many are not acknowledged."""
-        return 0 if self._kept is None else self._kept.sender.outputs.count()
-
-    def are_left(self) -> bool:
-        """Tell whether any are not acknowledged."""
-        return bool(self.count())
+        return 0 if self.delivery is None else self.delivery.outputs.count()
 
     def end(self) -> None:
         """Take back what is left of epochs that have ended; bounded."""

@@ -171,7 +171,7 @@ class TaskWork:
             route.hub.hurry()
         self._turn()
         # In this order: an output is put before its record ends.
-        while self._has_unfinished() or self._outputs.are_left():
+        while self._has_unfinished() or self._outputs.count():
             time.sleep(CHECK_S)
             self._turn()
 
