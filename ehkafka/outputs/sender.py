@@ -25,7 +25,7 @@ from ehkafka.outputs.aside import BUSY_POLL_S, Aside
 from ehkafka.outputs.batch import Batch, SomeSentError, smaller_batches
 from ehkafka.outputs.encoding import ANY_PARTITION
 from ehkafka.outputs.known_keys import KnownKeys
-from ehkafka.outputs.one_producer import LAST_ANSWERS_S
+from ehkafka.outputs.one_producer import ID_S, LAST_ANSWERS_S
 from ehkafka.outputs.output import PARTS, SOURCE, OutputRefusedError, outputs_of
 from ehkafka.outputs.produce import QUEUE_FULL, produce_one
 from ehkafka.outputs.properties import QUEUE_MESSAGES
@@ -94,9 +94,12 @@ class OutputSender:
 
     # -- other threads ---------------------------------------------------------------------------------
 
-    def start(self) -> None:
-        """Open the producer and start the thread. Raises `ConfigurationError` or `EndpointError`."""
-        self._producer.start()
+    def start(self, id_s: float = ID_S) -> None:
+        """Open the producer, wait so long for its id, and start the thread.
+
+        Raises `ConfigurationError` or `EndpointError`.
+        """
+        self._producer.start(id_s)
         self._thread.start()
 
     @property

@@ -13,6 +13,7 @@ import threading
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
+from ehkafka.outputs.one_producer import ID_S
 from ehkafka.run.output_sender import output_sender
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ class TaskOutputs:
         """Open the client, unless it is, and start sending. Raises `EhkafkaError`."""
         if self._kept is not None and not self._kept.sender.is_running:
             # Each batch's tasks begin here: they do not wait for an id that letters seldom need.
-            self._kept.sender.start(*() if self._task.app.output_topics else (0.0,))
+            self._kept.sender.start(ID_S if self._task.app.output_topics else 0.0)
 
     def count(self) -> int:
         """Return how many are not acknowledged."""
