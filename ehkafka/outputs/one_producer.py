@@ -137,11 +137,6 @@ class OneProducer:
         return self.is_plain or self._id.is_given
 
     @property
-    def replaced(self) -> int:
-        """How many producers were replaced since the last acknowledgement."""
-        return self._replacement.replaced
-
-    @property
     def is_lost(self) -> bool:
         """Tell whether the producer is of no use any more: its owner calls `replace`."""
         return self.client is not None and self._replacement.is_wanted

@@ -12,7 +12,7 @@ from ehkafka import Endpoint
 from ehkafka.checks import Target
 from ehkafka.embedded.broker import EmbeddedBroker
 from ehkafka.embedded.requests import ApiKey
-from ehkafka.errors import EndpointError
+from ehkafka.errors import ConfigurationError, EndpointError
 from ehkafka.lanes.epoch import Epoch
 from ehkafka.outputs import replacement
 from ehkafka.records import Record, TopicPartition
@@ -185,6 +185,22 @@ def test_a_broker_without_ids_is_sent_one_letter_at_a_time(way: Way) -> None:
     assert (way.at_home(), way.safe) == ([b"1"], 0)
     way.wait_for(lambda: way.safe == 2)
     assert way.at_home() == [b"1", b"2"]
+
+
+def test_another_member_ends_the_redrive(way: Way) -> None:
+    """It may have committed already, so nothing is committed any more."""
+    way.sender.start()
+    way.send(0)
+    wait_until(lambda: way.safe)
+    for partitions in (0, 1):  # taken away, and given back
+        way.run._assigned.append(partitions)
+        with pytest.raises(ConfigurationError, match="is another redrive running"):
+            way.run._check()
+        way.run._commit()
+    assert way.member.committed == []
+    way.run._assigned = [1]
+    way.run._commit()
+    assert way.member.committed == [1]
 
 
 def test_a_sender_that_dies_ends_the_redrive(way: Way, monkeypatch: pytest.MonkeyPatch) -> None:
