@@ -108,7 +108,8 @@ class Run:
         self.asked, self.broker, self.proxy, self.directory = asked, broker, proxy, directory
         self.dice = random.Random(asked.seed)
         self.seen = Seen(PARTITIONS, exactly_once=asked.mode == "exactly-once", is_strict=asked.strict)
-        self.load = Load(broker.bootstrap, asked.refused_every, random.Random(asked.seed + 1))
+        dice = random.Random(asked.seed + 1)
+        self.load = Load(broker.bootstrap, asked.refused_every, dice, sleep_share=asked.sleep_share)
         self.watch = Watch(broker.bootstrap, self.seen)
         self.witness = JsonLinesHistory(directory / "witness.jsonl")
         self.members = [self.member(number) for number in range(asked.members)]
@@ -410,6 +411,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--rate", type=float, default=200.0, help="records in a second")
     parser.add_argument("--backlog", type=int, default=0, help="records that are there at the start")
     parser.add_argument("--refused-every", type=int, default=500, help="one output in so many; 0: none")
+    parser.add_argument("--sleep-share", type=float, default=1.0, help="of the calls; others end at once")
     parser.add_argument("--limit", type=int, default=200_000, help="max.message.bytes of the output topic")
     parser.add_argument("--metadata-bytes", type=int, help="commit_metadata_bytes_max")
     parser.add_argument("--static", action="store_true", help="each member has an instance id of its own")

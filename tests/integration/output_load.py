@@ -25,11 +25,15 @@ SLOW_MS, SLOW_SHARE = 400, 0.005
 class Load:
     """Writes keyed records, numbered within their key."""
 
-    def __init__(self, bootstrap: str, refused_every: int, dice: random.Random) -> None:
+    def __init__(
+        self, bootstrap: str, refused_every: int, dice: random.Random, *, sleep_share: float
+    ) -> None:
+        """One output in `refused_every` is too large; of the calls only a share takes its time."""
         properties = {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 5}
         self._producer = Producer({**properties, "log_level": 0, "error_cb": lambda _error: None})
         self._refused_share = 1 / refused_every if refused_every else 0.0
         self._dice = dice
+        self._sleep_share = sleep_share
         self._numbers: Counter[int] = Counter()
 
     @property
@@ -55,6 +59,8 @@ class Load:
     def _put(self, key: int, action: str) -> None:
         self._numbers[key] += 1
         took_ms = SLOW_MS if self._dice.random() < SLOW_SHARE else self._dice.choice(CALLS_MS)
+        if self._sleep_share < 1 and self._dice.random() > self._sleep_share:
+            took_ms = 0
         value = f"{self._numbers[key]} {action} {took_ms}"
         while True:
             try:
