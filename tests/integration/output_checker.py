@@ -21,7 +21,6 @@ send, which no reader may see.
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import random
@@ -39,22 +38,23 @@ from ehkafka.testing import JsonLinesHistory
 from ehkafka.testing.kafka.broker import KafkaBroker
 from ehkafka.testing.kafka.properties import Listener
 from tests.integration.output_load import Load
-from tests.integration.output_member import BROKEN, DEAD, INPUT, OUTPUT
+from tests.integration.output_member import DEAD, INPUT, OUTPUT
+from tests.integration.output_options import WORKERS, parse
 from tests.integration.output_verdict import PATIENCE_S, Commits, Reader, Seen
 from tests.kit.forgetful_proxy import ForgetfulProxy
 from tests.kit.processes import MemberProcess
 from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    import argparse
+    from collections.abc import Callable
 
-FAULTS = ("kill", "stop", "roll", "member-freeze", "broker-kill", "broker-freeze", "rebalance")
-# The broker stops in good order; connections are closed; or all producers are forgotten, at least once only.
-MORE_FAULTS = ("broker-restart", "cut", "forget")
 MEMBER = Path(__file__).with_name("output_member.py")
-WORKERS = {"threads": 16, "tasks": 16, "batches": 4, "processes": 2}
 PARTITIONS, DEAD_PARTITIONS = 6, 3
 SESSION_S, TRANSACTION_S, STOP_S, UNFINISHED = 5.0, 4.0, 12.0, 4
+# So long a rebalance waits for a member that the coordinator does not give up: after a broker's kill a group
+# stood for minutes at the default of 300 s.
+POLL_S = 30.0
 # Beyond `stop_s`: threads, processes and the interpreter end on a machine that many share.
 SLACK_S = 8.0
 # A stop that ends so soon after a fault of the broker, or while an output is refused, may leave work, and its
@@ -67,8 +67,8 @@ STRANDED_S = 45.0
 BROKER_AWAY_S, BROKER_FROZEN_S = (0.5, 4.0), (2.0, 7.0)
 # OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH, INVALID_PRODUCER_ID_MAPPING, UNKNOWN_PRODUCER_ID
 FORGOTTEN = (45, 47, 49, 59)
-# Between two faults; how long the guest stays, and is away; between two checks, and two lines of progress.
-PAUSE_S, GUEST_S, CHECKS_S, REPORTS_S = (0.3, 2.0), 2.5, 0.5, 10.0
+# How long the guest stays, and is away; between two checks, and two lines of progress.
+GUEST_S, CHECKS_S, REPORTS_S = 2.5, 0.5, 10.0
 
 
 class Watch:
@@ -122,7 +122,8 @@ class Run:
     def member(self, number: int) -> MemberProcess:
         """Return one more member, which does not run."""
         kind = self.asked.kind[number % len(self.asked.kind)]
-        settings = {"stop_s": STOP_S, "drain_s": 2, "consumer": {"session.timeout.ms": int(SESSION_S * 1000)}}
+        times_ms = {"session.timeout.ms": int(SESSION_S * 1000), "max.poll.interval.ms": int(POLL_S * 1000)}
+        settings: dict[str, Any] = {"stop_s": STOP_S, "drain_s": 2, "consumer": times_ms}
         if self.asked.metadata_bytes is not None:
             settings["commit_metadata_bytes_max"] = self.asked.metadata_bytes
         if self.seen.exactly_once:
@@ -371,7 +372,7 @@ class Run:
 
 def check(*arguments: str) -> dict[str, Any]:
     """Carry out one run and return its counts, with `violations` of each kind."""
-    asked = parse(arguments)
+    asked = parse(__doc__, arguments)
     # Else a member that was killed leaves its transaction open for 10 s more.
     aborts = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": 1000}
     directory = Path(tempfile.mkdtemp(prefix="output-checker-"))
@@ -392,51 +393,6 @@ def check(*arguments: str) -> dict[str, Any]:
         return {**result, "logs": str(directory)}
     shutil.rmtree(directory)
     return result
-
-
-def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """Read the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--mode", choices=("at-least-once", "exactly-once"), default="at-least-once")
-    parser.add_argument("--kind", type=of(WORKERS), default=["threads"], help="of each member, in turn")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--seconds", type=float, default=60.0, help="how long faults are injected")
-    parser.add_argument("--kills", type=int, help="faults end after so many, too")
-    parser.add_argument("--pause", type=seconds, default=PAUSE_S, help="seconds between faults, as 0.3,2")
-    parser.add_argument("--settle", type=float, default=180.0, help="seconds until all is committed then")
-    parser.add_argument("--faults", type=of((*FAULTS, *MORE_FAULTS)), default=[*FAULTS])
-    parser.add_argument("--members", type=int, default=3)
-    parser.add_argument("--rate", type=float, default=200.0, help="records in a second")
-    parser.add_argument("--backlog", type=int, default=0, help="records that are there at the start")
-    parser.add_argument("--refused-every", type=int, default=500, help="one output in so many; 0: none")
-    parser.add_argument("--sleep-share", type=float, default=1.0, help="of the calls; others end at once")
-    parser.add_argument("--limit", type=int, default=200_000, help="max.message.bytes of the output topic")
-    parser.add_argument("--metadata-bytes", type=int, help="commit_metadata_bytes_max")
-    parser.add_argument("--static", action="store_true", help="each member has an instance id of its own")
-    parser.add_argument("--repeats-max", type=int, help="how many are no violation at least once")
-    parser.add_argument("--strict", action="store_true", help="failed attempts send, which no reader may see")
-    parser.add_argument("--broken", type=of(BROKEN), default=[], help="what members break on purpose")
-    return parser.parse_args(arguments)
-
-
-def of(names: Iterable[str]) -> Callable[[str], list[str]]:
-    """Return what reads names with commas between them; `none` is no name."""
-
-    def read(text: str) -> list[str]:
-        found = [] if text == "none" else text.split(",")
-        if unknown := {*found} - {*names}:
-            raise argparse.ArgumentTypeError(f"{', '.join(unknown)}: not one of {', '.join(names)}")
-        return found
-
-    return read
-
-
-def seconds(text: str) -> tuple[float, float]:
-    """Read the shortest and the longest."""
-    least, most = map(float, text.split(","))
-    return least, most
 
 
 def main() -> int:

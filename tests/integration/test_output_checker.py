@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.integration.output_checker import WORKERS, check
+from tests.integration.output_checker import check
 from tests.integration.output_member import BROKEN
+from tests.integration.output_options import WORKERS
 from tests.integration.output_verdict import Commit, Seen
 
 if TYPE_CHECKING:
