@@ -246,10 +246,15 @@ class OutputSender:
         """Hand over, park or set aside some outputs; return those that there is no room for."""
         if not flat:
             return flat
-        sources = flat[SOURCE::PARTS]
+        sources, topics = flat[SOURCE::PARTS], set(flat[2::PARTS])
+        if len(topics) > 1:
+            # A topic's are handed over together: outputs of two topics have no order.
+            by_topic: dict[str, list[Any]] = {topic: [] for topic in topics}
+            for start in range(0, len(flat), PARTS):
+                by_topic[flat[start + 2]] += flat[start : start + PARTS]
+            return [*chain.from_iterable(map(self._hand_slice, by_topic.values()))]
         if (
             not self._at_once
-            or len(set(flat[2::PARTS])) > 1
             or set(flat[6::PARTS]) != {ANY_PARTITION}
             or any(epoch.ended for epoch in set(map(_epoch_of, sources)))
             # Nor is a key known that has something aside: that was with an earlier client.

@@ -201,6 +201,20 @@ def test_what_the_client_refuses_first_of_all_is_tried_alone() -> None:
     assert [output.value for output in judged] == [b"a1"]
 
 
+def test_outputs_of_two_topics_go_in_batches_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some dead letters among thousands of outputs do not have all of them go one by one."""
+    with calm() as world:
+        monkeypatch.setattr(sender, "SLICE", 500)
+        settle(world, b"a0")
+        world.broker.stands = {(topic, partition) for topic in "tu" for partition in range(PARTITIONS)}
+        entry: Any = world._entry(world.epochs[0])
+        for topic, value in (("t", b"a1"), ("u", b"a2"), ("t", b"a3")):
+            world.outputs.put(entry, (world, entry, topic, value, b"a", None, -1), 10)
+        world.sender._hand_over()
+        found = [[output.value for output in batch] for batch in world.outputs.batches]
+        assert sorted(found) == [[b"a1", b"a3"], [b"a2"]]
+
+
 def test_what_waits_for_the_next_start_is_not_waited_for() -> None:
     """Neither by a revoke nor by a stop; nothing is committed past it, and other keys go on together."""
     with calm() as world:
