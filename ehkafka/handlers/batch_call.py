@@ -153,7 +153,7 @@ class BatchCall:
 
     def _call(self, batch: Batch[Any], entries: Sequence[Entry]) -> AbstractContextManager[Call | None]:
         """Return what keeps what the call sends, where it may send."""
-        return nullcontext() if self._outlet is None else self._outlet.begin_batch(batch, entries)
+        return nullcontext() if self._outlet is None else self._outlet.begin(*entries, batch=batch)
 
     def _number(self, entry: Entry) -> int:
         return self._router.attempt_of(entry).number

@@ -67,7 +67,7 @@ def calling(
             if (result := function(record)) is not None:
                 put(entry, place, result)
         except BaseException:
-            outlet.drop_of(message)
+            outlet.failed(message)
             raise
         if DEFERRED or begun.pop(place, None) is None:
             outlet.returned(outlet.call_of(message))
@@ -91,7 +91,7 @@ def calling_async(
                     await outlet.wait_for_room()
                 put(entry, place, result)
         except BaseException:
-            outlet.drop_of(message)
+            outlet.failed(message)
             raise
         if DEFERRED or begun.pop(place, None) is None:
             outlet.returned(outlet.call_of(message))

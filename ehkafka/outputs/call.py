@@ -9,7 +9,7 @@ from ehkafka.outputs.encoding import CALL_BYTES_MAX, sends_too_much
 from ehkafka.outputs.output import BatchSource
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterator, Sequence
     from typing import Any
 
     from ehkafka.lanes.inbox import Entry
@@ -48,12 +48,19 @@ class Call:
         if error is None:
             self.outlet.returned(self)
         else:
-            self.outlet.drop(self)
+            self.outlet.close(self)
 
     @property
     def message(self) -> Any:
         """What it is known by: its record's message, or its batch."""
         return self.entries[0][MESSAGE] if self.batch is None else self.batch
+
+    @property
+    def places(self) -> Iterator[int]:
+        """Where its outlet finds it: the `id` of each message, and of its batch."""
+        yield from (id(entry[MESSAGE]) for entry in self.entries)
+        if self.batch is not None:
+            yield id(self.batch)
 
     @property
     def where(self) -> str:

@@ -20,7 +20,7 @@ from ehkafka.outputs.unacknowledged import SMALL_BYTES_MAX
 from ehkafka.records.deferral import DEADLINE_S_MAX, DEFERRED, defer, engines_own
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from ehkafka.lanes.inbox import Entry
     from ehkafka.outputs.encoding import Made
@@ -76,16 +76,11 @@ class Outlet:
 
     # -- calls -----------------------------------------------------------------------------------------
 
-    def begin(self, entry: Entry) -> Call:
-        """Note that a call for one record begins."""
-        call = self.calls[id(entry[MESSAGE])] = Call(self, (entry,))
-        return call
-
-    def begin_batch(self, batch: object, entries: Sequence[Entry]) -> Call:
-        """Note that a call for several records begins."""
-        call = self.calls[id(batch)] = Call(self, entries, batch)
-        for entry in entries:
-            self.calls[id(entry[MESSAGE])] = call
+    def begin(self, *entries: Entry, batch: object = None) -> Call:
+        """Note that a call begins, for one record or for a batch."""
+        call = Call(self, entries, batch)
+        for place in call.places:
+            self.calls[place] = call
         return call
 
     def returned(self, call: Call) -> None:
@@ -94,7 +89,7 @@ class Outlet:
         if token is not None and not self.before_next:
             call.token = token  # it sends until the token is answered: see `answered`
             return
-        self._close(call)
+        self.close(call)
         if token is not None:
             raise RuntimeError(
                 f"{call.where} is deferred, but handler {self.maker.handler!r} has "
@@ -106,14 +101,10 @@ class Outlet:
         else:
             call.put(waits=self._waits)
 
-    def drop(self, call: Call) -> None:
-        """Forget what a call has sent that has failed."""
-        self._close(call)
-
-    def drop_of(self, message: Any) -> None:
-        """Do the same for the call of a record, which may have sent nothing."""
+    def failed(self, message: Any) -> None:
+        """Forget what the call of a record has sent."""
         if self.begun.pop(id(message), None) is None:
-            self.drop(self.call_of(message))
+            self.close(self.call_of(message))
 
     def answered(self, message: Any, error: BaseException | None) -> None:
         """Put what a deferred record has sent, or drop it. On the answering thread, before its record ends.
@@ -122,18 +113,16 @@ class Outlet:
         """
         call = self.calls.get(id(message))
         if call is not None and call.token is not None:
-            self._close(call)
+            self.close(call)
             if error is None:
                 call.put(waits=False)
 
-    def _close(self, call: Call) -> None:
+    def close(self, call: Call) -> None:
+        """Let a call take nothing more: all that it has taken is put now, or forgotten."""
         with self._making:
-            # From here on it takes nothing: all that it has taken is put, or dropped.
             call.is_over = True
-        self.calls.pop(id(call.message), None)
-        if call.batch is not None:
-            for entry in call.entries:
-                self.calls.pop(id(entry[MESSAGE]), None)
+        for place in call.places:
+            self.calls.pop(place, None)
 
     def _call_of(self, message: Any) -> Call | None:
         """Return the call of a record that may send, which is made here where there is none yet."""
