@@ -16,6 +16,8 @@ from ehkafka.errors import NotDeliveredError
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
+    from ehkafka.outputs.output import Output
+
 MESSAGES_MAX: Final = 50_000
 MESSAGE_BYTES_MAX: Final = 64 * 1_048_576
 
@@ -31,18 +33,19 @@ class Delivered:
 
 @dataclass(eq=False, slots=True)
 class Message:
-    """One message, as `produce` takes it, and its future."""
+    """One message and its future."""
 
-    topic: str
-    value: bytes | None
-    key: bytes | None
-    headers: list[tuple[str, bytes | None]] | None
-    partition: int
+    output: Output
     size: int
     # When its time is over (monotonic). All have the same time-out, so earlier ones end earlier.
     ends_s: float
     future: Future[Delivered]
     serial: int = -1
+
+    @property
+    def topic(self) -> str:
+        """Where it goes."""
+        return self.output.topic
 
 
 class Messages:

@@ -1,8 +1,9 @@
 """The client behind `app.producer`, in one run: it sends `Messages` on `ehkafka-producer`.
 
 Unlike an output, a message belongs to no record: only its future waits for it. So it may time out, and one
-that is refused is reported, while the others are sent. A producer of no use is followed by another one, which
-gets all that has no answer, in its order. Client and thread are there from the first message on.
+that is refused is reported, while the others are sent. A client ends with one that is refused, or of no use.
+Another one gets all that has no answer, in its order: else what a client has ready would pass a message that
+is refused for now. Client and thread are there from the first message on.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from concurrent.futures import Future
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError
 
 from ehkafka.endpoint.client import describe_error, open_producer
 from ehkafka.endpoint.keys.watch import CredentialWatch
@@ -22,8 +23,11 @@ from ehkafka.errors import EhkafkaError, NotDeliveredError, describe
 from ehkafka.events import ConnectionProblem, MessageNotDelivered, MessageProblem, MessageProducerReplaced
 from ehkafka.outputs.answers import CONSEQUENCES, TAKEN_BACK, busy_codes
 from ehkafka.outputs.encoding import checked_partition, checked_size, encoded, encoded_headers, encoded_key
+from ehkafka.outputs.known_keys import KnownKeys
 from ehkafka.outputs.messages import Delivered, Message, Messages
-from ehkafka.outputs.one_producer import OneProducer
+from ehkafka.outputs.one_producer import LAST_ANSWERS_S, OneProducer
+from ehkafka.outputs.output import Output, OutputRefusedError, Source
+from ehkafka.outputs.produce import QUEUE_FULL, produce_one
 from ehkafka.outputs.properties import check_producer, message_properties, message_timeout_s, output_bytes_max
 from ehkafka.settings import check_timeout
 from ehkafka.wording import ended
@@ -31,7 +35,7 @@ from ehkafka.wording import ended
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from confluent_kafka import KafkaError, Producer
+    from confluent_kafka import Producer
 
     from ehkafka.endpoint import Endpoint
     from ehkafka.events import Event
@@ -45,6 +49,7 @@ CLOSED_S: Final = 50e-3
 IDLE_S: Final = 0.5
 # What the last producer gets for handing its messages back.
 EXIT_S: Final = 0.1
+_TIMED_OUT: Final = KafkaError._MSG_TIMED_OUT  # noqa: SLF001 - librdkafka's own
 
 
 class OwnProducer:
@@ -79,6 +84,9 @@ class OwnProducer:
         # An answer says nothing of its message: the next producer sends that, at once or after a wait.
         self._is_passed_on = False
         self._is_throttled = False
+        # The broker has refused a message, with which a client ends: no fault of its producer.
+        self._is_refused = False
+        self._known = KnownKeys()
 
     def open(self) -> None:
         """Let messages be sent: from `on_start` on."""
@@ -118,7 +126,9 @@ class OwnProducer:
         future: Future[Delivered] = Future()
         # So that `cancel` does nothing: what is on its way cannot be called back.
         future.set_running_or_notify_cancel()
-        return Message(topic, data, its_key, pairs, number, size, time.monotonic() + self._timeout_s, future)
+        # Of no record and no handler.
+        output = Output(None, Source(), topic, data, its_key, pairs, number)  # type: ignore[arg-type]
+        return Message(output, size, time.monotonic() + self._timeout_s, future)
 
     def take(self, message: Message, *, waits: bool) -> bool:
         """Take a message if there is room, or will be. Raises `NotDeliveredError` after the end."""
@@ -183,6 +193,8 @@ class OwnProducer:
 
     def _turn(self) -> None:
         producer = self._producer
+        if not self._messages.count():
+            self._known.forget()  # as a broker does, after a day
         self._messages.rest(IDLE_S)
         if self._is_passed_on or producer.is_lost:
             self._renew()
@@ -194,14 +206,17 @@ class OwnProducer:
         if producer.client is None:
             time.sleep(min(CLOSED_S, producer.due_s()))
         else:
-            self._hand_over(producer.client.produce)
+            self._hand_over(producer.client)
             producer.serve(BUSY_S if self._messages.count() else 0.0)
         self._messages.release()
 
     def _renew(self) -> None:
         """Give the producer up; what it did not answer is sent by the next one, before all that is new."""
-        self._producer.renew(waits=self._is_throttled)
-        self._is_passed_on = self._is_throttled = False
+        # First: its last answers may say more of why.
+        self._producer.give_up(LAST_ANSWERS_S)
+        self._producer.renew(is_fault=not self._is_refused, waits=self._is_throttled)
+        self._is_passed_on = self._is_throttled = self._is_refused = False
+        self._known.forget()
         self._messages.take_back()
 
     def _fail_late(self) -> None:
@@ -211,34 +226,43 @@ class OwnProducer:
             why = self._producer.problem or "the broker took nothing more"
             self._fail(queue.popleft(), f"its time is over (message.timeout.ms): {why}")
 
-    def _hand_over(self, produce: Callable[..., None]) -> None:
-        queue = self._messages.queue
+    def _hand_over(self, client: Any) -> None:
+        """Hand over what may go: of a key, one until that is acknowledged (see `known_keys`)."""
+        queue, waits = self._messages.queue, list[Message]()
         for _ in range(len(queue)):  # and no more: those before them wait for their answers
-            one = queue[0]
-            answer = partial(self._answered, one)
-            try:
-                produce(one.topic, one.value, one.key, one.partition, answer, headers=one.headers)
-            except BufferError:
-                return  # what is on its way makes room
-            except KafkaException as failed:
-                self._refused(one, failed.args[0])
-            except Exception as failed:  # headers may hold anything
-                self._fail(one, describe(failed))
-            queue.popleft()
+            one = queue.popleft()
+            if not self._known.may_go(one.output):
+                waits.append(one)
+                continue
+            error = produce_one(client, *one.output[2:], partial(self._answered, one))
+            if isinstance(error, KafkaError) and error.code() == QUEUE_FULL:
+                self._known.acknowledged(one.output, None)  # else its key would wait for what never went
+                waits.append(one)
+                break  # what is on its way makes room
+            if error is not None:
+                self._refused(one, error)
             if self._is_passed_on:
-                return
+                break
+        queue.extendleft(reversed(waits))
 
     def _answered(self, message: Message, error: KafkaError | None, written: Any) -> None:
         """Take the broker's answer. Called by librdkafka inside `poll`."""
         if error is None:
+            if self._known.is_first(message.output):
+                # Without producer ids nothing keeps the order of two: each is its key's first one.
+                partition = None if self._producer.is_plain else written.partition()
+                self._known.acknowledged(message.output, partition)
             self._producer.acknowledged()
             self._messages.answer(message, Delivered(message.topic, written.partition(), written.offset()))
         elif error.code() not in TAKEN_BACK:
             self._producer.reported()
             self._refused(message, error)
 
-    def _refused(self, message: Message, error: KafkaError) -> None:
-        if error.code() in CONSEQUENCES:
+    def _refused(self, message: Message, error: KafkaError | OutputRefusedError) -> None:
+        self._known.acknowledged(message.output, None)
+        if isinstance(error, OutputRefusedError):
+            self._fail(message, str(error))
+        elif error.code() in CONSEQUENCES:
             if self._producer.client is not None:  # else it is given up already
                 self._producer.failed(error)
                 self._is_passed_on = True
@@ -246,6 +270,7 @@ class OwnProducer:
             self._producer.failed(error)
             self._is_passed_on = self._is_throttled = True
         else:
+            self._is_refused |= error.code() != _TIMED_OUT
             self._fail(message, describe_error(error))
 
     def _fail(self, message: Message, reason: str) -> None:

@@ -181,9 +181,11 @@ def goes_by_key(properties: Mapping[str, Any]) -> bool:
 def message_properties(endpoint: Endpoint, settings: Settings, *, is_plain: bool = False) -> dict[str, Any]:
     """Return the properties of the producer behind `app.producer`, whose messages may time out.
 
-    `is_plain` is for a broker that gives no producer ids: one request at a time keeps the order instead.
+    A gapless producer ends with a message that is refused, so that none of its key passes one that is to be
+    sent again. `is_plain` is for a broker that gives no producer ids.
     """
-    return {_TIMEOUT: MESSAGE_TIMEOUT_MS, **_common(endpoint, settings, is_plain=is_plain)}
+    properties = {_TIMEOUT: MESSAGE_TIMEOUT_MS, **_common(endpoint, settings, is_plain=is_plain)}
+    return properties if is_plain else {**properties, "enable.gapless.guarantee": True}
 
 
 def message_timeout_s(settings: Settings) -> float:

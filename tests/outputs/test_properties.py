@@ -6,7 +6,7 @@ import pytest
 
 import ehkafka
 from ehkafka.errors import ConfigurationError
-from ehkafka.outputs.properties import may_report_at_once, output_properties
+from ehkafka.outputs.properties import may_report_at_once, message_properties, output_properties
 from ehkafka.settings import Settings
 
 ENDPOINT = ehkafka.Endpoint.kafka("127.0.0.1:9")
@@ -25,6 +25,13 @@ def test_one_report_stands_for_a_batch_because_its_producer_gives_nothing_up() -
     assert found["enable.idempotence"] is True
     with pytest.raises(ConfigurationError, match=r"enable\.gapless\.guarantee.*Leave it out"):
         output_properties(ENDPOINT, settings(**{"enable.gapless.guarantee": False}))
+
+
+def test_messages_time_out_and_none_passes_one_that_is_refused() -> None:
+    """Without producer ids the client has no such guarantee."""
+    found = message_properties(ENDPOINT, settings(**{"message.timeout.ms": 1_000}))
+    assert (found["message.timeout.ms"], found["enable.gapless.guarantee"]) == (1_000, True)
+    assert "enable.gapless.guarantee" not in message_properties(ENDPOINT, settings(), is_plain=True)
 
 
 @pytest.mark.parametrize(
