@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ehkafka.checks.target import Target
 from ehkafka.checks.topic_reader import LastRecords, TopicReader
 from ehkafka.errors import ActionRefusedError
-from ehkafka.recovery.letters.origin import letter_origin
+from ehkafka.recovery.letters.letter import letter_origin
 from ehkafka.redrive.redrive import Redrive
 from ehkafka.run.steer.action import refused
 from ehkafka.run.steer.keys import value_text

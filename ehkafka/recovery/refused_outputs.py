@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ehkafka.outputs.output import Output
     from ehkafka.records import TopicPartition
     from ehkafka.recovery.kept_outputs import KeptOutputs
-    from ehkafka.recovery.letters.way import LetterWay
+    from ehkafka.recovery.letters.target import LetterTarget
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class RefusedOutputs:
     raw: bool
     group: str
     # Where the policy has one.
-    way: LetterWay | None
+    target: LetterTarget | None
     words: StopWords = STOP_WORDS
     # Where an output goes whose record's letter is refused as well; None: that ends the run.
     kept: KeptOutputs | None = None
@@ -127,7 +127,7 @@ class RefusedOutputs:
 
     def _write_letters(self, refusal: Refusal) -> None:
         """Have a letter written for each record of an output, which is not needed once all are safe."""
-        assert self.way is not None
+        assert self.target is not None
         entries = refusal.output.entries
         left, safe = list(entries), []
 
@@ -157,7 +157,7 @@ class RefusedOutputs:
                 handler=self.handler,
                 group=self.group,
             )
-            self.way.post(entry, letter, take)
+            self.target.post(entry, letter, take)
 
     def _take_refused_letter(self, refusal: Refusal, reason: str) -> None:
         where = refusal.partition

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 from ehkafka.headers.size import size_of
 from ehkafka.records import TopicPartition
-from ehkafka.recovery.letters.origin import letter_origin
+from ehkafka.recovery.letters.letter import letter_origin
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ehkafka.checks.topic_reader import TopicReader
     from ehkafka.records import Record
-    from ehkafka.recovery.letters.origin import LetterOrigin
+    from ehkafka.recovery.letters.letter import LetterOrigin
 
     # What is not a letter has no origin.
     Letter = tuple[Record, LetterOrigin | None]

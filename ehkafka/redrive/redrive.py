@@ -25,8 +25,8 @@ from ehkafka.offsets.group import GroupOffsets
 from ehkafka.offsets.members import members_of
 from ehkafka.outputs.output import Output, Source
 from ehkafka.records import TopicPartition
-from ehkafka.recovery.letters.origin import LetterFilter, headers_back, letter_origin
-from ehkafka.recovery.letters.to_topic import TOO_LARGE_ADVICE
+from ehkafka.recovery.letters.letter import LetterFilter, headers_back, letter_origin
+from ehkafka.recovery.letters.target import TOO_LARGE_ADVICE
 from ehkafka.redrive.order import RedriveCount, as_written
 from ehkafka.run.options import AppOptions
 from ehkafka.run.output_sender import output_sender

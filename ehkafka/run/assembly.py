@@ -106,7 +106,7 @@ class Assembly:
         return AtLeastOnce(self.app, emit=self.bus.emit, on_death=self.worker_died, sender_of=sender_of)
 
     def letters(self, delivery: AnyDelivery | None) -> Letters:
-        """Return the ways to the dead letters, none of them used yet. Raises `ConfigurationError`."""
+        """Return what makes the targets of dead letters. Raises `ConfigurationError`."""
         check_recovery(self.app.specs, self.app.settings.on_parked_full)
         return Letters(
             None if delivery is None else delivery.letters_to,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ehkafka.outputs.delivery import Delivery
 from ehkafka.outputs.kinds import TopicKinds
 from ehkafka.progress.commits import CONSUMER_COMMITS
-from ehkafka.recovery.letters.to_topic import TopicWay
+from ehkafka.recovery.letters.target import LetterTopic
 from ehkafka.run.output_sender import output_sender
 
 if TYPE_CHECKING:
@@ -44,9 +44,11 @@ class AtLeastOnce(Delivery):
         self._sender = sender_of() if sender_of is not None else output_sender(app, emit, self._died)
         super().__init__(self._sender.outputs, TopicKinds((spec.to for spec in app.specs), emit))
 
-    def letters_to(self, topic: str) -> TopicWay:
-        """Return a handler's way to a dead-letter topic."""
-        return TopicWay(topic, self.outputs, problem=lambda: self.problem, emit=self._emit, clock=self._clock)
+    def letters_to(self, topic: str) -> LetterTopic:
+        """Return a topic for a handler's dead letters."""
+        return LetterTopic(
+            topic, self.outputs, problem=lambda: self.problem, emit=self._emit, clock=self._clock
+        )
 
     def commits(self, _ledger: CommitLedger, _epochs: Mapping[TopicPartition, int]) -> Commits:
         """Return what carries the run's commits out: the consumer."""

@@ -21,7 +21,7 @@ from ehkafka.outputs.delivery import Delivery
 from ehkafka.outputs.kinds import TopicKinds
 from ehkafka.outputs.properties import TRANSACTION_TIMEOUT_MS, transactional_properties
 from ehkafka.outputs.unacknowledged import Unacknowledged
-from ehkafka.recovery.letters.to_topic import TopicWay
+from ehkafka.recovery.letters.target import LetterTopic
 from ehkafka.recovery.policy import DeadLetter
 from ehkafka.transactions.committing import TransactionalCommits
 from ehkafka.transactions.held import HeldOutputs
@@ -101,8 +101,8 @@ class ExactlyOnce(Delivery):
         self._commits = TransactionalCommits(self._loop, ledger.acknowledged, wait_s=self._wait_s)
         return self._commits
 
-    def letters_to(self, topic: str) -> TopicWay:
-        """Return a handler's way to a dead-letter topic."""
+    def letters_to(self, topic: str) -> LetterTopic:
+        """Return a topic for a handler's dead letters."""
 
         def refused(where: str, error: str) -> None:
             self._fatal(
@@ -112,7 +112,7 @@ class ExactlyOnce(Delivery):
                 )
             )
 
-        return TopicWay(
+        return LetterTopic(
             topic,
             self.outputs,
             problem=lambda: self.problem,

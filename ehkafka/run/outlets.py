@@ -51,7 +51,7 @@ def make_outlet(
         make_record=make_record,
         raw=spec.raw,
         group=run.app.settings.group,
-        way=letters.way(spec.on_failure),
+        target=letters.target(spec.on_failure),
         words=run.stop_words,
         kept=kept,
     )

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from ehkafka.intake.route import Route
     from ehkafka.intake.until_caught_up import UntilCaughtUp
     from ehkafka.outputs.delivery import Delivery
-    from ehkafka.recovery.letters.way import LetterWay
+    from ehkafka.recovery.letters.target import LetterTarget
     from ehkafka.run.options import AppOptions
     from ehkafka.settings import Drain
     from ehkafka.workers.attempt_clock import OverdueAttempt
@@ -283,9 +283,9 @@ class Runtime:
         )
 
     @property
-    def _senders(self) -> Iterable[LetterWay | Delivery]:
+    def _senders(self) -> Iterable[LetterTarget | Delivery]:
         """What sends for records."""
-        return *self._letters.ways, *filter(None, [self.context.delivery])
+        return *self._letters.targets, *filter(None, [self.context.delivery])
 
     def _stop_sending(self) -> None:
         if self.context.delivery is not None:

@@ -20,7 +20,7 @@ from ehkafka import facade
 from ehkafka.checks import Target
 from ehkafka.checks.topic_reader import TopicReader
 from ehkafka.endpoint import Endpoint
-from ehkafka.recovery.letters.origin import LetterFilter
+from ehkafka.recovery.letters.letter import LetterFilter
 from ehkafka.redrive.redrive import Redrive
 from ehkafka.settings import Settings
 from ehkafka.spark.engine.choices import SparkChoices

@@ -20,7 +20,7 @@ from ehkafka.cli.commands import cli
 from ehkafka.embedded.broker import EmbeddedBroker
 from ehkafka.embedded.requests import ApiKey
 from ehkafka.errors import ConfigurationError, EndpointError, TopicNotFoundError
-from ehkafka.recovery.letters.origin import LetterFilter
+from ehkafka.recovery.letters.letter import LetterFilter
 from ehkafka.redrive.redrive import Redrive
 from tests.kit.waiting import wait_until
 

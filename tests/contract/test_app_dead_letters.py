@@ -230,7 +230,7 @@ def test_a_function_takes_letters_and_is_called_again_while_it_raises(
     lab: Any, wait_for: Any, events: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The record is done when it returns; a letter that fails does not keep others waiting."""
-    monkeypatch.setattr("ehkafka.recovery.letters.way.RETRY_FIRST_S", 0.05)
+    monkeypatch.setattr("ehkafka.recovery.letters.target.RETRY_FIRST_S", 0.05)
     taken: list[Any] = []
     failures = [OSError("away"), SystemExit()]
 

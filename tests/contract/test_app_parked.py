@@ -101,7 +101,7 @@ def test_a_diverted_key_takes_no_intake_credit(
     lab: Any, wait_for: Any, events: Any, monkeypatch: Any
 ) -> None:
     """While its letters are written one by one, its records stay out of the backlog of ten."""
-    monkeypatch.setattr("ehkafka.recovery.letters.way.RETRY_FIRST_S", 60.0)
+    monkeypatch.setattr("ehkafka.recovery.letters.target.RETRY_FIRST_S", 60.0)
 
     def nobody(_letter: Any) -> None:
         raise OSError("away")
@@ -130,7 +130,7 @@ def test_a_diverted_key_that_comes_quicker_than_its_letters_pauses_its_partition
     lab: Any, wait_for: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is parked stays bounded, by pausing that partition alone."""
-    monkeypatch.setattr("ehkafka.recovery.letters.way.RETRY_FIRST_S", 60.0)
+    monkeypatch.setattr("ehkafka.recovery.letters.target.RETRY_FIRST_S", 60.0)
 
     def nobody(_letter: Any) -> None:
         raise OSError("away")

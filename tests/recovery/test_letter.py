@@ -11,10 +11,13 @@ from ehkafka.recovery.letters.letter import (
     ERROR_TEXT_CHARACTERS_MAX,
     Header,
     Letter,
+    LetterFilter,
+    LetterOrigin,
+    headers_back,
     letter_of,
+    letter_origin,
     shorter,
 )
-from ehkafka.recovery.letters.origin import LetterFilter, LetterOrigin, headers_back, letter_origin
 from tests.kit.simulated.message import SimulatedMessage
 
 ORIGIN = TopicPartition("t", 3)

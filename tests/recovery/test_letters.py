@@ -1,4 +1,4 @@
-"""A record's way to the dead letters: what answers its ticket, and what becomes of a refused letter."""
+"""From a record to its dead letter: what answers its ticket, and what becomes of a refused letter."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from ehkafka.lanes.epoch import Epoch
 from ehkafka.outputs.output import Output, OutputRefusedError, outputs_of
 from ehkafka.outputs.unacknowledged import Unacknowledged
 from ehkafka.records import Outcome, TopicPartition
-from ehkafka.recovery.letters.function import FunctionWay
+from ehkafka.recovery.letters.function import LetterFunction
 from ehkafka.recovery.letters.letter import Letter
-from ehkafka.recovery.letters.to_topic import TopicWay
+from ehkafka.recovery.letters.target import LetterTopic
 from ehkafka.recovery.policy import DeadLetter
 from tests.kit.events import Events
 from tests.kit.simulated.message import SimulatedMessage
@@ -28,18 +28,18 @@ TOO_LARGE = OutputRefusedError("too large", KafkaError.MSG_SIZE_TOO_LARGE)
 
 
 class Lab:
-    """A way to the dead letters; what is put is acknowledged or refused by the test."""
+    """A target of dead letters; what is put is acknowledged or refused by the test."""
 
     def __init__(self, **options: Any) -> None:
         self.events = Events()
         self.answers: list[tuple[int, Any]] = []
         self.outputs = Unacknowledged()
         self.epoch = Epoch(ORIGIN, 1, {})
-        self.way: Any = TopicWay("dead", self.outputs, problem=lambda: None, **self.common, **options)
+        self.target: Any = LetterTopic("dead", self.outputs, problem=lambda: None, **self.common, **options)
 
     @property
     def common(self) -> dict[str, Any]:
-        """What each way is given."""
+        """What each target is given."""
         return {"emit": self.events.append, "clock": time.monotonic}
 
     def answer(self, offset: int, answer: Any) -> None:
@@ -50,7 +50,7 @@ class Lab:
         """Post the letter of a record."""
         entry = (SimulatedMessage("t", 0, offset, b"k", b"v"), b"k", 1, epoch or self.epoch)
         letter = Letter(ORIGIN, offset, b"k", b"%d" % offset, list(headers))
-        self.way.post(entry, letter, partial(self.answer, offset))
+        self.target.post(entry, letter, partial(self.answer, offset))
 
     @property
     def put(self) -> list[Output]:
@@ -73,7 +73,7 @@ class Lab:
 
 @pytest.fixture
 def lab() -> Lab:
-    """Return a way at least once."""
+    """Return a topic at least once."""
     return Lab()
 
 
@@ -95,7 +95,7 @@ def test_exactly_once_a_record_has_its_answer_when_its_letter_is_put() -> None:
     lab = Lab(refused=lambda where, error: refused.append(f"{where}: {error}"))
     seen: list[int] = []
     lab.events.append = lambda _event: seen.append(len(lab.put))  # type: ignore[method-assign]
-    lab.way.emit = lab.events.append
+    lab.target.emit = lab.events.append
     lab.post(1)
     lab.put[0].source.acknowledged()  # type: ignore[union-attr]
     assert (lab.answers, seen) == ([(1, Outcome.DEAD_LETTERED)], [1])
@@ -157,14 +157,14 @@ def test_a_letter_whose_assignment_has_ended_is_not_written(lab: Lab) -> None:
 
 def test_a_functions_letter_waits_its_turn_and_others_pass(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """A function that raises, for whatever reason, is called again; the sender ends with the run."""
-    monkeypatch.setattr("ehkafka.recovery.letters.way.RETRY_FIRST_S", 0.02)
+    monkeypatch.setattr("ehkafka.recovery.letters.target.RETRY_FIRST_S", 0.02)
     failures = [OSError("away"), KeyboardInterrupt()]
 
     def keep(letter: Any) -> None:
         if letter.offset == 1 and failures:
             raise failures.pop(0)
 
-    lab.way = way = FunctionWay(DeadLetter(keep), **lab.common)
+    lab.target = target = LetterFunction(DeadLetter(keep), **lab.common)
     ended = Epoch(ORIGIN, 1, {})
     ended.ended = True
     lab.post(1)
@@ -174,6 +174,6 @@ def test_a_functions_letter_waits_its_turn_and_others_pass(lab: Lab, monkeypatch
     assert [offset for offset, _ in lab.answers] == [2, 3, 1]
     assert isinstance(lab.answers[1][1], HoldHead)
     assert lab.reports == [0.02, 0.04]
-    way.stop(5.0)
-    assert way._thread is not None
-    assert not way._thread.is_alive()
+    target.stop(5.0)
+    assert target._thread is not None
+    assert not target._thread.is_alive()

@@ -13,7 +13,7 @@ from ehkafka.outputs.encoding import ANY_PARTITION
 from ehkafka.outputs.output import BatchSource, Output, OutputRefusedError, outputs_of
 from ehkafka.outputs.unacknowledged import Unacknowledged
 from ehkafka.records import Record, TopicPartition
-from ehkafka.recovery.letters.to_topic import TopicWay
+from ehkafka.recovery.letters.target import LetterTopic
 from ehkafka.recovery.policy import DeadLetter
 from ehkafka.recovery.refused_outputs import RefusedOutputs
 from ehkafka.recovery.retry import Retry
@@ -33,7 +33,7 @@ class Lab:
         self.answers: list[float | None] = []
         common: dict[str, Any] = {"emit": self.events.append, "clock": time.monotonic}
         # As exactly once: a letter that is put is as good as written.
-        way = TopicWay("dead", self.outputs, problem=lambda: None, refused=lambda *_: None, **common)
+        target = LetterTopic("dead", self.outputs, problem=lambda: None, refused=lambda *_: None, **common)
         self.rules = RefusedOutputs(
             handler="handle",
             policy=DeadLetter("dead"),
@@ -43,7 +43,7 @@ class Lab:
             make_record=Record,
             raw=False,
             group="g",
-            way=way,
+            target=target,
         )
 
     def fail(self, error: Exception) -> None:

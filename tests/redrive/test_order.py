@@ -14,7 +14,7 @@ from ehkafka.headers.size import size_of
 from ehkafka.lanes.epoch import Epoch
 from ehkafka.outputs.output import PARTS, SOURCE
 from ehkafka.records import Record, TopicPartition
-from ehkafka.recovery.letters.origin import letter_origin
+from ehkafka.recovery.letters.letter import letter_origin
 from ehkafka.redrive import order
 from ehkafka.redrive.order import AHEAD_RECORDS_MAX, as_written
 from ehkafka.redrive.redrive import Redrive, RedriveRun

@@ -16,7 +16,7 @@ from ehkafka.errors import ConfigurationError, EndpointError
 from ehkafka.lanes.epoch import Epoch
 from ehkafka.outputs import replacement
 from ehkafka.records import Record, TopicPartition
-from ehkafka.recovery.letters.origin import letter_origin
+from ehkafka.recovery.letters.letter import letter_origin
 from ehkafka.redrive import redrive
 from ehkafka.redrive.redrive import Redrive, RedriveRun
 from tests.kit.simulated.message import SimulatedMessage

@@ -24,7 +24,7 @@ from ehkafka.cli.tail import notice
 from ehkafka.cli.tail_from import parse_from
 from ehkafka.cli.unread import quiet_pipe
 from ehkafka.errors import ConfigurationError
-from ehkafka.recovery.letters.origin import LetterFilter, letter_origin
+from ehkafka.recovery.letters.letter import LetterFilter, letter_origin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

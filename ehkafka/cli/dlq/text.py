@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING, Any
 from ehkafka.checks import printable
 from ehkafka.cli.columns import columns
 from ehkafka.cli.tail_text import in_json, shown
-from ehkafka.recovery.letters.letter import Header
-from ehkafka.recovery.letters.origin import letter_origin
+from ehkafka.recovery.letters.letter import Header, letter_origin
 from ehkafka.wording import counted
 
 if TYPE_CHECKING:
     from collections import Counter
 
     from ehkafka import Record
-    from ehkafka.recovery.letters.origin import LetterOrigin
+    from ehkafka.recovery.letters.letter import LetterOrigin
     from ehkafka.redrive.order import RedriveCount
 
 FOLLOWED = "(followed its key)"

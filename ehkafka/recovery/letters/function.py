@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ehkafka.errors import describe
 from ehkafka.events.event import raised
 from ehkafka.lanes.inbox import EPOCH
-from ehkafka.recovery.letters.way import LetterWay, Posted
+from ehkafka.recovery.letters.target import LetterTarget, Posted
 from ehkafka.recovery.unrun import must_have_run
 
 if TYPE_CHECKING:
@@ -25,11 +25,11 @@ IDLE_WAIT_S = 60.0
 HAS_NOT_RETURNED = "the function has not returned"
 
 
-class FunctionWay(LetterWay):
+class LetterFunction(LetterTarget):
     """Calls the function for one letter after another."""
 
     def __init__(self, policy: DeadLetter, **common: Any) -> None:
-        """`common` is what `LetterWay` takes."""
+        """`common` is what `LetterTarget` takes."""
         super().__init__(policy.where, **common)
         assert callable(policy.to)
         self._function = policy.to

@@ -1,6 +1,7 @@
 """A dead letter: the record as it came, and headers that say where it came from and why it failed.
 
-Pure values. Header names are stable: `origin` (which reads them), redrive and other programs rely on them.
+Pure values, both ways: `letter_of` writes the headers, `letter_origin` reads them. Their names are stable:
+redrive and other programs rely on them.
 Everything in a letter can be handed to confluent-kafka's producer, which a name that is not UTF-8 would end
 together with the process.
 """
@@ -12,10 +13,13 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 from ehkafka.headers.taking import take_headers
+from ehkafka.records import TopicPartition
 from ehkafka.wording.error_stack import kind_of
 
 if TYPE_CHECKING:
-    from ehkafka.records import Message, TopicPartition
+    from datetime import datetime
+
+    from ehkafka.records import Message, Record
 
 
 class Header(StrEnum):
@@ -45,6 +49,7 @@ OF_A_LETTER: Final = frozenset(Header)
 REDRIVEN: Final = "ehkafka-redriven"
 # An error's text may repeat the record: a letter must not outgrow its topic for it.
 ERROR_TEXT_CHARACTERS_MAX = 1_000
+_OURS: Final = OF_A_LETTER | {REDRIVEN}
 # What stands in a name for bytes that are no UTF-8, see `headers.taking`.
 _UNREADABLE = "\ufffd"
 
@@ -138,3 +143,83 @@ def letter_of(
 def _sendable(name: str) -> str:
     """Return a header's name with U+FFFD for lone surrogates: confluent-kafka dies of them."""
     return name.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+@dataclass(frozen=True, slots=True)
+class LetterOrigin:
+    """The headers of a letter, read. Numbers that are missing or no numbers are None."""
+
+    partition: TopicPartition
+    offset: int | None
+    timestamp_ms: int | None
+    error_type: str
+    error_text: str
+    attempts: int | None
+    failed_at_ms: int | None
+    handler: str
+    group: str
+    # How often the record had come back before.
+    redriven: int
+    # Empty where the letter has none.
+    error_stack: str = ""
+
+
+def letter_origin(record: Record) -> LetterOrigin | None:
+    """Return what a letter says; None where the record's origin is not known."""
+    headers = {name: value for name, value in record.headers() if name in _OURS}
+    topic, partition = _text(headers.get(Header.ORIGIN_TOPIC)), _number(headers.get(Header.ORIGIN_PARTITION))
+    if not topic or partition is None:
+        return None
+    return LetterOrigin(
+        TopicPartition(topic, partition),
+        _number(headers.get(Header.ORIGIN_OFFSET)),
+        _number(headers.get(Header.ORIGIN_TIMESTAMP_MS)),
+        _text(headers.get(Header.ERROR_TYPE)),
+        _text(headers.get(Header.ERROR_TEXT)),
+        _number(headers.get(Header.ATTEMPTS)),
+        _number(headers.get(Header.FAILED_AT_MS)),
+        _text(headers.get(Header.HANDLER)),
+        _text(headers.get(Header.GROUP)),
+        _number(headers.get(REDRIVEN)) or 0,
+        _text(headers.get(Header.ERROR_STACK)),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LetterFilter:
+    """Which letters are meant; what is None leaves nothing out."""
+
+    key: str | None = None
+    # A part of the error's type or text, in any case of letters.
+    error: str | None = None
+    origin_topic: str | None = None
+    since: datetime | None = None
+
+    def takes(self, record: Record, origin: LetterOrigin) -> bool:
+        """Tell whether a letter is among those."""
+        # A key is bytes: those that were typed, UTF-8 or not.
+        if self.key is not None and self.key.encode(errors="surrogateescape") != record.key():
+            return False
+        if self.origin_topic is not None and self.origin_topic != origin.partition.topic:
+            return False
+        if self.error is not None:
+            shown = f"{origin.error_type}\n{origin.error_text}".casefold()
+            if self.error.casefold() not in shown:
+                return False
+        return self.since is None or (origin.failed_at_ms or 0) >= self.since.timestamp() * 1000
+
+
+def headers_back(record: Record, origin: LetterOrigin) -> Headers:
+    """Return the headers with which a letter's record goes home: its own, and how often it came back."""
+    own: Headers = [(name, value) for name, value in record.headers() if name not in _OURS]
+    return [*own, (REDRIVEN, str(origin.redriven + 1).encode())]
+
+
+def _text(value: bytes | None) -> str:
+    return (value or b"").decode(errors="replace")
+
+
+def _number(value: bytes | None) -> int | None:
+    text = _text(value)
+    # Longer ones are no numbers of ours, and Python refuses to read the longest.
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 19 else None

@@ -1,4 +1,4 @@
-"""All ways to the dead letters of one run, which start and end with it.
+"""Where all dead letters of one run go.
 
 Made before any thread of the run exists.
 """
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ehkafka.lanes.user_keys import users_key
 from ehkafka.records import Outcome
-from ehkafka.recovery.letters.function import FunctionWay
+from ehkafka.recovery.letters.function import LetterFunction
 from ehkafka.recovery.policy import DeadLetter
 from ehkafka.settings.clock import REAL_CLOCK
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ehkafka.lanes.decision import Answer, Ticket
     from ehkafka.recovery.kept_outputs import KeptOutputs
     from ehkafka.recovery.letters.letter import Letter
-    from ehkafka.recovery.letters.way import LetterWay
+    from ehkafka.recovery.letters.target import LetterTarget
     from ehkafka.recovery.policy import FailurePolicy
     from ehkafka.settings.clock import Clock
 
@@ -32,63 +32,63 @@ if TYPE_CHECKING:
 
 
 class Letters:
-    """Makes the ways of handlers."""
+    """Makes the targets of handlers' letters."""
 
     def __init__(
         self,
-        to_topic: Callable[[str], LetterWay] | None,
+        to_topic: Callable[[str], LetterTarget] | None,
         *,
         emit: Callable[[Event], None],
         history: History | None,
         clock: Clock = REAL_CLOCK,
     ) -> None:
-        """`to_topic` gives a way to a topic; None where no policy names one."""
+        """`to_topic` makes a target of a topic; None where no policy names one."""
         self._to_topic = to_topic
         self._emit = emit
         self._history = history
         self._clock = clock
-        self.ways: list[LetterWay] = []
+        self.targets: list[LetterTarget] = []
         # What is kept because its letter is refused, for each handler with outputs.
         self.kept: list[KeptOutputs] = []
         # The topics that letters go to: they must be there before anything runs.
         self.topics: set[str] = set()
 
-    def way(self, policy: FailurePolicy) -> LetterWay | None:
-        """Return a way of a handler's own, None where its policy has none."""
+    def target(self, policy: FailurePolicy) -> LetterTarget | None:
+        """Return a new target for a handler's letters, None where its policy has none."""
         if not isinstance(policy, DeadLetter):
             return None
         if isinstance(policy.to, str):
             assert self._to_topic is not None
             self.topics.add(policy.to)
-            way = self._to_topic(policy.to)
+            target = self._to_topic(policy.to)
         else:
-            way = FunctionWay(policy, emit=self._emit, clock=self._clock.now_s)
-        self.ways.append(way)
-        return way
+            target = LetterFunction(policy, emit=self._emit, clock=self._clock.now_s)
+        self.targets.append(target)
+        return target
 
     def check(self) -> None:
         """Tell of letters that have waited too long for their answer, once each; bound what is kept."""
-        for way in self.ways:
-            way.check()
+        for target in self.targets:
+            target.check()
         for kept in self.kept:
             kept.check()
 
     def stop(self, timeout_s: float) -> None:
         """End all, after `timeout_s` seconds at most: what is not safe by then is redelivered."""
         ends_s = time.monotonic() + timeout_s
-        for way in self.ways:
-            way.stop(max(0.0, ends_s - time.monotonic()))
+        for target in self.targets:
+            target.stop(max(0.0, ends_s - time.monotonic()))
 
     def of_records(
         self, policy: FailurePolicy, complete: Callable[[Ticket, Answer], None]
     ) -> PostLetter | None:
-        """Return the way of records that have failed; `complete` is their hub's `answer`."""
-        way = self.way(policy)
-        if way is None:
+        """Return what posts the letters of failed records; `complete` is their hub's `answer`."""
+        target = self.target(policy)
+        if target is None:
             return None
 
         def post(ticket: Ticket, letter: Letter) -> None:
-            way.post(ticket.attempt.entry, letter, partial(self._answer, complete, ticket))
+            target.post(ticket.attempt.entry, letter, partial(self._answer, complete, ticket))
 
         return post
 

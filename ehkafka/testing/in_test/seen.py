@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from ehkafka.recovery.letters.origin import LetterOrigin, headers_back, letter_origin
+from ehkafka.recovery.letters.letter import LetterOrigin, headers_back, letter_origin
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
