@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from itertools import chain, repeat, starmap
+from itertools import chain, islice, repeat, starmap
 from typing import TYPE_CHECKING, Any, Final
 
 from ehkafka.lanes.inbox import EPOCH, MESSAGE
@@ -99,16 +99,16 @@ class Unacknowledged:
         has ended. If that ends at this moment, the outputs are dropped later: an epoch's end looks at `added`
         under the lock, and the sender at each output before it hands it over.
         """
-        if self.is_full or len(self.added) >= self.count_at or size > SMALL_BYTES_MAX:
+        if self.is_full and waits and self._waits:
             with self.lock:
-                if waits and self._waits:
-                    while not (self._has_room() or self.is_closed or has_ended(source)):
-                        self._room.wait(ROOM_CHECK_S)
-                if not (self.is_closed or has_ended(source)):  # else it is not put
-                    self._count_added(size)
+                while not (self._has_room() or self.is_closed or has_ended(source)):
+                    self._room.wait(ROOM_CHECK_S)
         if self.is_closed or has_ended(source):
             raise self._not_sent(source)
         self.added.extend(flat)
+        if len(self.added) >= self.count_at or size > SMALL_BYTES_MAX:
+            with self.lock:
+                self._count_added()
         if self.sleeps or isinstance(source, Source):  # its acknowledgement is waited for
             self.wake()
 
@@ -122,11 +122,13 @@ class Unacknowledged:
         with self.lock:
             return not self._waits or self._has_room()
 
-    def _count_added(self, size: int) -> None:
-        if len(self.added) >= self.count_at:
-            self._added_bytes = size_of(list(self.added))
-            self.count_at = len(self.added) + COUNT_EACH * PARTS
-        self._added_bytes += size
+    def _count_added(self) -> None:
+        """Count what was put since the last count: a worker that counts all would look as if it were slow."""
+        parts = len(self.added) + COUNT_EACH * PARTS - self.count_at
+        # From its right end and in one call: workers go on to put, and an iterator of a deque minds that.
+        new = list(islice(reversed(self.added), max(parts, 0)))
+        self._added_bytes += size_of(new[::-1])
+        self.count_at = max(self.count_at, self.count_at + parts)
         self.note_room()
 
     def _has_room(self) -> bool:
@@ -162,11 +164,12 @@ class Unacknowledged:
         added = self.added
         count = min(len(added) // PARTS, outputs_max)
         taken = list(starmap(added.popleft, repeat((), count * PARTS)))
+        size = size_of(taken)
         self._taken += count
-        self._bytes += size_of(taken)
-        if not added:
-            self._added_bytes = 0
-            self.count_at = COUNT_EACH * PARTS
+        self._bytes += size
+        # What is counted of the rest stands at its left end.
+        self._added_bytes = max(0, self._added_bytes - size) if added else 0
+        self.count_at = max(self.count_at - len(taken), COUNT_EACH * PARTS)
         return taken
 
     def put_back(self, flat: Sequence[Any]) -> None:
@@ -174,8 +177,8 @@ class Unacknowledged:
         size = size_of(flat)
         self._taken -= len(flat) // PARTS
         self._bytes -= size
-        # Else large ones would count no more, where all was taken out.
-        self._added_bytes = max(self._added_bytes, size)
+        self._added_bytes += size
+        self.count_at += len(flat)
         self.added.extendleft(reversed(flat))
 
     def let_go(self, flat: Sequence[Any]) -> None:

@@ -6,6 +6,7 @@ Pure. What did not fit into the text is not covered, though it is finished: afte
 from __future__ import annotations
 
 from bisect import bisect_right
+from operator import lt
 from typing import TYPE_CHECKING, Any
 
 from ehkafka.lanes.inbox import EPOCH, MESSAGE
@@ -54,18 +55,19 @@ class Coverage:
     def divide(self, flat: list[Any]) -> tuple[list[Any], list[Any]]:
         """Return the outputs whose records are covered, and the others, both flat and in their order."""
         sources = flat[SOURCE::PARTS]
-        covers = {epoch: self.of(epoch) for epoch in {source[EPOCH] for source in sources}}
-        passed = {epoch: -1 if cover is None else cover.next_offset for epoch, cover in covers.items()}
-        inside = [
-            (offset := source[MESSAGE].offset()) < passed[epoch := source[EPOCH]]
-            or ((cover := covers[epoch]) is not None and cover.has(offset))
-            for source in sources
-        ]
+        epochs = [source[EPOCH] for source in sources]
+        offsets = [source[MESSAGE].offset() for source in sources]
+        covers = {epoch: self.of(epoch) for epoch in set(epochs)}
+        below = {epoch: -1 if cover is None else cover.next_offset for epoch, cover in covers.items()}
+        inside = list(map(lt, offsets, map(below.__getitem__, epochs)))
         if all(inside):
             return flat, []
-        taken: list[Any] = []
+        start = inside.index(False) * PARTS
+        taken = flat[:start]
         rest: list[Any] = []
-        for place, is_inside in enumerate(inside):
+        for place in range(start // PARTS, len(sources)):
+            cover = covers[epochs[place]]
+            is_inside = inside[place] or (cover is not None and cover.has(offsets[place]))
             (taken if is_inside else rest).extend(flat[place * PARTS : (place + 1) * PARTS])
         return taken, rest
 

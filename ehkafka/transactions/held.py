@@ -7,9 +7,11 @@ thread, but for what the poll thread asks.
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
+from ehkafka.lanes.inbox import EPOCH
 from ehkafka.outputs.output import PARTS, SOURCE, Output, outputs_of, places_of
 from ehkafka.outputs.unacknowledged import report_gone
 from ehkafka.transactions.refusals import Refusals, RefusedSource
@@ -56,12 +58,28 @@ class HeldOutputs:
         """What the transaction under way has, flat."""
         return self._outputs.sent
 
+    def drop_late(self) -> None:
+        """Drop what was put in the moment in which its epoch was over: the worker had looked before."""
+        outputs = self._outputs
+        gone: list[Output] = []
+        with outputs.lock:
+            if self._over:
+                waiting = outputs.parked + outputs.take(len(outputs.added))
+                outputs.parked = self._without_over(waiting, gone)
+        report_gone(gone)
+
     def take(self, coverage: Coverage) -> int:
         """Take what a commit covers, in its order; return how many outputs that are."""
         outputs = self._outputs
         with outputs.lock:
-            waiting = outputs.parked + outputs.take(len(outputs.added))
-            outputs.sent, outputs.parked = coverage.divide(waiting)
+            outputs.parked += outputs.take(len(outputs.added))
+            waiting = outputs.parked
+        # Without the lock: it takes long enough for a call that waits for it to look like a slow one.
+        divided = coverage.divide(waiting)
+        with outputs.lock:
+            if outputs.parked is not waiting:  # an epoch has ended meanwhile
+                divided = coverage.divide(outputs.parked)
+            outputs.sent, outputs.parked = divided
             if RefusedSource in set(map(type, outputs.sent[SOURCE::PARTS])):
                 dropped, outputs.sent = _dropped(outputs.sent)
                 outputs.let_go(dropped)
@@ -103,7 +121,7 @@ class HeldOutputs:
 
     def _without_over(self, flat: list[Any], gone: list[Output]) -> list[Any]:
         """Return what is not of epochs that are over, and add the rest to `gone`. Caller has the lock."""
-        if not self._over:
+        if self._over.isdisjoint(set(map(itemgetter(EPOCH), flat[SOURCE::PARTS]))):
             return flat
         kept: list[Any] = []
         for output in outputs_of(flat):

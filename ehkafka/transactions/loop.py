@@ -157,6 +157,7 @@ class TransactionLoop:
     def _main(self) -> None:
         try:
             while self._ends_s is None or self._requests:
+                self._held.drop_late()
                 if not self._requests:
                     self._wake.wait(IDLE_S)
                     self._wake.clear()

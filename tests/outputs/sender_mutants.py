@@ -147,7 +147,7 @@ Unacknowledged.waiting_epochs: what is kept is waited for
     with_kept=False -> with_kept=True
     by test_what_waits_for_the_next_start_is_not_waited_for
 Unacknowledged.take: bytes are not counted
-    self._bytes += size_of(taken) -> pass
+    self._bytes += size -> pass
 Unacknowledged.put_back: in another order
     reversed(flat) -> flat
 Unacknowledged.put_back: its bytes stay

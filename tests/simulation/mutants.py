@@ -221,16 +221,17 @@ Cover.has: a record on the watermark is covered
 HeldOutputs.take: outputs that are not needed any more are sent
     dropped, outputs.sent = _dropped(outputs.sent) -> dropped = []
 HeldOutputs.take: all that is held is taken
-    coverage.divide(waiting) -> waiting, []
+    divided = coverage.divide(waiting) -> divided = waiting, []
 HeldOutputs.take: what is put meanwhile goes before what was held
-    outputs.parked + outputs.take(len(outputs.added)) -> outputs.take(len(outputs.added)) + outputs.parked
+    outputs.parked += outputs.take(len(outputs.added))
+    -> outputs.parked = outputs.take(len(outputs.added)) + outputs.parked
 HeldOutputs.take_back: aborted outputs are put back behind newer ones
     [*self._without_over(outputs.sent, gone), *outputs.parked]
     -> [*outputs.parked, *self._without_over(outputs.sent, gone)]
 HeldOutputs.take_back: aborted outputs are dropped
     [*self._without_over(outputs.sent, gone), *outputs.parked] -> outputs.parked
 HeldOutputs._without_over: outputs of an ended epoch come back
-    if not self._over: -> if True:
+    if self._over.isdisjoint(set(map(itemgetter(EPOCH), flat[SOURCE::PARTS]))): -> if True:
     by test_what_ends_while_it_is_under_way_does_not_come_back
 HeldOutputs.committed: committed outputs are put back
     outputs.sent = [] -> outputs.parked, outputs.sent = [*sent, *outputs.parked], []

@@ -14,6 +14,7 @@ from ehkafka.outputs.unacknowledged import NotSentError
 from ehkafka.records import TopicPartition
 from ehkafka.transactions.held import HeldOutputs
 from tests.kit.simulated.message import SimulatedMessage
+from tests.kit.waiting import wait_until
 from tests.transactions.loop_bench import Bench
 
 
@@ -102,6 +103,22 @@ def test_what_ends_while_it_is_under_way_does_not_come_back() -> None:
     bench.held.take_back({})
     assert bench.take(2) == ""
     assert bench.outputs.count() == 0
+
+
+def test_what_is_put_in_the_moment_of_an_epochs_end_is_not_counted_for_long() -> None:
+    """Its worker has looked before, and adds it after."""
+    bench = Bench()
+    bench.add(0)
+    late = list(bench.outputs.added)
+    bench.epoch.ended = True
+    bench.held.end([bench.epoch])
+    assert bench.outputs.count() == 0
+    bench.outputs.added.extend(late)
+    bench.add(1, epoch=Epoch(TopicPartition("in", 1), 1, {}))
+    bench.loop.start()
+    wait_until(lambda: bench.outputs.count() == 1, timeout_s=5.0)
+    bench.loop.stop(1.0)
+    assert bench.outputs.parked[3] == b"1"
 
 
 def test_nothing_is_taken_for_an_epoch_that_has_ended() -> None:
