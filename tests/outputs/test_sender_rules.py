@@ -10,13 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import KafkaError
 
-from ehkafka.lanes.epoch import Epoch
 from ehkafka.outputs import sender, unacknowledged
 from ehkafka.outputs.batch import BATCH_BYTES
 from ehkafka.outputs.output import Output
 from ehkafka.outputs.unacknowledged import PARTS
-from ehkafka.records import TopicPartition
-from tests.kit.simulated.message import SimulatedMessage
 from tests.outputs.pretended_broker import PARTITIONS, THROTTLED, TOO_LARGE, Answer
 from tests.outputs.sender_sources import Waiter
 from tests.outputs.sender_world import FOREVER, World, in_a_world
@@ -446,31 +443,3 @@ def test_a_lost_second_producer_is_followed_by_another() -> None:
         turn(world, 100)
         assert world.outputs.count() == 0
         assert [one.is_alone for one in world.clients] == [False, True, True]
-
-
-def test_the_bytes_of_what_waits_are_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Large ones at once, small ones by and by; what is taken and what is put back as well."""
-    monkeypatch.setattr(unacknowledged, "COUNT_EACH", 3)
-    outputs = unacknowledged.Unacknowledged()
-    outputs.count_at = 3 * PARTS
-    epoch = Epoch(TopicPartition("in", 0), 1, {})
-
-    def put_one(size: int) -> None:
-        source = SimulatedMessage("in", 0, 0, b"k"), b"k", 1, epoch
-        way: Any = None
-        flat = Output(way, source, "out", bytes(size - 1), b"k", None, -1)
-        outputs.put(source, flat, size)
-
-    for size in (20_000, 10, 20_000, 10, 10, 10):
-        put_one(size)
-    assert outputs._added_bytes == 40_040
-    with outputs.lock:
-        taken = outputs.take(2)
-    assert (outputs._bytes, outputs._added_bytes) == (20_010, 20_030)
-    put_one(20_000)
-    with outputs.lock:
-        outputs.put_back(taken)
-    assert (outputs._bytes, outputs._added_bytes) == (0, 60_040)
-    with outputs.lock:
-        outputs.take(7)
-    assert (outputs._bytes, outputs._added_bytes, outputs.count_at) == (60_040, 0, 3 * PARTS)

@@ -1,0 +1,42 @@
+"""How what is not acknowledged is counted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ehkafka.lanes.epoch import Epoch
+from ehkafka.outputs import unacknowledged
+from ehkafka.outputs.output import PARTS, Output
+from ehkafka.records import TopicPartition
+from tests.kit.simulated.message import SimulatedMessage
+
+if TYPE_CHECKING:
+    import pytest
+
+
+def test_the_bytes_of_what_waits_are_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Large ones at once, small ones by and by; what is taken and what is put back as well."""
+    monkeypatch.setattr(unacknowledged, "COUNT_EACH", 3)
+    outputs = unacknowledged.Unacknowledged()
+    outputs.count_at = 3 * PARTS
+    epoch = Epoch(TopicPartition("in", 0), 1, {})
+
+    def put_one(size: int) -> None:
+        source = SimulatedMessage("in", 0, 0, b"k"), b"k", 1, epoch
+        way: Any = None
+        flat = Output(way, source, "out", bytes(size - 1), b"k", None, -1)
+        outputs.put(source, flat, size)
+
+    for size in (20_000, 10, 20_000, 10, 10, 10):
+        put_one(size)
+    assert outputs._added_bytes == 40_040
+    with outputs.lock:
+        taken = outputs.take(2)
+    assert (outputs._bytes, outputs._added_bytes) == (20_010, 20_030)
+    put_one(20_000)
+    with outputs.lock:
+        outputs.put_back(taken)
+    assert (outputs._bytes, outputs._added_bytes) == (0, 60_040)
+    with outputs.lock:
+        outputs.take(7)
+    assert (outputs._bytes, outputs._added_bytes, outputs.count_at) == (60_040, 0, 3 * PARTS)
