@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import deque
 from concurrent.futures import Future
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -87,6 +88,9 @@ class OwnProducer:
         # The broker has refused a message, with which a client ends: no fault of its producer.
         self._is_refused = False
         self._known = KnownKeys()
+        # What waits for the first answer of its key, in its order; some of it may go now.
+        self._parked: deque[Message] = deque()
+        self._unparks = False
 
     def open(self) -> None:
         """Let messages be sent: from `on_start` on."""
@@ -217,33 +221,38 @@ class OwnProducer:
         self._producer.renew(is_fault=not self._is_refused, waits=self._is_throttled)
         self._is_passed_on = self._is_throttled = self._is_refused = False
         self._known.forget()
+        self._parked.clear()
         self._messages.take_back()
 
     def _fail_late(self) -> None:
         """Fail what has waited too long for a client, which has a time-out of its own."""
-        queue, now_s = self._messages.queue, time.monotonic()
-        while queue and queue[0].ends_s <= now_s:
-            why = self._producer.problem or "the broker took nothing more"
-            self._fail(queue.popleft(), f"its time is over (message.timeout.ms): {why}")
+        now_s = time.monotonic()
+        for waiting in (self._parked, self._messages.queue):
+            while waiting and waiting[0].ends_s <= now_s:
+                why = self._producer.problem or "the broker took nothing more"
+                self._fail(waiting.popleft(), f"its time is over (message.timeout.ms): {why}")
 
     def _hand_over(self, client: Any) -> None:
         """Hand over what may go: of a key, one until that is acknowledged (see `known_keys`)."""
-        queue, waits = self._messages.queue, list[Message]()
+        queue = self._messages.queue
+        if self._unparks:
+            queue.extendleft(reversed(self._parked))
+            self._parked.clear()
+            self._unparks = False
         for _ in range(len(queue)):  # and no more: those before them wait for their answers
             one = queue.popleft()
             if not self._known.may_go(one.output):
-                waits.append(one)
+                self._parked.append(one)
                 continue
             error = produce_one(client, *one.output[2:], partial(self._answered, one))
             if isinstance(error, KafkaError) and error.code() == QUEUE_FULL:
                 self._known.acknowledged(one.output, None)  # else its key would wait for what never went
-                waits.append(one)
-                break  # what is on its way makes room
+                queue.appendleft(one)
+                return  # what is on its way makes room
             if error is not None:
                 self._refused(one, error)
             if self._is_passed_on:
-                break
-        queue.extendleft(reversed(waits))
+                return
 
     def _answered(self, message: Message, error: KafkaError | None, written: Any) -> None:
         """Take the broker's answer. Called by librdkafka inside `poll`."""
@@ -252,6 +261,7 @@ class OwnProducer:
                 # Without producer ids nothing keeps the order of two: each is its key's first one.
                 partition = None if self._producer.is_plain else written.partition()
                 self._known.acknowledged(message.output, partition)
+                self._unparks = True
             self._producer.acknowledged()
             self._messages.answer(message, Delivered(message.topic, written.partition(), written.offset()))
         elif error.code() not in TAKEN_BACK:
@@ -260,6 +270,7 @@ class OwnProducer:
 
     def _refused(self, message: Message, error: KafkaError | OutputRefusedError) -> None:
         self._known.acknowledged(message.output, None)
+        self._unparks = True
         if isinstance(error, OutputRefusedError):
             self._fail(message, str(error))
         elif error.code() in CONSEQUENCES:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import ehkafka
+from ehkafka.errors import NotDeliveredError
 from ehkafka.outputs.own_producer import OwnProducer
 from ehkafka.settings import Settings
 
@@ -59,6 +60,8 @@ def test_the_first_message_of_a_key_is_acknowledged_before_the_second_goes(own: 
     client = Client()
     put(own, b"a1", b"a2", b"b3", b"a4")
     own._hand_over(client)
+    # And nothing looks at them again meanwhile: there may be thousands.
+    assert [one.output.value for one in own._parked] == [b"a2", b"a4"]
     assert client.acknowledge() == [b"a1", b"b3"]
     put(own, b"a5", b"b6")
     assert rounds(own, client) == [[b"a2", b"a4", b"a5", b"b6"]]
@@ -74,6 +77,21 @@ def test_another_client_has_had_none(own: OwnProducer) -> None:
     own._renew()
     put(own, b"a2", b"a3")
     assert rounds(own, client) == [[b"a2"], [b"a3"]]
+
+
+def test_what_waits_for_its_keys_first_message_times_out(own: OwnProducer) -> None:
+    """The client, which has a time-out of its own, was not given it."""
+    client = Client()
+    put(own, b"a1", b"a2")
+    own._hand_over(client)
+    [second] = own._parked
+    second.ends_s = 0.0
+    own._fail_late()
+    with pytest.raises(NotDeliveredError, match=r"its time is over \(message.timeout.ms\)"):
+        second.future.result(0.0)
+    put(own, b"a3")
+    assert client.acknowledge() == [b"a1"]
+    assert rounds(own, client) == [[b"a3"]]
 
 
 def test_without_producer_ids_one_message_of_a_key_is_on_its_way(own: OwnProducer) -> None:
