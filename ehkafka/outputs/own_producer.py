@@ -20,6 +20,7 @@ from confluent_kafka import KafkaError
 
 from ehkafka.endpoint.client import describe_error, open_producer
 from ehkafka.endpoint.keys.watch import CredentialWatch
+from ehkafka.endpoint.properties.layers import without_ids
 from ehkafka.errors import EhkafkaError, NotDeliveredError, describe
 from ehkafka.events import ConnectionProblem, MessageNotDelivered, MessageProblem, MessageProducerReplaced
 from ehkafka.outputs.answers import CONSEQUENCES, TAKEN_BACK, busy_codes
@@ -167,8 +168,8 @@ class OwnProducer:
     def _one_producer(self) -> OneProducer:
         # Anew for each producer: the key may have changed since.
         def open_client(callbacks: ClientCallbacks, is_plain: bool) -> Producer:
-            properties = message_properties(self._endpoint, self._settings, is_plain=is_plain)
-            return open_producer(properties, **callbacks._asdict())
+            properties = message_properties(self._endpoint, self._settings)
+            return open_producer(without_ids(properties) if is_plain else properties, **callbacks._asdict())
 
         return OneProducer(
             open_client,

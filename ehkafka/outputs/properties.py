@@ -122,22 +122,19 @@ def check_producer(endpoint: Endpoint, settings: Settings) -> dict[str, Any]:
     return asked
 
 
-def output_properties(
-    endpoint: Endpoint, settings: Settings, *, is_plain: bool = False, at_once: bool = False
-) -> dict[str, Any]:
+def output_properties(endpoint: Endpoint, settings: Settings, *, at_once: bool = False) -> dict[str, Any]:
     """Return the properties of a producer of outputs and dead letters.
 
     `at_once`: an output waits for no company, because its key waits for it.
 
     A gapless producer ends with the first message that is refused: nothing that was put later goes out
-    before that is decided. Messages never time out, so that nothing but a refusal ends it. `is_plain` is for
-    a broker that gives no producer ids.
+    before that is decided. Messages never time out, so that nothing but a refusal ends it.
     """
     return {
         **({"linger.ms": 0} if at_once else {}),
         # Brokers refuse whole batches: all of one that is refused go alone.
         "batch.num.messages": BATCH_OUTPUTS_MAX,
-        **_common(endpoint, settings, is_plain=is_plain),
+        **_common(endpoint, settings),
         _TIMEOUT: 0,
         "enable.gapless.guarantee": True,
     }
@@ -178,14 +175,17 @@ def goes_by_key(properties: Mapping[str, Any]) -> bool:
     return bool(properties["partitioner"] != "random")
 
 
-def message_properties(endpoint: Endpoint, settings: Settings, *, is_plain: bool = False) -> dict[str, Any]:
+def message_properties(endpoint: Endpoint, settings: Settings) -> dict[str, Any]:
     """Return the properties of the producer behind `app.producer`, whose messages may time out.
 
     A gapless producer ends with a message that is refused, so that none of its key passes one that is to be
-    sent again. `is_plain` is for a broker that gives no producer ids.
+    sent again.
     """
-    properties = {_TIMEOUT: MESSAGE_TIMEOUT_MS, **_common(endpoint, settings, is_plain=is_plain)}
-    return properties if is_plain else {**properties, "enable.gapless.guarantee": True}
+    return {
+        _TIMEOUT: MESSAGE_TIMEOUT_MS,
+        **_common(endpoint, settings),
+        "enable.gapless.guarantee": True,
+    }
 
 
 def message_timeout_s(settings: Settings) -> float:
@@ -194,7 +194,7 @@ def message_timeout_s(settings: Settings) -> float:
     return whole_number(_TIMEOUT, asked.get(_TIMEOUT, MESSAGE_TIMEOUT_MS)) / 1000
 
 
-def _common(endpoint: Endpoint, settings: Settings, *, is_plain: bool = False) -> dict[str, Any]:
+def _common(endpoint: Endpoint, settings: Settings) -> dict[str, Any]:
     asked = check_producer(endpoint, settings)
     return {
         # As Java's: keys meet those of its producers.
@@ -203,7 +203,7 @@ def _common(endpoint: Endpoint, settings: Settings, *, is_plain: bool = False) -
         _QUEUE: QUEUE_MESSAGES,
         # Sequence numbers keep the order; the embedded broker does not look at them.
         _IN_FLIGHT: 1 if endpoint.is_embedded else IN_FLIGHT_MAX,
-        **(letters := letter_properties(endpoint, settings.consumer, is_plain=is_plain)),
+        **(letters := letter_properties(endpoint, settings.consumer)),
         **asked,
         # A dead letter may be as large as a received record.
         LETTER_BYTES: max(letters[LETTER_BYTES], output_bytes_max(endpoint, settings)),

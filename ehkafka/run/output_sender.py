@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ehkafka.endpoint.client import open_producer
 from ehkafka.endpoint.keys.watch import CredentialWatch
+from ehkafka.endpoint.properties.layers import without_ids
 from ehkafka.errors import EndpointError
 from ehkafka.events import DeadLetterProducerPlain, DeadLetterProducerReplaced, OutputProducerReplaced
 from ehkafka.outputs.answers import busy_codes
@@ -74,11 +75,9 @@ def _producer(app: AppOptions, emit: Callable[[Event], None], more: dict[str, An
                 "Handlers have outputs, and this broker gives no producer ids (InitProducerId), without "
                 "which their order cannot be kept. Use a broker that does, such as Kafka 0.11 or later."
             )
-        properties = output_properties(app.endpoint, app.settings, is_plain=is_plain, at_once=at_once) | more
+        properties = output_properties(app.endpoint, app.settings, at_once=at_once) | more
         properties = with_limit(properties, batch_limit(producer.batch_bytes))
-        if is_plain:
-            properties.pop("enable.gapless.guarantee")
-        return open_producer(properties, **callbacks._asdict())
+        return open_producer(without_ids(properties) if is_plain else properties, **callbacks._asdict())
 
     producer = OneProducer(
         open_client,

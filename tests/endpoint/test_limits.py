@@ -17,6 +17,7 @@ from ehkafka.endpoint.properties.layers import (
     explain_consumer,
     letter_properties,
     producer_properties,
+    without_ids,
 )
 from ehkafka.errors import ConfigurationError
 
@@ -278,7 +279,7 @@ def test_letters_are_as_large_as_the_service_takes() -> None:
 
 def test_letters_of_a_broker_without_producer_ids_go_one_request_at_a_time() -> None:
     """Else a request that is sent again could be overtaken."""
-    plain = letter_properties(PLAIN, {}, is_plain=True)
+    plain = without_ids(letter_properties(PLAIN, {}))
     assert plain["enable.idempotence"] is False
     assert plain["max.in.flight.requests.per.connection"] == 1
     assert plain["acks"] == "all"

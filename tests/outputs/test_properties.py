@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import ehkafka
+from ehkafka.endpoint.properties.layers import without_ids
 from ehkafka.errors import ConfigurationError
 from ehkafka.outputs.properties import may_report_at_once, message_properties, output_properties
 from ehkafka.settings import Settings
@@ -48,3 +49,13 @@ def test_an_app_decides_how_many_outputs_are_in_a_batch() -> None:
     assert output_properties(ENDPOINT, settings())["batch.num.messages"] == 1_000
     found = output_properties(ENDPOINT, settings(**{"batch.num.messages": 50, "linger.ms": 7}))
     assert (found["batch.num.messages"], found["linger.ms"]) == (50, 7)
+
+
+@pytest.mark.parametrize("name", ["max.in.flight.requests.per.connection", "enable.idempotence"])
+def test_without_producer_ids_one_request_goes_at_a_time(name: str) -> None:
+    """An app may say what is ours anyway: there the one would give up the order, the other wants an id."""
+    given = {"max.in.flight.requests.per.connection": 5, "enable.idempotence": True}
+    found = without_ids(output_properties(ENDPOINT, settings(**{name: given[name]})))
+    assert found["enable.idempotence"] is False
+    assert found["max.in.flight.requests.per.connection"] == 1
+    assert "enable.gapless.guarantee" not in found

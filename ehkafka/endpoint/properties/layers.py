@@ -244,25 +244,25 @@ def admin_properties(endpoint: Endpoint) -> dict[str, Any]:
     return producer_properties(endpoint, {}) | {"enable.idempotence": False}
 
 
-def letter_properties(
-    endpoint: Endpoint, consumer: Mapping[str, Any], *, is_plain: bool = False
-) -> dict[str, Any]:
+def letter_properties(endpoint: Endpoint, consumer: Mapping[str, Any]) -> dict[str, Any]:
     """Return the properties of a producer that copies received records: dead letters, and their way back.
 
-    `consumer` are the app's own properties; of these `message.max.bytes` counts here, too. `is_plain` is for
-    a broker that gives no producer ids: one request at a time keeps the order instead.
+    `consumer` are the app's own properties; of these `message.max.bytes` counts here, too.
     """
     given = in_one_spelling(consumer, _CONSUMER)
     of_service = limits.LETTER_BYTES_MAX if endpoint.is_event_hubs else limits.KAFKA_LETTER_BYTES_MAX
-    result = {
+    return {
         LETTER_BYTES: of_service,
         "statistics.interval.ms": STATISTICS_MS,
         **producer_properties(endpoint, {LETTER_BYTES: given[LETTER_BYTES]} if LETTER_BYTES in given else {}),
     }
-    if is_plain:
-        result |= {"enable.idempotence": False, "max.in.flight.requests.per.connection": 1}
-        del result["statistics.interval.ms"]
-    return result
+
+
+def without_ids(properties: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a producer's properties for a broker without producer ids: one request at a time keeps order."""
+    ours = {"enable.idempotence": False, "max.in.flight.requests.per.connection": 1}
+    of_ids = ("statistics.interval.ms", "enable.gapless.guarantee")
+    return {name: value for name, value in properties.items() if name not in of_ids} | ours
 
 
 def _asked(endpoint: Endpoint, overrides: Mapping[str, Any], origin: str = _CONSUMER) -> dict[str, Any]:
