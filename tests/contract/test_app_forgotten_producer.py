@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError, Producer
 
 import ehkafka
 from ehkafka.events import DeadLetterFailed, DeadLetterProducerPlain, DeadLetterProducerReplaced
-from ehkafka.recovery.letters import way
+from ehkafka.recovery.letters import target
 from ehkafka.testing import ApiKey, EmbeddedBroker
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def test_letters_that_nobody_acknowledges_turn_health_red_until_they_are_safe(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A silent broker is reported like a refusal, with the reason; the acknowledgement ends it."""
-    monkeypatch.setattr(way, "LATE_S", 0.3)
+    monkeypatch.setattr(target, "LATE_S", 0.3)
     app = lab.app(fails_on_bad, on_failure=TO_DEAD)
     app.add_hook(events)
     app.start()
@@ -122,7 +122,7 @@ def test_a_letter_function_that_does_not_return_turns_health_red(
     lab: Any, events: Any, wait_for: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody else would tell: its thread is inside it."""
-    monkeypatch.setattr(way, "LATE_S", 0.3)
+    monkeypatch.setattr(target, "LATE_S", 0.3)
     go_on = threading.Event()
 
     def keep(_letter: Any) -> None:
