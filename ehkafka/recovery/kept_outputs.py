@@ -33,20 +33,22 @@ class KeptOutputs:
         """`hold` starts nothing more of a record's key."""
         self._outputs = outputs
         self._hold = hold
-        # Replaced by the thread that watches; others add.
-        self._kept: list[Kept] = []
+        # By the output's `id`, oldest first.
+        self._kept: dict[int, Kept] = {}
 
     def add(self, output: Output, why: str) -> None:
-        """Keep an output, for the reason that health gives."""
-        self._kept.append(Kept(output, why))
+        """Keep an output, for the reason that health gives: the first one."""
+        self._kept.setdefault(id(output), Kept(output, why))
         self._hold_keys(output, why)
 
     def check(self) -> None:
-        """Hold the keys of records whose outputs have come behind a kept one."""
-        for one in self._kept:
-            if not one.output.has_ended:
-                for output in self._outputs.behind(one.output):
-                    self._hold_keys(output, one.why)
+        """Hold the keys of records whose outputs have come behind a kept one; forget what has ended."""
+        for place, (first, why) in list(self._kept.items()):
+            if first.has_ended:
+                del self._kept[place]
+                continue
+            for output in self._outputs.behind(first):
+                self._hold_keys(output, why)
 
     def _hold_keys(self, output: Output, why: str) -> None:
         for entry in output.entries:
@@ -55,7 +57,7 @@ class KeptOutputs:
     @property
     def problem(self) -> str | None:
         """What is wrong, while a kept output is of a partition that is ours."""
-        found = [one for one in list(self._kept) if not one.output.has_ended]
+        found = [one for one in list(self._kept.values()) if not one.output.has_ended]
         if not found:
             return None
         more = f" And {counted(len(found) - 1, 'more output')} likewise." if len(found) > 1 else ""

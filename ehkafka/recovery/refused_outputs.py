@@ -115,15 +115,19 @@ class RefusedOutputs:
             self._stop_the_app(refusal)
 
     def _stop_the_app(self, refusal: Refusal) -> None:
-        partition, error = refusal.partition, refusal.error
+        kept = self.words.kept.format(partition=refusal.partition)
         failure = HandlerFailedError(
-            f"An output of {partition}@{refusal.offset}, handler {self.handler!r}, was refused by "
-            f"{refusal.output.topic!r}, attempt {refusal.attempt}: {ended(describe(error))} "
-            f"{self.words.kept.format(partition=partition)}. Fix the topic or "
-            "the output, or choose what failures lead to: retry=, on_failure=Skip() or DeadLetter(…)."
+            f"{self._what_failed(refusal)} {kept}. Fix the topic or the output, or choose what "
+            "failures lead to: retry=, on_failure=Skip() or DeadLetter(…)."
         )
-        failure.__cause__ = error
+        failure.__cause__ = refusal.error
         self.fatal(failure)
+
+    def _what_failed(self, refusal: Refusal) -> str:
+        return (
+            f"An output of {refusal.partition}@{refusal.offset}, handler {self.handler!r}, was refused by "
+            f"{refusal.output.topic!r}, attempt {refusal.attempt}: {ended(describe(refusal.error))}"
+        )
 
     def _write_letters(self, refusal: Refusal) -> None:
         """Have a letter written for each record of an output, which is not needed once all are safe."""
@@ -160,20 +164,13 @@ class RefusedOutputs:
             self.target.post(entry, letter, take)
 
     def _take_refused_letter(self, refusal: Refusal, reason: str) -> None:
-        where = refusal.partition
-        text = (
-            f"An output of {where}@{refusal.offset}, handler {self.handler!r}, was refused by "
-            f"{refusal.output.topic!r}: {ended(describe(refusal.error))} So was its record's dead letter: "
-            f"{ended(reason)}"
-        )
+        text = f"{self._what_failed(refusal)} So was its record's dead letter: {ended(reason)}"
         if self.kept is None:
-            kept = self.words.kept.format(partition=where)
+            kept = self.words.kept.format(partition=refusal.partition)
             self.fatal(HandlerFailedError(f"{text} {kept}. Fix the topics."))
         else:
-            self.kept.add(
-                refusal.output,
-                f"{text} Its key is on hold, and nothing is committed past it. Fix the topics and restart.",
-            )
+            text = f"{text} Its key is on hold, and nothing is committed past it. Fix the topics and restart."
+            self.kept.add(refusal.output, text)
             refusal.answer(math.inf)
 
     def _report(self, refusal: Refusal, delay_s: float | None, decision: str) -> None:
