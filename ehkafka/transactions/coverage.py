@@ -52,6 +52,10 @@ class Coverage:
         """Return what is covered in an epoch; None where the commit says nothing of it."""
         return self._covers.get((epoch.partition, epoch.number))
 
+    def has_any(self, over: Mapping[TopicPartition, int]) -> bool:
+        """Tell whether a position is of an epoch with such a number, or of an earlier one."""
+        return any(number <= over.get(partition, -1) for partition, number in self._covers)
+
     def divide(self, flat: list[Any]) -> tuple[list[Any], list[Any]]:
         """Return the outputs whose records are covered, and the others, both flat and in their order."""
         sources = flat[SOURCE::PARTS]

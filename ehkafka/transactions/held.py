@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ehkafka.lanes.epoch import Epoch
     from ehkafka.outputs.output import OutputRefusedError
     from ehkafka.outputs.unacknowledged import Unacknowledged
+    from ehkafka.records import TopicPartition
     from ehkafka.transactions.coverage import Coverage
 
 
@@ -38,6 +39,10 @@ class HeldOutputs:
         self.refusals = Refusals(clock)
         # Epochs that are over, their last commit included. Under the lock.
         self._over: WeakSet[Epoch] = WeakSet()
+        # The number of each partition's last one, which stays when nothing of it is left. Under the lock.
+        self._over_numbers: dict[TopicPartition, int] = {}
+        # An epoch is over that positions are of, so that its outputs are not here any more.
+        self.is_too_late = False
         # Of what was taken: places of what was refused before; some of that must not be sent now.
         self.refused_before: list[int] = []
         self.has_undecided = False
@@ -49,6 +54,7 @@ class HeldOutputs:
         self.refusals.end(set(epochs))
         with self._outputs.lock:
             self._over.update(epochs)
+            self._over_numbers.update((epoch.partition, epoch.number) for epoch in epochs)
         self._outputs.end()
 
     # -- the transactions' thread ----------------------------------------------------------------------
@@ -80,6 +86,7 @@ class HeldOutputs:
             if outputs.parked is not waiting:  # an epoch has ended meanwhile
                 divided = coverage.divide(outputs.parked)
             outputs.sent, outputs.parked = divided
+            self.is_too_late = coverage.has_any(self._over_numbers)
             if RefusedSource in set(map(type, outputs.sent[SOURCE::PARTS])):
                 dropped, outputs.sent = _dropped(outputs.sent)
                 outputs.let_go(dropped)

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from ehkafka.transactions.producer import TransactionalProducer
 
 REFUSED: Final = "an output is refused"
+TAKEN_AWAY: Final = "its partitions are taken away, or the app stops"
 REPORTS_S: Final = 2.0
 IDLE_S: Final = 0.5
 # From here on a transaction under way is a problem.
@@ -228,6 +229,8 @@ class TransactionLoop:
     def _transact(self, request: Request) -> None:
         """Carry one transaction out. Raises `_AbortError` where none of it counts."""
         self._began_s = time.monotonic()
+        if self._held.is_too_late:  # it would commit these positions without their outputs
+            raise _AbortError(KafkaError(_STATE, TAKEN_AWAY))
         if self._held.has_undecided:
             raise _AbortError(KafkaError(_STATE, "an output is refused, and it is not decided what follows"))
         # What was refused before is tried first: else others would be suspected again.
@@ -321,7 +324,7 @@ class TransactionLoop:
         """Call until it is done. A call that timed out goes on where it was; it is neither done nor over."""
         while True:
             if self._is_over(request) and not request.is_committing:
-                raise _AbortError(KafkaError(_STATE, "its partitions are taken away, or the app stops"))
+                raise _AbortError(KafkaError(_STATE, TAKEN_AWAY))
             try:
                 call_within(call, HANGS_S, lambda: self._is_late)
             except HangsError:
@@ -393,7 +396,7 @@ class TransactionLoop:
                 raise _AbortError(KafkaError(_TIMED_OUT, HANGS)) from None
         self._serve()
         if self._is_over(request):
-            raise _AbortError(KafkaError(_STATE, "its partitions are taken away, or the app stops"))
+            raise _AbortError(KafkaError(_STATE, TAKEN_AWAY))
         return producer.client
 
     def _open(self, limit: dict[str, int]) -> None:

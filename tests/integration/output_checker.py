@@ -98,6 +98,11 @@ class Watch:
         self.committed = sum(commit.next_offset for commit in commits)
         return self.committed == sum(map(len, self.seen.inputs))
 
+    def close(self) -> None:
+        """Close all clients."""
+        for reader in (*self.readers, self.commits):
+            reader.close()
+
 
 class Run:
     """One group under faults on a broker of its own."""
@@ -159,6 +164,7 @@ class Run:
         """Judge, and return the counts."""
         seen = self.seen
         seen.judge()
+        read_anew = self._read_anew() if seen.violations["lost"] else None
         if self.asked.repeats_max is not None and seen.repeated > self.asked.repeats_max:
             seen.blame("repeated", f"{seen.repeated} outputs")
         return {
@@ -178,9 +184,22 @@ class Run:
             "slowest_stop_s": round(self.slowest_stop_s, 1),
             "settled_s": round(self.settled_s, 1),
             "faults": self.faults,
+            "reader_resets": sum(reader.resets for reader in self.watch.readers),
+            "lost_when_read_anew": read_anew and read_anew.violations["lost"],
+            "lost_by_partition": read_anew and read_anew.lost_by_partition(),
             "violations": seen.violations,
             "shown": seen.shown,
         }
+
+    def _read_anew(self) -> Seen:
+        """Read all once more, by new clients, which may find what is lost."""
+        anew = Seen(PARTITIONS, exactly_once=self.seen.exactly_once, is_strict=self.asked.strict)
+        watch = Watch(self.broker.bootstrap, anew)
+        for reader in watch.readers:
+            reader.read()
+        watch.close()
+        anew.judge()
+        return anew
 
     def _reported(self, task: Callable[[], object]) -> None:
         """Carry out a task; what keeps the checker from seeing all is a violation, too."""
@@ -366,8 +385,8 @@ class Run:
         """End all that still runs."""
         for member in self.members:
             member.close()
-        for reader in (*self.watch.readers, self.watch.commits, self.witness):
-            reader.close()
+        self.watch.close()
+        self.witness.close()
 
 
 def check(*arguments: str) -> dict[str, Any]:

@@ -61,11 +61,18 @@ class Reader:
         self._places = [(topic, partition) for partition in range(partitions)]
         self._next = [0] * partitions
         self._take = take
+        # How often the client did not find its place.
+        self.resets = 0
         self._open()
 
     def _open(self) -> None:
         self._ends = Consumer({**self._config, "isolation.level": "read_uncommitted"})
-        self._consumer = Consumer({**self._config, "enable.partition.eof": True})
+        # Else a client that finds its place to be out of range goes on at the end, unseen.
+        only_here = {"enable.partition.eof": True, "auto.offset.reset": "error"}
+        self._consumer = Consumer({**self._config, **only_here})
+        self._assign()
+
+    def _assign(self) -> None:
         starts = zip(self._places, self._next, strict=True)
         self._consumer.assign([TopicPartition(*place, start) for place, start in starts])
 
@@ -111,6 +118,9 @@ class Reader:
         elif error.code() == KafkaError._PARTITION_EOF:
             # Behind it may be what ends a transaction, which is no message.
             self._next[partition] = max(self._next[partition], message.offset())
+        elif error.code() == KafkaError._AUTO_OFFSET_RESET:
+            self.resets += 1
+            self._assign()
 
 
 class Commits:
@@ -240,6 +250,16 @@ class Seen:
         missing = [f"output {place}" for place in places if not self.outputs[partition, offset, place]]
         missing += ["dead letter"] if letters and not self.letters[partition, offset] else []
         return f"({action}) has no {', no '.join(missing)}" if missing else ""
+
+    def lost_by_partition(self) -> dict[str, Counter[int]]:
+        """Return how many inputs lack something, by their partitions and by those of their outputs."""
+        found: dict[str, Counter[int]] = {"inputs": Counter(), "outputs": Counter()}
+        for partition, records in enumerate(self.inputs):
+            for offset, record in enumerate(records):
+                if self.lacks(partition, offset):
+                    found["inputs"][partition] += 1
+                    found["outputs"][self._output_partition.get(record.key, -1)] += 1
+        return found
 
     def judge(self) -> None:
         """Look at each input and each key."""

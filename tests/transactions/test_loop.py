@@ -336,6 +336,37 @@ def test_an_abort_that_is_not_done_after_a_commit_was_asked_for_says_nothing(was
     assert bench.outputs.count() == (0 if was_committed else 1)
 
 
+def test_no_transaction_begins_with_the_positions_of_an_epoch_that_is_over() -> None:
+    """Its outputs are dropped by then: the commit would be there without them."""
+    bench = Bench()
+    bench.add(0, 1)
+    request = bench.request(2)
+    bench.epoch.ended = True
+    bench.held.end([bench.epoch])
+    bench.loop._carry_out(request)
+    assert request.error is not None
+    assert (bench.broker.committed, bench.visible) == ([], "")
+
+
+@pytest.mark.parametrize("answer", [None, 0.0])
+def test_one_that_is_aborted_does_not_begin_anew_once_its_epoch_is_over(answer: float | None) -> None:
+    """Something in it is refused, and the epoch ends while the broker is asked for the abort."""
+    bench = Bench()
+    bench.add(0, 1, 2)
+    bench.broker.refuses = {b"1"}
+    bench.answers = [answer]
+
+    def end(name: str) -> None:
+        if name == "abort":
+            bench.epoch.ended = True
+            bench.held.end([bench.epoch])
+
+    bench.broker.on_call = end
+    assert bench.run(3) is not None
+    assert (bench.broker.committed, bench.visible) == ([], "")
+    assert bench.outputs.count() == 0
+
+
 def test_the_refusals_of_an_epoch_end_with_it() -> None:
     """Nothing waits for their judges."""
     bench = Bench()
