@@ -8,7 +8,7 @@ thread, but for what the poll thread asks.
 from __future__ import annotations
 
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakSet
 
 from ehkafka.lanes.inbox import EPOCH
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from ehkafka.outputs.unacknowledged import Unacknowledged
     from ehkafka.records import TopicPartition
     from ehkafka.transactions.coverage import Coverage
+
+# So many at once: while more are freed in one go no worker runs, and its call looks like a slow one.
+SLICE: Final = 500
 
 
 class HeldOutputs:
@@ -78,7 +81,8 @@ class HeldOutputs:
         """Take what a commit covers, in its order; return how many outputs that are."""
         outputs = self._outputs
         with outputs.lock:
-            outputs.parked += outputs.take(len(outputs.added))
+            for _ in range(0, len(outputs.added), SLICE * PARTS):
+                outputs.parked += outputs.take(SLICE)
             waiting = outputs.parked
         # Without the lock: it takes long enough for a call that waits for it to look like a slow one.
         divided = coverage.divide(waiting)
@@ -105,6 +109,8 @@ class HeldOutputs:
         for source in sent[SOURCE::PARTS]:
             if type(source) is not tuple:
                 source.acknowledged()
+        while sent:
+            del sent[-SLICE * PARTS :]
 
     def take_back(self, refused: Mapping[int, OutputRefusedError]) -> None:
         """Put what was taken before all that waits. `refused` says by place what is to be decided on."""

@@ -223,8 +223,7 @@ HeldOutputs.take: outputs that are not needed any more are sent
 HeldOutputs.take: all that is held is taken
     divided = coverage.divide(waiting) -> divided = waiting, []
 HeldOutputs.take: what is put meanwhile goes before what was held
-    outputs.parked += outputs.take(len(outputs.added))
-    -> outputs.parked = outputs.take(len(outputs.added)) + outputs.parked
+    outputs.parked += outputs.take(SLICE) -> outputs.parked = outputs.take(SLICE) + outputs.parked
 HeldOutputs.take_back: aborted outputs are put back behind newer ones
     [*self._without_over(outputs.sent, gone), *outputs.parked]
     -> [*outputs.parked, *self._without_over(outputs.sent, gone)]
