@@ -22,7 +22,7 @@ OutputSender._hand_over: what is new passes a refused one
     by seeds=900
 OutputSender._hand_parked: what is parked passes a refused one
     (self._is_full or self._refused) -> self._is_full
-    by seeds=900
+    by test_what_is_parked_behind_a_refused_one_is_not_handed_over
 OutputSender._hand_over: what is new passes what is parked
     or self._unparks -> or False
 KnownKeys.forget_old: a day later keys are still known

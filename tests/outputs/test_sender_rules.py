@@ -201,6 +201,20 @@ def test_what_the_client_refuses_first_of_all_is_tried_alone() -> None:
     assert [output.value for output in judged] == [b"a1"]
 
 
+def test_what_is_parked_behind_a_refused_one_is_not_handed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would pass an earlier output of its key."""
+    with calm() as world:
+        settle(world, b"a0")
+        monkeypatch.setattr(sender, "SLICE", 1)
+        world.broker.refuses[b"a1"] = FOREVER
+        put(world, b"a1", headers="odd")
+        put(world, b"a2")
+        world.outputs.parked = world.outputs.take(2)
+        world.sender._unparks = True
+        world.sender._hand_over()
+        assert parked(world) == [b"a2"]
+
+
 def test_outputs_of_two_topics_go_in_batches_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """Some dead letters among thousands of outputs do not have all of them go one by one."""
     with calm() as world:
