@@ -4,10 +4,10 @@
 what one handler's workers send: a `call` keeps what one call sends until it ends, and an `output` knows the
 record that it is of; `kinds` compares what several handlers send to one topic. `unacknowledged` has all that
 is put and not acknowledged, in its order, and a run's `delivery` bounds its commits. `sender` hands it to
-`one_producer` after another on `ehkafka-outputs`, with its `properties`: as a `batch` for each partition, or
-by `produce` one by one. `known_keys` says which keys that producer may be given more of, `aside` sends alone
-what the broker refuses, with what waits behind it, `answers` says what errors mean, `replacement` (pure) when
-the next producer is opened, `standing` which partitions have no leader.
+`one_producer` after another on `ehkafka-outputs`, with its `properties`: as a `batch` for each partition,
+which take `turns`, or by `produce` one by one. `known_keys` says which keys that producer may be given more
+of, `aside` sends alone what the broker refuses, with what waits behind it, `answers` says what errors mean,
+`replacement` (pure) when the next producer is opened, `standing` which partitions have no leader.
 
 `producer` is `app.producer`, for what belongs to no record: `messages` keeps what it was given in a run, and
 `own_producer` sends it on `ehkafka-producer`.

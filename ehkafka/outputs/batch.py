@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from confluent_kafka import KafkaError, KafkaException
 
-from ehkafka.outputs.output import PARTS, SOURCE, Source, outputs_of
+from ehkafka.outputs.output import PARTS, SOURCE, Source, outputs_of, size_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from ehkafka.outputs.output import Output
+    from ehkafka.outputs.turns import Line
 
     # Hears of a batch's report: what went wrong, and the message.
     OnReport = Callable[["Batch", KafkaError | None, Any], None]
@@ -36,11 +37,15 @@ ONE_BY_ONE: Final = 0
 class Batch:
     """Of one topic and partition, or one output that finds its partition itself. The sender's thread only."""
 
-    __slots__ = ("_on_report", "flat", "is_first", "left")
+    __slots__ = ("_on_report", "flat", "is_first", "left", "line")
 
-    def __init__(self, flat: list[Any], on_report: OnReport, *, is_first: bool = False) -> None:
+    def __init__(
+        self, flat: list[Any], on_report: OnReport, *, line: Line | None = None, is_first: bool = False
+    ) -> None:
         self.flat = flat
         self._on_report = on_report
+        # Whose turn it is; None: it has not waited for one.
+        self.line = line
         # It is the first output of its key that a client has.
         self.is_first = is_first
         # How many reports are still to come.
@@ -108,6 +113,13 @@ class Batch:
 
 class SomeSentError(Exception):
     """The client has taken some of a batch, and would report none of it."""
+
+
+def fitting(flat: list[Any], outputs_max: int, batch_bytes: int | None) -> list[Any]:
+    """Return the first outputs that one request takes, so that their report is of that request."""
+    while outputs_max > 1 and size_of(flat[: PARTS * outputs_max]) > (batch_bytes or BATCH_BYTES):
+        outputs_max = min(outputs_max, len(flat) // PARTS) // 2
+    return flat[: PARTS * outputs_max]
 
 
 def smaller_batches(batch_bytes: int | None, refused_bytes: int | None = None) -> int:

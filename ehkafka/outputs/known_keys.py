@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ehkafka.outputs.batch import Batch
     from ehkafka.outputs.output import Output
 
-# Past so many keys all are forgotten, and each waits for one acknowledgement more.
+# Past so many new keys the older ones are forgotten, and each waits for one acknowledgement more.
 KEYS_MAX: Final = 20_000
 # An acknowledgement counts for so long, and for twice as long at most: far below what brokers remember.
 COUNTS_S: Final = 600.0
@@ -33,16 +33,12 @@ COUNTS_S: Final = 600.0
 class KnownKeys:
     """Of one client; `forget` when the next one takes over."""
 
-    def __init__(self, wall_s: Callable[[], float] = time.time, *, by_key: bool = True) -> None:
-        """`wall_s` is a clock that goes on while the machine sleeps, as the broker's does.
-
-        `by_key`: all of a key goes to one partition, so that an acknowledgement says which.
-        """
+    def __init__(self, wall_s: Callable[[], float] = time.time) -> None:
+        """`wall_s` is a clock that goes on while the machine sleeps, as the broker's does."""
         self._wall_s = wall_s
-        self._by_key = by_key
         self._looked_s = wall_s()
-        # By topic: to which partition each key went, since the last look; how many of them; and those
-        # between that look and the one before. A key with a number: of outputs that name it.
+        # By topic: to which partition each key went, since the last half was forgotten; how many of them; and
+        # those before. A key with a number: of outputs that name it.
         self._known: dict[str, dict[object, int]] = {}
         self._count = 0
         self._known_before: dict[str, dict[object, int]] = {}
@@ -51,17 +47,12 @@ class KnownKeys:
         # What was under way at the last look.
         self._sent_before: frozenset[Batch] = frozenset()
 
-    def partitions(self, topic: str, keys: Sequence[object]) -> list[int] | None:
-        """Return where each of these keys goes; None where that is not known of all of them."""
-        if not self._by_key:
-            return None
-        found = list(map(self._known.get(topic, {}).get, keys))
-        if None in found:
-            before = self._known_before.get(topic, {})
+    def partitions(self, topic: str, keys: Sequence[object]) -> list[int | None]:
+        """Return where each of these keys goes; None where that is not known."""
+        found: list[int | None] = list(map(self._known.get(topic, {}).get, keys))
+        if None in found and (before := self._known_before.get(topic)):
             found = [before.get(key) if one is None else one for key, one in zip(keys, found, strict=True)]
-            if None in found:
-                return None
-        return found  # type: ignore[return-value] # there is no None
+        return found
 
     def may_go(self, output: Output) -> bool:
         """Tell whether an output may go; if so it may be the first one of its key."""
@@ -88,26 +79,34 @@ class KnownKeys:
         self._first.discard((output.topic, output.place))
         if partition is None:
             return
-        if self._count >= KEYS_MAX:
-            self._known.clear()
-            self._count = 0
         self._known.setdefault(output.topic, {})[output.place] = partition
         self._count += 1
+
+    @property
+    def is_full(self) -> bool:
+        """Tell whether the older half is to be forgotten."""
+        return self._count >= KEYS_MAX
+
+    @property
+    def is_old(self) -> bool:
+        """Tell whether the older half counts no more."""
+        return abs(self._wall_s() - self._looked_s) >= COUNTS_S
+
+    def forget_half(self) -> None:
+        """Let the older half of all keys count no more."""
+        self._known_before, self._known, self._count = self._known, {}, 0
 
     def forget_old(self, sent: Collection[Batch]) -> bool:
         """Let what is old count no more; True: outputs are under way that were sent on the word of such.
 
         They may meet a broker that has forgotten their producer, so that another one is needed.
         """
-        passed_s = abs(self._wall_s() - self._looked_s)
-        if passed_s < COUNTS_S:
-            return False
+        has_slept = abs(self._wall_s() - self._looked_s) >= 2 * COUNTS_S
         self._looked_s = self._wall_s()
-        has_slept = passed_s >= 2 * COUNTS_S
-        self._known_before = {} if has_slept else self._known
-        self._known = {}
-        self._count = 0
+        self.forget_half()
         before, self._sent_before = self._sent_before, frozenset(sent)
+        if has_slept:
+            self._known_before = {}
         return bool(sent) if has_slept else not before.isdisjoint(sent)
 
     def forget(self) -> None:

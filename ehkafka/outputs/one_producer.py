@@ -23,6 +23,7 @@ from ehkafka.events import (
     DeadLetterProducerReplaced,
     Throttled,
 )
+from ehkafka.outputs.properties import IN_FLIGHT_MAX
 from ehkafka.outputs.replacement import Replacement
 from ehkafka.outputs.standing import Standing
 from ehkafka.wording import ended
@@ -174,6 +175,11 @@ class OneProducer:
     def standing_problem(self) -> str | None:
         """Which partitions messages wait for that acknowledge nothing. Any thread."""
         return self._standing.problem
+
+    @property
+    def turns(self) -> int:
+        """How many partitions may have a batch in flight: two for each request that brokers may have."""
+        return self._standing.leaders * 2 * IN_FLIGHT_MAX
 
     def renew(self, *, is_fault: bool = True, waits: bool = False) -> None:
         """Give the producer up; the next one is opened at once, if this one was of any use.

@@ -262,6 +262,8 @@ class OwnProducer:
                 # Without producer ids nothing keeps the order of two: each is its key's first one.
                 partition = None if self._producer.is_plain else written.partition()
                 self._known.acknowledged(message.output, partition)
+                if self._known.is_full:
+                    self._known.forget_half()
                 self._unparks = True
             self._producer.acknowledged()
             self._messages.answer(message, Delivered(message.topic, written.partition(), written.offset()))

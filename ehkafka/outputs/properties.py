@@ -163,16 +163,10 @@ def may_report_at_once(properties: Mapping[str, Any]) -> bool:
     """Tell whether the last message's report may stand for what was handed over before it to its partition.
 
     Not with what makes librdkafka give up one message and write the next one, or refuse a part of what it is
-    given at once. Raises `ConfigurationError`.
+    given at once, nor where a key's messages go anywhere. Raises `ConfigurationError`.
     """
-    return (
-        not _GIVES_UP.intersection(properties) and whole_number(_QUEUE, properties[_QUEUE]) >= QUEUE_MESSAGES
-    )
-
-
-def goes_by_key(properties: Mapping[str, Any]) -> bool:
-    """Tell whether all messages of a key go to one partition."""
-    return bool(properties["partitioner"] != "random")
+    gives_up = _GIVES_UP.intersection(properties) or properties["partitioner"] == "random"
+    return not gives_up and whole_number(_QUEUE, properties[_QUEUE]) >= QUEUE_MESSAGES
 
 
 def message_properties(endpoint: Endpoint, settings: Settings) -> dict[str, Any]:

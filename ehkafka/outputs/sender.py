@@ -1,9 +1,9 @@
 """The sender: hands what was put to a client, on `ehkafka-outputs`, and lets go of what is acknowledged.
 
 One thread sends, polls and decides, so that order needs no lock: what was put earlier goes out earlier. It
-goes in batches, each for one partition and with one report. A refused output ends its client (see
-`properties`): all that is not acknowledged then goes out by the next one, in its old order, but for the keys
-of what was refused, which go `aside`.
+goes in batches, each for one partition and with one report; partitions take `turns`. A refused output ends
+its client (see `properties`): all that is not acknowledged then goes out by the next one, in its old order,
+but for the keys of what was refused, which go `aside`.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ from ehkafka.events import OutputProblem
 from ehkafka.lanes.inbox import EPOCH
 from ehkafka.outputs.answers import CONSEQUENCES, IN_DOUBT, TAKEN_BACK, busy_codes, refused_error
 from ehkafka.outputs.aside import BUSY_POLL_S, Aside
-from ehkafka.outputs.batch import Batch, SomeSentError, smaller_batches
+from ehkafka.outputs.batch import Batch, SomeSentError, fitting, smaller_batches
 from ehkafka.outputs.encoding import ANY_PARTITION
 from ehkafka.outputs.known_keys import KnownKeys
 from ehkafka.outputs.one_producer import ID_S, LAST_ANSWERS_S
 from ehkafka.outputs.output import PARTS, SOURCE, OutputRefusedError, outputs_of
 from ehkafka.outputs.produce import QUEUE_FULL, produce_one
-from ehkafka.outputs.properties import QUEUE_MESSAGES
+from ehkafka.outputs.properties import BATCH_OUTPUTS_MAX, QUEUE_MESSAGES
+from ehkafka.outputs.turns import Turns
 from ehkafka.outputs.unacknowledged import report_gone
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from ehkafka.events import Event
     from ehkafka.outputs.one_producer import OneProducer
     from ehkafka.outputs.output import Output
+    from ehkafka.outputs.turns import Line
     from ehkafka.outputs.unacknowledged import Unacknowledged
 
 # So many at once, with the lock held.
@@ -58,17 +60,18 @@ class OutputSender:
         clock: Callable[[], float] = time.monotonic,
         busy: Collection[int] = busy_codes(is_event_hubs=False),
         at_once: bool = True,
-        by_key: bool = True,
+        batch_outputs: int = BATCH_OUTPUTS_MAX,
     ) -> None:
         """`clock` is the one by which a refused output waits for its next try.
 
         `busy` are errors by which the broker throttles: the same goes out again later. `at_once`: one report
-        may stand for a batch, see `properties.may_report_at_once`, else each output has its own; `by_key`:
-        all of a key goes to one partition.
+        may stand for a batch, see `properties.may_report_at_once`, else each output has its own.
+        `batch_outputs` go in one request at most.
         """
         self.outputs = outputs
         self._producer = producer
         self._at_once = at_once
+        self._batch_outputs = batch_outputs
         self._busy = busy
         self._emit = emit
         self._on_death = on_death
@@ -78,15 +81,16 @@ class OutputSender:
         self._purges: deque[threading.Event] = deque()
         # The sender's thread only.
         self._aside = Aside(outputs, make_second, emit=emit, wake=self._wake.set, clock=clock, busy=busy)
-        self._known = KnownKeys(by_key=by_key)
+        self._known = KnownKeys()
         # Batches that this client was refused; whether the broker throttles it by refusals, and
         # whether one of its answers is in doubt.
         self._refused: dict[Batch, OutputRefusedError] = {}
         # How many outputs the last ones had that were refused as too large.
         self._suspects = 0
         self._is_throttled = self._is_in_doubt = False
-        # What is parked may go now; the client's queue is full.
-        self._unparks = self._is_full = False
+        self._turns = Turns(outputs.lines)
+        # The client's queue is full.
+        self._is_full = False
         # Outputs of ended epochs whose sources are to hear of it, without the lock.
         self._gone: list[Output] = []
         self._thread = threading.Thread(target=self._main, name="ehkafka-outputs", daemon=True)
@@ -165,8 +169,8 @@ class OutputSender:
             self._purge()
         if producer.is_lost or self._is_throttled or self._refused:
             self._renew(is_fault=True)
-        elif self._known.forget_old(outputs.batches):
-            self._renew(is_fault=False)
+        elif self._known.is_old:
+            self._forget_old()
         if producer.client is None:
             self._open_next()
         if producer.client is not None:
@@ -192,110 +196,66 @@ class OutputSender:
             return BUSY_POLL_S
         if self._producer.client is None:
             return min(IDLE_WAIT_S, self._producer.due_s())
-        return BUSY_POLL_S if self._aside.is_busy or self._is_full or self._unparks else IDLE_WAIT_S
+        return BUSY_POLL_S if self._aside.is_busy or self._is_full else IDLE_WAIT_S
 
     # -- handing over ----------------------------------------------------------------------------------
 
     def _hand_over(self) -> None:
-        """Hand over what may go: first what is parked, then what is new."""
-        outputs, producer = self.outputs, self._producer
+        """Hand over what may go: first what has waited for its turn, then what is new."""
+        outputs = self.outputs
         self._is_full = False
-        if self._unparks:
-            self._unparks = self._hand_parked()
-        # What may go of the parked by now is earlier than what is new.
-        while outputs.added and not (
-            self._is_full or self._unparks or self._refused or self._producer.is_lost
-        ):
+        self._hand_lines()
+        while outputs.added and not self._is_held_up():
             with outputs.lock:
                 taken = outputs.take(SLICE)
                 try:
-                    left = self._hand_slice(taken)
+                    left = self._sort(taken)
                 except BaseException:  # the run ends, and commits once more: nothing may be in no list
                     outputs.put_back(taken)
                     raise
                 outputs.put_back(left)
                 self._is_full = bool(left)
                 outputs.note_room()
-            producer.serve(0.0)
+            self._hand_lines()
+            self._producer.serve(0.0)
 
-    def _hand_parked(self) -> bool:
-        """Hand over what may go of the parked; True: there was no room for all of that."""
-        outputs = self.outputs
-        again = 0  # so many parts, at the front, are of keys that still wait
-        while again < len(outputs.parked) and not (self._is_full or self._refused):
-            with outputs.lock:
-                stop = again + SLICE * PARTS
-                before, some, rest = (
-                    outputs.parked[:again],
-                    outputs.parked[again:stop],
-                    outputs.parked[stop:],
-                )
-                outputs.parked = []
-                left = some
-                try:
-                    left = self._hand_slice(some)
-                finally:
-                    # Also where the run ends by it: see above.
-                    again += len(outputs.parked)
-                    outputs.parked = [*before, *outputs.parked, *left, *rest]
-                self._is_full = bool(left)
-                outputs.note_room()
-        return self._is_full
+    def _is_held_up(self) -> bool:
+        # What is behind a refused output could pass it.
+        return self._is_full or bool(self._refused) or self._producer.is_lost
 
-    def _hand_slice(self, flat: list[Any]) -> list[Any]:
-        """Hand over, park or set aside some outputs; return those that there is no room for."""
+    def _sort(self, flat: list[Any]) -> list[Any]:
+        """Let outputs wait for their partitions' turns, go alone, or aside; return what could not go."""
         if not flat:
             return flat
         sources, topics = flat[SOURCE::PARTS], set(flat[2::PARTS])
         if len(topics) > 1:
-            # A topic's are handed over together: outputs of two topics have no order.
+            # A topic's go together: outputs of two topics have no order.
             by_topic: dict[str, list[Any]] = {topic: [] for topic in topics}
             for start in range(0, len(flat), PARTS):
                 by_topic[flat[start + 2]] += flat[start : start + PARTS]
-            return [*chain.from_iterable(map(self._hand_slice, by_topic.values()))]
+            return [*chain.from_iterable(map(self._sort, by_topic.values()))]
         if (
             not self._at_once
             or set(flat[6::PARTS]) != {ANY_PARTITION}
             or any(epoch.ended for epoch in set(map(_epoch_of, sources)))
-            # Nor is a key known that has something aside: that was with an earlier client.
-            or (partitions := self._known.partitions(flat[2], flat[4::PARTS])) is None
         ):
-            return self._hand_each(flat)
-        by_partition: dict[int, list[Any]] = {}
+            return self._sort_each(flat, alone=not self._at_once)
+        by_partition: dict[int | None, list[Any]] = {}
+        partitions = self._known.partitions(flat[2], flat[4::PARTS])
         for partition, start in zip(partitions, range(0, len(flat), PARTS), strict=True):
             its = by_partition.get(partition)
             if its is None:
                 by_partition[partition] = flat[start : start + PARTS]
             else:
                 its += flat[start : start + PARTS]
-        left: list[Any] = []
+        # A key that has something aside is among these: that was with an earlier client.
+        unknown = by_partition.pop(None, [])
         for partition, its in by_partition.items():
-            left += self._hand_batch(its, partition)
-        return left
+            self._turns.add((flat[2], partition), its)
+        return self._sort_each(unknown)
 
-    def _hand_batch(self, flat: list[Any], partition: int) -> list[Any]:
-        """Hand over outputs for one partition, as many as the client's queue has room for."""
-        room = PARTS * max(0, QUEUE_MESSAGES - len(self._producer.client))
-        if len(flat) > room:
-            return [*self._hand_batch(flat[:room], partition), *flat[room:]] if room else flat
-        batch = Batch(flat, self._reported)
-        left: list[Any] = []
-        has_failed = False
-        try:
-            left = batch.send(self._producer.client, partition)
-        except SomeSentError:
-            # It is not known what becomes of it: all goes again.
-            self._producer.failed(KafkaError(KafkaError._FATAL, _NO_REPORT))  # noqa: SLF001
-        except Exception:  # whatever it is: the one output that it is about raises it once more
-            left = flat[len(batch.flat) :]
-            has_failed = True
-        # First: what is handed over now is later.
-        if batch.flat:
-            self.outputs.batches[batch] = None
-        return self._hand_each(left) if has_failed else left
-
-    def _hand_each(self, flat: list[Any]) -> list[Any]:
-        """Hand over, park or set aside each of some outputs."""
+    def _sort_each(self, flat: list[Any], *, alone: bool = False) -> list[Any]:
+        """Do the same one by one. `alone`: none waits for its partition's turn."""
         outputs, known = self.outputs, self._known
         for number, output in enumerate(outputs_of(flat)):
             if output.has_ended:
@@ -303,14 +263,52 @@ class OutputSender:
                 self._gone.append(output)
             elif self._aside.takes(output):
                 pass
+            elif not alone and (partition := known.partition(output)) is not None:
+                self._turns.add((output.topic, partition), list(output))
             elif not known.may_go(output):
-                outputs.parked += output
+                outputs.lines.setdefault((output.topic, output.place), []).extend(output)
             elif not self._hand_one(output):
                 known.acknowledged(output, None)  # else its key would wait for what never went
                 return flat[number * PARTS :]
             if self._refused:
-                return flat[(number + 1) * PARTS :]  # what is behind it could pass it
+                return flat[(number + 1) * PARTS :]
         return []
+
+    def _hand_lines(self) -> None:
+        """Hand over a batch for each partition whose turn it is."""
+        outputs, now_s = self.outputs, time.monotonic()
+        for _ in range(self._turns.room(self._producer.turns, now_s)):
+            if self._is_held_up():
+                break
+            with outputs.lock:
+                line = self._turns.next()
+                if line is None:
+                    break
+                self._hand_batch(line, now_s)
+                outputs.note_room()
+
+    def _hand_batch(self, line: Line, now_s: float) -> None:
+        """Hand over what waits for a partition: as much as a request takes, and the client has room for."""
+        outputs, client, flat = self.outputs, self._producer.client, self.outputs.lines[line]
+        room = max(0, min(self._batch_outputs, QUEUE_MESSAGES - len(client)))
+        batch = Batch(fitting(flat, room, self._producer.batch_bytes), self._reported, line=line)
+        has_failed = False
+        try:
+            self._is_full = bool(batch.send(client, line[1])) or not room
+        except SomeSentError:
+            # It is not known what becomes of it: all goes again.
+            self._producer.failed(KafkaError(KafkaError._FATAL, _NO_REPORT))  # noqa: SLF001
+        except Exception:  # whatever it is: the one output that it is about raises it once more
+            has_failed = True
+        # First: what is handed over now is later.
+        if batch.flat:
+            outputs.batches[batch] = None
+        left = flat[len(batch.flat) :]
+        if has_failed:
+            outputs.lines[line] = left  # until each stands elsewhere
+            outputs.put_back(self._sort_each(left, alone=True))
+            left = []
+        self._turns.handed(line, left, now_s if batch.flat else None)
 
     def _hand_one(self, output: Output) -> bool:
         """Hand one over, or note that it is refused; False: there is no room, or no client any more."""
@@ -363,14 +361,32 @@ class OutputSender:
         with outputs.lock:
             del outputs.batches[batch]
             outputs.let_go(batch.flat)
-        if batch.is_first:
-            [output] = batch
-            # Without producer ids nothing keeps the order of two: each one of a key is its first one.
-            self._known.acknowledged(output, None if self._producer.is_plain else partition)
-            self._unparks |= bool(outputs.parked)
+            if batch.line is not None:
+                self._turns.acknowledged(batch.line)
+            elif batch.is_first:
+                [output] = batch
+                # Without producer ids nothing keeps the order of two: each one of a key is its first one.
+                self._known.acknowledged(output, None if self._producer.is_plain else partition)
+                outputs.put_back(outputs.lines.pop((output.topic, output.place), []))
+                if self._known.is_full:
+                    self._known.forget_half()
+                    self._sort_again()
         self._producer.acknowledged()
         for source in batch.sources:
             source.acknowledged()
+
+    def _forget_old(self) -> None:
+        """Let partitions of keys count for some minutes only."""
+        if self._known.forget_old(self.outputs.batches):
+            self._renew(is_fault=False)
+        else:
+            with self.outputs.lock:
+                self._sort_again()
+
+    def _sort_again(self) -> None:
+        """Put what waits in lines before all that is new: it is not known any more where it goes."""
+        for flat in self._turns.take_out():
+            self.outputs.put_back(flat)
 
     # -- another client --------------------------------------------------------------------------------
 
@@ -403,19 +419,21 @@ class OutputSender:
             groups = {output.group for batch in self._refused for output in batch} - {None}
             with_client = chain.from_iterable(outputs.batches)
             given = outputs.without_ended(with_client, self._gone)
-            parked = outputs.without_ended(outputs_of(outputs.parked), self._gone)
             outputs.batches.clear()
-            outputs.parked = []
-            for output in chain(given, parked):
+            again: list[Any] = []
+            for output in given:
                 if output.group in groups or (output.group is None and id(output.source) in refused):
                     aside.add(output)
                 else:
-                    outputs.parked += output
+                    again += output
+            # What waits in lines is later than what the client had.
+            self._sort_again()
+            outputs.put_back(again)
             outputs.note_room()
         self._is_throttled = self._is_in_doubt = False
         self._refused.clear()
         self._known.forget()
-        self._unparks = True
+        self._turns.clear()
 
     def _mind_size(self) -> None:
         """Make the next client's batches smaller where all outputs of those refused have passed alone."""

@@ -33,6 +33,8 @@ class Standing:
 
     def __init__(self) -> None:
         self._partitions: dict[TopicPartition, _Progress] = {}
+        # How many brokers lead the partitions that the client knows; one at least.
+        self.leaders = 1
         # What is wrong, for messages. Replaced, never changed; read by any thread.
         self.problem: str | None = None
 
@@ -40,13 +42,16 @@ class Standing:
         """Take librdkafka's statistics."""
         are_numbered = "eos" in statistics
         partitions: dict[TopicPartition, _Progress] = {}
+        leaders: set[int] = set()
         for name, topic in statistics.get("topics", {}).items():
             for partition in topic["partitions"].values():
                 if partition["partition"] != _NONE:  # else it is what has no partition yet
+                    leaders.add(partition["leader"])
                     place = TopicPartition(name, partition["partition"])
                     before = self._partitions.get(place)
                     partitions[place] = self._progress(partition, before, now_s, are_numbered=are_numbered)
         self._partitions = partitions
+        self.leaders = max(1, len(leaders - {_NONE}))
         since = {place: progress.since_s for place, progress in partitions.items()}
         standing = [(at_s, place) for place, at_s in since.items() if now_s - at_s >= STANDS_S]
         self.problem = self._words(sorted(standing), now_s) if standing else None

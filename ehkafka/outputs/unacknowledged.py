@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from ehkafka.lanes.epoch import Epoch
     from ehkafka.lanes.inbox import Entry
     from ehkafka.outputs.batch import Batch
+    from ehkafka.outputs.turns import Line
 
 # How much may be on its way. Then workers wait for room, and so does the intake behind them.
 OUTPUTS_MAX: Final = 50_000
@@ -67,10 +68,12 @@ class Unacknowledged:
         # a key only one worker puts at a time. The sender takes it out under the lock.
         self.added: deque[Any] = deque()
         # All under the lock, changed by the sender alone, each in the order of the puts. What the client has;
-        # flat: what waits for the first acknowledgement of its key, and what waits for a transaction.
+        # flat: what waits for its partition's turn, or for the first acknowledgement of its key.
         self.batches: dict[Batch, None] = {}
-        self.parked: list[Any] = []
+        self.lines: dict[Line, list[Any]] = {}
+        # Exactly once: what a transaction has, and what waits for one; flat.
         self.sent: list[Any] = []
+        self.parked: list[Any] = []
         # By group, or a number where that is None: what goes alone; see `aside`.
         self.aside: dict[object, deque[Output]] = {}
         # Those of them that wait for the next start, which is not waited for.
@@ -207,12 +210,12 @@ class Unacknowledged:
         with self.lock:
             # In one call: workers go on to put, and an iterator of a deque minds that.
             added = list(self.added)[SOURCE::PARTS]
-            sent, parked = self.sent[SOURCE::PARTS], self.parked[SOURCE::PARTS]
+            flats = [flat[SOURCE::PARTS] for flat in (self.sent, self.parked, *self.lines.values())]
             places = self.aside.keys() - (() if with_kept else self.kept)
             batches, aside = list(self.batches), [one for place in places for one in self.aside[place]]
         # Outside of the lock: there may be thousands, and the sender would wait.
         batched = (batch.flat[SOURCE::PARTS] for batch in batches)
-        return chain(added, *batched, parked, sent, [output.source for output in aside])
+        return chain(added, *batched, *flats, [output.source for output in aside])
 
     def lowest(self) -> dict[Epoch, int]:
         """Return the lowest offset of each epoch that must not be committed."""
@@ -270,10 +273,11 @@ class Unacknowledged:
         """
         with self.lock:
             dropped: list[Output] = []
-            added = self.take(len(self.added))
-            self.put_back([*chain.from_iterable(self.without_ended(outputs_of(added), dropped))])
-            parked = self.without_ended(outputs_of(self.parked), dropped)
-            self.parked = [*chain.from_iterable(parked)]
+            # A transaction may look at the old list now, and sees that it is not that any more.
+            self.parked, added = self.parked.copy(), self.take(len(self.added))
+            for flat in (added, self.parked, *self.lines.values()):
+                flat[:] = chain.from_iterable(self.without_ended(outputs_of(flat), dropped))
+            self.put_back(added)
             with_clients = chain(chain.from_iterable(self.batches), *self.aside.values())
             others = any(output.has_ended for output in with_clients)
             self.note_room()

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 from ehkafka.endpoint.client import open_producer
 from ehkafka.endpoint.keys.watch import CredentialWatch
 from ehkafka.endpoint.properties.layers import without_ids
+from ehkafka.endpoint.properties.refusals import whole_number
 from ehkafka.errors import EndpointError
 from ehkafka.events import DeadLetterProducerPlain, DeadLetterProducerReplaced, OutputProducerReplaced
 from ehkafka.outputs.answers import busy_codes
 from ehkafka.outputs.batch import batch_limit, with_limit
 from ehkafka.outputs.one_producer import OneProducer
-from ehkafka.outputs.properties import goes_by_key, may_report_at_once, output_properties
+from ehkafka.outputs.properties import may_report_at_once, output_properties
 from ehkafka.outputs.sender import OutputSender
 from ehkafka.outputs.unacknowledged import Unacknowledged
 
@@ -41,7 +42,7 @@ def output_sender(
         busy=busy_codes(is_event_hubs=app.endpoint.is_event_hubs),
         # The embedded broker does not look at sequence numbers, on which that hangs.
         at_once=not app.endpoint.is_embedded and may_report_at_once(properties),
-        by_key=goes_by_key(properties),
+        batch_outputs=whole_number("batch.num.messages", properties["batch.num.messages"]),
     )
 
 

@@ -110,8 +110,9 @@ def test_mutant_a_new_producer_sends_in_another_order(
 
     def backwards(self: OutputSender, *, is_fault: bool) -> None:
         in_order(self, is_fault=is_fault)
-        parked = list(outputs_of(self.outputs.parked))
-        self.outputs.parked = list(chain.from_iterable(reversed(parked)))
+        added = self.outputs.added
+        waiting = list(outputs_of([added.popleft() for _ in range(len(added))]))
+        added.extend(chain.from_iterable(reversed(waiting)))
 
     if mutant:
         monkeypatch.setattr(OutputSender, "_renew", backwards)

@@ -165,6 +165,7 @@ class Client:
             topics.setdefault(topic, {"partitions": {}})["partitions"][str(partition)] = {
                 "partition": partition,
                 "acked_msgid": 0,
+                "leader": 1,
                 "msgs": len(queue) + on_wire,
                 "txmsgs": on_wire,
                 "msgq_cnt": len(queue),

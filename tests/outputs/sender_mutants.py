@@ -2,49 +2,99 @@
 
 from __future__ import annotations
 
-from ehkafka.outputs import aside, batch, known_keys, one_producer, output, sender, standing, unacknowledged
+from ehkafka.outputs import (
+    aside,
+    batch,
+    known_keys,
+    one_producer,
+    output,
+    sender,
+    standing,
+    turns,
+    unacknowledged,
+)
 from tests.kit.mutant import table
-from tests.outputs import test_sender_rules
+from tests.outputs import test_sender_rules, test_sender_turns
 from tests.outputs.sender_world import histories
 
-IN = (aside, batch, known_keys, one_producer, output, sender, standing, unacknowledged, test_sender_rules)
+IN = (
+    aside,
+    batch,
+    known_keys,
+    one_producer,
+    output,
+    sender,
+    standing,
+    turns,
+    unacknowledged,
+    test_sender_rules,
+    test_sender_turns,
+)
 
 MUTANTS = table(
     r"""
 KnownKeys.may_go: a second output of a key goes with the first one
     (output.topic, place) in self._first -> False
-OutputSender._hand_each: what was not taken keeps its key waiting
+OutputSender._sort_each: what was not taken keeps its key waiting
     known.acknowledged(output, None) -> pass
-OutputSender._hand_each: what is behind a refused one passes it
+OutputSender._sort_each: what is behind a refused one passes it
     if self._refused: -> if False:
-OutputSender._hand_over: what is new passes a refused one
-    or self._refused -> or False
-    by seeds=900
-OutputSender._hand_parked: what is parked passes a refused one
-    (self._is_full or self._refused) -> self._is_full
-    by test_what_is_parked_behind_a_refused_one_is_not_handed_over
-OutputSender._hand_over: what is new passes what is parked
-    or self._unparks -> or False
+OutputSender._is_held_up: what is behind a refused one passes it
+    or bool(self._refused) -> or False
+    by test_what_is_behind_a_refused_one_is_not_handed_over
+OutputSender._sort: what is of unknown keys is lost
+    return self._sort_each(unknown) -> return []
+OutputSender._hand_lines: all partitions have a batch on their way
+    range(self._turns.room(self._producer.turns, now_s)) -> range(99)
+    by test_so_many_partitions_have_one_on_its_way_at_most
+OutputSender._hand_batch: a batch is larger than a request
+    fitting(flat, room, self._producer.batch_bytes) -> flat[: PARTS * room]
+    by test_a_batch_fits_into_one_request
+OutputSender._hand_batch: where the client refuses one, what is behind it is lost
+    outputs.put_back(self._sort_each(left, alone=True)) -> self._sort_each(left, alone=True)
+OutputSender._hand_batch: where the client refuses one, all go together again
+    self._sort_each(left, alone=True) -> left
+OutputSender._acknowledged: keys are forgotten while outputs of theirs wait
+    self._sort_again() -> pass
+OutputSender._forget_old: keys are forgotten while outputs of theirs wait
+    self._sort_again() -> pass
+    by test_keys_that_are_forgotten_wait_in_no_line
+Turns.add: what waits behind others of its partition is lost
+    its += flat -> pass
+Turns.add: a partition has several batches on their way
+    if line not in self._under_way: -> if True:
+    by test_a_partition_has_one_batch_on_its_way
+Turns.room: one that does not answer holds up others
+    now_s - since_s < TURN_S -> True
+    by test_so_many_partitions_have_one_on_its_way_at_most
+Turns.next: what ended epochs have left is no line's end
+    del self._lines[line] -> pass
+    by test_what_waits_when_its_epoch_ends_lets_its_partition_go_on
+Turns.handed: what is left over is lost
+    self._lines[line] = left -> del self._lines[line]
+Turns.handed: what could not go waits for ever
+    self._waiting.appendleft(line) -> pass
+Turns.acknowledged: a partition's turn never comes again
+    self._waiting.append(line) -> pass
+Turns.clear: what the last client had on its way holds up the next one
+    self._under_way.clear() -> pass
 KnownKeys.forget_old: a day later keys are still known
-    {} if has_slept else self._known -> self._known
+    self._known_before = {} -> pass
     by test_a_day_later_no_key_is_known
-OutputSender._hand_parked: what is left of the parked is lost
-    *outputs.parked, *left, *rest -> *outputs.parked, *rest
 OutputSender._hand_over: what is left over is lost
     outputs.put_back(left) -> pass
-OutputSender._hand_slice: unknown keys go at once
-    (partitions := self._known.partitions(flat[2], flat[4::PARTS])) is None
-    -> not (partitions := [ord(key or b"a") % 3 for key in flat[4::PARTS]])
+OutputSender._sort: unknown keys go at once
+    self._known.partitions(flat[2], flat[4::PARTS]) -> [ord(key or b"a") % 3 for key in flat[4::PARTS]]
     by test_the_second_output_of_a_key_waits_for_the_first
-OutputSender._hand_slice: outputs of ended epochs go out
+OutputSender._sort: outputs of ended epochs go out
     or any(epoch.ended for epoch in set(map(_epoch_of, sources)))\n ->
-OutputSender._hand_each: outputs of ended epochs go out one by one
+OutputSender._sort_each: outputs of ended epochs go out one by one
     if output.has_ended: -> if False:
-OutputSender._hand_each: what follows a refused output passes it
+OutputSender._sort_each: what follows a refused output passes it
     elif self._aside.takes(output): -> elif False:
-OutputSender._hand_each: sources of dropped outputs hear nothing
+OutputSender._sort_each: sources of dropped outputs hear nothing
     self._gone.append(output) -> pass
-OutputSender._hand_each: a full queue skips one
+OutputSender._sort_each: a full queue skips one
     flat[number * PARTS :] -> flat[(number + 1) * PARTS :]
 OutputSender._reported: what is in doubt counts as written
     (self._is_in_doubt or message.offset() is None) -> False
@@ -52,7 +102,7 @@ OutputSender._reported: what is in doubt counts as written
 OutputSender._reported: what follows one in doubt counts
     self._is_in_doubt or ->
 OutputSender._acknowledged: what waits for its key's first answer waits for ever
-    self._unparks |= bool(outputs.parked) -> pass
+    outputs.put_back(outputs.lines.pop((output.topic, output.place), [])) -> pass
 OutputSender._acknowledged: its bytes stay
     outputs.let_go(batch.flat) -> pass
 OutputSender._acknowledged: its source hears nothing
@@ -60,8 +110,8 @@ OutputSender._acknowledged: its source hears nothing
 OutputSender._acknowledged: without producer ids several outputs of a key are on their way
     None if self._producer.is_plain else ->
     by test_without_producer_ids_one_output_of_a_key_is_on_its_way
-OutputSender._hand_slice: one report stands for outputs that are each to be reported
-    not self._at_once -> False
+OutputSender._sort: one report stands for outputs that are each to be reported
+    alone=not self._at_once -> alone=False
     by test_where_each_is_reported_each_is_a_batch
 OutputSender._reported: throttled reports count as refusals
     elif error.code() in self._busy: -> elif False:
@@ -77,10 +127,10 @@ OutputSender._purge: sources of what went alone hear nothing
     by seeds=500
 OutputSender._renew: keys that the last client had are known to the next
     self._known.forget() -> pass
-OutputSender._renew: what is parked goes never
-    self._unparks = True -> pass
-OutputSender._renew: what is given goes behind what is parked
-    chain(given, parked) -> chain(parked, given)
+OutputSender._renew: what waits in lines is known to the next client
+    self._sort_again() -> pass
+OutputSender._renew: what its client had is lost
+    outputs.put_back(again) -> pass
 OutputSender._renew: what was refused goes with others
     or (output.group is None and id(output.source) in refused) -> or False
     by test_a_refused_output_without_a_key_goes_alone
@@ -142,7 +192,7 @@ Aside.go_on: what is kept is waited for
     by test_what_waits_for_the_next_start_is_not_waited_for
 Aside.go_on: a late answer keeps what is not there any more
     and self._turns.get(place) is turn -> and True
-    by seeds=900
+    by seeds=1500
 Unacknowledged.waiting_epochs: what is kept is waited for
     with_kept=False -> with_kept=True
     by test_what_waits_for_the_next_start_is_not_waited_for
@@ -156,8 +206,10 @@ Unacknowledged.end: sources hear nothing
     report_gone(dropped) -> pass
 Unacknowledged.without_ended: its bytes stay
     self.let_go(output) -> pass
-Unacknowledged.sources: what is parked may be committed
-    *batched, parked, -> *batched, (),
+Unacknowledged.sources: what waits in lines may be committed
+    (self.sent, self.parked, *self.lines.values()) -> (self.sent, self.parked)
+Unacknowledged.end: what waits in lines goes out
+    self.parked, *self.lines.values()): -> self.parked):
 Unacknowledged.sources: what is aside may be committed
     [output.source for output in aside] -> []
 Unacknowledged.sources: what a client has may be committed

@@ -83,6 +83,7 @@ class World:
             on_death=self._died,
             clock=self.clock.monotonic,
             at_once=rng.random() < 0.7,
+            batch_outputs=rng.choice((2, 1000)),
         )
         self.sender._known._wall_s = self.clock.time
 
@@ -259,7 +260,7 @@ class World:
         """Return the values of all that is not acknowledged."""
         outputs = self.outputs
         with outputs.lock:
-            flat = [*outputs.added, *outputs.parked]
+            flat = [*outputs.added, *chain.from_iterable(outputs.lines.values())]
             singles = [*chain(chain.from_iterable(outputs.batches), *outputs.aside.values())]
         values = flat[3 :: unacknowledged.PARTS] + [one.value for one in singles]
         assert len(values) == len(set(values)), "an output stands twice"
@@ -393,6 +394,7 @@ def made_small(seed: int) -> Iterator[Clock]:
     with (
         patch.object(sender, "threading", pretended),
         patch.object(sender, "SLICE", rng.choice((2, 5, 500))),
+        patch.object(OneProducer, "turns", rng.choice((1, 10))),
         patch.object(known_keys, "KEYS_MAX", rng.choice((3, 1000))),
     ):
         yield

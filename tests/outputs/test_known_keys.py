@@ -35,14 +35,14 @@ def test_the_second_output_of_a_key_waits_for_the_first_ones_acknowledgement() -
     assert not known.may_go(output(b"a"))
     assert known.may_go(output(b"a", partition=2))
     assert known.may_go(output(b"a", "other"))
-    assert known.partitions("out", [b"a"]) is None
+    assert known.partitions("out", [b"a"]) == [None]
     known.acknowledged(output(b"a"), 1)
     assert known.may_go(output(b"a"))
     assert not known.is_first(output(b"a"))
     assert known.partitions("out", [b"a", b"a"]) == [1, 1]
-    assert known.partitions("out", [b"a", b"b"]) is None
+    assert known.partitions("out", [b"a", b"b"]) == [1, None]
     known.forget()
-    assert known.partitions("out", [b"a"]) is None
+    assert known.partitions("out", [b"a"]) == [None]
 
 
 def test_a_first_output_that_never_went_holds_nothing_up() -> None:
@@ -58,15 +58,7 @@ def test_outputs_without_a_key_wait_for_none() -> None:
     """Their order is not promised."""
     known = KnownKeys()
     assert all(known.may_go(output(None)) for _ in range(3))
-    assert known.partitions("out", [None]) is None
-
-
-def test_where_keys_go_anywhere_no_partition_is_known() -> None:
-    """An acknowledgement counts for the key all the same."""
-    known = KnownKeys(by_key=False)
-    learn(known, [b"a"])
-    assert known.partitions("out", [b"a"]) is None
-    assert known.may_go(output(b"a"))
+    assert known.partitions("out", [None]) == [None]
 
 
 @pytest.mark.parametrize(
@@ -84,12 +76,16 @@ def test_what_is_known_counts_for_some_minutes(slept_s: float, counts: bool) -> 
     known.forget_old([])
     wall_s[0] += COUNTS_S
     known.forget_old([])
-    assert known.partitions("out", [b"a"]) is None
+    assert known.partitions("out", [b"a"]) == [None]
 
 
-def test_so_many_keys_are_known_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Then all are forgotten: each waits for one acknowledgement more."""
+def test_past_so_many_keys_the_older_half_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each waits for one acknowledgement more."""
     monkeypatch.setattr(known_keys, "KEYS_MAX", 2)
     known = KnownKeys()
-    learn(known, [b"a", b"b", b"c"])
-    assert [known.partitions("out", [key]) for key in (b"a", b"b", b"c")] == [None, None, [2]]
+    for keys in ((b"a", b"b"), (b"c", b"d")):
+        assert not known.is_full
+        learn(known, keys)
+        assert known.is_full
+        known.forget_half()
+    assert known.partitions("out", [b"a", b"b", b"c", b"d"]) == [None, None, 0, 1]

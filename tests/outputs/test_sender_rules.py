@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from math import inf
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -12,78 +11,22 @@ from confluent_kafka import KafkaError
 
 from ehkafka.outputs import sender, unacknowledged
 from ehkafka.outputs.batch import BATCH_BYTES
-from ehkafka.outputs.output import Output
-from ehkafka.outputs.unacknowledged import PARTS
 from tests.outputs.pretended_broker import PARTITIONS, THROTTLED, TOO_LARGE, Answer
-from tests.outputs.sender_sources import Waiter
-from tests.outputs.sender_world import FOREVER, World, in_a_world
+from tests.outputs.sender_calm import ALL, aside, calm, fail, new, parked, put, settle, taken, turn
+from tests.outputs.sender_world import FOREVER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-
-ALL = {("t", partition) for partition in range(PARTITIONS)}
-
-
-@contextmanager
-def calm() -> Iterator[World]:
-    """Give a world where all is well, and where only the test acts."""
-    with in_a_world(3) as world:
-        world.broker.throttles = world.broker.forgets = world.broker.loses = 0.0
-        world.fails_to_open = world.refuse_share = 0.0
-        world.room, world.may_act = FOREVER, False
-        world.sender._at_once = True
-        world.outputs._outputs_max = 1000
-        world.sender._producer.start(0)
-        world.judge = lambda *_: None  # type: ignore[method-assign]
-        yield world
-
-
-def put(world: World, *values: bytes, partition: int = -1, headers: Any = None, waits: bool = False) -> None:
-    """Put outputs whose keys are their first letters; a dash is none."""
-    entry: Any = world._entry(world.epochs[0])
-    if waits:
-        entry = Waiter(entry)
-        entry.world, entry.takes, entry.count_acknowledged, entry.end = world, False, 0, None
-        entry.values = list(values)
-    flat: list[Any] = []
-    for value in values:
-        flat += (world, entry, "t", value, value[:1].strip(b"-") or None, headers, partition)
-    world.outputs.put(entry, flat, 10)
-
-
-def turn(world: World, times: int = 1) -> None:
-    """Let the sender go round."""
-    for _ in range(times):
-        world.sender._turn()
-
-
-def parked(world: World) -> list[bytes]:
-    """Return what waits for the first answer of its key."""
-    return world.outputs.parked[3::PARTS]
-
-
-def aside(world: World) -> list[bytes | None]:
-    """Return what goes alone."""
-    return [one.value for queue in world.outputs.aside.values() for one in queue]
-
-
-def settle(world: World, *values: bytes) -> None:
-    """Have some written and acknowledged."""
-    put(world, *values)
-    for _ in range(100):
-        if not world.outputs.count():
-            return
-        turn(world)
-    pytest.fail("not acknowledged")
+    from ehkafka.outputs.output import Output
 
 
 def test_the_second_output_of_a_key_waits_for_the_first() -> None:
     """A broker takes any number as the first: what is ready by then would pass a refused one."""
     with calm() as world:
+        world.broker.stands = set(ALL)
         put(world, b"a1", b"a2", b"b3")
         world.sender._hand_over()
         assert parked(world) == [b"a2"]
+        world.broker.stands.clear()
         settle(world, b"a4")
         put(world, b"a5", b"a6")
         world.sender._hand_over()
@@ -95,41 +38,17 @@ def test_without_producer_ids_one_output_of_a_key_is_on_its_way() -> None:
     with calm() as world:
         world.sender._producer.is_plain = True
         settle(world, b"a1")
+        world.broker.stands = set(ALL)
         put(world, b"a2", b"a3", b"b4")
         world.sender._hand_over()
         assert parked(world) == [b"a3"]
-        settle(world)
-
-
-def test_where_each_is_reported_each_is_a_batch() -> None:
-    """The client may give up one and write the next."""
-    with calm() as world:
-        world.sender._at_once = False
-        settle(world, b"a1")
-        world.broker.stands = set(ALL)
-        put(world, b"a2", b"a3")
-        world.sender._hand_over()
-        assert list(map(len, world.outputs.batches)) == [1, 1]
-
-
-def test_outputs_with_headers_are_acknowledged_by_the_last_report() -> None:
-    """Each of a batch has its report then."""
-    with calm() as world:
-        settle(world, b"a1")
-        world.broker.stands = set(ALL)
-        put(world, b"a2", b"a3", headers=[("h", b"")])
-        world.sender._hand_over()
-        [batch] = world.outputs.batches
-        for left in (2, 1):
-            assert (batch.left, world.outputs.count()) == (left, 2)
-            batch(None, Answer(("t", ord("a") % PARTITIONS), 1))
-        assert world.outputs.count() == 0
 
 
 def test_a_key_with_a_partition_is_a_key_of_its_own() -> None:
     """Its client may have nothing there yet."""
     with calm() as world:
         settle(world, b"a1")
+        world.broker.stands = set(ALL)
         put(world, b"a2", b"a3", partition=1)
         world.sender._hand_over()
         assert parked(world) == [b"a3"]
@@ -157,20 +76,19 @@ def test_what_the_client_refuses_ends_it_and_goes_alone() -> None:
         world.sender._hand_over()
         assert [value for batch in world.outputs.batches for _, _, _, value, *_ in batch] == [b"b1", b"a1"]
         world.sender._renew(is_fault=True)
-        assert (aside(world), parked(world)) == ([b"a1"], [b"b1"])
+        assert (aside(world), new(world)[:1]) == ([b"a1"], [b"b1"])
         turn(world)
         assert aside(world) == [b"a1", b"a2"]
 
 
 def test_a_topic_made_anew_with_fewer_partitions_keeps_each_keys_order() -> None:
-    """What is on its way to a partition that is gone goes again, before what is put later."""
+    """What waits for a partition that is gone goes again, before what is put later."""
     with calm() as world:
         settle(world, b"b0")
         gone = "t", b"b"[0] % PARTITIONS
         world.broker.stands = {gone}
         put(world, b"b1")
         world.sender._hand_over()
-        world.clients[-1]._send(gone)
         world.broker.partitions = gone[1]
         put(world, b"b2", b"b3")
         turn(world, 300)
@@ -201,7 +119,7 @@ def test_what_the_client_refuses_first_of_all_is_tried_alone() -> None:
     assert [output.value for output in judged] == [b"a1"]
 
 
-def test_what_is_parked_behind_a_refused_one_is_not_handed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_behind_a_refused_one_is_not_handed_over(monkeypatch: pytest.MonkeyPatch) -> None:
     """It would pass an earlier output of its key."""
     with calm() as world:
         settle(world, b"a0")
@@ -209,10 +127,8 @@ def test_what_is_parked_behind_a_refused_one_is_not_handed_over(monkeypatch: pyt
         world.broker.refuses[b"a1"] = FOREVER
         put(world, b"a1", headers="odd")
         put(world, b"a2")
-        world.outputs.parked = world.outputs.take(2)
-        world.sender._unparks = True
         world.sender._hand_over()
-        assert parked(world) == [b"a2"]
+        assert new(world) == [b"a2"]
 
 
 def test_outputs_of_two_topics_go_in_batches_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -247,12 +163,6 @@ def test_what_waits_for_the_next_start_is_not_waited_for() -> None:
         world.sender._hand_over()
         assert [len(batch) for batch in world.outputs.batches] == [2]
         assert world.outputs.waiting_epochs() == {epoch}
-
-
-def fail(world: World, code: int) -> None:
-    """Have the client report that its first batch failed."""
-    batch = next(iter(world.outputs.batches))
-    world.sender._reported(batch, KafkaError(code), Answer(("t", 1), None))
 
 
 def test_refusals_are_no_faults_of_their_clients() -> None:
@@ -327,21 +237,6 @@ def test_what_is_throttled_goes_not_alone() -> None:
         assert world.stands_now() == {b"a1"}
 
 
-def test_what_is_parked_goes_behind_what_its_client_had() -> None:
-    """Alone, where that is refused; what is of other keys stays."""
-    with calm() as world:
-        settle(world, b"a0")
-        world.broker.stands = set(ALL)
-        put(world, b"a1")
-        world.sender._hand_over()
-        fail(world, TOO_LARGE)
-        put(world, b"a2", b"a3", b"b4")
-        world.outputs.parked = world.outputs.take(3)
-        world.sender._renew(is_fault=True)
-        assert aside(world) == [b"a1", b"a2", b"a3"]
-        assert parked(world) == [b"b4"]
-
-
 def test_a_sender_that_is_behind_lets_nothing_more_be_received(monkeypatch: pytest.MonkeyPatch) -> None:
     """Before workers wait for room; what the client has does not count."""
     monkeypatch.setattr(unacknowledged, "BEHIND", 2)
@@ -365,17 +260,16 @@ def test_a_put_that_comes_too_late_takes_no_room() -> None:
         assert not world.outputs.is_full
 
 
-@pytest.mark.parametrize("is_parked", [False, True])
-def test_what_a_dying_sender_held_stands_in_a_list(
-    monkeypatch: pytest.MonkeyPatch, *, is_parked: bool
-) -> None:
+@pytest.mark.parametrize("waits", [False, True])
+def test_what_a_dying_sender_held_stands_in_a_list(monkeypatch: pytest.MonkeyPatch, *, waits: bool) -> None:
     """The run ends, and its last commit must not pass it."""
     with calm() as world:
         put(world, b"a1", b"b2")
-        if is_parked:
-            world.outputs.parked = world.outputs.take(2)
-            world.sender._unparks = True
-        monkeypatch.setattr(world.sender, "_hand_slice", lambda _flat: int("a bug"))
+        if waits:
+            world.sender._turns.add(("t", 1), world.outputs.take(2))
+            monkeypatch.setattr(sender, "Batch", lambda *_, **__: int("a bug"))
+        else:
+            monkeypatch.setattr(world.sender, "_sort", lambda _flat: int("a bug"))
         with pytest.raises(ValueError, match="a bug"):
             world.sender._hand_over()
         assert world.stands_now() == {b"a1", b"b2"}
@@ -389,39 +283,6 @@ def test_the_second_producer_is_served_though_nothing_is_aside() -> None:
         aside.go_on(waits=False)
         assert served == [0.0]
         aside._producer = None
-
-
-def test_a_batch_is_no_larger_than_the_clients_queue(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The client would take a part of it, and report none."""
-    monkeypatch.setattr(sender, "QUEUE_MESSAGES", 3)
-    with calm() as world:
-        settle(world, b"a0")
-        world.broker.stands = set(ALL)
-        put(world, b"a1", b"a2", b"a3", b"a4", b"a5")
-        world.sender._hand_over()
-        assert sum(map(len, world.outputs.batches)) == 3
-        assert world.stands_now() == {b"a1", b"a2", b"a3", b"a4", b"a5"}
-        assert world.sender._is_full
-
-
-def taken(world: World, value: bytes) -> Output:
-    """Put an output, and return it as the sender takes it."""
-    put(world, value)
-    return Output(*world.outputs.take(1))
-
-
-def test_partitions_that_stand_hold_up_no_others() -> None:
-    """What is written elsewhere is acknowledged."""
-    with calm() as world:
-        settle(world, b"a0", b"b0", b"c0")
-        world.broker.stands = {("t", b"a"[0] % 3)}
-        put(world, b"a1", b"b1", b"c1")
-        turn(world, 300)
-        assert world.stands_now() == {b"a1"}
-        assert len(world.clients) == 1
-        world.broker.stands.clear()
-        turn(world, 300)
-        assert world.stands_now() == set()
 
 
 def test_a_refusal_of_an_ended_epoch_is_not_judged() -> None:

@@ -10,7 +10,7 @@ from ehkafka.outputs.standing import STANDS_S, Standing
 def of(number: int, acknowledged: int = 0, **counts: int) -> dict[str, int]:
     """Return what statistics say of a partition: nothing waits but what `counts` say."""
     here = {"partition": number, "msgs": acknowledged, "txmsgs": acknowledged, "acked_msgid": acknowledged}
-    return {**here, "msgq_cnt": 0, "xmit_msgq_cnt": 0, **counts}
+    return {**here, "leader": 1, "msgq_cnt": 0, "xmit_msgq_cnt": 0, **counts}
 
 
 def statistics(*partitions: dict[str, int]) -> dict[str, Any]:
@@ -89,3 +89,13 @@ def test_a_client_that_numbers_nothing_stands_where_its_queue_does() -> None:
     for step in range(3, 5):
         standing.take({"topics": plain["topics"]}, step * STANDS_S)
     assert standing.problem == "out[0] has acknowledged nothing for 10 s"
+
+
+def test_the_brokers_that_lead_partitions_are_counted() -> None:
+    """One at least: before it is known, and while a partition has none."""
+    standing = Standing()
+    assert standing.leaders == 1
+    standing.take(statistics(of(0, leader=-1)), 0.0)
+    assert standing.leaders == 1
+    standing.take(statistics(of(0, leader=4), of(1, leader=7), of(2, leader=4), of(3, leader=-1)), 0.0)
+    assert standing.leaders == 2

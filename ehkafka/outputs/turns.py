@@ -1,0 +1,82 @@
+"""Partitions take turns, with one batch each: which one's outputs go next. Pure.
+
+A client has a few requests in flight to a broker, of one partition each, and is not fair to partitions that
+have something ready: some would wait for seconds where others go again at once. So it is given little more
+than its next requests. What is put meanwhile goes in one batch.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    # A topic, and one of its partitions or a key.
+    Line = tuple[str, Any]
+
+# A batch that is in flight for longer does not count as one: its partition holds up no others.
+TURN_S: Final = 1.0
+
+
+class Turns:
+    """Of one client; `clear` when the next one takes over. The sender's thread only."""
+
+    def __init__(self, lines: dict[Line, list[Any]]) -> None:
+        """`lines` has what waits, flat; also of keys, whose turn it never is."""
+        self._lines = lines
+        # Partitions for which something waits, in the order of their turns; and those that have a batch
+        # in flight, since when.
+        self._waiting: deque[Line] = deque()
+        self._under_way: dict[Line, float] = {}
+
+    def add(self, line: Line, flat: list[Any]) -> None:
+        """Let outputs wait for their partition's turn."""
+        its = self._lines.get(line)
+        if its is not None:
+            its += flat
+            return
+        self._lines[line] = flat
+        if line not in self._under_way:
+            self._waiting.append(line)
+
+    def room(self, most: int, now_s: float) -> int:
+        """Return how many more may have a batch in flight, if so many may."""
+        return most - sum(now_s - since_s < TURN_S for since_s in self._under_way.values())
+
+    def next(self) -> Line | None:
+        """Return whose turn it is; None: it is no one's."""
+        while self._waiting:
+            line = self._waiting.popleft()
+            if self._lines[line]:
+                return line
+            del self._lines[line]  # its epochs have ended
+        return None
+
+    def handed(self, line: Line, left: list[Any], since_s: float | None) -> None:
+        """Note what is left of a line, and since when it has a batch in flight; None: it has none."""
+        if left:
+            self._lines[line] = left
+        else:
+            del self._lines[line]
+        if since_s is not None:
+            self._under_way[line] = since_s
+        elif left:
+            self._waiting.appendleft(line)
+
+    def acknowledged(self, line: Line) -> None:
+        """Note that the batch of a line is written."""
+        del self._under_way[line]
+        if line in self._lines:
+            self._waiting.append(line)
+
+    def clear(self) -> None:
+        """Begin anew, with another client."""
+        self._under_way.clear()
+        self._waiting.clear()
+
+    def take_out(self) -> list[list[Any]]:
+        """Empty the lines; return what waited in each, to be sorted again."""
+        flats = list(self._lines.values())
+        self._lines.clear()
+        self._waiting.clear()
+        return flats
