@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 
 REFUSED: Final = "an output is refused"
 TAKEN_AWAY: Final = "its partitions are taken away, or the app stops"
+# Messages that come back to the client's queue during an abort are only dropped by the next call (librdkafka
+# 2.16).
+ABORT_S: Final = 0.2
 REPORTS_S: Final = 2.0
 IDLE_S: Final = 0.5
 # From here on a transaction under way is a problem.
@@ -355,7 +358,7 @@ class TransactionLoop:
         """
         while True:
             try:
-                call_within(lambda: client.abort_transaction(CALL_S), HANGS_S, lambda: self._is_late)
+                call_within(lambda: client.abort_transaction(ABORT_S), HANGS_S, lambda: self._is_late)
             except HangsError:
                 self._replace(_LostError(KafkaError(_TIMED_OUT, HANGS)))
                 return False
