@@ -202,10 +202,10 @@ class OutputSender:
 
     def _hand_over(self) -> None:
         """Hand over what may go: first what has waited for its turn, then what is new."""
-        outputs = self.outputs
-        self._is_full = False
+        outputs, self._is_full = self.outputs, False
         self._hand_lines()
-        while outputs.added and not self._is_held_up():
+        # What waits in no line is where the intake sees that the sender is behind.
+        while outputs.added and not (self._turns.are_long(SLICE * PARTS) or self._is_held_up()):
             with outputs.lock:
                 taken = outputs.take(SLICE)
                 try:

@@ -43,6 +43,10 @@ class Turns:
         """Return how many more may have a batch in flight, if so many may."""
         return most - sum(now_s - since_s < TURN_S for since_s in self._under_way.values())
 
+    def are_long(self, parts: int) -> bool:
+        """Tell whether so much waits in the lines that no more needs to."""
+        return sum(map(len, self._lines.values())) >= parts
+
     def next(self) -> Line | None:
         """Return whose turn it is; None: it is no one's."""
         while self._waiting:

@@ -166,3 +166,16 @@ def test_partitions_that_stand_hold_up_no_others() -> None:
         world.broker.stands.clear()
         turn(world, 300)
         assert world.stands_now() == set()
+
+
+def test_what_waits_beyond_some_turns_shows_that_the_sender_is_behind(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else the intake went on until workers waited for room, and their calls looked like slow ones."""
+    with calm() as world:
+        monkeypatch.setattr(sender, "SLICE", 2)
+        settle(world, b"a0")
+        world.broker.stands = set(ALL)
+        put(world, *[b"a%d" % number for number in range(1, 10)])
+        world.sender._hand_over()
+        assert new(world) == [b"a5", b"a6", b"a7", b"a8", b"a9"]
