@@ -81,7 +81,7 @@ class DeadLetterProducerReplaced(Event):
     def sentence(self) -> str:
         return (
             f"The dead letters' producer is replaced in {seconds(self.wait_s)}: {ending(self.reason)} "
-            "Letters that were not acknowledged are then written again."
+            "Dead letters that were not acknowledged are then written again."
         )
 
 

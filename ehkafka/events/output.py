@@ -83,8 +83,8 @@ class OutputKindsDiffer(Event):
     def sentence(self) -> str:
         return (
             f"To topic {plain(self.to)} handler {plain(self.handler)} sends {self.kind}, and handler "
-            f"{plain(self.other_handler)} sends {self.other_kind}: whoever reads it may be able to decode "
-            "only one of them. Give each a topic of its own, or let both send the same kind."
+            f"{plain(self.other_handler)} sends {self.other_kind}: a reader may be able to decode only one "
+            "of them. Give each a topic of its own, or let both send the same kind."
         )
 
     def subject(self) -> Hashable:
@@ -151,7 +151,7 @@ class MessageProducerReplaced(Event):
     def sentence(self) -> str:
         return (
             f"The producer of app.producer is replaced in {seconds(self.wait_s)}: {ending(self.reason)} "
-            "What has no answer is then sent again, in its order."
+            "Messages without an answer are then sent again, in their order."
         )
 
 
@@ -181,7 +181,7 @@ class OutputsWait(Event):
     def sentence(self) -> str:
         return (
             f"{counted(self.count, 'output was', 'outputs were')} not acknowledged by the broker for "
-            f"{seconds(self.waited_s)}, and their task waits. Look at the broker and what is reported of it."
+            f"{seconds(self.waited_s)}, and their task waits. Look at the broker and its errors in the log."
         )
 
 
@@ -199,7 +199,7 @@ class TransactionAborted(Event):
         return (
             f"A transaction of {counted(len(self.partitions), 'partition')} with "
             f"{counted(self.outputs, 'output')} was aborted after {seconds(self.took_s)}: "
-            f"{ending(self.reason)} Nothing of it counts; the next one has it again."
+            f"{ending(self.reason)} The next transaction sends the outputs again."
         )
 
     def subject(self) -> Hashable:
@@ -215,6 +215,6 @@ class TransactionProducerReplaced(Event):
 
     def sentence(self) -> str:
         return (
-            f"The transactions' producer is replaced: {ending(self.reason)} What it had not committed goes "
-            "with the next transaction."
+            f"The transactions' producer is replaced: {ending(self.reason)} The next transaction sends its "
+            "outputs again."
         )

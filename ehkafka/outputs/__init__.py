@@ -1,17 +1,20 @@
-"""Outputs: what handlers send, kept until the broker has it; until then its input is not committed.
+"""Outputs: messages that handlers send. No commit passes a record before its outputs are acknowledged.
 
-`send` is what a handler returns, `encoding` makes messages of it, in worker processes, too. An `outlet` puts
-what one handler's workers send: a `call` keeps what one call sends until it ends, and an `output` knows the
-record that it is of; `kinds` compares what several handlers send to one topic. `unacknowledged` has all that
-is put and not acknowledged, in its order, and a run's `delivery` bounds its commits. `sender` hands it to
-`one_producer` after another on `ehkafka-outputs`, with its `properties`: as a `batch` for each partition,
-which take `turns`, or by `produce` one by one. `known_keys` says which keys that producer may be given more
-of, `aside` sends alone what the broker refuses, with what waits behind it, `answers` says what errors mean,
-`replacement` (pure) when the next producer is opened, `standing` which partitions have no leader.
+From a handler: `send` defines `Send`, and `encoding` turns results into messages, in worker processes, too. A
+`call` keeps the messages of one call until it ends. An `outlet` then puts them: it belongs to one handler. An
+`output` names the record that it belongs to. `kinds` compares the values that several handlers send to a
+topic.
 
-`producer` is `app.producer`, for what belongs to no record: `messages` keeps what it was given in a run, and
-`own_producer` sends it on `ehkafka-producer`.
+To the broker: `unacknowledged` keeps all outputs that are put and not acknowledged, in order, and the
+`delivery` of a run limits its commits by them. `sender` hands them to a client in the thread
+`ehkafka-outputs`: in a `batch` for each partition, which take `turns`, or one by one with `produce`.
+`one_producer` opens that client and its successors, with the `properties`; `replacement` (pure) decides when,
+and `answers` sorts the broker's errors. `known_keys` has the keys that may have several outputs in flight.
+`aside` sends the outputs of refused keys one by one. `standing` finds partitions that acknowledge nothing.
 
-An output is put before its record ends. A producer is only a pipe: whenever one is given up, all that is not
-acknowledged goes out again by the next, in its old order, before anything new.
+`producer` is `app.producer`, for messages that belong to no record: `messages` keeps them, and `own_producer`
+sends them in the thread `ehkafka-producer`.
+
+An output is put before its record ends. A client may be closed at any time: the next one gets all outputs
+that are not acknowledged, in their old order, before any new one.
 """

@@ -1,7 +1,8 @@
-"""Outputs that go alone: of keys one of which the broker refuses, until that is decided.
+"""Sends the outputs of refused keys one by one, until each is acknowledged or decided.
 
-On the sender's thread, between its turns, by a second producer whose batches have one message each: brokers
-refuse whole batches. Outputs of one group keep their order: while one is refused, the later ones wait.
+On the sender's thread, in each of its turns, by a second producer with batches of one message, because
+brokers refuse whole batches. Outputs of one group keep their order: while one is refused, the later ones
+wait.
 """
 
 from __future__ import annotations
@@ -29,27 +30,27 @@ if TYPE_CHECKING:
     from ehkafka.outputs.output import Output
     from ehkafka.outputs.unacknowledged import Unacknowledged
 
-# While an output is on its way alone: how long the sender's turn may take for it.
+# How long a turn of the sender may wait for the answer to an output that was sent alone.
 BUSY_POLL_S: Final = 2e-3
-# What a transient failure of the second producer waits for.
+# The wait after a temporary failure of the second producer.
 AGAIN_S: Final = 0.5
 _UNKNOWN_PARTITION: Final = KafkaError._UNKNOWN_PARTITION  # noqa: SLF001 - librdkafka's own codes
 
 
 class Turn:
-    """Whose turn it is in a group: the first output that waits, and how its tries went."""
+    """The first output of a group, and its tries so far."""
 
     __slots__ = ("due_s", "is_under_way", "is_with_judge", "output", "throttled", "tries")
 
     def __init__(self, output: Output) -> None:
         self.output = output
         self.due_s = 0.0
-        # How often it was refused alone; then each counts as an attempt.
+        # How often it was refused alone: each refusal counts as an attempt.
         self.tries = 0
-        # How often the broker throttled such a try, which does not count.
+        # How often the broker throttled a try: that does not count.
         self.throttled = 0
         self.is_under_way = False
-        # Its rules are asked, or the app stops for it: not sent until an answer.
+        # The judge decides, or the app stops: it is not sent before the judge's answer.
         self.is_with_judge = False
 
 
@@ -66,7 +67,7 @@ class Aside:
         clock: Callable[[], float],
         busy: Collection[int],
     ) -> None:
-        """`wake` ends the sender's sleep, for a judge's answer; `busy` are errors that throttle."""
+        """`wake` ends the sender's sleep when a judge answers; `busy` are errors that throttle."""
         self._outputs = outputs
         self._make_producer = make_producer
         self._emit = emit
@@ -74,21 +75,21 @@ class Aside:
         self._clock = clock
         self._busy = busy
         self._producer: OneProducer | None = None
-        # By the group, or a number, as `Unacknowledged.aside` has the outputs.
+        # By group, or by an object of its own, with the keys of `Unacknowledged.aside`.
         self._turns: dict[object, Turn] = {}
-        # How many passed, and how many were refused as too large, since the sender looked last.
+        # How many were acknowledged, and how many refused as too large, since the sender looked last.
         self.passed = self.too_large = 0
-        # The judges' answers: when to try again; None where it is over. Appended by any thread.
+        # The judges' answers: seconds until the next try; None: not needed any more. Appended by any thread.
         self._decided: deque[tuple[object, Turn, float | None]] = deque()
 
     @property
     def is_busy(self) -> bool:
-        """Tell whether something is to be sent, now or later."""
+        """Tell whether it has outputs to send, now or later."""
         return len(self._turns) > len(self._outputs.kept)
 
     @property
     def has_decisions(self) -> bool:
-        """Tell whether a judge has answered since the last look."""
+        """Tell whether judges have answered since the last turn."""
         return bool(self._decided)
 
     @property
@@ -97,7 +98,7 @@ class Aside:
         return None if self._producer is None else self._producer.problem
 
     def add(self, output: Output) -> None:
-        """Let an output go alone, and all later ones of its group. Caller has the lock."""
+        """Send an output alone, and all later ones of its group. The caller has the lock."""
         if self.takes(output):
             return
         place: object = output.group or object()
@@ -105,17 +106,17 @@ class Aside:
         self._turns[place] = Turn(output)
 
     def takes(self, output: Output) -> bool:
-        """Take an output whose group is here; False: it may go with others. Caller has the lock."""
+        """Take an output whose group is here; False: it may be sent with others. The caller has the lock."""
         if output.group not in self._turns:
             return False
         self._outputs.aside[output.group].append(output)
         return True
 
     def drop_ended(self) -> list[Output]:
-        """Let the producer hold nothing more of epochs that have ended; return what is dropped."""
+        """Drop the outputs of epochs that have ended, also those that the producer has; return them."""
         under_way = any(turn.is_under_way and turn.output.has_ended for turn in self._turns.values())
         if under_way and self._producer is not None:
-            self._producer.renew(is_fault=False)  # what it has is answered: as taken back
+            self._producer.renew(is_fault=False)  # its messages are answered: as purged
         dropped: list[Output] = []
         with self._outputs.lock:
             for place, queue in list(self._outputs.aside.items()):
@@ -128,12 +129,12 @@ class Aside:
         return dropped
 
     def close(self) -> None:
-        """Give the producer up."""
+        """Close the producer."""
         if self._producer is not None:
             self._producer.give_up(0.0, 0.1)
 
     def go_on(self, *, waits: bool) -> None:
-        """Take the answers of judges, and try what is due; with each turn of the sender."""
+        """Take the answers of judges, and send the outputs that are due; in each turn of the sender."""
         while self._decided:
             place, turn, delay_s = self._decided.popleft()
             turn.is_with_judge = False
@@ -146,7 +147,7 @@ class Aside:
                     self._outputs.kept.add(place)
         if not self._turns:
             if self._producer is not None:
-                self._producer.serve(0.0)  # else its statistics would pile up
+                self._producer.serve(0.0)  # otherwise its statistics would pile up
             return
         producer = self._opened()
         if producer.client is not None:
@@ -198,7 +199,7 @@ class Aside:
             if isinstance(turn.output.source, Source):
                 turn.output.source.acknowledged()
         elif error.code() in CONSEQUENCES or (
-            # It has named none: the topic was recreated meanwhile.
+            # The output names no partition: the topic was recreated meanwhile.
             error.code() == _UNKNOWN_PARTITION and turn.output.partition == ANY_PARTITION
         ):
             if error.code() not in TAKEN_BACK:
@@ -213,7 +214,7 @@ class Aside:
             self._refused(place, turn, refused_error(error))
 
     def _refused(self, place: object, turn: Turn, error: OutputRefusedError) -> None:
-        """Let its source or its handler's rules decide: another try, or what becomes of it."""
+        """Let its source or its judge decide: another try, or the end of it."""
         self.too_large += error.is_too_large
         output = turn.output
         if isinstance(output.source, Source) and output.source.takes_back(error):
@@ -233,7 +234,7 @@ class Aside:
         self._wake()
 
     def _end(self, place: object, turn: Turn) -> None:
-        """Go on with what waits behind an output that is acknowledged, or not needed any more."""
+        """Remove an output that is acknowledged or not needed any more, and continue with the next one."""
         if self._turns.get(place) is not turn:
             return  # its epoch has ended
         with self._outputs.lock:
@@ -243,7 +244,7 @@ class Aside:
             self._outputs.let_go(turn.output)
 
     def _go_on_with(self, place: object, queue: deque[Output]) -> None:
-        """Have a group go on with these outputs. Caller has the lock."""
+        """Continue a group with these outputs. The caller has the lock."""
         if queue and queue[0] is self._turns[place].output:
             self._outputs.aside[place] = queue
             return

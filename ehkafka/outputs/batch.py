@@ -1,13 +1,13 @@
 """A batch: outputs for one partition, given to the client together and answered by one report.
 
-A client reports each message if it is asked to, which costs more than to send it. Here it is asked for the
-last one's report. In a partition messages are written in the order in which they were handed over, and a
-gapless producer whose messages never time out writes none behind one that it had to give up: where the last
-one is written, all are. One call hands all of them over, during which librdkafka lets nothing change what it
-knows of the topic: else some could fail for a topic that is missing for a moment, and the last one not.
+A client can report each message, which costs more than sending it. Here only the last message of a batch is
+reported. A partition has messages in the order in which they were handed over, and a gapless producer whose
+messages never time out writes no message behind one that it failed to write: if the last one is written, all
+are. One call hands all of them over, because librdkafka does not change its view of the topic during a call:
+otherwise some messages could fail for a topic that is missing for a moment, and the last one could not.
 
-With headers, which one call does not take, each one is reported. With properties by which librdkafka gives a
-message up (see `properties`) each output is a batch of its own.
+With headers, which that one call does not support, each message is reported. With properties by which
+librdkafka drops a message (see `properties`), each output is a batch of its own.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
     from ehkafka.outputs.output import Output
     from ehkafka.outputs.turns import Line
 
-    # Hears of a batch's report: what went wrong, and the message.
+    # Takes a batch's report: the batch, the error if there is one, and the message.
     OnReport = Callable[["Batch", KafkaError | None, Any], None]
 
-# librdkafka's own default of `batch.size`, and what is small for every topic.
+# librdkafka's own default of `batch.size`, and a size that every topic accepts.
 BATCH_BYTES: Final = 1_000_000
 BATCH_BYTES_MIN: Final = 16_384
-# Below that: each message is a batch.
+# Instead of a smaller size: each message is a batch.
 ONE_BY_ONE: Final = 0
 
 
 class Batch:
-    """Of one topic and partition, or one output that finds its partition itself. The sender's thread only."""
+    """Outputs for one topic and partition, or one output whose key decides. The sender's thread only."""
 
     __slots__ = ("_on_report", "flat", "is_first", "left", "line")
 
@@ -46,9 +46,9 @@ class Batch:
         self._on_report = on_report
         # Whose turn it is; None: it has not waited for one.
         self.line = line
-        # It is the first output of its key that a client has.
+        # It is the first output of its key for this client.
         self.is_first = is_first
-        # How many reports are still to come.
+        # How many reports are missing.
         self.left = 0
 
     def __call__(self, error: KafkaError | None, message: Any) -> None:
@@ -63,14 +63,14 @@ class Batch:
 
     @property
     def sources(self) -> list[Source]:
-        """What waits for its acknowledgement, once for each output."""
+        """The sources that wait for an acknowledgement, one for each output."""
         return [one for one in self.flat[SOURCE::PARTS] if isinstance(one, Source)]
 
     def send(self, client: Any, partition: int) -> list[Any]:
-        """Give the client all of it; return what it has no room for, which the batch has not any more.
+        """Hand the outputs to the client; return those for which it has no room, which leave the batch.
 
-        Raises what the client raises, then with the outputs that it was given before. Raises `SomeSentError`
-        where it is not known what was given.
+        Raises the client's exception; then the batch has the outputs that were handed over before. Raises
+        `SomeSentError` if that is not known.
         """
         if len(self) > 1 and not any(self.flat[5::PARTS]):
             return self._send_at_once(client.produce_batch, partition)
@@ -112,7 +112,7 @@ class Batch:
 
 
 class SomeSentError(Exception):
-    """The client has taken some of a batch, and would report none of it."""
+    """The client took only a part of a batch, without the message that is reported."""
 
 
 def fitting(flat: list[Any], outputs_max: int, batch_bytes: int | None) -> list[Any]:
@@ -123,9 +123,9 @@ def fitting(flat: list[Any], outputs_max: int, batch_bytes: int | None) -> list[
 
 
 def smaller_batches(batch_bytes: int | None, refused_bytes: int | None = None) -> int:
-    """Return how many bytes the next batches may have: what was in a refused one has all passed in others.
+    """Return the size of the next batches: all outputs of a refused batch were accepted in smaller ones.
 
-    `batch_bytes` is what they could have before, None: the client's default; `refused_bytes` what it had.
+    `batch_bytes` is the size before, None: the client's default; `refused_bytes` that of the refused batch.
     """
     before = BATCH_BYTES if batch_bytes is None else batch_bytes
     least = before if refused_bytes is None else min(before, refused_bytes)
@@ -133,7 +133,7 @@ def smaller_batches(batch_bytes: int | None, refused_bytes: int | None = None) -
 
 
 def batch_limit(batch_bytes: int | None) -> dict[str, int]:
-    """Return the client's properties by which batches have so many bytes at most; None: as it is."""
+    """Return the client's properties for batches of up to so many bytes; None: no limit of ours."""
     if batch_bytes is None:
         return {}
     return {"batch.num.messages": 1} if batch_bytes == ONE_BY_ONE else {"batch.size": batch_bytes}

@@ -1,4 +1,4 @@
-"""One call of a handler, and what it has sent so far: put once it has ended, dropped if it fails."""
+"""One call of a handler, and its outputs so far: they are put when the call ends, and dropped if it fails."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ if TYPE_CHECKING:
 
 
 class Call:
-    """Of one record, or of a batch. Written by its worker, and by threads that the handler started."""
+    """A call for one record or for a batch. Its worker writes, and so do threads that the handler started."""
 
     __slots__ = ("_places", "batch", "dropped", "entries", "is_over", "made", "outlet", "size", "token")
 
     def __init__(self, outlet: Outlet, entries: Sequence[Entry], batch: object = None) -> None:
-        """`batch` is what a batch handler was given, which its results are known by."""
+        """`batch` is the argument of a batch handler: the results of the call name it."""
         self.outlet = outlet
         self.entries = entries
         self.batch = batch
-        # What it sends, with the place of the record that it is of; None: of all of a batch.
+        # Each message, with the place of its record in `entries`; None: it belongs to the whole batch.
         self.made: list[tuple[Made, int | None]] = []
         self.size = 0
-        # It takes nothing any more. Under its outlet's lock.
+        # The call takes no more outputs. Under its outlet's lock.
         self.is_over = False
-        # The places of a batch's records whose outputs go nowhere: these failed, or are skipped.
+        # Places of the batch's records that failed or are skipped: their outputs are dropped.
         self.dropped: Collection[int] = ()
-        # Its record is deferred: it may send until the token is answered.
+        # Its record is deferred: the call may send until the token is answered.
         self.token: Deferred | None = None
-        # Where each message of a batch stands, by its `id`; made when it is first asked for.
+        # The place of each message of a batch, by its `id`; made when it is first needed.
         self._places: dict[int, int] | None = None
 
     def __enter__(self) -> Self:
@@ -52,7 +52,7 @@ class Call:
 
     @property
     def message(self) -> Any:
-        """What it is known by: its record's message, or its batch."""
+        """The message of its record, or its batch: the outlet finds the call by it."""
         return self.entries[0][MESSAGE] if self.batch is None else self.batch
 
     @property
@@ -64,14 +64,14 @@ class Call:
 
     @property
     def where(self) -> str:
-        """Its first record, for messages."""
+        """Its first record, as error messages name it."""
         entry = self.entries[0]
         return f"{entry[EPOCH].partition}@{entry[MESSAGE].offset()}"
 
     def add(self, made: Sequence[Made], message: Any) -> None:
-        """Keep what it sends for a record, or for its batch. Raises `ValueError` where that is too much.
+        """Keep the messages of a record, or of the batch. Raises `ValueError` if the call sends too much.
 
-        Caller has the outlet's lock, where another thread may end the call.
+        The caller holds the outlet's lock if another thread may end the call.
         """
         self.size += sum([one[5] for one in made])
         if self.size > CALL_BYTES_MAX:
@@ -81,12 +81,12 @@ class Call:
 
     def _place_of(self, message: Any) -> int | None:
         if self._places is None:
-            # Asked for each output of a batch, of which there may be ten thousand.
+            # This is needed for each output of a batch, and there may be ten thousand.
             self._places = {id(entry[MESSAGE]): place for place, entry in enumerate(self.entries)}
         return self._places.get(id(message))
 
     def put(self, *, source: Any = None, waits: bool = True) -> None:
-        """Put what it has sent, in that order. Raises `NotSentError` where its epoch has ended."""
+        """Put its outputs, in the order of sending. Raises `NotSentError` if its epoch has ended."""
         whole = source or (BatchSource(self.entries) if self.batch is not None else self.entries[0])
         flat: list[Any] = []
         for made, place in self.made:

@@ -1,4 +1,4 @@
-"""How a run delivers what handlers send, and which commits may pass: at least once, or exactly once."""
+"""How a run delivers outputs, and which offsets it may commit: at least once, or exactly once."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
 
 
 class Delivery(ABC):
-    """Of outputs and of dead letters to topics. The runtime starts and stops it, the poll thread asks it."""
+    """Delivers outputs and dead letters to topics. The runtime starts and stops it, the poll thread asks."""
 
-    # True: an epoch's last commit takes outputs along, so they are dropped after it. False: no commit passes
-    # them, so they are dropped before it.
+    # True: an epoch's last commit includes outputs, so the rest is dropped after it. False: no commit passes
+    # an unacknowledged output, so the rest is dropped before the last commit.
     is_exactly_once = False
 
     def __init__(self, outputs: Unacknowledged, kinds: TopicKinds) -> None:
         self.outputs = outputs
         self.kinds = kinds
-        # The app stops because of an output or of its sender: nothing waits for acknowledgements. Set once,
-        # by the thread that decides on it.
+        # The app stops because of an output or the sender: nothing waits for acknowledgements any more. Set
+        # once, by the thread that decides it.
         self.has_failed = False
 
     @abstractmethod
@@ -34,14 +34,14 @@ class Delivery(ABC):
 
     @abstractmethod
     def stop(self, timeout_s: float) -> object:
-        """Stop; the records of what is not acknowledged by then are handled again."""
+        """Stop; records whose outputs are not acknowledged by then are handled again."""
 
     @abstractmethod
     def owns(self, thread: threading.Thread) -> bool:
         """Tell whether a thread is the one that sends."""
 
     def wake(self) -> None:  # noqa: B027 - nothing to be done by what looks at each commit
-        """Look at once whether refused outputs are due: the time has jumped."""
+        """Check at once whether refused outputs are due: the clock has jumped."""
 
     @property
     @abstractmethod
@@ -50,19 +50,19 @@ class Delivery(ABC):
 
     @abstractmethod
     def is_over_bound(self) -> bool:
-        """Tell whether there is so much that nothing more should be received."""
+        """Tell whether the bound is reached, so that nothing more should be received."""
 
     def lost(self) -> None:  # noqa: B027 - nothing to be done where the consumer commits
-        """Hear that all partitions are lost, before their epochs end: nothing may be committed for them."""
+        """All partitions are lost: commit nothing for them. Called before their epochs end."""
 
     @abstractmethod
     def waiting_epochs(self) -> set[Epoch]:
-        """Return whose records wait for their outputs, where it is of use to wait."""
+        """Return the epochs with outputs for which a stop or revoke waits."""
 
     @abstractmethod
     def lowest(self) -> Mapping[Epoch, int]:
-        """Return the lowest offset of each epoch that must not be committed for its outputs."""
+        """Return each epoch's lowest offset with an unacknowledged output: a commit stops there."""
 
     @abstractmethod
     def end(self, epochs: Sequence[Epoch], timeout_s: float, /) -> None:
-        """Let nothing be sent any more for epochs that have ended; waits at most so long until it is so."""
+        """Send nothing more for epochs that have ended; waits for that, at most `timeout_s`."""

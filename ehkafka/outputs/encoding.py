@@ -1,8 +1,8 @@
-"""From what a call sends to messages in bytes: where they go, by what key, whether they fit.
+"""Turns the outputs of a call into messages in bytes, with topic, key and headers, and checks their size.
 
-Where the handler runs, be it in a worker process: what a user's types need to become bytes is there. What it
-raises is the attempt's failure, before any later record of the key has run. Later the client would refuse it,
-and that would look like a refusal of the broker.
+It runs where the handler runs, which may be a worker process: only there can values of a user's types become
+bytes. Its exceptions fail the attempt, before a later record of the key has run. Without these checks the
+client would refuse a message later, and that would look like a refusal by the broker.
 """
 
 from __future__ import annotations
@@ -18,41 +18,41 @@ from ehkafka.outputs.send import OWN_KEY, Send, sends_of
 
 if TYPE_CHECKING:
     MadeHeaders: TypeAlias = "list[tuple[str, bytes | None]]"
-    # topic, value, key, headers, partition (-1: as the key says), size in bytes, the content type of its
-    # codec: in a tuple of plain values, because it travels.
+    # topic, value, key, headers, partition (-1: the key decides), size in bytes, content type of the codec: a
+    # tuple of plain values, because a worker process sends it to the app.
     Made: TypeAlias = "tuple[str, bytes | None, bytes | None, MadeHeaders | None, int, int, str | None]"
 
 CONTENT_TYPE = "content-type"
-# What a record's frame takes in addition to value, key and headers, at most.
+# The most bytes that a record needs in addition to its value, key and headers.
 FRAME_BYTES = 128
 PARTITION_MAX: Final = 2**31 - 1
 ANY_PARTITION: Final = -1
-# All of a call is kept until it ends.
+# All outputs of a call are kept until it ends.
 CALL_BYTES_MAX: Final = 64 * 1_048_576
 
-# What is one message as it is, and no `Send`, several of them or anything that would have to be run.
+# Types whose values are one message: no `Send`, no list of messages, nothing that has to be run.
 PLAIN = frozenset({bytes, str, dict})
 
 
 @dataclass(frozen=True, slots=True)
 class OutputMaker:
-    """One handler's rules for what it sends. Plain values, which travel to worker processes."""
+    """One handler's rules for its messages. Plain values, because worker processes get a copy."""
 
     handler: str
     topics: tuple[str, ...]
     bytes_max: int
 
     def made(self, message: Any, result: object) -> list[Made]:
-        """Return what a call sends for a record, or a batch. Runs an iterator.
+        """Return the messages in a call's result for a record or a batch. Runs an iterator.
 
-        Raises `TypeError` or `ValueError` for what cannot be sent.
+        Raises `TypeError` or `ValueError` for a value that cannot be sent.
         """
         if type(result) in PLAIN:
             return [self.plain(message, result)]
         return [self._one(message, one) for one in sends_of(result)]
 
     def plain(self, message: Any, given: object) -> Made:
-        """Return what most handlers send, to the first topic with the record's key: made in short."""
+        """Return the message for a plain value: to the first topic, with the record's key. The usual case."""
         topic = self.topics[0]
         value, content_type = (given, None) if isinstance(given, bytes) else encoded(given)
         key, headers = self._own_key(message), encoded_headers(None, content_type)
@@ -60,10 +60,10 @@ class OutputMaker:
         return _text(topic), value, key, headers, ANY_PARTITION, size, content_type
 
     def no_record(self) -> RuntimeError:
-        """Return what is raised where a handler was given another record."""
+        """Return the error for a handler that was called with another record."""
         return RuntimeError(
-            f"handler {self.handler!r} was given another record than it received, so it is not known for "
-            "which record its outputs are: let middleware call call_next with the record that it got"
+            f"handler {self.handler!r} was given another record than it received, so its outputs belong to "
+            "no known record: let middleware call call_next with the record that middleware received"
         )
 
     def _one(self, message: Any, given: Send) -> Made:
@@ -83,7 +83,7 @@ class OutputMaker:
 
     def _own_key(self, message: Any) -> bytes | None:
         try:
-            # A handler of messages may have set any.
+            # A handler of raw messages may have set any key.
             key: bytes | None = encoded_key(message.key())
         except AttributeError:
             raise ValueError(
@@ -94,23 +94,23 @@ class OutputMaker:
 
 
 def sends_too_much(where: str, size: int) -> ValueError:
-    """Return what fails a call that sends more than `CALL_BYTES_MAX`; `where` is its record."""
+    """Return the error for a call that sends more than `CALL_BYTES_MAX`; `where` is its record."""
     return ValueError(
-        f"{where}: one call sends {size} bytes, and it may send {CALL_BYTES_MAX // 1_048_576} MiB at most, "
-        "because nothing of it is sent before it returns. Send less for a record"
+        f"{where}: one call sends {size} bytes; the limit is {CALL_BYTES_MAX // 1_048_576} MiB, because all "
+        "outputs of a call are kept until it ends. Send less for each record"
     )
 
 
 def encoded(value: object) -> tuple[bytes | None, str | None]:
-    """Return a value as bytes, and its content type where that says something.
+    """Return a value as bytes, and its content type; None for bytes, which have none.
 
-    Raises `TypeError` or `ValueError` for what cannot be sent.
+    Raises `TypeError` or `ValueError` for a value that cannot be sent.
     """
     if value is None or type(value) is bytes:
         return value, None
     if isinstance(value, Send):
         raise TypeError(
-            "a Send is a whole message and no value: return it as it is, or call record.send(value, key=…)"
+            "a Send is a whole message, not a value: return it as it is, or call record.send(value, key=…)"
         )
     codec = codec_of_value(value)
     return codec.encode(value), codec.content_type
@@ -126,7 +126,7 @@ def encoded_key(key: object) -> bytes | None:
 
 
 def encoded_headers(headers: Any, content_type: str | None) -> list[tuple[str, bytes | None]] | None:
-    """Return headers as pairs, with the content type where none is given."""
+    """Return headers as pairs. The content type is added unless the headers have one."""
     if headers is None and content_type is None:
         return None
     found = checked_pairs(headers)
@@ -143,21 +143,20 @@ def checked_size(
     headers: list[tuple[str, bytes | None]] | None,
     bytes_max: int,
 ) -> int:
-    """Return how many bytes are sent. Raises `ValueError` with the sizes where they are too many."""
+    """Return the size in bytes. Raises `ValueError` with size and limit if it is too large."""
     size = len(value or b"") + len(key or b"")
     if headers:
         size += sum(len(name.encode()) + len(one or b"") for name, one in headers)
     if size + FRAME_BYTES > bytes_max:
         raise ValueError(
-            f"{what} to {topic!r} has {size} bytes, and it may have {bytes_max - FRAME_BYTES} at most: send "
-            "less, or raise the property message.max.bytes here and at the topic: "
-            "App(producer={'message.max.bytes': …})"
+            f"{what} to {topic!r} has {size} bytes; the limit is {bytes_max - FRAME_BYTES}. Send less, or "
+            "raise both App(producer={'message.max.bytes': …}) and the topic's max.message.bytes"
         )
     return size
 
 
 def checked_pairs(headers: Any) -> list[tuple[str, bytes | None]]:
-    """Return headers as pairs of name and bytes. Raises `TypeError` or `ValueError` for what is none."""
+    """Return headers as pairs of name and bytes. Raises `TypeError` or `ValueError` for anything else."""
     if not headers and (headers is None or isinstance(headers, Iterable)):
         return []
     if isinstance(headers, str | bytes) or not isinstance(headers, Iterable):
@@ -172,7 +171,7 @@ def checked_partition(partition: Any) -> int:
         return ANY_PARTITION
     if type(partition) is not int or not ANY_PARTITION <= partition <= PARTITION_MAX:
         raise ValueError(
-            f"an output's partition is {partition!r:.40}: give its number from 0 on, or None: the key decides"
+            f"an output's partition is {partition!r:.40}: give a number from 0 up, or None: the key decides"
         )
     return partition
 
@@ -184,7 +183,7 @@ def _pair(given: Any) -> tuple[str, bytes | None]:
     if not isinstance(name, str):
         raise TypeError(f"the name of an output's header is a {type(name).__name__}: give text")
     if "\0" in name:
-        # The client would take what stands before it for the name.
+        # The client would end the name at the NUL character.
         raise ValueError(f"the name {name!r} of an output's header has a NUL character: leave that out")
     if isinstance(value, str):
         value = value.encode()
@@ -201,5 +200,5 @@ def _no_headers(given: Any) -> TypeError:
 
 
 def _text(text: str) -> str:
-    """Return the text of what may be of a user's type, such as an enum's: that would not travel."""
+    """Return a plain `str`: worker processes cannot send a subclass of the user's, such as an enum."""
     return text if type(text) is str else str.__str__(text)

@@ -1,7 +1,7 @@
-"""What kinds of values go to a topic that several handlers send to: reported once where these differ.
+"""Reports once for each topic that handlers send different kinds of values to it.
 
-The start compares what handlers are annotated to return; what a `Send` or `record.send` takes elsewhere is
-known only when it is sent. Bytes may be JSON that the handler has encoded, so nothing is refused then.
+The start compares the return annotations of handlers. The kind of a value in a `Send` or a `record.send` is
+known only when it is sent. Nothing is refused then, because bytes may be JSON that the handler has encoded.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ _KINDS = {BYTES.content_type: "bytes", TEXT.content_type: "text", JSON.content_t
 
 
 class TopicKinds:
-    """Hears what outlets put to shared topics. Any worker; a method of a dictionary is atomic."""
+    """Compares the values that outlets put. Called by any worker: a method of a dictionary is atomic."""
 
     def __init__(self, topics: Iterable[Iterable[str]], emit: Callable[[Event], None]) -> None:
-        """`topics` has those of each handler."""
+        """`topics` has the topics of each handler."""
         count = Counter(topic for of_handler in topics for topic in set(of_handler))
         self.shared = frozenset(topic for topic, handlers in count.items() if handlers > 1)
         self._emit = emit
-        # By topic: who was the first to send something there, and what; who was the first that differed.
+        # By topic: the first handler and its kind; the first handler with another kind.
         self._first: dict[str, tuple[str, str]] = {}
         self._differed: dict[str, tuple[str, str]] = {}
 
     def note(self, handler: str, made: Made) -> None:
-        """Note what a handler sends."""
+        """Note a message of a handler."""
         topic, value, *_, content_type = made
-        if topic not in self.shared or value is None:  # a tombstone is of no kind
+        if topic not in self.shared or value is None:  # a tombstone has no kind
             return
         its = handler, _KINDS[content_type]
         first = self._first.setdefault(topic, its)

@@ -1,16 +1,17 @@
-"""Which keys a client may be given more of: those whose first output by it is acknowledged.
+"""The keys whose first output by this client is acknowledged: only these may have several outputs in flight.
 
-The sender's thread only; no client. A broker takes any sequence number as a producer's first one in
-a partition: where its first request there is refused, the next one, which the client has ready by then, would
-pass it. Later ones do not, their numbers would leave a gap. So the second output of a key waits until the
-first one is acknowledged; from then on all go at once.
+The sender's thread only; no client. A broker accepts any sequence number in the first request of a producer
+to a partition. If that request is refused, the next one, which the client has already prepared, would be
+written before it. Later requests cannot pass each other, because their numbers would leave a gap. So the
+second output of a key waits until the first one is acknowledged; after that its outputs are sent at once.
 
-A broker that has had nothing of a producer in a partition for long forgets it there (Kafka's
-`producer.id.expiration.ms`, a day by default), and takes any number as the first one again. So an
-acknowledgement counts for some minutes only.
+A broker forgets a producer that has sent nothing to a partition for long (Kafka's
+`producer.id.expiration.ms`, a day by default), and then accepts any number again. So an acknowledgement
+counts for some minutes only.
 
-It also says to which partition a key goes, so that later outputs of it can be sent together with others to
-the same one. They go there for as long as it counts, also where the topic is given more partitions meanwhile.
+An acknowledgement also tells the partition of a key, so that its later outputs can be sent in one batch with
+others. They go to that partition for as long as the acknowledgement counts, even if the topic gets more
+partitions meanwhile.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ if TYPE_CHECKING:
 
 # Past so many new keys the older ones are forgotten, and each waits for one acknowledgement more.
 KEYS_MAX: Final = 20_000
-# An acknowledgement counts for so long, and for twice as long at most: far below what brokers remember.
+# An acknowledgement counts for this time, at most for twice this time: far less than brokers remember.
 COUNTS_S: Final = 600.0
 
 
 class KnownKeys:
-    """Of one client; `forget` when the next one takes over."""
+    """The known keys of one client; `forget` when the next client takes over."""
 
     def __init__(self, wall_s: Callable[[], float] = time.time) -> None:
         """`wall_s` is a clock that goes on while the machine sleeps, as the broker's does."""
@@ -42,9 +43,9 @@ class KnownKeys:
         self._known: dict[str, dict[object, int]] = {}
         self._count = 0
         self._known_before: dict[str, dict[object, int]] = {}
-        # Whose first output is under way.
+        # Topics and keys whose first output is in flight.
         self._first: set[tuple[str, object]] = set()
-        # What was under way at the last look.
+        # The batches in flight at the last look.
         self._sent_before: frozenset[Batch] = frozenset()
 
     def partitions(self, topic: str, keys: Sequence[object]) -> list[int | None]:
@@ -55,7 +56,7 @@ class KnownKeys:
         return found
 
     def may_go(self, output: Output) -> bool:
-        """Tell whether an output may go; if so it may be the first one of its key."""
+        """Tell whether an output may be sent. If its key is unknown, it becomes the key's first output."""
         place = output.place
         if place is None or self.partition(output) is not None:
             return True
@@ -65,17 +66,17 @@ class KnownKeys:
         return True
 
     def is_first(self, output: Output) -> bool:
-        """Tell whether it is the first one of its key, and under way."""
+        """Tell whether the first output of its key is in flight."""
         return (output.topic, output.place) in self._first
 
     def partition(self, output: Output) -> int | None:
-        """Return where its key's outputs go; None where that is not known."""
+        """Return the partition of its key's outputs; None if that is not known."""
         topic, place = output.topic, output.place
         known = self._known.get(topic, {}).get(place)
         return self._known_before.get(topic, {}).get(place) if known is None else known
 
     def acknowledged(self, output: Output, partition: int | None) -> None:
-        """Note that the first output of a key is acknowledged; None: it never went."""
+        """Note that the first output of a key is acknowledged; partition None: it was never sent."""
         self._first.discard((output.topic, output.place))
         if partition is None:
             return
@@ -97,9 +98,9 @@ class KnownKeys:
         self._known_before, self._known, self._count = self._known, {}, 0
 
     def forget_old(self, sent: Collection[Batch]) -> bool:
-        """Let what is old count no more; True: outputs are under way that were sent on the word of such.
+        """Drop acknowledgements that are too old; True: outputs in flight were sent because of one of them.
 
-        They may meet a broker that has forgotten their producer, so that another one is needed.
+        Their broker may have forgotten the producer meanwhile, so another client is needed.
         """
         has_slept = abs(self._wall_s() - self._looked_s) >= 2 * COUNTS_S
         self._looked_s = self._wall_s()
@@ -110,7 +111,7 @@ class KnownKeys:
         return bool(sent) if has_slept else not before.isdisjoint(sent)
 
     def forget(self) -> None:
-        """Begin anew, with another client."""
+        """Forget all keys: another client takes over."""
         self._sent_before = frozenset()
         self._known_before.clear()
         self._known.clear()

@@ -1,7 +1,7 @@
-"""The messages of `app.producer`: all that it was given and that have no answer yet, in their order.
+"""The messages that `app.producer` was given and that have no answer yet, in order.
 
-Any thread adds and waits; the thread of `own_producer` sends, and answers each future once. One lock, a leaf:
-a future is answered outside of it.
+Any thread adds and waits. The thread of `own_producer` sends, and answers each future once. One lock, a leaf:
+futures are answered without it.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ class Message:
 
     output: Output
     size: int
-    # When its time is over (monotonic). All have the same time-out, so earlier ones end earlier.
+    # When it times out (monotonic). All have the same time-out, so earlier messages time out earlier.
     ends_s: float
     future: Future[Delivered]
     serial: int = -1
 
     @property
     def topic(self) -> str:
-        """Where it goes."""
+        """The name of its topic."""
         return self.output.topic
 
 
@@ -59,30 +59,30 @@ class Messages:
         self._unanswered: dict[int, Message] = {}
         self._last = 0
         self._is_closed = False
-        # A message gives its room back before its future is answered, for what then sends the next one.
+        # A message frees its room before its future is answered: a callback of the future may send the next.
         self._count = 0
         self._bytes = 0
-        # Sender only: whose futures are answered. They leave once that has called what waits for them, so
-        # that a `wait` covers it, too.
+        # Sender only: messages whose futures are answered. They are removed after the futures' callbacks have
+        # returned, so that `wait` covers the callbacks, too.
         self._answered: list[Message] = []
-        # Those that the client was not given yet. Any thread appends, under the lock; the sender takes.
+        # Messages that the client does not have yet. Any thread appends, under the lock; the sender removes.
         self.queue: deque[Message] = deque()
 
     def count(self) -> int:
-        """Return how many have no answer."""
+        """Return how many messages have no answer."""
         return self._count
 
     def has_room(self) -> bool:
-        """Tell whether `add` returns or raises without a wait."""
+        """Tell whether `add` would return or raise at once."""
         return (self._count < MESSAGES_MAX and self._bytes < MESSAGE_BYTES_MAX) or self._is_closed
 
     def add(self, message: Message, wait_s: float) -> bool:
-        """Take a message, if there is room in time. Raises `NotDeliveredError` after `close`."""
+        """Add a message; False: no room within `wait_s`. Raises `NotDeliveredError` after `close`."""
         with self._lock:
             if not (self.has_room() or self._left.wait_for(self.has_room, wait_s)):
                 return False
             if self._is_closed:
-                raise NotDeliveredError(f"A message to {message.topic!r} was not taken: the app has ended.")
+                raise NotDeliveredError(f"A message to {message.topic!r} was not sent: the app has ended.")
             self._last += 1
             message.serial = self._last
             self._unanswered[message.serial] = message
@@ -95,32 +95,31 @@ class Messages:
     def no_room(self, topic: str) -> NotDeliveredError:
         """Return the error for a message that found no room."""
         return NotDeliveredError(
-            f"A message to {topic!r} was not taken: {self._count} messages with {self._bytes} bytes wait for "
-            "the broker. Send again once some are answered; on a loop `await app.producer.asend(…)` waits "
-            "for room."
+            f"A message to {topic!r} was not sent: {self._count} messages with {self._bytes} bytes wait for "
+            "the broker. Send it again later; on an event loop `await app.producer.asend(…)` waits."
         )
 
     def wait(self, timeout_s: float) -> int:
-        """Wait until all that were added by now have their answer; return how many have none."""
+        """Wait until all messages added by now are answered; return how many are not."""
         with self._lock:
             last = self._last
             self._left.wait_for(lambda: next(iter(self._unanswered), last + 1) > last, timeout_s)
             return sum(serial <= last for serial in self._unanswered)
 
     def close(self) -> None:
-        """Take nothing any more; what waits for room does so no longer."""
+        """Take no more messages, and wake the threads that wait for room."""
         with self._lock:
             self._is_closed = True
             self._added.notify()
             self._left.notify_all()
 
     def rest(self, timeout_s: float) -> None:
-        """Wait until there is a message without an answer, or none will come. Sender only."""
+        """Wait until there is a message without an answer, or `close` was called. Sender only."""
         with self._lock:
             self._added.wait_for(lambda: self._count or self._is_closed, timeout_s)
 
     def answer(self, message: Message, result: Delivered | NotDeliveredError) -> None:
-        """Answer a message's future, which calls what waits for it. Sender only, once for each."""
+        """Answer a message's future, which runs its callbacks. Sender only, once for each message."""
         self._answered.append(message)
         with self._lock:
             self._count -= 1
@@ -131,7 +130,7 @@ class Messages:
             message.future.set_exception(result)
 
     def release(self) -> None:
-        """Let go of what is answered, once for many, and wake what waits for room or for all. Sender only."""
+        """Remove answered messages, and wake threads that wait for room or in `wait`. Sender only."""
         if self._answered:
             with self._lock:
                 for message in self._answered:
@@ -140,7 +139,7 @@ class Messages:
             self._answered.clear()
 
     def take_back(self) -> None:
-        """Queue all that have no answer once more, in their order. Sender only."""
+        """Queue all messages without an answer again, in their order. Sender only."""
         self.release()
         with self._lock:
             self.queue = deque(self._unanswered.values())

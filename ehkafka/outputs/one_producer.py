@@ -1,8 +1,8 @@
-"""One producer after another: of dead letters, of outputs, of `app.producer`.
+"""One producer after another, for outputs and dead letters, or for `app.producer`.
 
-Opens a producer, waits for its id at the start, notices when it is of no use any more, closes it within a
-bound and opens another one after a wait. It keeps no message: its owner holds each one until its answer, and
-sends again what has none when a producer is closed. One thread's, like the producer itself.
+It opens a producer, waits for its id at the start, notices when another one is needed, closes it within a
+time limit and opens the next one after a wait. It keeps no messages: its owner keeps each one until it is
+answered, and sends those without an answer again when a producer is closed. Used by one thread.
 """
 
 from __future__ import annotations
@@ -36,24 +36,24 @@ if TYPE_CHECKING:
     from ehkafka.endpoint.keys.watch import CredentialWatch
     from ehkafka.events import Event
 
-    # Given what the client is to call, and whether it is to do without an id.
+    # Takes the callbacks of the client, and whether it works without a producer id.
     OpenProducer = Callable[["ClientCallbacks", bool], Producer]
 
-# The start's patience with a broker that gives no id; then the app goes on, and says so.
+# The start waits so long for a producer id. Then the app continues, and reports it.
 ID_S = 10.0
 ID_CHECK_S = 20e-3
-# What a producer that is given up gets for answers that are on their way, and for handing back the rest.
+# A producer that is closed waits so long for answers on the wire, and then so long to purge the rest.
 LAST_ANSWERS_S = 2.0
 PURGE_S = 3.0
 LAST_CHECK_S = 50e-3
 _FATAL = KafkaError._FATAL  # noqa: SLF001 - librdkafka's own codes start with an underscore
-# It follows the report of a message that is refused, which says all there is to say.
+# This error follows the report of a refused message, which explains more.
 _GAPLESS = KafkaError._GAPLESS_GUARANTEE  # noqa: SLF001
 _UNSUPPORTED = KafkaError._UNSUPPORTED_FEATURE  # noqa: SLF001
 
 
 class ClientCallbacks(NamedTuple):
-    """What a client calls: its errors, its statistics, its log, what it was throttled."""
+    """The callbacks of a client: for errors, statistics, log lines and throttling."""
 
     error_cb: Callable[[KafkaError], None]
     stats_cb: Callable[[str], None]
@@ -62,7 +62,7 @@ class ClientCallbacks(NamedTuple):
 
 
 class OneProducer:
-    """One producer at a time. `client` is None while the next one is waited for."""
+    """One producer at a time. `client` is None until the next one is opened."""
 
     def __init__(
         self,
@@ -74,10 +74,10 @@ class OneProducer:
         replaced: Callable[[str, float], Event] = DeadLetterProducerReplaced,
         plain: Callable[[str], Event] | None = DeadLetterProducerPlain,
     ) -> None:
-        """`make_watch` gives what follows a rotating credential for one producer.
+        """`make_watch` returns the watch of a rotating credential, for one producer.
 
-        `of` says in events whose producer it is, `replaced` makes the one for a replacement, `plain` the one
-        for a broker that gives no ids; None where `open_client` refuses that.
+        `of` names in events whose producer it is. `replaced` makes the event of a replacement, `plain` that
+        of a broker without producer ids; None if `open_client` refuses such a broker.
         """
         self._of = of
         self._replaced = replaced
@@ -93,24 +93,24 @@ class OneProducer:
         self._is_purging = False
         self.client: Any = None
         self._standing = Standing()
-        # How large the next client's batches may be at most; None: as its properties say.
+        # The largest batch of the next client, in bytes; None: its properties decide.
         self.batch_bytes: int | None = None
-        # True once a broker turned out to give no ids at all.
+        # True after a broker turned out to have no producer ids.
         self.is_plain = False
-        # Why nothing is acknowledged, as far as the producer knows. Replaced, never changed; read by any
-        # thread.
+        # Why nothing is acknowledged, as far as that is known. Replaced, never changed; read by any thread.
         self.problem: str | None = None
 
     def start(self, timeout_s: float = ID_S) -> None:
-        """Open the first producer, and wait until the broker has given it an id; 0: do not wait.
+        """Open the first producer, and wait up to `timeout_s` for its id; 0: do not wait.
 
-        Raises `ConfigurationError` for what the client library refuses, `EndpointError` for an id that the
-        broker refuses for good. One that it refuses for now, or does not answer, is reported and retried.
+        Raises `ConfigurationError` if the client library refuses a property, `EndpointError` if the broker
+        refuses an id permanently. If the broker refuses for now, or does not answer, that is reported, and
+        the client asks again.
         """
         self._open()
         ends_s = time.monotonic() + timeout_s
         while timeout_s:
-            # First: a producer that may do without an id is not this one.
+            # First: without ids another producer is needed, although `has_id` is True then.
             if self._fatal is not None:
                 self._take_refusal(self._fatal)
             elif self.has_id:
@@ -139,11 +139,11 @@ class OneProducer:
 
     @property
     def is_lost(self) -> bool:
-        """Tell whether the producer is of no use any more: its owner calls `replace`."""
+        """Tell whether another producer is needed: the owner calls `renew`."""
         return self.client is not None and self._replacement.is_wanted
 
     def due_s(self) -> float:
-        """Return in how many seconds the next producer is opened; 0 while there is one."""
+        """Return the seconds until the next producer is opened; 0 while there is one."""
         return 0.0 if self.client is not None else max(0.0, self._opens_s - time.monotonic())
 
     def acknowledged(self) -> None:
@@ -153,7 +153,7 @@ class OneProducer:
 
     def failed(self, error: KafkaError) -> None:
         """Note that a message was refused."""
-        # `produce` says _FATAL where a delivery report has the flag.
+        # `produce` raises _FATAL itself; a delivery report has the flag.
         self._replacement.failed(error.code(), is_fatal=error.fatal() or error.code() == _FATAL)
         if error.code() != _GAPLESS and (self.problem is None or error.code() != _FATAL):
             self.problem = describe_error(error)
@@ -163,7 +163,7 @@ class OneProducer:
         self._replacement.reported()
 
     def serve(self, timeout_s: float) -> None:
-        """Let the callbacks through, and follow a rotating credential."""
+        """Run the callbacks that are due, and follow a rotating credential."""
         if self._watch is not None:
             self._watch.apply()
         if self.client is not None:
@@ -173,7 +173,7 @@ class OneProducer:
 
     @property
     def standing_problem(self) -> str | None:
-        """Which partitions messages wait for that acknowledge nothing. Any thread."""
+        """Partitions that acknowledge nothing while messages wait for them, in words. Any thread."""
         return self._standing.problem
 
     @property
@@ -182,10 +182,10 @@ class OneProducer:
         return self._standing.leaders * 2 * IN_FLIGHT_MAX
 
     def renew(self, *, is_fault: bool = True, waits: bool = False) -> None:
-        """Give the producer up; the next one is opened at once, if this one was of any use.
+        """Close the producer. After a first failure since an acknowledgement the next one is opened at once.
 
-        So it is where it is given up for what it was to send: waits would only grow, and nothing get better.
-        With `waits` the broker wants less, so it is never at once.
+        It is opened at once, too, if a message was the reason (not `is_fault`): waits would only grow,
+        without any use. With `waits` the broker throttles, so there is always a wait.
         """
         was_of_use = not self._replacement.replaced
         at_once = (was_of_use or not is_fault) and not waits
@@ -194,12 +194,12 @@ class OneProducer:
         if at_once:
             wait_s = 0.0
         self._opens_s = time.monotonic() + wait_s
-        # Else it is given up for what it was to send, and has no problem of its own.
+        # Otherwise a message was the reason, and the producer has no problem of its own.
         if is_fault or self.problem is not None:
-            self._emit(self._replaced(self.problem or "it lost its place", wait_s))
+            self._emit(self._replaced(self.problem or "the broker refused its sequence numbers", wait_s))
 
     def open_when_due(self) -> None:
-        """Open the next producer if its time has come. Raises `EhkafkaError` when that fails, once each."""
+        """Open the next producer when it is due. Raises `EhkafkaError` if that fails, once for each try."""
         if self.client is not None or time.monotonic() < self._opens_s:
             return
         try:
@@ -210,7 +210,7 @@ class OneProducer:
             raise
 
     def give_up(self, answers_s: float, purge_s: float = PURGE_S) -> None:
-        """Take back all that is not answered within `answers_s`, which takes `purge_s` at most."""
+        """Close the producer: wait up to `answers_s` for answers, then purge the rest within `purge_s`."""
         watch, self._watch = self._watch, None
         if watch is not None:
             watch.stop()
@@ -218,26 +218,26 @@ class OneProducer:
         if producer is None:
             return
         if answers_s:
-            # First of all, so that nothing more goes on the wire meanwhile.
+            # First, so that no more messages go on the wire meanwhile.
             producer.purge(in_flight=False)
-            # What is on the wire may be written. Better to know, and to have the log in order: the next
-            # producer could otherwise be faster than the last one's request.
+            # Messages on the wire may be written. Waiting for their answers keeps the log in order: a request
+            # of the next producer could otherwise be faster.
             self._empty(producer, answers_s)
-        # Each message in flight comes back by its callback, of a gapless producer with an error of its own.
+        # Each message in flight is reported; a gapless producer reports it with an error of its own.
         self._is_purging = True
         producer.purge()
         self._empty(producer, purge_s)
         self._is_purging = False
 
     def _empty(self, producer: Producer, timeout_s: float) -> None:
-        """Wait for the answers to all that the producer has. By `poll`: `flush` drops them at an error."""
-        # At a fatal one it raises `SystemError`, too, and the delivery reports are gone.
+        """Wait until the producer has no messages. By `poll`: `flush` loses reports after an error."""
+        # After a fatal error `flush` also raises `SystemError`, and the delivery reports are lost.
         ends_s = time.monotonic() + timeout_s
         while len(producer) and (left_s := ends_s - time.monotonic()) > 0:
             self._call(producer.poll, min(left_s, LAST_CHECK_S))
 
     def _call(self, poll: Callable[[float], int], timeout_s: float) -> None:
-        """Let callbacks through. A fatal error comes as an exception out of any of them."""
+        """Run callbacks. Any of them may raise a fatal error as an exception."""
         try:
             poll(timeout_s)
         except KafkaException as failed:
@@ -276,7 +276,7 @@ class OneProducer:
             self._emit(ConnectionProblem(error.name(), f"{self._of}: {describe_error(error)}", fatal=False))
 
     def _on_throttle(self, event: ThrottleEvent) -> None:
-        # Nothing is to be done: the broker takes the next request when it likes, and one is on its way.
+        # There is nothing to do: the broker delays its answer, and librdkafka waits for it.
         if event.throttle_time > 0:
             self._emit(Throttled(event.broker_name, event.throttle_time))
 

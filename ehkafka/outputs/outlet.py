@@ -1,7 +1,8 @@
-"""One handler's outlet: from what a call sends to outputs that are put, on the call's own worker.
+"""One handler's outlet: turns the results of its calls into outputs and puts them, on the call's own worker.
 
-Called around each call of the handler, or once a worker process reports the end of a call, with the outputs
-that it made. What it raises is the attempt's failure, before any later record of the key has ended.
+It is called around each call of the handler. For a worker process it is called when the process reports the
+end of a call, with the outputs that the process made. An exception of the outlet fails the attempt, before a
+later record of the key has ended.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ if TYPE_CHECKING:
 
     Judge = Callable[[Output, OutputRefusedError, int, Answer], None]
 
-# Between two looks of a task for room, while others of its loop run.
+# A task that waits for room checks again after this time, while the other tasks of its loop run.
 ROOM_CHECK_S = 5e-3
 
 
 class Outlet:
-    """What a handler's calls send. Any of its workers; `calls` has one entry for each call that sends."""
+    """Collects the outputs of a handler's calls. Any of its workers calls it."""
 
     def __init__(
         self,
@@ -51,26 +52,26 @@ class Outlet:
         kinds: TopicKinds | None = None,
         refuses_whole_batches: bool = False,
     ) -> None:
-        """`judge` decides on outputs that the broker refuses."""
+        """`judge` decides what happens to an output that the broker refuses."""
         self.outputs = outputs
         self.maker = OutputMaker(handler, topics, bytes_max)
         self.judge = judge
-        # Where what is returned as a plain value goes.
+        # The topic of a returned plain value.
         self.topic = str.__str__(topics[0])
         self.before_next = before_next
         self._waits = not is_async
-        # None where all topics are ours alone.
+        # None if no other handler sends to our topics.
         self.kinds = kinds if kinds and not kinds.shared.isdisjoint(topics) else None
         self._refuses_whole_batches = refuses_whole_batches
-        # Up to here a value and its key need no second look; -1: each is to be noted.
+        # A value and key of up to so many bytes take the short way; -1: none does, each kind is to be noted.
         self._own_bytes_max = -1 if self.kinds else min(bytes_max - FRAME_BYTES, SMALL_BYTES_MAX)
-        # By the message's `id`, which the call keeps from being another's. A call's worker adds and takes
-        # out.
+        # By the `id` of the message: the call keeps the message alive, so no other object has that id. The
+        # call's worker adds and removes.
         self.calls: dict[int, Call] = {}
-        # Likewise calls for one record each that have sent nothing yet, and so are no `Call`. Whoever takes
-        # one out has it: its worker, whose call is over, or `_call_of`.
+        # Calls for one record each that have sent nothing yet and have no `Call` object, likewise by `id`.
+        # The thread that removes one owns it: the worker when the call ends, or `_call_of`.
         self.begun: dict[int, Entry] = {}
-        # Held while a `Call` is made of one, takes an output or is over: a handler may send from several
+        # Taken to make a `Call`, to add an output to it and to end it: a handler may send from several
         # threads.
         self._making = threading.Lock()
 
@@ -84,10 +85,10 @@ class Outlet:
         return call
 
     def returned(self, call: Call) -> None:
-        """Put what a call has sent that has returned; called before its record ends."""
+        """Put the outputs of a call that has returned; called before its record ends."""
         token = DEFERRED.get(id(call.message)) if DEFERRED and call.batch is None else None
         if token is not None and not self.before_next:
-            call.token = token  # it sends until the token is answered: see `answered`
+            call.token = token  # its record may send until `answered`
             return
         self.close(call)
         if token is not None:
@@ -102,14 +103,14 @@ class Outlet:
             call.put(waits=self._waits)
 
     def failed(self, message: Any) -> None:
-        """Forget what the call of a record has sent."""
+        """Drop the outputs of a record's call."""
         if self.begun.pop(id(message), None) is None:
             self.close(self.call_of(message))
 
     def answered(self, message: Any, error: BaseException | None) -> None:
-        """Put what a deferred record has sent, or drop it. On the answering thread, before its record ends.
+        """Put the outputs of a deferred record, or drop them if it failed.
 
-        Raises `NotSentError` where its epoch has ended.
+        Called on the answering thread, before the record ends. Raises `NotSentError` if its epoch has ended.
         """
         call = self.calls.get(id(message))
         if call is not None and call.token is not None:
@@ -118,28 +119,28 @@ class Outlet:
                 call.put(waits=False)
 
     def close(self, call: Call) -> None:
-        """Let a call take nothing more: all that it has taken is put now, or forgotten."""
+        """End a call: it takes no more outputs, and those that it has are put or dropped."""
         with self._making:
             call.is_over = True
         for place in call.places:
             self.calls.pop(place, None)
 
     def _call_of(self, message: Any) -> Call | None:
-        """Return the call of a record that may send, which is made here where there is none yet."""
+        """Return the call of a record, if the record may send. Makes the `Call` if there is none yet."""
         place = id(message)
         with self._making:
             call = self.calls.get(place)
             if call is None and (entry := self.begun.get(place)) is not None:
                 call = self.begin(entry)
-                # Last: who finds it gone finds the call, once it has the lock.
+                # Last: a thread that does not find the entry any more takes the lock and finds the call.
                 if self.begun.pop(place, None) is None:
-                    # Its call has returned meanwhile.
+                    # The worker was quicker: the call has returned.
                     del self.calls[place]
                     return None
             return call
 
     def call_of(self, message: Any) -> Call:
-        """Return the call of a record. Raises `RuntimeError` where none runs for it."""
+        """Return the call of a record. Raises `RuntimeError` if no call runs for it."""
         call = self._call_of(message)
         if call is None:
             raise self.maker.no_record()
@@ -148,7 +149,7 @@ class Outlet:
     # -- what they send --------------------------------------------------------------------------------
 
     def quick_put(self, take: Callable[[Any, object], None]) -> Callable[[Entry, int, object], None]:
-        """Return what puts the one value of a call at its place in `begun`; `take` is given all else.
+        """Return the function that puts a call's only value, by its place in `begun`; `take` has the rest.
 
         May wait for room.
         """
@@ -158,7 +159,7 @@ class Outlet:
         def put(entry: Entry, place: int, value: object) -> None:
             message = entry[MESSAGE]
             key = message.key()
-            # While some record of some handler is deferred it may be this one, which is not over then.
+            # While any record of any handler is deferred, it may be this one: then its call is not over.
             is_alone = place in begun and not DEFERRED
             if (
                 is_alone
@@ -173,8 +174,8 @@ class Outlet:
                 if outputs.sleeps:
                     outputs.wake()
             elif is_alone and type(value) in PLAIN:
-                # What is not so simple: other types, no key, a shared topic, too many bytes, no room, the end
-                # of an epoch.
+                # All other cases: other types, no key, a shared topic, too many bytes, no room, the end of an
+                # epoch.
                 made = self.maker.plain(message, value)
                 outputs.put(entry, self.flat(entry, made), made[5], waits=waits)
             else:
@@ -189,19 +190,19 @@ class Outlet:
         return self, source, *made[:5]
 
     def take(self, record: Any, result: object) -> None:
-        """Keep what a handler returned for a record, or a batch."""
+        """Keep the result of a handler for a record, or for a batch, until the call ends."""
         if result is not None:
             message = engines_own(record)
             self._add(self.call_of(message), message, result)
 
     async def wait_for_room(self) -> None:
-        """Wait until outputs may be put."""
-        # Any thread makes room, and a loop's event is for its own.
+        """Wait until there is room for outputs."""
+        # Other threads make room, and they cannot set an event of this loop.
         while not (self.outputs.has_room() or self.outputs.is_closed):  # noqa: ASYNC110
             await asyncio.sleep(ROOM_CHECK_S)
 
     def send(self, message: Any, value: Any, **given: Any) -> None:
-        """Keep what a record sends within its call. Raises `RuntimeError` where that is over."""
+        """Keep an output that a record sends. Raises `RuntimeError` if its call has ended."""
         message = engines_own(message)
         call = self._call_of(message)
         if call is None or (call.token is not None and not call.token.is_open):
@@ -211,8 +212,8 @@ class Outlet:
     def _add(self, call: Call, message: Any, result: object) -> None:
         if self._refuses_whole_batches and message is call.batch:
             raise RuntimeError(
-                f"{call.where}: an output of a whole batch cannot be sent exactly once, since its records "
-                "may be committed one by one: send what belongs to a record by record.send(…), or leave "
+                f"{call.where}: with exactly_once a batch handler cannot return outputs, because the batch's "
+                "records may be committed separately: call record.send(…) for each record, or leave "
                 "exactly_once out"
             )
         made = self.maker.made(message, result)
@@ -222,7 +223,7 @@ class Outlet:
             call.add(made, message)
 
     def _put_and_wait(self, call: Call) -> None:
-        """Put a call's outputs, and leave its record in flight until they are acknowledged."""
+        """Put a call's outputs; its record stays in flight until they are acknowledged."""
         token = defer(call.message, DEADLINE_S_MAX)
         source = _BeforeNext(call.entries[0])
         source.token, source.left = token, len(call.made)
@@ -232,8 +233,8 @@ class Outlet:
 def _has_its_outcome(message: Any) -> RuntimeError:
     where = f"{message.topic()}[{message.partition()}]@{message.offset()}"
     return RuntimeError(
-        f"{where} has its outcome, so nothing can be sent for it any more: call send() before the handler "
-        "returns, or before the token of defer() is answered"
+        f"{where} has ended and can send nothing more: call send() before the handler returns, or before the "
+        "token of defer() is answered"
     )
 
 
@@ -244,20 +245,20 @@ class _BeforeNext(Source):
     left: int
 
     def acknowledged(self) -> None:
-        """Let the key go on once all are."""
+        """Let the key continue when all outputs are acknowledged."""
         self.left -= 1
         if self.left == 0:
             self.token.finish()
 
     def takes_back(self, error: OutputRefusedError) -> bool:
-        """Let the attempt as a whole fail, since its key waits; a retry sends all of it again."""
-        # On a thread of its own: the user's retry function is asked, and other outputs do not wait for it.
+        """Fail the whole attempt: its key waits, so a retry may send all of its outputs again."""
+        # On a thread of its own: it calls the user's retry function, and other outputs do not wait for that.
         if self.token.is_open:
             fail = partial(self.token.fail, error)
             threading.Thread(target=fail, name="ehkafka-outputs-retry", daemon=True).start()
         return True
 
     def gone(self) -> None:
-        """Let the key go on: another member has the record now."""
+        """Let the key continue: another member has the record now."""
         if self.token.is_open:
             self.token.fail(OutputRefusedError("its partition was taken away"))

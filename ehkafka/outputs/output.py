@@ -1,7 +1,7 @@
-"""One output, and what it is of. Values only.
+"""One output, and the record that it belongs to. Values only.
 
-What is put and not acknowledged stands in flat lists, `PARTS` entries for each output: there are as many as
-records on their way, and each object that Python's garbage collector follows makes it run earlier.
+Outputs that are put and not acknowledged are kept in flat lists, with `PARTS` entries for each. There may be
+50,000 of them, and each object that Python's garbage collector follows makes the collector run earlier.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from ehkafka.lanes.epoch import Epoch
     from ehkafka.lanes.inbox import Entry
 
-    # Called with the seconds until the next try, infinity where only the next start may bring one, or None
-    # where the output is not needed any more.
+    # Takes the seconds until the next try; infinity: not before the next start; None: the output is not
+    # needed any more.
     Answer = Callable[[float | None], None]
 
 PARTS: Final = 7
@@ -36,14 +36,14 @@ _INVALID: Final = frozenset(
 
 
 class Origin(Protocol):
-    """What made an output: a handler's outlet, what posts its dead letters, a redrive."""
+    """The maker of an output: a handler's outlet, its way to the dead letters, or a redrive."""
 
     def judge(self, output: Output, error: OutputRefusedError, tries: int, answer: Answer, /) -> None:
         """Decide on an output that the broker refuses. Returns at once; `answer` is called on any thread."""
 
 
 class OutputRefusedError(Exception):
-    """The broker, or the client, refuses an output. `code` is Kafka's number; None: it cannot be sent."""
+    """The broker or the client refused an output. `code` is Kafka's number; None: it cannot be encoded."""
 
     def __init__(self, text: str, code: int | None = None) -> None:
         super().__init__(text)
@@ -51,7 +51,7 @@ class OutputRefusedError(Exception):
 
     @property
     def is_too_large(self) -> bool:
-        """Tell whether the broker might take less of it."""
+        """Tell whether the broker might accept a smaller one."""
         return self.code in _TOO_LARGE
 
     @property
@@ -61,35 +61,35 @@ class OutputRefusedError(Exception):
 
 
 class Source(tuple[Any, ...]):  # noqa: SLOT001 - a tuple has none that are not empty
-    """An entry, with the same places, whose owner hears when its outputs are acknowledged.
+    """An entry of a lane, with the same places, whose owner hears when its outputs are acknowledged.
 
-    Its methods are called without a lock, on the sender's thread or on the one that ends an epoch.
+    Its methods are called without a lock, on the sender's thread or on the thread that ends an epoch.
     """
 
-    # Its outputs to a partition keep their order whatever their keys are.
+    # True: its outputs to one partition keep their order, whatever their keys are.
     orders_partition = False
 
     @property
     def entries(self) -> Sequence[Entry]:
-        """The records that an output is of."""
+        """The records that its outputs belong to."""
         return (self,)  # it has the places of an entry
 
     def acknowledged(self) -> None:
-        """Hear that one output of it is acknowledged."""
+        """Take note: one of its outputs is acknowledged."""
 
     def takes_back(self, _error: OutputRefusedError) -> bool:
-        """Hear that one is refused; True: that is decided, and no later one of its group is sent."""
+        """Decide on a refused output; True: neither it nor the source's later ones are sent again."""
         return False
 
     def gone(self) -> None:
-        """Hear that its epoch has ended, and that its outputs are not sent any more."""
+        """Take note: its epoch has ended, and its outputs are not sent any more."""
 
 
 class BatchSource(Source):
-    """Several records of a batch, whose output belongs to all of them."""
+    """The records of a batch, for an output that belongs to all of them."""
 
     def __new__(cls, entries: Sequence[Entry]) -> Self:
-        """Stand for the first of them; `entries` has all."""
+        """Have the places of the first entry; `entries` has all of them."""
         source = super().__new__(cls, entries[0])
         source._entries = entries
         return source
@@ -98,7 +98,7 @@ class BatchSource(Source):
 
     @property
     def entries(self) -> Sequence[Entry]:
-        """The records that an output is of."""
+        """The records that its outputs belong to."""
         return self._entries
 
 
@@ -111,18 +111,18 @@ class Output(NamedTuple):
     value: bytes | None
     key: bytes | None
     headers: Any
-    # -1: as the key says.
+    # -1: the key decides.
     partition: int
 
     @property
     def group(self) -> tuple[str, bytes | None, int] | None:
-        """Whose order it keeps: outputs of one group go out as they were made. None: it stands alone."""
+        """Outputs of one group are sent in the order in which they were put. None: it has no order."""
         key = self._ordered_key
         return None if key is None and self.partition < 0 else (self.topic, key, self.partition)
 
     @property
     def place(self) -> object:
-        """Of which key, or key and partition, it may be the first one that a client has."""
+        """The key, or the key and partition, by which `KnownKeys` looks for earlier outputs."""
         return self.key if self.partition < 0 else (self._ordered_key, self.partition)
 
     @property
@@ -132,18 +132,18 @@ class Output(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes of its value, key and headers, about."""
+        """The bytes of its value, key and headers, approximately."""
         parts = self.value, self.key, *chain.from_iterable(self.headers or ())
         return sum(map(len, filter(None, parts)))
 
     @property
     def entries(self) -> Sequence[Entry]:
-        """The records that it is of."""
+        """The records that it belongs to."""
         return entries_of(self.source)
 
     @property
     def has_ended(self) -> bool:
-        """Tell whether all its records belong to other epochs by now, so that it must not be sent."""
+        """Tell whether the epochs of all its records have ended: then it must not be sent."""
         return has_ended(self.source)
 
 
@@ -154,12 +154,12 @@ def outputs_of(flat: Iterable[Any]) -> Iterator[Output]:
 
 
 def entries_of(source: Entry | Source) -> Sequence[Entry]:
-    """Return the records that an output is of."""
+    """Return the records that an output belongs to."""
     return (source,) if type(source) is tuple else source.entries  # type: ignore[union-attr]
 
 
 def has_ended(source: Entry | Source) -> bool:
-    """Tell whether all records of an output belong to other epochs by now."""
+    """Tell whether the epochs of all records of an output have ended."""
     if type(source) is tuple:
         return source[EPOCH].ended
     return all(entry[EPOCH].ended for entry in source.entries)  # type: ignore[union-attr]

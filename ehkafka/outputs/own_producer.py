@@ -1,9 +1,9 @@
 """The client behind `app.producer`, in one run: it sends `Messages` on `ehkafka-producer`.
 
-Unlike an output, a message belongs to no record: only its future waits for it. So it may time out, and one
-that is refused is reported, while the others are sent. A client ends with one that is refused, or of no use.
-Another one gets all that has no answer, in its order: else what a client has ready would pass a message that
-is refused for now. Client and thread are there from the first message on.
+A message, unlike an output, belongs to no record: only its future waits for it. So it may time out, and if it
+is refused, its future fails while the others are sent. A client ends with the first message that is refused.
+The next one gets all messages without an answer, in their order: otherwise messages that the first client has
+ready would be written before one that is refused for now. The first message starts client and thread.
 """
 
 from __future__ import annotations
@@ -44,18 +44,18 @@ if TYPE_CHECKING:
     from ehkafka.outputs.one_producer import ClientCallbacks
     from ehkafka.settings import Settings
 
-# Between two looks at what there is to send: while messages have no answer, while there is no client, and
-# while there is no message.
+# The longest sleep of the thread: while messages have no answer, while there is no client, and while there is
+# no message.
 BUSY_S: Final = 2e-3
 CLOSED_S: Final = 50e-3
 IDLE_S: Final = 0.5
-# What the last producer gets for handing its messages back.
+# The last producer gets this time to return its messages.
 EXIT_S: Final = 0.1
 _TIMED_OUT: Final = KafkaError._MSG_TIMED_OUT  # noqa: SLF001 - librdkafka's own
 
 
 class OwnProducer:
-    """`open` and `close` by what starts and stops the app; `_main` and all below it on the thread itself."""
+    """The app calls `open` and `close`; `_main` and all below it run on the thread `ehkafka-producer`."""
 
     def __init__(
         self,
@@ -78,12 +78,12 @@ class OwnProducer:
         # Under the lock; the thread is set once.
         self._thread: threading.Thread | None = None
         self.is_open = False
-        # Set once, by `close`: when the thread waits for answers no longer.
+        # Set once, by `close`: when the thread ends.
         self._ends_s: float | None = None
-        # Topics that were sent to. Grows by what a program sends to.
+        # The topics of all messages so far.
         self.topics: set[str] = set()
         self._producer = self._one_producer()
-        # An answer says nothing of its message: the next producer sends that, at once or after a wait.
+        # An answer was not about its message: the next producer sends it again, at once or after a wait.
         self._is_passed_on = False
         self._is_throttled = False
         # The broker has refused a message, with which a client ends: no fault of its producer.
@@ -94,14 +94,14 @@ class OwnProducer:
         self._unparks = False
 
     def open(self) -> None:
-        """Let messages be sent: from `on_start` on."""
+        """Accept messages: from `on_start` on."""
         self.is_open = True
 
     def close(self, timeout_s: float) -> None:
-        """Deliver what there is, for at most so many seconds, and fail the rest. Then nothing is taken."""
+        """Take no more messages; deliver the others within so many seconds, and fail the rest."""
         with self._lock:
             self.is_open, thread = False, self._thread
-        self._messages.close()  # first: the thread leaves nothing behind that is taken later
+        self._messages.close()  # first: no message is added after the thread has ended
         self._ends_s = time.monotonic() + timeout_s
         if thread is not None and thread is not threading.current_thread():
             thread.join(timeout_s + 1.0)
@@ -117,7 +117,7 @@ class OwnProducer:
         return f"{count} messages of app.producer have no answer: {problem}" if problem and count else None
 
     def count(self) -> int | None:
-        """Return how many messages have no answer; None where none was ever sent."""
+        """Return how many messages have no answer; None if none was ever sent."""
         return None if self._thread is None else self._messages.count()
 
     def message(self, topic: Any, value: Any, *, key: Any, headers: Any, partition: Any) -> Message:
@@ -129,20 +129,20 @@ class OwnProducer:
         its_key, pairs = encoded_key(key), encoded_headers(headers, content_type)
         size = checked_size("a message", topic, data, its_key, pairs, self._bytes_max)
         future: Future[Delivered] = Future()
-        # So that `cancel` does nothing: what is on its way cannot be called back.
+        # So `cancel` does nothing: a message cannot be called back.
         future.set_running_or_notify_cancel()
         # Of no record and no handler.
         output = Output(None, Source(), topic, data, its_key, pairs, number)  # type: ignore[arg-type]
         return Message(output, size, time.monotonic() + self._timeout_s, future)
 
     def take(self, message: Message, *, waits: bool) -> bool:
-        """Take a message if there is room, or will be. Raises `NotDeliveredError` after the end."""
+        """Take a message; False: there is no room. Raises `NotDeliveredError` after the end."""
         if message.topic not in self.topics:
             self._endpoint.prepare_topics([message.topic])
             self.topics.add(message.topic)
         if self._thread is None:
             self._start()
-        # A future's callback does not wait: only its thread makes room.
+        # A callback of a future never waits: it runs on the only thread that makes room.
         may_wait = waits and not self.owns(threading.current_thread())
         return self._messages.add(message, message.ends_s - time.monotonic() if may_wait else 0.0)
 
@@ -151,7 +151,7 @@ class OwnProducer:
         return self._messages.no_room(topic)
 
     def flush(self, timeout_s: float | None) -> int:
-        """Wait for all that was taken; return how many have no answer. Raises `ConfigurationError`."""
+        """Wait for all messages so far; return how many have no answer. Raises `ConfigurationError`."""
         check_timeout(timeout_s, "flush")
         if self.owns(threading.current_thread()):
             return self._messages.count()  # it would wait for itself
@@ -185,7 +185,7 @@ class OwnProducer:
         try:
             while self._ends_s is None or (self._messages.count() and time.monotonic() < self._ends_s):
                 self._turn()
-        except BaseException as error:  # futures would wait for ever, and the app would not know
+        except BaseException as error:  # otherwise futures would wait without end, and the app would not know
             why = f"app.producer has failed: {describe(error)}"
             self._messages.close()
             self._on_death(error)
@@ -216,8 +216,8 @@ class OwnProducer:
         self._messages.release()
 
     def _renew(self) -> None:
-        """Give the producer up; what it did not answer is sent by the next one, before all that is new."""
-        # First: its last answers may say more of why.
+        """Close the producer; the next one gets all messages without an answer, before any new one."""
+        # First: its last answers may explain more.
         self._producer.give_up(LAST_ANSWERS_S)
         self._producer.renew(is_fault=not self._is_refused, waits=self._is_throttled)
         self._is_passed_on = self._is_throttled = self._is_refused = False
@@ -226,30 +226,30 @@ class OwnProducer:
         self._messages.take_back()
 
     def _fail_late(self) -> None:
-        """Fail what has waited too long for a client, which has a time-out of its own."""
+        """Fail messages that have timed out before a client took them; the client has the same time-out."""
         now_s = time.monotonic()
         for waiting in (self._parked, self._messages.queue):
             while waiting and waiting[0].ends_s <= now_s:
                 why = self._producer.problem or "the broker took nothing more"
-                self._fail(waiting.popleft(), f"its time is over (message.timeout.ms): {why}")
+                self._fail(waiting.popleft(), f"it timed out (message.timeout.ms): {why}")
 
     def _hand_over(self, client: Any) -> None:
-        """Hand over what may go: of a key, one until that is acknowledged (see `known_keys`)."""
+        """Hand over messages: only one of a key until that is acknowledged (see `known_keys`)."""
         queue = self._messages.queue
         if self._unparks:
             queue.extendleft(reversed(self._parked))
             self._parked.clear()
             self._unparks = False
-        for _ in range(len(queue)):  # and no more: those before them wait for their answers
+        for _ in range(len(queue)):  # and no more: a full client makes room by answers
             one = queue.popleft()
             if not self._known.may_go(one.output):
                 self._parked.append(one)
                 continue
             error = produce_one(client, *one.output[2:], partial(self._answered, one))
             if isinstance(error, KafkaError) and error.code() == QUEUE_FULL:
-                self._known.acknowledged(one.output, None)  # else its key would wait for what never went
+                self._known.acknowledged(one.output, None)  # else its key would wait without end
                 queue.appendleft(one)
-                return  # what is on its way makes room
+                return  # answers make room
             if error is not None:
                 self._refused(one, error)
             if self._is_passed_on:
@@ -277,7 +277,7 @@ class OwnProducer:
         if isinstance(error, OutputRefusedError):
             self._fail(message, str(error))
         elif error.code() in CONSEQUENCES:
-            if self._producer.client is not None:  # else it is given up already
+            if self._producer.client is not None:  # else it is closed already
                 self._producer.failed(error)
                 self._is_passed_on = True
         elif error.code() in busy_codes(is_event_hubs=self._endpoint.is_event_hubs):
@@ -289,17 +289,17 @@ class OwnProducer:
 
     def _fail(self, message: Message, reason: str) -> None:
         text = f"A message of app.producer to {message.topic!r} was not delivered: {ended(reason)}"
-        # Reported first: what waits for the future may end the program.
+        # Reported first: a thread that waits for the future may end the program.
         self._report(MessageNotDelivered(message.topic, reason))
-        self._messages.answer(message, NotDeliveredError(f"{text} Send it again, if it is still of use."))
+        self._messages.answer(message, NotDeliveredError(f"{text} Send it again if it is still needed."))
 
     def _report(self, event: Event) -> None:
         self._emit(event)
         if not self.is_open and event.level >= logging.WARNING:
-            # The run's telemetry has ended, and only counts.
+            # The run's telemetry has ended: it counts, but does not log.
             logging.getLogger("ehkafka").log(event.level, event.sentence())
 
 
 def _plain(error: str) -> Event:
-    text = f"app.producer: the broker gives no producer ids, so a retry may write a message twice ({error})"
+    text = f"app.producer: the broker has no producer ids, so a retry may write a message twice ({error})"
     return ConnectionProblem("producer id", text, fatal=False)

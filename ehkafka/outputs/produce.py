@@ -1,4 +1,4 @@
-"""Hands one message to a client; what the client raises becomes the value that a report would have."""
+"""Hands one message to a client; an exception of the client becomes the error that a report would have."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ QUEUE_FULL: Final = KafkaError._QUEUE_FULL  # noqa: SLF001 - librdkafka's own co
 def produce_one(
     client: Any, topic: str, value: Any, key: Any, headers: Any, partition: int, *on_report: Any
 ) -> KafkaError | OutputRefusedError | None:
-    """Return why the client does not take a message, None where it does.
+    """Return why the client does not take a message; None if it does.
 
-    `QUEUE_FULL` is for now; an `OutputRefusedError`, of what cannot be encoded, is permanent.
+    `QUEUE_FULL` is temporary. An `OutputRefusedError` is permanent: the message cannot be encoded.
     """
     given = {} if headers is None else {"headers": headers}
     try:

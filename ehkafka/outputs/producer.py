@@ -14,17 +14,18 @@ if TYPE_CHECKING:
     from ehkafka.outputs.own_producer import OwnProducer
     from ehkafka.outputs.send import Headers
 
-# Between two looks of a coroutine for room, while others of its loop run.
+# A coroutine that waits for room checks again after this time, while the others of its loop run.
 ROOM_CHECK_S = 5e-3
 
 
 class AppProducer:
     """Sends messages with the app's endpoint, settings and credentials, from `on_start` through `on_stop`.
 
-    A message is tied to no record: no commit waits for it. What a handler makes of a record is an output
+    A message belongs to no record: no commit waits for it. To send the result of a record, use an output
     (`to=`, `record.send`). Messages of one key go to one partition in the order in which they were sent,
-    as long as none of them fails. What the broker refuses, or has not taken within `message.timeout.ms` (two
-    minutes, `App(producer={…})`), fails its future, and is logged and counted.
+    unless one of them fails. A message fails if the broker refuses it, or has not written it within
+    `message.timeout.ms` (two minutes, `App(producer={…})`): then its future raises, and the failure is
+    logged and counted.
     """
 
     def __init__(self, of_run: Callable[[], OwnProducer]) -> None:
@@ -42,18 +43,18 @@ class AppProducer:
     ) -> Future[Delivered]:
         """Send one message, and return at once with its future, whose result says where it was written.
 
-        - `topic` (required): its name. No start looks for it, so a missing one fails the future.
+        - `topic` (required): its name. The start does not check it: if it does not exist, the future fails.
         - `value` (required): bytes, text, a dict, list, dataclass or model, which is sent as JSON, or None.
         - `key` (default `None`): bytes or text. `None`: the message has none.
         - `headers` (default `None`): name and value pairs, or a mapping.
-        - `partition` (default `None`): its number. `None`: as the key says.
+        - `partition` (default `None`): its number. `None`: the key decides.
 
-        While 50 000 messages or 64 MiB have no answer it waits for room; on the thread of an event loop it
-        raises `NotDeliveredError` then: use `asend` there. `cancel` of the future does nothing. Functions
-        that wait for it (`add_done_callback`) run on the thread that sends: they must return quickly.
+        While 50 000 messages or 64 MiB have no answer, it waits for room. On the thread of an event loop it
+        raises `NotDeliveredError` instead: use `asend` there. `cancel` of the future has no effect. Its
+        callbacks (`add_done_callback`) run on the thread that sends: they must return quickly.
 
-        The future raises `NotDeliveredError`. Raises `TypeError` or `ValueError` for what cannot be sent,
-        too large a message among it, and `ConfigurationError` while the app does not run here.
+        The future raises `NotDeliveredError`. `send` raises `TypeError` or `ValueError` for a message that
+        cannot be encoded or is too large, and `ConfigurationError` while the app does not run here.
         """
         run = self._of_run()
         message = run.message(topic, value, key=key, headers=headers, partition=partition)
@@ -70,24 +71,25 @@ class AppProducer:
         headers: Headers | None = None,
         partition: int | None = None,
     ) -> Delivered:
-        """Send one message and wait until it is written, without holding the loop up.
+        """Send one message and wait until it is written, without blocking the loop.
 
-        The arguments are those of `send`. For many at once: `asyncio.wrap_future(app.producer.send(…))` of
-        each. Raises `NotDeliveredError`, and what `send` raises.
+        The arguments are those of `send`. For many messages at once, use
+        `asyncio.wrap_future(app.producer.send(…))` for each. Raises `NotDeliveredError`, and the errors of
+        `send`.
         """
         run = self._of_run()
         message = run.message(topic, value, key=key, headers=headers, partition=partition)
-        # The thread that sends makes room, and a loop's event is for its own.
+        # Another thread makes room, and it cannot set an event of this loop.
         while not run.take(message, waits=False):  # noqa: ASYNC110
             await asyncio.sleep(ROOM_CHECK_S)
         return await asyncio.wrap_future(message.future)
 
     def flush(self, timeout_s: float | None = None) -> int:
-        """Wait until all that was sent by now is written or has failed; return how many are neither.
+        """Wait until all messages so far are written or have failed; return how many are neither.
 
-        What waits for their futures by `add_done_callback` has returned by then.
+        The callbacks of their futures (`add_done_callback`) have returned, too.
 
-        - `timeout_s` (seconds, default `None`): how long. `None`: for as long as a message may take.
+        - `timeout_s` (seconds, default `None`): the longest wait. `None`: `message.timeout.ms`.
 
         In a coroutine: `await asyncio.to_thread(app.producer.flush)`.
         """

@@ -1,4 +1,4 @@
-"""The properties of the producers of outputs and of `app.producer`: ours, and the app's `producer=`. Pure."""
+"""The properties of the producers of outputs and of `app.producer`: ours, and those of `producer=`. Pure."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
     from ehkafka.endpoint import Endpoint
     from ehkafka.settings import Settings
 
-# librdkafka's own default, below what a broker takes by its own.
+# librdkafka's default. A broker's default is a little more.
 KAFKA_OUTPUT_BYTES_MAX = 1_000_000
-# All of a batch that is refused go alone.
+# If a batch is refused, each of its outputs is sent alone.
 BATCH_OUTPUTS_MAX = 1_000
-# More than workers may put.
+# More outputs than workers may put.
 QUEUE_MESSAGES = 100_000
-# As many as an idempotent producer may have on their way: a request is for one partition, so with one request
-# at a time a round trip for each partition lies between two of one.
+# The most requests that an idempotent producer may have in flight. A request is for one partition: with one
+# at a time, each partition would wait for a round trip of every other one.
 IN_FLIGHT_MAX = 5
-# Java's default for the same, half of librdkafka's: who waits for an answer has one within two minutes.
+# Java's default for the same; librdkafka's is five minutes. A program has an answer within two minutes.
 MESSAGE_TIMEOUT_MS = 120_000
-# librdkafka knows no others; the first one is what we set.
+# All that librdkafka has; the first one is our default.
 PARTITIONERS = (
     "murmur2_random",
     "murmur2",
@@ -39,14 +39,14 @@ PARTITIONERS = (
 )
 ORIGIN = "App(producer=…)"
 TRANSACTION_TIMEOUT_MS = "transaction.timeout.ms"
-# How long a broker lets a transaction be open: after a kill the next owner's start waits for it.
+# A broker ends a transaction that is open for longer. After a kill, the next owner's start waits for that.
 TRANSACTION_TIMEOUT_DEFAULT_MS = 10_000
 OURS = {
     "partitioner": "keys go where Java's producers send them",
     "message.timeout.ms": "how long app.producer tries; outputs have no such limit",
-    "message.max.bytes": "what is larger is refused at once",
+    "message.max.bytes": "a larger message is refused at once",
 }
-"""What we set unless the app does, and why."""
+"""Our values, unless the app sets others, and why."""
 
 _TIMEOUT = "message.timeout.ms"
 _IN_FLIGHT = "max.in.flight.requests.per.connection"
@@ -55,7 +55,7 @@ _OWNED = (
     Owned(
         _IN_FLIGHT,
         value=IN_FLIGHT_MAX,
-        reason="the engine owns it: of so many requests sequence numbers keep the order",
+        reason="the engine owns it: sequence numbers keep the order of up to five requests",
         fix="Leave it out",
     ),
     Owned(
@@ -85,9 +85,9 @@ _TAKEN = {
 
 
 def output_bytes_max(endpoint: Endpoint, settings: Settings) -> int:
-    """Return how large one output may be: the service's limit, or what `message.max.bytes` says.
+    """Return the largest size of an output: `message.max.bytes`, or else the service's limit.
 
-    The app's property or the endpoint's: on Spark they are one.
+    The property may be the app's or the endpoint's: on Spark they are one.
     """
     for given, origin in ((settings.producer, ORIGIN), (settings.consumer, "App(consumer=…)")):
         asked = in_one_spelling(given, origin)
@@ -101,7 +101,7 @@ def output_bytes_max(endpoint: Endpoint, settings: Settings) -> int:
 def check_producer(endpoint: Endpoint, settings: Settings) -> dict[str, Any]:
     """Return the app's own properties of producers, in one spelling.
 
-    Raises `ConfigurationError` for what would break a promise, or what the service does not take.
+    Raises `ConfigurationError` for a property that would break a promise or that the service refuses.
     """
     asked = in_one_spelling(settings.producer, ORIGIN)
     for name, reason in _TAKEN.items():
@@ -115,7 +115,7 @@ def check_producer(endpoint: Endpoint, settings: Settings) -> dict[str, Any]:
         raise refusals.refusal(
             _TIMEOUT,
             asked[_TIMEOUT],
-            "it is how long app.producer tries, and a message that it tries for ever has no result",
+            "it is how long app.producer tries: a message without a time-out may never have a result",
             f"Leave it out: we set {MESSAGE_TIMEOUT_MS}. Outputs have no such limit, whatever this says",
         )
     producer_properties(endpoint, asked, ORIGIN)
@@ -125,14 +125,14 @@ def check_producer(endpoint: Endpoint, settings: Settings) -> dict[str, Any]:
 def output_properties(endpoint: Endpoint, settings: Settings, *, at_once: bool = False) -> dict[str, Any]:
     """Return the properties of a producer of outputs and dead letters.
 
-    `at_once`: an output waits for no company, because its key waits for it.
+    `at_once`: an output does not wait for others to fill a batch, because its key waits for it.
 
-    A gapless producer ends with the first message that is refused: nothing that was put later goes out
-    before that is decided. Messages never time out, so that nothing but a refusal ends it.
+    A gapless producer ends with the first message that the broker refuses, so no later message is written
+    before that one is decided. Messages never time out, so only a refusal ends the producer.
     """
     return {
         **({"linger.ms": 0} if at_once else {}),
-        # Brokers refuse whole batches: all of one that is refused go alone.
+        # Brokers refuse whole batches, and each output of a refused one is sent alone.
         "batch.num.messages": BATCH_OUTPUTS_MAX,
         **_common(endpoint, settings),
         _TIMEOUT: 0,
@@ -143,7 +143,7 @@ def output_properties(endpoint: Endpoint, settings: Settings, *, at_once: bool =
 def transactional_properties(endpoint: Endpoint, settings: Settings, transactional_id: str) -> dict[str, Any]:
     """Return the properties of the producer of transactions. Raises `ConfigurationError`.
 
-    Its commit stands for all that was sent, so nothing but errors is reported.
+    Its commit acknowledges all messages, so only errors are reported.
     """
     common = _common(endpoint, settings)
     timeout_ms = whole_number(
@@ -153,7 +153,7 @@ def transactional_properties(endpoint: Endpoint, settings: Settings, transaction
         **common,
         "transactional.id": transactional_id,
         TRANSACTION_TIMEOUT_MS: timeout_ms,
-        # librdkafka takes no longer one.
+        # librdkafka refuses a longer one.
         _TIMEOUT: timeout_ms,
         "delivery.report.only.error": True,
     }
@@ -172,8 +172,8 @@ def may_report_at_once(properties: Mapping[str, Any]) -> bool:
 def message_properties(endpoint: Endpoint, settings: Settings) -> dict[str, Any]:
     """Return the properties of the producer behind `app.producer`, whose messages may time out.
 
-    A gapless producer ends with a message that is refused, so that none of its key passes one that is to be
-    sent again.
+    A gapless producer ends with the first message that the broker refuses, so no later one of its key is
+    written before a message that has to be sent again.
     """
     return {
         _TIMEOUT: MESSAGE_TIMEOUT_MS,
@@ -183,7 +183,7 @@ def message_properties(endpoint: Endpoint, settings: Settings) -> dict[str, Any]
 
 
 def message_timeout_s(settings: Settings) -> float:
-    """Return for how long `app.producer` tries to deliver a message."""
+    """Return how many seconds `app.producer` tries to deliver a message."""
     asked = in_one_spelling(settings.producer, ORIGIN)
     return whole_number(_TIMEOUT, asked.get(_TIMEOUT, MESSAGE_TIMEOUT_MS)) / 1000
 
@@ -191,11 +191,11 @@ def message_timeout_s(settings: Settings) -> float:
 def _common(endpoint: Endpoint, settings: Settings) -> dict[str, Any]:
     asked = check_producer(endpoint, settings)
     return {
-        # As Java's: keys meet those of its producers.
+        # Java's: a key has the same partition as with Java's producers.
         "partitioner": PARTITIONERS[0],
-        # What is on its way has a bound of ours, so this queue never decides.
+        # `Unacknowledged` has a lower bound, so this queue is never the limit.
         _QUEUE: QUEUE_MESSAGES,
-        # Sequence numbers keep the order; the embedded broker does not look at them.
+        # Sequence numbers keep the order, but the embedded broker ignores them.
         _IN_FLIGHT: 1 if endpoint.is_embedded else IN_FLIGHT_MAX,
         **(letters := letter_properties(endpoint, settings.consumer)),
         **asked,

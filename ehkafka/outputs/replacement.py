@@ -1,7 +1,7 @@
-"""When a producer is replaced by another one: decided by what became of its messages.
+"""Decides when a producer is replaced by another one, from the results of its messages.
 
-Pure; no clock. A broker may forget a producer's id, after a time-out or an upgrade of its own, and answers
-with errors 47, 49 or 59 from then on: always to that producer (azure-event-hubs-for-kafka#261).
+Pure; no clock. A broker may forget a producer's id, after a time-out or an upgrade of the broker. From then
+on it answers each request of that producer with error 47, 49 or 59 (azure-event-hubs-for-kafka#261).
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ FIRST_S: Final = 1.0
 MAX_S: Final = 60.0
 
 FAILURES_MAX: Final = 3
-"""So many failures in a row, of whatever kind, are no accident: a new connection and a new id may help."""
+"""After so many failures in a row, of any kind, a new connection and a new id may help."""
 
 ID_IS_FORGOTTEN: Final = frozenset({47, 49, 59})
-"""INVALID_PRODUCER_EPOCH, INVALID_PRODUCER_ID_MAPPING and UNKNOWN_PRODUCER_ID, as Kafka's protocol numbers
-them: no other try of the same producer can succeed."""
+"""INVALID_PRODUCER_EPOCH, INVALID_PRODUCER_ID_MAPPING and UNKNOWN_PRODUCER_ID, by Kafka's numbers: no
+further try of the same producer can succeed."""
 
 
 class Replacement:
@@ -24,7 +24,7 @@ class Replacement:
 
     def __init__(self) -> None:
         self._failures = 0
-        # Since the last acknowledgement: how often the epoch was raised, and which of that was reported.
+        # Since the last acknowledgement: how often the epoch was raised, and how many errors were reported.
         self._epochs_known = 0
         self._epochs_raised = 0
         self._reported = 0
@@ -33,8 +33,8 @@ class Replacement:
 
     @property
     def is_wanted(self) -> bool:
-        """Tell whether the producer is of no use any more."""
-        # Each refused message raises the epoch, too; what is beyond that, librdkafka keeps to itself.
+        """Tell whether another producer is needed."""
+        # Each refused message raises the epoch as well; librdkafka does not report the other reasons.
         unreported = self._epochs_raised - self._reported
         return self._is_lost or self._failures >= FAILURES_MAX or unreported >= FAILURES_MAX
 
@@ -50,7 +50,7 @@ class Replacement:
         self._epochs_raised = self._reported = 0
 
     def reported(self) -> None:
-        """Note a delivery report with an error, whatever it leads to."""
+        """Note a delivery report with an error, of any kind."""
         self._reported += 1
 
     def failed(self, code: int, *, is_fatal: bool = False) -> None:
@@ -63,9 +63,9 @@ class Replacement:
         self._epochs_raised = max(0, epochs - self._epochs_known)
 
     def wait_s(self, *, counts: bool = True) -> float:
-        """Return how long to wait before the next producer is opened. Called once for each.
+        """Return the seconds to wait before the next producer is opened. Called once for each producer.
 
-        One that does not count was given up through no fault of its own or of the broker's.
+        Not `counts`: neither the producer nor the broker was the reason for the replacement.
         """
         wait_s = min(MAX_S, FIRST_S * (1 << min(self._replaced, 10)))
         self._replaced += counts

@@ -1,4 +1,4 @@
-"""What a handler sends: a value, or `Send` where more than the value is to be said. Values only."""
+"""What a handler sends: a value, or a `Send` with key, topic, headers or partition. Values only."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Send:
       else the partition key of an AMQP producer.
     - `topic` (default `None`): one of the handler's `to=`; None: the first of them.
     - `headers` (default `None`): name and value pairs, or a mapping.
-    - `partition` (default `None`): its number. None: as the key says.
+    - `partition` (default `None`): its number. None: the key decides.
     """
 
     value: Any
@@ -45,14 +45,14 @@ class Send:
 
 
 def is_output(kind: Any) -> bool:
-    """Tell whether values of a type are made to be sent; a truth or a number may be returned by the way."""
+    """Tell whether a type is meant to be sent. A handler may return a bool or a number for other reasons."""
     return kind in (Send, bytes, dict) or is_structured(kind)
 
 
 def sends_of(result: object) -> Iterator[Send]:
-    """Yield what a handler's result sends; a list, a tuple or an iterator is several. Runs an iterator.
+    """Yield the messages in a handler's result: a list, tuple or iterator has several. Runs an iterator.
 
-    A NamedTuple is one value with names, as a dataclass is.
+    A NamedTuple is one value, like a dataclass.
     """
     if result is None:
         return
@@ -62,7 +62,7 @@ def sends_of(result: object) -> Iterator[Send]:
         yield Send(result)
     elif isinstance(result, list | tuple | GeneratorType | Iterator):
         for one in result:
-            # None among several is nothing, as it is alone.
+            # None sends nothing, also as one of several.
             if one is not None:
                 yield one if isinstance(one, Send) else Send(one)
     else:

@@ -1,7 +1,7 @@
-"""Partitions that stand: messages wait for them, and for some time none was acknowledged. Pure.
+"""Finds partitions that have acknowledged nothing for some seconds while messages wait for them. Pure.
 
-As librdkafka's statistics have it (see "Statistics" in its documentation), of the producer's own topics: a
-partition without a leader, one whose leader is away, one whose leader refuses for now again and again.
+It reads librdkafka's statistics of the producer's topics (see "Statistics" in its documentation). Such a
+partition has no leader, or its leader is away or refuses again and again.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from ehkafka.records import TopicPartition
 from ehkafka.wording import counted, seconds
 
 STANDS_S = 5.0
-"""So long nothing may be acknowledged before that is a problem."""
+"""A partition that acknowledges nothing for this time is a problem."""
 _NONE = -1
 
 
 class _Progress(NamedTuple):
-    """Of one partition: the last message acknowledged, how many were sent by then, and since when more waits.
+    """A partition: its last acknowledged message, how many were sent by then, since when others wait.
 
-    Of a client that numbers no messages the last one sent.
+    If the client does not number its messages, `last` is the last one sent.
     """
 
     last: int
@@ -29,13 +29,13 @@ class _Progress(NamedTuple):
 
 
 class Standing:
-    """Follows one client's statistics."""
+    """Reads one client's statistics."""
 
     def __init__(self) -> None:
         self._partitions: dict[TopicPartition, _Progress] = {}
         # How many brokers lead the partitions that the client knows; one at least.
         self.leaders = 1
-        # What is wrong, for messages. Replaced, never changed; read by any thread.
+        # What is wrong, in words. Replaced, never changed; read by any thread.
         self.problem: str | None = None
 
     def take(self, statistics: dict[str, Any], now_s: float) -> None:
@@ -45,7 +45,7 @@ class Standing:
         leaders: set[int] = set()
         for name, topic in statistics.get("topics", {}).items():
             for partition in topic["partitions"].values():
-                if partition["partition"] != _NONE:  # else it is what has no partition yet
+                if partition["partition"] != _NONE:  # otherwise messages without a partition yet
                     leaders.add(partition["leader"])
                     place = TopicPartition(name, partition["partition"])
                     before = self._partitions.get(place)
@@ -66,8 +66,8 @@ class Standing:
             before = _Progress(last, sent)
         waits = partition["msgq_cnt"] + partition["xmit_msgq_cnt"] > 0
         if are_numbered:
-            # What is on its way, or waits for another try, is in none of the queues. `msgs` leaves out
-            # messages that come in batches (librdkafka 2.16), but each try counts as sent.
+            # Messages in flight, or waiting for another try, are in none of the queues. `msgs` does not count
+            # messages of batches (librdkafka 2.16), but each try of them counts as sent.
             waits |= partition["msgs"] > last or sent > before.sent
         return before._replace(since_s=min(before.since_s, now_s) if waits else math.inf)
 

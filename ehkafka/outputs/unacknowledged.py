@@ -1,7 +1,7 @@
 """All outputs that are not acknowledged, in the order in which they were put.
 
-Workers put, the sender moves and lets go, the poll thread reads whose offsets wait and ends epochs. One lock,
-a leaf: it is taken with or without a hub's, and no other is taken under it.
+Workers put outputs, the sender moves and removes them, and the poll thread reads whose offsets wait and ends
+epochs. One lock, a leaf: a thread may hold a hub's lock when it takes this one, and takes no other under it.
 """
 
 from __future__ import annotations
@@ -32,40 +32,40 @@ if TYPE_CHECKING:
     from ehkafka.outputs.batch import Batch
     from ehkafka.outputs.turns import Line
 
-# How much may be on its way. Then workers wait for room, and so does the intake behind them.
+# So many outputs or bytes may be unacknowledged. Then workers wait for room, and the intake waits for them.
 OUTPUTS_MAX: Final = 50_000
 OUTPUT_BYTES_MAX: Final = 64 * 1_048_576
-# The bytes of small outputs count once the sender takes them, or once so many more wait for it.
+# Bytes of small outputs are counted when the sender takes them, or when so many more wait for it.
 COUNT_EACH: Final = 4_096
 SMALL_BYTES_MAX: Final = 16 * 1024
 # While so many wait for the sender, nothing more is received.
 BEHIND: Final = 10_000
-# Between two looks of a waiting worker whether its epoch has ended.
+# A worker that waits for room checks after this time whether its epoch has ended.
 ROOM_CHECK_S: Final = 50e-3
 
 
 class NotSentError(RuntimeError):
-    """An output was not taken: its record belongs to another member, or the app has stopped."""
+    """An output was not put: another member has its record, or the app has stopped."""
 
 
 class Unacknowledged:
-    """Knows each output from the moment it is put to its acknowledgement.
+    """Keeps each output from the moment when it is put until it is acknowledged.
 
-    Invariant: while an output is put and not acknowledged, it stands in one of the lists below whenever the
-    lock can be had.
+    Invariant: whenever no thread has the lock, each output that is put and not acknowledged is in one of the
+    lists below.
     """
 
     def __init__(
         self, outputs_max: int = OUTPUTS_MAX, bytes_max: int = OUTPUT_BYTES_MAX, *, waits: bool = True
     ) -> None:
-        """Not `waits`: no worker ever waits for room, see `is_over_bound`."""
+        """Not `waits`: workers never wait for room; the intake looks at `is_over_bound`."""
         self._outputs_max = outputs_max
         self._bytes_max = bytes_max
         self._waits = waits
         self.lock = threading.Lock()
         self._room = threading.Condition(self.lock)
-        # What workers have put since the sender looked, flat. `extend` by a tuple or a list is atomic, and of
-        # a key only one worker puts at a time. The sender takes it out under the lock.
+        # New outputs, flat. `extend` by a tuple or a list is atomic, and only one worker at a time puts
+        # outputs of a key. The sender removes them under the lock.
         self.added: deque[Any] = deque()
         # All under the lock, changed by the sender alone, each in the order of the puts. What the client has;
         # flat: what waits for its partition's turn, or for the first acknowledgement of its key.
@@ -74,33 +74,34 @@ class Unacknowledged:
         # Exactly once: what a transaction has, and what waits for one; flat.
         self.sent: list[Any] = []
         self.parked: list[Any] = []
-        # By group, or a number where that is None: what goes alone; see `aside`.
+        # By group, or by an object of its own if the group is None: outputs that are sent one by one; see
+        # `aside`.
         self.aside: dict[object, deque[Output]] = {}
-        # Those of them that wait for the next start, which is not waited for.
+        # Those of them that wait for the next start: no stop or revoke waits for them.
         self.kept: set[object] = set()
-        # Of all that was taken out of `added`; and of what is there, as far as counted. Under the lock.
+        # Count and bytes of the outputs in the other lists, and the counted bytes of `added`. Under the lock.
         self._taken = 0
         self._bytes = 0
         self._added_bytes = 0
-        # With so many parts in `added` a worker counts its bytes. Written under the lock.
+        # When `added` has so many parts, a worker counts its bytes. Written under the lock.
         self.count_at = COUNT_EACH * PARTS
         self.is_closed = False
-        # Nothing may be put without the lock: there is no room, or it is closed. Written under the lock.
+        # There is no room, or it is closed: a worker that puts must take the lock. Written under the lock.
         self.is_full = False
-        # Called after something was put while the sender sleeps. Set once, by the sender.
+        # Called after a put while the sender sleeps. Set once, by the sender.
         self.wake: Callable[[], object] = lambda: None
-        # The sender's: set before it looks whether anything is new and then sleeps; a worker looks at it
-        # after it has put. So one of the two sees the other, and a busy sender costs no wake-up an output.
+        # The sender sets it, then looks for new outputs, and then sleeps. A worker puts first and reads it
+        # second. So one of the two notices the other, and no output wakes a sender that is busy.
         self.sleeps = False
 
     # -- workers ---------------------------------------------------------------------------------------
 
     def put(self, source: Entry | Source, flat: Sequence[Any], size: int, *, waits: bool = True) -> None:
-        """Take a call's outputs, together and in this order; from here on their records wait.
+        """Add a call's outputs, together and in this order. From here on their records wait.
 
-        Waits for room if it may: never on a thread that others need. Raises `NotSentError` where the epoch
-        has ended. If that ends at this moment, the outputs are dropped later: an epoch's end looks at `added`
-        under the lock, and the sender at each output before it hands it over.
+        With `waits` it may wait for room: never on a thread that other records need. Raises `NotSentError` if
+        the epoch has ended. If the epoch ends at this very moment, the outputs are dropped later: the end of
+        an epoch looks at `added` under the lock, and the sender looks at each output before it hands it over.
         """
         if self.is_full and waits and self._waits:
             with self.lock:
@@ -126,9 +127,10 @@ class Unacknowledged:
             return not self._waits or self._has_room()
 
     def _count_added(self) -> None:
-        """Count what was put since the last count: a worker that counts all would look as if it were slow."""
+        """Count the bytes put since the last count: if a worker counted all, its call would look slow."""
         parts = len(self.added) + COUNT_EACH * PARTS - self.count_at
-        # From its right end and in one call: workers go on to put, and an iterator of a deque minds that.
+        # From the right end, and in one call: workers put meanwhile, and an iterator over a deque would
+        # raise.
         new = list(islice(reversed(self.added), max(parts, 0)))
         self._added_bytes += size_of(new[::-1])
         self.count_at = max(self.count_at, self.count_at + parts)
@@ -138,45 +140,45 @@ class Unacknowledged:
         return not self._is_over_bound()
 
     def is_over_bound(self) -> bool:
-        """Tell whether there is so much that nothing more should be received. Any thread."""
+        """Tell whether the bound is reached, so that nothing more should be received. Any thread."""
         with self.lock:
             return self._is_over_bound()
 
     def is_behind(self) -> bool:
         """Tell whether the sender is so far behind that nothing more should be received. Any thread.
 
-        Else workers would wait for room, and a call that waits looks like a slow one: its worker's other
-        records would go to others.
+        Otherwise workers would wait for room. A call that waits looks like a slow one, and its worker's other
+        records would be moved to other workers.
         """
         return len(self.added) >= BEHIND * PARTS or self.is_over_bound()
 
     def _is_over_bound(self) -> bool:
-        # What is counted of `added` counts while there is any: a put that came too late stays out of it.
+        # Once `added` is empty its counted bytes are void: a put that came too late may have been counted.
         added_bytes = self._added_bytes if self.added else 0
         return self._count() >= self._outputs_max or self._bytes + added_bytes >= self._bytes_max
 
     def note_room(self) -> None:
-        """Let workers see how much room there is. Caller has the lock."""
+        """Tell workers whether there is room. The caller has the lock."""
         self.is_full = self.is_closed or (self._waits and self._is_over_bound())
         self._room.notify_all()
 
     # -- the sender ------------------------------------------------------------------------------------
 
     def take(self, outputs_max: int) -> list[Any]:
-        """Take so many of what was put out of `added`, flat. Caller has the lock, and sorts them in."""
+        """Remove up to so many outputs from `added`, flat. The caller has the lock, and keeps them."""
         added = self.added
         count = min(len(added) // PARTS, outputs_max)
         taken = list(starmap(added.popleft, repeat((), count * PARTS)))
         size = size_of(taken)
         self._taken += count
         self._bytes += size
-        # What is counted of the rest stands at its left end.
+        # The counted ones of the rest are at the left end.
         self._added_bytes = max(0, self._added_bytes - size) if added else 0
         self.count_at = max(self.count_at - len(taken), COUNT_EACH * PARTS)
         return taken
 
     def put_back(self, flat: Sequence[Any]) -> None:
-        """Put back what was taken and has no room anywhere. Caller has the lock."""
+        """Put outputs back into `added`, in front. The caller has the lock."""
         size = size_of(flat)
         self._taken -= len(flat) // PARTS
         self._bytes -= size
@@ -185,7 +187,7 @@ class Unacknowledged:
         self.added.extendleft(reversed(flat))
 
     def let_go(self, flat: Sequence[Any]) -> None:
-        """Count outputs no more. Caller has the lock, and has taken them out of their list."""
+        """Stop counting outputs. The caller has the lock, and has removed them from their list."""
         self._taken -= len(flat) // PARTS
         self._bytes -= size_of(flat)
         self.note_room()
@@ -201,31 +203,31 @@ class Unacknowledged:
         return len(self.added) // PARTS + self._taken
 
     def is_under_way(self) -> bool:
-        """Tell whether an acknowledgement may come for some output."""
+        """Tell whether some output may still be acknowledged."""
         with self.lock:
             return self._count() > sum(len(self.aside[place]) for place in self.kept)
 
     def sources(self, *, with_kept: bool = True) -> Iterator[Entry | Source]:
-        """Return what each output is of."""
+        """Return the source of each output."""
         with self.lock:
-            # In one call: workers go on to put, and an iterator of a deque minds that.
+            # In one call: workers put meanwhile, and an iterator over a deque would raise.
             added = list(self.added)[SOURCE::PARTS]
             flats = [flat[SOURCE::PARTS] for flat in (self.sent, self.parked, *self.lines.values())]
             places = self.aside.keys() - (() if with_kept else self.kept)
             batches, aside = list(self.batches), [one for place in places for one in self.aside[place]]
-        # Outside of the lock: there may be thousands, and the sender would wait.
+        # Without the lock: there may be thousands, and the sender would wait.
         batched = (batch.flat[SOURCE::PARTS] for batch in batches)
         return chain(added, *batched, *flats, [output.source for output in aside])
 
     def lowest(self) -> dict[Epoch, int]:
-        """Return the lowest offset of each epoch that must not be committed."""
+        """Return each epoch's lowest offset with an unacknowledged output: a commit stops there."""
         lowest: dict[Epoch, int] = {}
         others: list[Entry | Source] = []
         for source in self.sources():
             if type(source) is not tuple:
                 others.append(source)
                 continue
-            # As `places_of`, without its price: a commit looks at all that is on its way.
+            # The same as `places_of`, but cheaper: each commit looks at all unacknowledged outputs.
             epoch, offset = source[EPOCH], source[MESSAGE].offset()
             if lowest.get(epoch, offset) >= offset:
                 lowest[epoch] = offset
@@ -234,7 +236,7 @@ class Unacknowledged:
         return lowest
 
     def waiting_epochs(self) -> set[Epoch]:
-        """Return whose records have outputs for which an acknowledgement may come."""
+        """Return the epochs with outputs that may still be acknowledged."""
         others: list[Entry | Source] = []
         epochs: set[Epoch] = set()
         for source in self.sources(with_kept=False):
@@ -245,19 +247,19 @@ class Unacknowledged:
         return epochs.union(epoch for epoch, _ in places_of(others))
 
     def waiting(self) -> dict[Epoch, set[int]]:
-        """Return the offsets of each epoch's records that wait."""
+        """Return the offsets of each epoch's records with unacknowledged outputs."""
         waiting: dict[Epoch, set[int]] = {}
         for epoch, offset in places_of(self.sources()):
             waiting.setdefault(epoch, set()).add(offset)
         return waiting
 
     def behind(self, output: Output) -> list[Output]:
-        """Return an output that goes alone, with what waits behind it."""
+        """Return an output that is sent alone, with those that wait behind it."""
         with self.lock:
             return list(self.aside.get(output.group, (output,)))
 
     def key_of(self, epoch: Epoch, offset: int) -> bytes | None:
-        """Return the key of a record that waits; None also where it was acknowledged meanwhile."""
+        """Return the key of such a record; None if its outputs were acknowledged meanwhile."""
         for source in self.sources():
             for message, _, _, its_epoch in entries_of(source):
                 if its_epoch is epoch and message.offset() == offset:
@@ -267,9 +269,9 @@ class Unacknowledged:
     # -- the end ---------------------------------------------------------------------------------------
 
     def end(self) -> bool:
-        """Drop what is of epochs that have ended; True: a client may have some of it. Poll thread.
+        """Drop the outputs of epochs that have ended; True: a client may have more of them. Poll thread.
 
-        An output of records of several partitions stays while one of them is ours.
+        An output of records of several partitions is kept while this app still has one of them.
         """
         with self.lock:
             dropped: list[Output] = []
@@ -285,9 +287,9 @@ class Unacknowledged:
         return others
 
     def without_ended(self, given: Iterable[Output], dropped: list[Output]) -> list[Output]:
-        """Return what is not of ended epochs; count the rest no more, and add it to `dropped`.
+        """Return the outputs whose epochs have not ended; stop counting the others and add them to `dropped`.
 
-        Caller has the lock.
+        The caller has the lock.
         """
         kept: list[Output] = []
         for output in given:
@@ -299,14 +301,14 @@ class Unacknowledged:
         return kept
 
     def close(self) -> None:
-        """Take nothing any more; workers that wait for room are let go."""
+        """Take no more outputs, and wake workers that wait for room."""
         with self.lock:
             self.is_closed = True
             self.note_room()
 
 
 def report_gone(dropped: Sequence[Output]) -> None:
-    """Let the sources of dropped outputs hear of it, without the lock."""
+    """Tell the sources of dropped outputs, without the lock."""
     for source in {id(one.source): one.source for one in dropped}.values():
         if isinstance(source, Source):
             source.gone()

@@ -1,7 +1,7 @@
 """Refused outputs whose records' dead letters are refused as well: they wait for the next start.
 
-Their records stay uncommitted. The keys of all records that wait behind them are on hold, or their outputs
-would fill what there is room for.
+Their records stay uncommitted. The keys of all records that wait behind them are on hold: otherwise their
+outputs would use up the room for outputs.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class KeptOutputs:
         self._hold_keys(output, why)
 
     def check(self) -> None:
-        """Hold the keys of records whose outputs have come behind a kept one; forget what has ended."""
+        """Hold the keys of records whose outputs wait behind a kept one; forget those of ended epochs."""
         for place, (first, why) in list(self._kept.items()):
             if first.has_ended:
                 del self._kept[place]

@@ -1,15 +1,15 @@
 """Exactly once: outputs, dead letters and the group's offsets in one transaction at each commit tick.
 
-`saving` has commits say never less than before, `coverage` (pure) knows which records a commit covers,
-`generation` (pure) whether this process may commit at all. `held` keeps outputs until their records are
-covered, and takes back what was aborted. `loop` carries out one `request` after another on
-`ehkafka-transactions`, over the `producer` of the moment, and tries apart what was in a refused batch, by the
-rules of `search` (pure): `handing` hands outputs over; `hanging` is about calls that never return. `refusals`
-keeps what is refused until its handler's rules have decided. `committing` is what the committer gives its
-positions to.
-`probe` tries a transaction where it is not stated that a broker has them.
+`committing` takes the committer's positions and makes a `request` of them; `loop` carries out one request
+after another in the thread `ehkafka-transactions`. `saving` makes positions that never contain less than the
+ones before; `coverage` (pure) tells which records a position covers; `generation` (pure) tells whether this
+process may commit. `held` keeps outputs until a transaction covers their records, and takes them back after
+an abort. `producer` is the client, and its successors; `handing` hands outputs to it, and `hanging` ends the
+wait for its calls that never return. After a refusal `loop` sends the outputs of the refused batch again in
+smaller batches, by the rules of `search` (pure), to find the refused ones. `refusals` keeps these until their
+handler's rules have decided. `probe` tries a transaction on a service that may lack them.
 
-What was produced cannot leave a transaction, so outputs wait in memory: a tick fixes positions and ranges
-first, then what they cover is produced, in the order in which it was put, and committed with them. A
-transaction that is aborted leaves no trace, and the next one has all of it again.
+A message cannot be taken out of a transaction, so outputs wait in memory. A tick first fixes positions and
+ranges; then the outputs of the covered records are produced, in the order of their puts, and committed with
+them. An aborted transaction has no effect, and the next one sends all of its outputs again.
 """

@@ -1,8 +1,7 @@
-"""What the committer gives its positions to in an app that sends exactly once: each becomes a transaction.
+"""Takes the committer's positions in an app that sends exactly once, and commits them in transactions.
 
-On the poll thread, but for the wait for a run's last commit. A partition's offsets go with the group's
-metadata of the moment in which they were fixed: the broker refuses them once the group has gone on without
-this member.
+On the poll thread, except for the wait for a run's last commit. Offsets are sent with the group's metadata of
+the moment in which they were fixed: if the group has dropped this member since then, the broker refuses them.
 """
 
 from __future__ import annotations
@@ -28,9 +27,9 @@ if TYPE_CHECKING:
 
     Answer = tuple[KafkaError | None, Sequence[KafkaPartition]]
 
-# How long a transaction that is not wanted any more may take to be aborted.
+# How long the abort of a transaction that is not needed any more may take.
 UNWANTED_S = 2.0
-# A transaction that was aborted after this share of the time for which a caller waits took too long.
+# If a transaction was aborted after this share of `wait_s`, it took too long.
 TOO_LONG_SHARE = 0.5
 
 
@@ -44,21 +43,21 @@ class TransactionalCommits:
         *,
         wait_s: float,
     ) -> None:
-        """`acknowledged` is what the group has of a partition; a commit is waited for `wait_s` at most."""
+        """`acknowledged` returns the group's commit of a partition; callers wait up to `wait_s` for one."""
         self._loop = loop
         self._acknowledged = acknowledged
         self._wait_s = wait_s
-        # Submitted, and not waited for. Poll thread.
+        # Submitted, without a caller that waits. Poll thread.
         self._under_way: deque[Request] = deque()
-        # How many partitions a transaction has at most, after one that took too long; and where those begin
-        # that the next one has. Poll thread.
+        # The most partitions of a transaction, after one that took too long, and the first partition of the
+        # next one. Poll thread.
         self._partitions_max: int | None = None
         self._first = 0
 
     def chosen(self, positions: Mapping[TopicPartition, Position]) -> Mapping[TopicPartition, Position]:
-        """Return those that the next transaction has: fewer after one that did not fit into its time.
+        """Return the positions of the next transaction: fewer after one that took too long.
 
-        All of it would be in the next one again, and more: nothing would ever be committed.
+        Otherwise the next one would have the same positions and more, and nothing would ever be committed.
         """
         most = self._partitions_max
         if most is None or most >= len(positions):
@@ -75,10 +74,10 @@ class TransactionalCommits:
         self._loop.submit(request)
 
     def ready(self, consumer: Consumer, positions: Mapping[TopicPartition, Position]) -> Callable[[], Answer]:
-        """Fix what a transaction commits; return a call that carries it out, and aborts it if it takes long.
+        """Fix the positions of a transaction; return a function that carries it out within `wait_s`.
 
-        The group's metadata are asked for now: on another thread than the poll thread that call may never
-        return (confluent-kafka 2.16.1).
+        This reads the group's metadata now: on any thread but the poll thread that call may never return
+        (confluent-kafka 2.16.1).
         """
         try:
             request = self._request(consumer, positions)
@@ -97,7 +96,7 @@ class TransactionalCommits:
         return request.answer, ()
 
     def answers(self) -> list[Answer]:
-        """Return the results of transactions that are over, each once."""
+        """Return the results of finished transactions, each once."""
         found: list[Answer] = []
         while self._under_way and self._under_way[0].done.is_set():
             request = self._under_way.popleft()
@@ -106,7 +105,7 @@ class TransactionalCommits:
         return found
 
     def _note_time(self, request: Request) -> None:
-        """Halve the next transaction after one that was aborted for its time; double it after a good one."""
+        """Halve the next transaction after one that took too long; double it after one that was committed."""
         count = len(request.positions)
         if request.error is None:
             is_whole = self._partitions_max is None or count < self._partitions_max
@@ -115,7 +114,7 @@ class TransactionalCommits:
             self._partitions_max = max(1, count // 2)
 
     def end_unwanted(self, timeout_s: float) -> None:
-        """Let transactions be aborted that are not being committed: their partitions are lost."""
+        """Abort the transactions that are not being committed: their partitions are lost."""
         for request in self._under_way:
             request.is_unwanted = True
         for request in self._under_way:
@@ -123,14 +122,14 @@ class TransactionalCommits:
 
     @staticmethod
     def _end(request: Request) -> None:
-        """Have one aborted, unless it is being committed, and wait for that."""
+        """Abort a transaction unless it is being committed, and wait for that."""
         request.is_unwanted = True
         request.done.wait(UNWANTED_S)
 
     def _request(self, consumer: Consumer, positions: Mapping[TopicPartition, Position]) -> Request:
         metadata = consumer.consumer_group_metadata()
-        # The broker takes the offsets of a client that says to be no member, whatever member owns the
-        # partitions: so a transaction without a membership is refused here.
+        # A broker accepts offsets from a client that is no member of the group, whichever member owns the
+        # partitions. So a transaction without a membership is refused here.
         if not is_member(metadata):
             raise KafkaException(
                 KafkaError(KafkaError.UNKNOWN_MEMBER_ID, "the group has dropped this member, for now")

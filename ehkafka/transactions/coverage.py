@@ -1,6 +1,6 @@
-"""Which records a commit covers: those below its next_offset, and those in the ranges that its text says.
+"""Tells which records a commit covers: those below its next_offset and in the ranges of its text. Pure.
 
-Pure. What did not fit into the text is not covered, though it is finished: after a crash it is handled again.
+A finished record that did not fit into the text is not covered: after a crash it is handled again.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 
 class Cover:
-    """What one partition's commit covers."""
+    """The records that one partition's commit covers."""
 
     __slots__ = ("_ends", "_starts", "next_offset")
 
     def __init__(self, next_offset: int, ranges: tuple[tuple[int, int], ...] = ()) -> None:
-        """`ranges` are pairs of a first offset and the one behind the last, in order."""
+        """`ranges` are pairs of a first offset and the offset behind the last one, in order."""
         self.next_offset = next_offset
         self._starts = [start for start, _ in ranges]
         self._ends = [end for _, end in ranges]
@@ -41,7 +41,7 @@ class Cover:
 
 
 class Coverage:
-    """What a commit of several partitions covers, each in one epoch."""
+    """The records that a commit of several partitions covers, each in one epoch."""
 
     def __init__(self, positions: Mapping[TopicPartition, Position]) -> None:
         self._covers = {
@@ -49,7 +49,7 @@ class Coverage:
         }
 
     def of(self, epoch: Epoch) -> Cover | None:
-        """Return what is covered in an epoch; None where the commit says nothing of it."""
+        """Return the cover of an epoch; None if the commit has no position of it."""
         return self._covers.get((epoch.partition, epoch.number))
 
     def has_any(self, over: Mapping[TopicPartition, int]) -> bool:
@@ -77,7 +77,7 @@ class Coverage:
 
 
 def cover_of(position: Position) -> Cover:
-    """Return what a position covers: what its text says, not what is known."""
+    """Return the cover of a position: by its text, not by all that is finished."""
     said = decode(position.metadata or "", position.next_offset)
     if isinstance(said, Unusable):
         return Cover(position.next_offset)

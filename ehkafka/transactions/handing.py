@@ -1,6 +1,6 @@
-"""Hands a transaction's outputs to its client, and hears which of them were in a batch that is refused.
+"""Hands a transaction's outputs to its client, and collects those that were in a refused batch.
 
-On the transactions' thread. Only errors are reported: the commit stands for all that is not.
+On the transactions' thread. The client reports only errors: the commit acknowledges all other messages.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ if TYPE_CHECKING:
 
     from ehkafka.outputs.output import OutputRefusedError
 
-# So many are handed over between two looks for errors, and so many may be in the client: half of its queue.
+# So many outputs are handed over between two checks for errors. So many may be in the client: half of its
+# queue.
 SLICE: Final = 500
 IN_CLIENT_MAX: Final = 50_000
 ROOM_POLL_S: Final = 0.01
-# A message that ends so says nothing of itself: the transaction failed, or the broker is away or busy.
+# These errors are not about the message: the transaction failed, or the broker is away or busy.
 NO_REFUSALS: Final = CONSEQUENCES | {
     KafkaError._MSG_TIMED_OUT,  # noqa: SLF001 - librdkafka's own codes start with an underscore
     KafkaError._STATE,  # noqa: SLF001
@@ -34,30 +35,30 @@ NO_REFUSALS: Final = CONSEQUENCES | {
 
 
 class SomeRefusedError(Exception):
-    """The broker, or the client, refuses some of what is sent: the transaction is to be aborted."""
+    """The broker or the client refuses some outputs: the transaction has to be aborted."""
 
 
 class Handing:
-    """What one transaction sends."""
+    """The outputs of one transaction."""
 
     def __init__(
         self, client: Any, flat: list[Any], *, busy: Collection[int], is_over: Callable[[], bool]
     ) -> None:
-        """`busy` are errors by which the broker throttles. `is_over`: the transaction is not wanted."""
+        """`busy` are errors by which the broker throttles. `is_over`: the transaction is not needed."""
         self._client = client
         self._flat = flat
         self._no_refusals = NO_REFUSALS | set(busy)
         self._is_over = is_over
-        # The broker did not take something, whatever the reason.
+        # Some message was not written, for any reason.
         self.has_failed = False
-        # By place in `flat`: what the client itself refuses, which says which one it is about; and what was
-        # in a batch that the broker refuses, or by topic, value and key. Filled inside of the client's calls.
+        # The errors of outputs: by place in `flat`, those that the client itself refuses; by place, or by
+        # topic, value and key, those in batches that the broker refuses. Filled inside the client's calls.
         self.refused: dict[int, OutputRefusedError] = {}
         self._tried: dict[int, OutputRefusedError] = {}
         self._marks: dict[tuple[str, Any, Any], OutputRefusedError] = {}
 
     def hand_all(self) -> None:
-        """Hand over all, in its order. Raises `KafkaException` or `SomeRefusedError`."""
+        """Hand over all outputs, in order. Raises `KafkaException` or `SomeRefusedError`."""
         for start in range(0, len(self._flat), SLICE * PARTS):
             handed = self._hand_run(self._flat[start : start + SLICE * PARTS])
             for at in range(start, min(start + SLICE * PARTS, len(self._flat)), PARTS)[handed:]:
@@ -65,7 +66,7 @@ class Handing:
             self._make_room()
 
     def try_out(self, places: Sequence[int]) -> None:
-        """Hand over some of it, and wait until the broker has taken that. Raises likewise."""
+        """Hand over some outputs, and wait until the broker has written them. Raises the same errors."""
         for place in places:
             self._hand_one(place, partial(self._reported_of, place))
             self._make_room()
@@ -74,14 +75,14 @@ class Handing:
 
     @property
     def named(self) -> dict[int, OutputRefusedError]:
-        """What was in refused batches, by place, and why."""
+        """The errors of outputs in refused batches, by place."""
         if not self._marks:
             return self._tried
         marks = zip(*(self._flat[part::PARTS] for part in (2, 3, 4)), strict=True)
         return {place: self._marks[mark] for place, mark in enumerate(marks) if mark in self._marks}
 
     def settle(self, timeout_s: float) -> None:
-        """Hear what is still to be reported of a transaction that was aborted."""
+        """Take the last reports of an aborted transaction."""
         ends_s = time.monotonic() + timeout_s
         while len(self._client) and time.monotonic() < ends_s:
             try:
@@ -90,7 +91,7 @@ class Handing:
                 return  # it has ended: the next transaction finds it so
 
     def reported(self, error: KafkaError | None, message: Any) -> None:
-        """Take the report for one of all. Called by the client, inside of its calls."""
+        """Take the report of a message. The client calls it inside its calls."""
         if (refusal := self._refusal(error)) is not None:
             self._marks[message.topic(), message.value(), message.key()] = refusal
 
@@ -105,7 +106,7 @@ class Handing:
         return None if error.code() in self._no_refusals else refused_error(error)
 
     def _hand_run(self, flat: list[Any]) -> int:
-        """Hand over outputs; return how many of them could be."""
+        """Hand over outputs; return how many the client took."""
         produce, handed = self._client.produce, 0
         try:
             for topic, value, key, headers, partition in zip(
@@ -116,7 +117,7 @@ class Handing:
                 else:
                     produce(topic, value, key, partition, headers=headers)
                 handed += 1
-        except Exception:  # whatever it is: the one output that it is about raises it once more
+        except Exception:  # of any kind: the output that caused it raises it again
             return handed
         return handed
 

@@ -1,9 +1,8 @@
 """Calls of the client that may never return.
 
-librdkafka waits without an end in `send_offsets_to_transaction`, whatever time-out it is given, where the
-group's coordinator was away and is still remembered (confluentinc/librdkafka#5456, #5511). Each such call has
-a thread of its own, which is left alone with its client: a client is never destroyed while a thread is
-inside.
+If the group's coordinator was away and librdkafka still remembers it, `send_offsets_to_transaction` waits
+without end, whatever time-out it has (confluentinc/librdkafka#5456, #5511). So each such call has a
+thread of its own. A thread that hangs keeps its client: a client must not be destroyed during a call.
 """
 
 from __future__ import annotations
@@ -18,22 +17,23 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 HANGS_S: Final = 10.0
-"""A call that has not returned by then may never do."""
+"""A call that has not returned after this time may never return."""
 
 HANGS: Final = "the client does not return from a call (librdkafka#5456)"
 
-# Between two looks whether its result is still wanted.
+# The caller checks after this time whether the result is still needed.
 CHECK_S: Final = 0.1
 
 
 class HangsError(Exception):
-    """A call has not returned in time, and perhaps never does."""
+    """A call has not returned in time, and may never return."""
 
 
 def call_within(call: Callable[[], T], timeout_s: float, is_over: Callable[[], bool]) -> T:
-    """Make a call; return what it returns, or raise what it raises.
+    """Make a call; return its result, or raise its exception.
 
-    `HangsError` where it has not returned in time, or once `is_over` says that nothing waits for it any more.
+    Raises `HangsError` if it has not returned in time, or when `is_over` tells that it is not needed any
+    more.
     """
     returned: list[T] = []
     raised: list[BaseException] = []

@@ -1,8 +1,8 @@
-"""The outputs that are in no committed transaction, as transactions take and return them.
+"""Moves outputs into transactions, and back after an abort.
 
-What the one under way has is `Unacknowledged.sent`; what waits for its cover, or for a decision, is `parked`,
-and first in it what an aborted transaction had: of each key it has what was put first. On the transactions'
-thread, but for what the poll thread asks.
+The transaction under way has `Unacknowledged.sent`. Outputs whose records are not covered yet, or that wait
+for a decision, are in `parked`. The outputs of an aborted transaction are put in front of these, because they
+are the first ones of their keys. On the transactions' thread, except what the poll thread calls.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SLICE: Final = 500
 
 
 class HeldOutputs:
-    """One run's."""
+    """The outputs of one run."""
 
     def __init__(
         self, outputs: Unacknowledged, clock: Callable[[], float], *, are_sizes_known: bool = True
@@ -40,20 +40,20 @@ class HeldOutputs:
         self._outputs = outputs
         self._are_sizes_known = are_sizes_known
         self.refusals = Refusals(clock)
-        # Epochs that are over, their last commit included. Under the lock.
+        # Epochs that have ended, after their last commit. Under the lock.
         self._over: WeakSet[Epoch] = WeakSet()
         # The number of each partition's last one, which stays when nothing of it is left. Under the lock.
         self._over_numbers: dict[TopicPartition, int] = {}
-        # An epoch is over that positions are of, so that its outputs are not here any more.
+        # An epoch of the positions is over: its outputs are not here any more.
         self.is_too_late = False
-        # Of what was taken: places of what was refused before; some of that must not be sent now.
+        # Places in `sent` of outputs that were refused before; whether some of them must not be sent now.
         self.refused_before: list[int] = []
         self.has_undecided = False
 
     # -- the poll thread -------------------------------------------------------------------------------
 
     def end(self, epochs: Sequence[Epoch]) -> None:
-        """Drop what is left of epochs that have ended, after their last commit."""
+        """Drop the outputs of epochs that have ended, after their last commit."""
         self.refusals.end(set(epochs))
         with self._outputs.lock:
             self._over.update(epochs)
@@ -64,11 +64,11 @@ class HeldOutputs:
 
     @property
     def sent(self) -> list[Any]:
-        """What the transaction under way has, flat."""
+        """The outputs of the transaction under way, flat."""
         return self._outputs.sent
 
     def drop_late(self) -> None:
-        """Drop what was put in the moment in which its epoch was over: the worker had looked before."""
+        """Drop outputs that were put as their epoch ended: the worker had checked the epoch before."""
         outputs = self._outputs
         gone: list[Output] = []
         with outputs.lock:
@@ -78,7 +78,7 @@ class HeldOutputs:
         report_gone(gone)
 
     def take(self, coverage: Coverage) -> int:
-        """Take what a commit covers, in its order; return how many outputs that are."""
+        """Take the outputs of the records that a commit covers, in order; return how many."""
         outputs = self._outputs
         with outputs.lock:
             for _ in range(0, len(outputs.added), SLICE * PARTS):
@@ -101,7 +101,7 @@ class HeldOutputs:
         return len(sources)
 
     def committed(self) -> None:
-        """Let go of what was taken."""
+        """Remove the outputs of the committed transaction."""
         outputs, sent = self._outputs, self.sent
         with outputs.lock:
             outputs.sent = []
@@ -113,7 +113,7 @@ class HeldOutputs:
             del sent[-SLICE * PARTS :]
 
     def take_back(self, refused: Mapping[int, OutputRefusedError]) -> None:
-        """Put what was taken before all that waits. `refused` says by place what is to be decided on."""
+        """Put the transaction's outputs in front of `parked`. `refused`: by place, those to be decided."""
         outputs = self._outputs
         if refused and self._are_sizes_known:
             refused = with_alike(list(outputs_of(outputs.sent)), refused)
@@ -126,14 +126,14 @@ class HeldOutputs:
         report_gone(gone)
 
     def _refused(self, place: int) -> Output:
-        """Return an output of the transaction, by a source of its own from now on."""
+        """Return an output of the transaction; from now on it has a source of its own."""
         sent, at = self.sent, place * PARTS
         if type(sent[at + SOURCE]) is not RefusedSource:
             sent[at + SOURCE] = RefusedSource(sent[at + SOURCE])
         return Output(*sent[at : at + PARTS])
 
     def _without_over(self, flat: list[Any], gone: list[Output]) -> list[Any]:
-        """Return what is not of epochs that are over, and add the rest to `gone`. Caller has the lock."""
+        """Return the outputs whose epochs are not over; add the others to `gone`. The caller has the lock."""
         if self._over.isdisjoint(set(map(itemgetter(EPOCH), flat[SOURCE::PARTS]))):
             return flat
         kept: list[Any] = []
@@ -147,7 +147,7 @@ class HeldOutputs:
 
 
 def _dropped(flat: list[Any]) -> tuple[list[Any], list[Any]]:
-    """Return what is not needed any more, and the rest."""
+    """Return the outputs that are not needed any more, and the others."""
     dropped: list[Any] = []
     kept: list[Any] = []
     for output in outputs_of(flat):

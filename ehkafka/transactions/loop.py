@@ -1,8 +1,8 @@
 """Carries out one transaction after another, on `ehkafka-transactions`.
 
-The poll thread submits what is to be committed, with the group's metadata of that moment, and takes the
-outcome later; a thread waits for it only in a rebalance callback and at the end. Neither the poll thread, nor
-heartbeats, nor handlers wait for a commit.
+The poll thread submits positions with the group's metadata of that moment, and takes the result later. A
+thread waits for a result only in a rebalance callback and at the end of a run: otherwise neither the poll
+thread, nor heartbeats, nor handlers wait for a commit.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ TAKEN_AWAY: Final = "its partitions are taken away, or the app stops"
 ABORT_S: Final = 0.2
 REPORTS_S: Final = 2.0
 IDLE_S: Final = 0.5
-# From here on a transaction under way is a problem.
+# After this time a transaction under way is a problem.
 PROBLEM_S: Final = 5.0
 _TIMED_OUT: Final = KafkaError._TIMED_OUT  # noqa: SLF001 - librdkafka's own codes start with an underscore
 _STATE: Final = KafkaError._STATE  # noqa: SLF001 - librdkafka's own codes start with an underscore
 
 
 class _AbortError(Exception):
-    """The transaction is aborted. `by` says why."""
+    """The transaction is aborted; `by` is the reason."""
 
     def __init__(self, by: KafkaError) -> None:
         super().__init__(by)
@@ -59,7 +59,7 @@ class _AbortError(Exception):
 
 
 class _LostError(_AbortError):
-    """Its producer is of no use any more."""
+    """Its producer has to be replaced."""
 
 
 class TransactionLoop:
@@ -78,10 +78,9 @@ class TransactionLoop:
         busy: Collection[int],
         timeout_s: float,
     ) -> None:
-        """`was_committed` asks the broker, where a producer was lost while it committed.
+        """`was_committed` asks the broker, if a producer was lost during its commit.
 
-        `is_id_shared`: another process may have been started with the same id. `timeout_s` is how long the
-        broker lets a transaction be open.
+        `is_id_shared`: another process may have the same id. A broker ends a transaction after `timeout_s`.
         """
         self._held = held
         self._producer = producer
@@ -95,18 +94,18 @@ class TransactionLoop:
         # Appended by the poll thread, or by the one that commits at the end.
         self._requests: deque[Request] = deque()
         self._wake = threading.Event()
-        # When the stop ends, whatever is not over by then.
+        # When the stop ends, even if a request is not over.
         self._ends_s: float | None = None
-        # Another process has the id: a producer more with it would fence that one in turn.
+        # Another process has the id: a further producer of ours would fence that process.
         self._fenced_by: KafkaError | None = None
-        # Since when a request is under way, and what it waits for. Read by any thread.
+        # Since when a request is under way, and for what it waits. Read by any thread.
         self._since_s: float | None = None
         self._waits_for: str | None = None
-        # When its transaction began, what that sends, and what of it is refused, by place.
+        # When its transaction began, its outputs, and the refused ones by place.
         self._began_s = 0.0
         self._handing: Handing | None = None
         self._refused: dict[int, OutputRefusedError] = {}
-        # How many bytes the clients' batches may have; None: as their properties say.
+        # The largest size of the clients' batches in bytes; None: their properties decide.
         self._batch_bytes: int | None = None
         self._thread = threading.Thread(target=self._main, name="ehkafka-transactions", daemon=True)
 
@@ -115,7 +114,7 @@ class TransactionLoop:
     def start(self, probe: Callable[[Any], None] | None = None) -> None:
         """Open the producer and start the thread. Raises `ConfigurationError` or `EndpointError`.
 
-        `probe` is called with the producer's client before.
+        `probe` is called with the client before the thread starts.
         """
         self._producer.start_app({}, self._reported)
         if probe is not None:
@@ -133,21 +132,22 @@ class TransactionLoop:
 
     @property
     def problem(self) -> str | None:
-        """What a transaction waits for, once it has waited for long. From any thread."""
+        """Why a transaction takes long; None if none does. From any thread."""
         since_s, why = self._since_s, self._producer.standing_problem or self._waits_for
         if since_s is None or (waited_s := time.monotonic() - since_s) < PROBLEM_S:
             return None
         return f"a transaction is not committed after {waited_s:.0f} s: {why or 'the broker does not answer'}"
 
     def submit(self, request: Request) -> None:
-        """Take what is to be committed; `request.done` is set once it is, or was aborted."""
+        """Add a request; `request.done` is set when its transaction is committed or aborted."""
         self._requests.append(request)
         self._wake.set()
 
     def stop(self, timeout_s: float) -> None:
         """End the thread; a transaction under way is aborted unless it is being committed.
 
-        What is not over in time is left to the broker, and to the next one with this id.
+        If that takes longer than `timeout_s`, the broker ends the transaction, or the next producer with this
+        id.
         """
         self._ends_s = time.monotonic() + timeout_s
         for request in tuple(self._requests):
@@ -167,10 +167,10 @@ class TransactionLoop:
                     self._wake.clear()
                     self._serve()
                     continue
-                # It stays in the queue until it is over: the thread that stops this one finds it there.
+                # The request stays in the queue until it is over: `stop` finds it there.
                 self._carry_out(self._requests[0])
                 self._requests.popleft().done.set()
-        except BaseException as error:  # nothing would be committed, and nothing would say so
+        except BaseException as error:  # otherwise nothing would be committed, without an error
             self._on_death(error)
         finally:
             while self._requests:
@@ -186,7 +186,7 @@ class TransactionLoop:
     def _serve(self) -> None:
         try:
             self._producer.serve()
-        except KafkaException as failed:  # lost while idle: the next transaction finds it so, and replaces it
+        except KafkaException as failed:  # lost while idle: the next transaction replaces it
             self._waits_for = describe_error(failed.args[0])
 
     def _reported(self, error: KafkaError | None, message: Any) -> None:
@@ -194,9 +194,9 @@ class TransactionLoop:
             self._handing.reported(error, message)
 
     def _carry_out(self, request: Request) -> None:
-        """Carry out one transaction after another until one is committed, or says that it is of no use."""
+        """Carry out transactions of a request until one is committed, or another try is of no use."""
         self._since_s = time.monotonic()
-        # What is to be committed was fixed before: of what is finished by then, all outputs are put.
+        # The positions were fixed before: all outputs of the records that they cover are put.
         coverage = Coverage(request.positions)
         try:
             while True:
@@ -207,7 +207,7 @@ class TransactionLoop:
                     self._transact(request)
                 except _AbortError as aborted:
                     request.error = aborted.by
-                    # Before `done`: the next positions must be below what is refused.
+                    # Before `done`: the next positions must stay below a refused output.
                     self._held.take_back(self._refused)
                     if not self._held.has_undecided:
                         self._report(request, count, time.monotonic() - began_s)
@@ -230,13 +230,13 @@ class TransactionLoop:
         self._emit(TransactionAborted(tuple(request.positions), count, reason, took_s))
 
     def _transact(self, request: Request) -> None:
-        """Carry one transaction out. Raises `_AbortError` where none of it counts."""
+        """Carry out one transaction. Raises `_AbortError` if it was aborted."""
         self._began_s = time.monotonic()
         if self._held.is_too_late:  # it would commit these positions without their outputs
             raise _AbortError(KafkaError(_STATE, TAKEN_AWAY))
         if self._held.has_undecided:
-            raise _AbortError(KafkaError(_STATE, "an output is refused, and it is not decided what follows"))
-        # What was refused before is tried first: else others would be suspected again.
+            raise _AbortError(KafkaError(_STATE, "a refused output waits for a decision"))
+        # Outputs that were refused before are tried first: otherwise others would be suspected again.
         if self._held.refused_before:
             self._refused = self._try(request, self._held.refused_before[:BATCHES_MAX], 1)
             if self._refused:
@@ -250,7 +250,7 @@ class TransactionLoop:
             if not (request.is_committing and self._resolve(request)):
                 raise
         except _AbortError:
-            # An abort that the broker has not done says nothing: the commit may have come first.
+            # If the broker has not confirmed the abort, the commit may have been first.
             if not self._abort(client, handing) and request.is_committing and self._resolve(request):
                 return
             self._find_refused(request, handing)
@@ -268,7 +268,7 @@ class TransactionLoop:
         self._insist(request, client.begin_transaction)
         self._hand(handing.hand_all)
         self._insist(request, lambda: client.send_offsets_to_transaction(offsets, request.metadata, CALL_S))
-        # From here on it is aborted by the broker's word alone.
+        # From here on only the broker knows whether it is aborted.
         request.is_committing = True
         self._insist(request, lambda: client.commit_transaction(CALL_S))
 
@@ -283,9 +283,9 @@ class TransactionLoop:
             raise (_LostError if error.fatal() else _AbortError)(error) from None
 
     def _find_refused(self, request: Request, handing: Handing) -> None:
-        """Find out what of a refused batch is refused alone; else the next client makes smaller ones.
+        """Find the refused outputs of a refused batch. Without any, the next client has smaller batches.
 
-        Raises `_AbortError` where that is over before.
+        Raises `_AbortError` if the search has to end before.
         """
         self._refused, named = handing.refused, handing.named
         before = most = len(named)
@@ -300,10 +300,10 @@ class TransactionLoop:
             self._batch_bytes = smaller_batches(self._batch_bytes, size * before // len(suspects))
 
     def _try(self, request: Request, places: Sequence[int], most: int) -> dict[int, OutputRefusedError]:
-        """Send some outputs, in batches of so many at most, in a transaction that is aborted in any case.
+        """Send some outputs, in batches of up to `most`, in a transaction that is aborted in any case.
 
-        Return which were in refused batches, and why; all else was taken, or was not tried. Raises
-        `_AbortError` where nothing was found out.
+        Return the errors of those in refused batches, by place; the others were accepted, or were not tried.
+        Raises `_AbortError` if that is not known.
         """
         request.is_committing = False
         self._began_s = time.monotonic()
@@ -320,11 +320,11 @@ class TransactionLoop:
         return trial.refused or trial.named
 
     def _is_over(self, request: Request) -> bool:
-        """Tell whether nothing waits for a transaction that is not being committed."""
+        """Tell whether a transaction is not needed any more, unless it is being committed."""
         return request.is_unwanted or self._ends_s is not None
 
     def _insist(self, request: Request, call: Callable[[], object]) -> None:
-        """Call until it is done. A call that timed out goes on where it was; it is neither done nor over."""
+        """Call until it succeeds. After a time-out the operation continues; the next call waits for it."""
         while True:
             if self._is_over(request) and not request.is_committing:
                 raise _AbortError(KafkaError(_STATE, TAKEN_AWAY))
@@ -338,8 +338,8 @@ class TransactionLoop:
                     raise _LostError(error) from None
                 if error.txn_requires_abort() or not error.retriable():
                     raise _AbortError(error) from None
-                # A client can hang in a call whose request went down with its broker, and by then that has
-                # aborted what was still open; the next producer's id settles what became of it.
+                # A call can hang if its request was lost with its broker. By now the broker has aborted a
+                # transaction that was still open; opening the next producer shows what became of this one.
                 if self._is_late or time.monotonic() - self._began_s > self._timeout_s:
                     raise _LostError(error) from None
                 self._wait(error)
@@ -352,9 +352,9 @@ class TransactionLoop:
         time.sleep(AGAIN_S)
 
     def _abort(self, client: Any, handing: Handing) -> bool:
-        """Take a transaction back; a producer that cannot is replaced, and its successor does it.
+        """Abort a transaction. If its producer cannot, the producer is replaced, and the next one does it.
 
-        True: the broker has done it.
+        True: the broker has confirmed the abort.
         """
         while True:
             try:
@@ -368,20 +368,20 @@ class TransactionLoop:
                 if error.fatal() or not error.retriable() or has_waited:
                     self._replace(_LostError(error))
                     return False
-                # Once in any case: what is left open holds up the next owner until its time is over.
+                # One try in any case: an open transaction blocks the next owner until the broker ends it.
                 if self._ends_s is not None:
                     return False
                 self._wait(error)
             else:
                 handing.settle(REPORTS_S)
                 if handing.has_failed:
-                    # It needs another epoch of its id, and what it is given next may wait for its time-out
+                    # It needs another epoch of its id, and its next messages may wait until they time out
                     # (librdkafka 2.16).
                     self._producer.give_up()
                 return True
 
     def _client(self, request: Request, limit: dict[str, int]) -> Any:
-        """Return the producer, a new one where there is none, or where its batches are others."""
+        """Return the producer; a new one if there is none, or if its batches have another limit."""
         producer = self._producer
         if self._fenced_by is not None:
             raise _AbortError(self._fenced_by)
@@ -411,7 +411,7 @@ class TransactionLoop:
         self._emit(TransactionProducerReplaced(describe_error(lost.by)))
 
     def _check_fenced(self, error: KafkaError) -> None:
-        # An id of this process alone is fenced by the broker itself, for a transaction that took too long.
+        # If no other process can have the id, the broker has fenced it for a transaction that took too long.
         if error.code() in FENCED and self._is_id_shared:
             self._fenced_by = error
             self._fatal(
@@ -422,8 +422,9 @@ class TransactionLoop:
             )
 
     def _resolve(self, request: Request) -> bool:
-        """Find out whether a transaction was committed whose producer was lost meanwhile."""
-        # The next one with the same id first: that waits for the end of what the last one began.
+        """Find out whether a transaction was committed although its producer was lost."""
+        # First another producer with the same id: opening it waits until the broker has ended the
+        # transaction.
         while not (self._ends_s is not None or self._fenced_by):
             try:
                 if self._producer.client is None:

@@ -1,7 +1,7 @@
-"""Tries one transaction at the start, where it is not stated that a broker has them.
+"""Tries one transaction at the start, on a service that may lack transactions.
 
-With an offset and its metadata, for a group of its own that has no readers: what a transaction promises hangs
-on both. Blocks; called by who starts the app.
+It commits an offset with metadata, for a group that has no consumers: exactly once needs both. It blocks; the
+thread that starts the app calls it.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _INSTEAD: Final = "Leave exactly_once out: then outputs are sent at least once."
 
 
 def probe(client: Any, open_consumer: Callable[[str], Consumer], group: str, topic: str) -> None:
-    """Commit an offset in a transaction, and read it back. Raises `EndpointError` where that does not work.
+    """Commit an offset in a transaction, and read it back. Raises `EndpointError` if that does not work.
 
-    `open_consumer` gives one of a group.
+    `open_consumer` returns a consumer of a group.
     """
     name = f"{group}{SUFFIX}"
     wanted = KafkaPartition(topic, 0, 0, _METADATA)
@@ -50,6 +50,6 @@ def probe(client: Any, open_consumer: Callable[[str], Consumer], group: str, top
         ) from None
     if (found.offset, found.metadata) != (wanted.offset, _METADATA):
         raise EndpointError(
-            "exactly_once='preview': the broker committed a transaction, but does not return the offset and "
-            f"the metadata that were in it (it returns {found.offset} and {found.metadata!r:.60}). {_INSTEAD}"
+            "exactly_once='preview': the broker committed a transaction, but lost its offset or metadata: it "
+            f"returns {found.offset} and {found.metadata!r:.60}. {_INSTEAD}"
         )

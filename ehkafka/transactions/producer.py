@@ -1,7 +1,7 @@
 """One transactional producer at a time, and its successors, all with one id.
 
-The next one with the same id makes the broker end what the one before has left open: aborted, unless its
-commit had begun. One thread's, but for `start_app`.
+The next producer with the same id makes the broker end an open transaction of the one before: the broker
+aborts it, unless its commit had begun. Used by one thread, except `start_app`.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ if TYPE_CHECKING:
     from ehkafka.endpoint.keys.watch import CredentialWatch
     from ehkafka.events import Event
 
-    # Given what the client calls, and how large its batches may be: properties.
+    # Takes the callbacks of the client, and the properties that limit its batches.
     OpenClient = Callable[["dict[str, object]", Mapping[str, int]], Producer]
 
-# What the broker gets for a producer's id: it ends what the last one has left open meanwhile.
+# The broker has this time to give a producer id: it first ends the open transaction of the last producer.
 INIT_S: Final = 10.0
-# What one call of the client may take: between two of them it is looked whether all is still wanted.
+# How long one call of the client may take: between two calls the loop checks whether it must end.
 CALL_S: Final = 1.0
 AGAIN_S: Final = 0.05
-# How long a client that is given up is polled for what it still has to say.
+# How long a client that is closed is polled for its last reports.
 PURGE_S: Final = 0.5
 _BROKER_AWAY: Final = {KafkaError._TRANSPORT, ALL_BROKERS_DOWN}  # noqa: SLF001 - librdkafka's own code
 
 
 class TransactionalProducer:
-    """Owns the client. `client` is None between two of them."""
+    """Owns the client. `client` is None until the next one is opened."""
 
     def __init__(
         self,
@@ -58,10 +58,10 @@ class TransactionalProducer:
         self._watch: CredentialWatch | None = None
         self.client: Producer | None = None
         self._standing = Standing()
-        # How large its batches may be.
+        # The properties that limit its batches.
         self.limit: Mapping[str, int] = {}
-        # A broker was away. The client may then wait for ever for a coordinator that it remembers
-        # (confluentinc/librdkafka#5511): the next transaction has another one.
+        # A broker was away. The client may then wait without end for a coordinator that it remembers
+        # (confluentinc/librdkafka#5511), so the next transaction has another client.
         self.has_lost_brokers = False
 
     def start(
@@ -70,11 +70,11 @@ class TransactionalProducer:
         on_delivery: Callable[[KafkaError | None, object], None],
         is_over: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Open a client and have the broker end what an earlier one with this id has left open.
+        """Open a client, and have the broker end an open transaction of an earlier one with this id.
 
-        `on_delivery` hears of messages that fail. Raises `ConfigurationError` for what the client library
-        refuses, `KafkaException` for what the broker does, or where it does not answer in time, `HangsError`
-        where the client never does, or once `is_over`.
+        `on_delivery` is called for messages that fail. Raises `ConfigurationError` if the client library
+        refuses a property, `KafkaException` if the broker refuses or does not answer in time, `HangsError` if
+        the client does not return, or when `is_over`.
         """
         self.give_up()
         watch = self._make_watch()
@@ -118,26 +118,26 @@ class TransactionalProducer:
         except (KafkaException, HangsError) as failed:
             reason = describe_error(failed.args[0]) if isinstance(failed, KafkaException) else HANGS
             raise EndpointError(
-                "exactly_once: the broker gives no transactions to this app: "
-                f"{ended(reason)} Transactions need Apache Kafka 2.5 or later, and rights to "
-                "write and describe the transactional id (its name begins with 'ehkafka-' and the group). "
-                "Else leave exactly_once out: then outputs are sent at least once."
+                "exactly_once: the broker refuses transactions: "
+                f"{ended(reason)} They need Apache Kafka 2.5 or newer, and rights to write and describe the "
+                "transactional id (it begins with 'ehkafka-<group>-'). Otherwise leave exactly_once out: "
+                "then outputs are sent at least once."
             ) from None
 
     @property
     def standing_problem(self) -> str | None:
-        """Which partitions messages wait for that acknowledge nothing. Any thread."""
+        """Partitions that acknowledge nothing while messages wait for them, in words. Any thread."""
         return self._standing.problem
 
     def serve(self, timeout_s: float = 0.0) -> None:
-        """Let callbacks through, and follow a rotating credential."""
+        """Run the callbacks that are due, and follow a rotating credential."""
         if self._watch is not None:
             self._watch.apply()
         if self.client is not None:
             self.client.poll(timeout_s)
 
     def give_up(self) -> None:
-        """Close the client; what it has is taken back."""
+        """Close the client, and purge its messages."""
         watch, self._watch = self._watch, None
         if watch is not None:
             watch.stop()
@@ -150,7 +150,7 @@ class TransactionalProducer:
             try:
                 client.poll(0.05)
             except KafkaException:
-                continue  # it has ended; what it says is known
+                continue  # it has ended, for a reason that is known
 
     def _on_error(self, error: KafkaError) -> None:
         if self._watch is not None and error.name() == "_AUTHENTICATION":

@@ -1,7 +1,7 @@
-"""Outputs that the broker refuses, until their handler's rules have decided on them.
+"""Keeps the outputs that the broker refuses until their handler's rules have decided.
 
-Their records stay out of each transaction meanwhile, and with them what is above in their partitions. The
-transactions' thread adds and looks; judges answer on any thread; the poll thread asks for bounds.
+Meanwhile no transaction commits their records, nor those above them in their partitions. The transactions'
+thread adds and checks outputs; judges answer on any thread; the poll thread reads the lowest offsets.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ _UNDECIDED = float("inf")
 
 
 class RefusedSource(Source):
-    """The source of one output that was refused: by it the same output is found again."""
+    """The source of one refused output: the output is found by it again."""
 
     def __new__(cls, source: Entry | Source) -> Self:
-        """Stand for the source that the output had."""
+        """Have the places of the output's own source."""
         refused = super().__new__(cls, source)
         refused.source = source
         return refused
 
     source: Entry | Source
-    # How often it was refused, and when it may go again: infinity while that is not decided.
+    # How often it was refused, and when it may be sent again: infinity until that is decided.
     tries = 0
     may_go_s = float("-inf")
-    # It is not needed any more.
+    # The output is not needed any more.
     is_dropped = False
 
     # There may be several of one record.
@@ -44,7 +44,7 @@ class RefusedSource(Source):
 
     @property
     def entries(self) -> Sequence[Entry]:
-        """The records that the output is of."""
+        """The records that the output belongs to."""
         return entries_of(self.source)
 
     def acknowledged(self) -> None:
@@ -63,16 +63,16 @@ class RefusedSource(Source):
 
 
 class Refusals:
-    """Knows them by their sources."""
+    """Finds them by their sources."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        # Those that wait, or waited when `lowest` looked last. Under the lock.
+        # Sources that wait, or waited at the last call of `lowest`. Under the lock.
         self._waiting: list[RefusedSource] = []
 
     def add(self, output: Output, error: OutputRefusedError) -> None:
-        """Take an output that was refused, and ask what made it."""
+        """Take a refused output, and let its source or its judge decide."""
         source = output.source
         assert isinstance(source, RefusedSource)
         source.tries += 1
@@ -87,7 +87,7 @@ class Refusals:
         asked.origin.judge(asked, error, source.tries, partial(self._decide, source))
 
     def _decide(self, source: RefusedSource, delay_s: float | None) -> None:
-        """Take a judge's answer: another try later, or that it is not needed any more."""
+        """Take a judge's answer: seconds until the next try, or None: the output is not needed any more."""
         if delay_s is None:
             source.is_dropped = True
         else:
@@ -110,7 +110,7 @@ class Refusals:
         return lowest
 
     def end(self, epochs: Collection[Epoch]) -> None:
-        """Forget those of epochs that have ended, after their last commit."""
+        """Forget outputs of epochs that have ended, after their last commit."""
         with self._lock:
             self._waiting = [
                 one for one in self._waiting if not any(epoch in epochs for epoch, _ in places_of([one]))

@@ -1,4 +1,4 @@
-"""What one transaction commits, and how it ended."""
+"""The positions that one transaction commits, and its result."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from ehkafka.records import TopicPartition
 
 
-# The producer's id is another's now, or its transaction took longer than the broker waits.
+# Another process has the producer's id now, or its transaction took longer than the broker permits.
 FENCED: Final = frozenset({KafkaError._FENCED, 47, 90})  # noqa: SLF001 - librdkafka's own codes
 
 
 class Request:
-    """Made by the poll thread. `error` counts once `done` is set; None: it is committed."""
+    """Made by the poll thread. `error` is valid once `done` is set; None: committed."""
 
     def __init__(
         self,
@@ -29,22 +29,22 @@ class Request:
         metadata: bytes,
         changed: Mapping[TopicPartition, Position],
     ) -> None:
-        """`metadata` are the group's; `changed` is what of the positions differs from what the group has."""
+        """`metadata` are the group's; `changed` are the positions that differ from the group's commits."""
         self.positions = positions
         self.metadata = metadata
         self.changed = changed
-        # Only the broker knows the outcome.
+        # From here on only the broker knows the result.
         self.is_committing = False
         self.error: KafkaError | None = None
-        # What its last transaction took.
+        # How long its last transaction took.
         self.took_s = 0.0
         self.done = threading.Event()
-        # Nothing waits for it any more: abort it unless it is being committed. Set by the poll thread.
+        # It is not needed any more: abort it unless it is being committed. Set by the poll thread.
         self.is_unwanted = False
 
     @property
     def answer(self) -> KafkaError | None:
-        """What the committer hears: a fenced producer does not mean a fenced member of the group."""
+        """The error for the committer: a fenced producer does not mean a fenced member of the group."""
         if self.error is None or self.error.code() not in FENCED:
             return self.error
         return KafkaError(KafkaError._STATE, describe_error(self.error))  # noqa: SLF001 - as above

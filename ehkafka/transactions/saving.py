@@ -1,8 +1,8 @@
-"""What commits say above their offsets where outputs go with them: never less than what is committed.
+"""Makes the positions of transactions: their texts never contain less than the group's commits.
 
-On the poll thread. At least once, a commit may say less than the one before, and something is handled again;
-here it would be sent again. And a position may have to be taken back: its transaction was aborted, and a
-record in it waits for a decision on an output that is refused.
+On the poll thread. Without transactions a commit may contain less than the one before: records are handled
+again. Here their outputs would be sent again. A position may also have to shrink: its transaction was
+aborted, because an output of one of its records is refused and waits for a decision.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ class TransactionSaver(ProgressSaver):
         clock: Callable[[], float],
         committed: Callable[[TopicPartition], Position | None],
     ) -> None:
-        """`committed` is what the group has of a partition in its present epoch."""
+        """`committed` returns the group's commit of a partition in its present epoch."""
         super().__init__(bytes_max, emit, clock)
         self._committed = committed
-        # Commits whose ranges are of a log that was cut and written again there: they count for nothing.
+        # Commits whose ranges belong to a log that was cut and written again: the ranges are ignored.
         self._refuted: dict[TopicPartition, Position | None] = {}
 
     def position(self, sample: Sample) -> Position:
-        """Return what is to be committed; what is, where less would have to be said."""
+        """Return the position to commit; the committed one if the new text would contain less."""
         partition = sample.epoch.partition
         committed = self._committed(partition)
         if sample.epoch.received.is_refuted:
@@ -55,12 +55,12 @@ class TransactionSaver(ProgressSaver):
         return position if _says(position, kept) else committed
 
     def forget(self, partition: TopicPartition, epoch: int) -> None:
-        """Drop what is kept of an epoch that has ended."""
+        """Drop all about an epoch that has ended."""
         super().forget(partition, epoch)
         self._refuted.pop(partition, None)
 
     def refused(self, longest_bytes: int) -> None:
-        """Say less from now on, also where nothing else is new: what was refused is not left out."""
+        """Write shorter texts from now on, also for positions that have not changed since the refusal."""
         super().refused(longest_bytes)
         self._last.clear()
 
@@ -72,12 +72,12 @@ class TransactionSaver(ProgressSaver):
         return ranges_above(committed, next_offset)
 
     def _trims_to(self, epoch: Epoch, next_offset: int) -> int:
-        """Return up to where nothing goes back any more: to what is committed."""
+        """Return the offset below which no position is taken back any more: the committed one."""
         committed = self._committed(epoch.partition)
         return min(next_offset, committed.next_offset if committed else 0)
 
     def _bound_by(self, epoch: Epoch, lowest: int) -> None:
-        """Know nothing above an output that is refused but what is committed: it may be in an aborted one."""
+        """Forget finished records above a refused output, except committed ones: the abort took them back."""
         place = epoch.partition, epoch.number
         known, kept = self._known.get(place, Known()), self._committed_ranges(epoch.partition, 0)
         below = tuple((start, min(end, lowest)) for start, end in known.finished if start < lowest)
@@ -87,7 +87,7 @@ class TransactionSaver(ProgressSaver):
     def _text(
         self, epoch: Epoch, next_offset: int, facts: LogFacts, known: Known, *, is_complete: bool
     ) -> MetadataText:
-        """Return what is committed above, and of the rest the lowest, as much as fits."""
+        """Return the text: all committed ranges, and as many of the lowest others as fit."""
         written = super()._text(epoch, next_offset, facts, known, is_complete=is_complete)
         kept = self._committed_ranges(epoch.partition, next_offset)
         if not (kept and written.dropped_offsets):
@@ -101,19 +101,19 @@ class TransactionSaver(ProgressSaver):
 
         for its in (facts, NOTHING_KNOWN):
             if (least := fitting(0, its)) is not None:
-                # How many more there is no room for.
+                # The first number of further ranges that does not fit.
                 beyond = bisect_left(range(1, len(finished) + 1), 1, key=lambda n: fitting(n, its) is None)
                 return fitting(beyond, its) or least
         return written
 
 
 def ranges_above(position: Position, next_offset: int) -> Ranges:
-    """Return the ranges that a position's text says, at or above an offset."""
+    """Return the ranges in a position's text, at or above an offset."""
     kept = decode(position.metadata or "", position.next_offset)
     return () if isinstance(kept, Unusable) else Known(kept.ranges.finished).above(next_offset).finished
 
 
 def _says(position: Position, ranges: Ranges) -> bool:
-    """Tell whether a position's text says all of these ranges."""
+    """Tell whether a position's text contains all of these ranges."""
     kept = ranges_above(position, position.next_offset)
     return Known(kept).joined(ranges, None).finished == kept

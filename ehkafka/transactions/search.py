@@ -1,9 +1,9 @@
-"""How refused outputs are found: the broker refuses whole batches, and names all that was in one. Pure.
+"""The rules for finding refused outputs: a broker refuses a whole batch, and reports all of it. Pure.
 
-What was named is tried apart, in transactions that are aborted whatever becomes of them, by clients whose
-batches are smaller and smaller, until each has one output. A broker that has refused something takes no more
-from that client, so a try finds one refused output, or a few that stand next to each other. Where all pass in
-smaller batches, the batch itself was too large.
+The outputs of a refused batch are sent again in transactions that are aborted in any case, by clients with
+smaller and smaller batches, until a batch has one output. After a refusal the broker takes nothing more from
+that client, so each try finds one refused output, or a few neighbours. If all are accepted in smaller
+batches, the batch itself was too large.
 """
 
 from __future__ import annotations
@@ -15,29 +15,29 @@ if TYPE_CHECKING:
 
     from ehkafka.outputs.output import Output, OutputRefusedError
 
-# So many batches a try has at most: a round trip to the broker for each five of them.
+# The most batches of a try: five of them take a round trip to the broker.
 BATCHES_MAX: Final = 200
 
 
 def batch_outputs(count: int) -> int:
-    """Return how many outputs a batch has where so many are tried."""
+    """Return the number of outputs in a batch, if so many outputs are tried."""
     return -(-count // BATCHES_MAX)
 
 
 def with_alike(
     outputs: Sequence[Output], refused: Mapping[int, OutputRefusedError]
 ) -> dict[int, OutputRefusedError]:
-    """Add what is too large for a topic as well, so that it costs no try each. By place in `outputs`.
+    """Add the outputs that must be too large as well, which saves a try for each. By place in `outputs`.
 
-    Not where batches are compressed: there a larger output may be a smaller message.
+    Not for compressed batches: there a larger output may be a smaller message.
     """
     found = dict(refused)
-    # By topic: from how many bytes on.
+    # By topic: the least size that was refused.
     least: dict[str, tuple[int, OutputRefusedError]] = {}
     for place, error in refused.items():
         output = outputs[place]
         known = least.get(output.topic)
-        # Headers count for the broker, and not in `size`.
+        # With headers `size` is approximate.
         if error.is_too_large and not output.headers and (known is None or output.size < known[0]):
             least[output.topic] = output.size, error
     for place, output in enumerate(outputs if least else ()):

@@ -114,7 +114,7 @@ def test_too_many_in_a_row_stop_the_app_and_say_why(dead: Any, wait_for: Any) ->
     app.start()
     assert app.wait(15.0)
     with pytest.raises(
-        ehkafka.errors.HandlerFailedError, match=r"4 records in a row failed for good \(run_max=3\)"
+        ehkafka.errors.HandlerFailedError, match=r"4 records in a row failed permanently \(run_max=3\)"
     ):
         app.stop()
     assert dead_lettered(app) == 3

@@ -312,7 +312,7 @@ def test_a_record_sends_until_its_outcome(out: Any, wait_for: Any, read_topic: A
     record.send("1")
     token.finish()
     wait_for(lambda: out.committed() == 1)
-    with pytest.raises(RuntimeError, match="has its outcome"):
+    with pytest.raises(RuntimeError, match="has ended"):
         record.send("2")
     assert [number for _, number in pairs(read_topic("out", 2))] == [0, 1]
     app.stop()

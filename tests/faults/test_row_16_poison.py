@@ -59,7 +59,7 @@ def test_row_16_calm_poison_costs_one_letter_each_and_a_flood_stops_the_app(
     broken.set()
     load.produce(RECORDS * scale // 4)
     eventually(lambda: app.state == "stopped", "the end of the app")
-    with pytest.raises(ehkafka.errors.HandlerFailedError, match="in a row failed for good"):
+    with pytest.raises(ehkafka.errors.HandlerFailedError, match="in a row failed permanently"):
         app.stop()
     flood = stage.letters("dead")[len(calm) :]
     assert len(flood) <= RUN_MAX

@@ -63,7 +63,7 @@ def test_a_broker_without_an_answer_is_an_error_of_the_start(sent: Sent, monkeyp
     """A coordinator that gives no id, in words."""
     monkeypatch.setattr("ehkafka.transactions.producer.INIT_S", 0.001)
     monkeypatch.setattr("ehkafka.transactions.producer.CALL_S", 0.001)
-    with pytest.raises(EndpointError, match="gives no transactions to this app"):
+    with pytest.raises(EndpointError, match="refuses transactions"):
         sent.app(plain).start()
 
 

@@ -87,7 +87,7 @@ def test_what_waits_for_its_keys_first_message_times_out(own: OwnProducer) -> No
     [second] = own._parked
     second.ends_s = 0.0
     own._fail_late()
-    with pytest.raises(NotDeliveredError, match=r"its time is over \(message.timeout.ms\)"):
+    with pytest.raises(NotDeliveredError, match=r"it timed out \(message.timeout.ms\)"):
         second.future.result(0.0)
     put(own, b"a3")
     assert client.acknowledge() == [b"a1"]

@@ -17,7 +17,7 @@ def test_a_run_ends_with_a_success_and_breaks_its_limit_one_beyond() -> None:
     assert [gauge.overflow(0) for _ in range(3)] == [None] * 3
     assert gauge.overflow(1) is None
     assert [gauge.overflow(1) for _ in range(2)] == [None] * 2
-    assert gauge.overflow(1) == "4 records in a row failed for good (run_max=3)"
+    assert gauge.overflow(1) == "4 records in a row failed permanently (run_max=3)"
 
 
 def test_a_success_that_was_not_noted_yet_counts() -> None:

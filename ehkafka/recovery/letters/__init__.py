@@ -1,7 +1,7 @@
-"""Dead letters: what they say, and how they reach a topic or a function before an offset moves.
+"""Dead letters: their headers, and how they reach a topic or a function before an offset moves.
 
-`letter` is the record as it came with headers that say why, and reads these; `letters` makes a run's targets.
-A `target` has each dead letter until it is safe and its record has its outcome, and knows which have waited
-too long; it puts them as outputs of their records, or `function` calls the user's own on `ehkafka-letters`.
-`flood` notices too many.
+`letter` is the record with headers that give the reason; it writes and reads these. `letters` makes the
+targets of one run. A `target` keeps each dead letter until it is safe and its record has an outcome, and
+names those that have waited too long. It puts them as outputs of their records, or `function` calls the
+user's function in the thread `ehkafka-letters`. `flood` notices too many dead letters.
 """

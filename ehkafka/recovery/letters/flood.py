@@ -1,6 +1,6 @@
-"""Notices a flood of dead letters: too many in a row, or too large a share of what ended lately.
+"""Notices a flood of dead letters: too many in a row, or too large a share of the last records.
 
-One per handler; its `Failures` ask it, on any worker's thread, before a letter is written.
+One for each handler; its `Failures` ask it, on any worker's thread, before a dead letter is written.
 """
 
 from __future__ import annotations
@@ -23,17 +23,18 @@ class FloodGauge:
     def __init__(self, policy: DeadLetter) -> None:
         self._policy = policy
         self._lock = threading.Lock()
-        # Under the lock. What had finished when the last letter was written, and letters since without more.
+        # Under the lock: how many records had finished at the last dead letter; how many dead letters in a
+        # row.
         self._finished = -1
         self._run = 0
-        # For each of the latest letters, how many outcomes there were before it.
+        # For each of the latest dead letters: how many records had an outcome before it.
         ratio = policy.ratio_max
         self._allowed = None if ratio is None else math.floor(ratio * LIMIT_WINDOW_RECORDS)
         self._latest: deque[int] = deque(maxlen=None if self._allowed is None else self._allowed + 1)
         self._letters = 0
 
     def overflow(self, finished_records: int) -> str | None:
-        """Count one letter more; say which limit it breaks, `None` if none.
+        """Count one more dead letter; return which limit it breaks, or None.
 
         `finished_records` is how many the handler has finished so far.
         """
@@ -43,7 +44,7 @@ class FloodGauge:
             self._finished = finished_records
             if self._policy.run_max is not None and self._run > self._policy.run_max:
                 return (
-                    f"{counted(self._run, 'record')} in a row failed for good "
+                    f"{counted(self._run, 'record')} in a row failed permanently "
                     f"(run_max={self._policy.run_max})"
                 )
             return self._ratio_overflow(finished_records + self._letters)
@@ -52,11 +53,11 @@ class FloodGauge:
         if self._allowed is None:
             return None
         self._latest.append(outcomes)
-        # A share of few records says nothing: only a full window is judged.
+        # A share of few records means nothing: only a full window counts.
         crowded = len(self._latest) > self._allowed and outcomes - self._latest[0] < LIMIT_WINDOW_RECORDS
         if not crowded:
             return None
         return (
-            f"{len(self._latest)} of the last {LIMIT_WINDOW_RECORDS} records failed for good "
+            f"{len(self._latest)} of the last {LIMIT_WINDOW_RECORDS} records failed permanently "
             f"(ratio_max={self._policy.ratio_max})"
         )

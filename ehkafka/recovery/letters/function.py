@@ -1,8 +1,8 @@
-"""Dead letters to the user's own function: one thread a handler, retried for as long as it raises.
+"""Dead letters to the user's function: one thread for each handler, which calls again if the function raises.
 
-A letter that fails waits for its next try while others are delivered. A key's letters keep their order: one
-is posted, and the next when that one is answered. The thread is made with the first letter and ends with the
-run.
+A dead letter that fails waits for its next try while others are delivered. The dead letters of a key keep
+their order: the next one is posted when the one before is answered. The first dead letter starts the thread,
+which ends with the run.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ class LetterFunction(LetterTarget):
     """Calls the function for one letter after another."""
 
     def __init__(self, policy: DeadLetter, **common: Any) -> None:
-        """`common` is what `LetterTarget` takes."""
+        """`common` are the arguments of `LetterTarget`."""
         super().__init__(policy.where, **common)
         assert callable(policy.to)
         self._function = policy.to
         self._serial = itertools.count()
         self._changed = threading.Condition()
-        # Under its lock. When each letter is due; the thread is made with the first one: most apps have none.
+        # Under its lock: when each dead letter is due. The first one starts the thread: most apps have none.
         self._due: list[tuple[float, int, Posted]] = []
         self._thread: threading.Thread | None = None
         self._stopping = False
@@ -43,11 +43,11 @@ class LetterFunction(LetterTarget):
         self._why = HAS_NOT_RETURNED
 
     def why(self) -> str:
-        """Say why nothing is answered, as far as that is known."""
+        """Return why no dead letter is answered, as far as that is known."""
         return self._why
 
     def send(self, posted: Posted) -> None:
-        """Have a letter delivered. Never blocks, never raises."""
+        """Deliver a dead letter. Never blocks, never raises."""
         self._add(posted, posted.since_s)
 
     def _add(self, posted: Posted, due_s: float) -> None:
@@ -69,7 +69,7 @@ class LetterFunction(LetterTarget):
             self._changed.notify()
 
     def stop(self, timeout_s: float) -> None:
-        """End the thread; what is not delivered belongs to records that are redelivered."""
+        """End the thread; records whose dead letters are not delivered are handled again."""
         with self._changed:
             self._stopping = True
             self._changed.notify()

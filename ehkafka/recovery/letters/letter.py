@@ -1,9 +1,8 @@
-"""A dead letter: the record as it came, and headers that say where it came from and why it failed.
+"""A dead letter: the received record, and headers with its origin and the reason of its failure.
 
-Pure values, both ways: `letter_of` writes the headers, `letter_origin` reads them. Their names are stable:
-redrive and other programs rely on them.
-Everything in a letter can be handed to confluent-kafka's producer, which a name that is not UTF-8 would end
-together with the process.
+Pure values: `letter_of` writes the headers, and `letter_origin` reads them. Their names are stable: redrive
+and other programs rely on them. All parts of a dead letter are safe for confluent-kafka's producer: a header
+name that is not UTF-8 would end the process.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ class Header(StrEnum):
     FAILED_AT_MS = "ehkafka-failed-at-ms"
     HANDLER = "ehkafka-handler"
     GROUP = "ehkafka-group"
-    # How many names of the record's own headers are not as they came, because they are no UTF-8.
+    # How many names of the record's own headers are changed, because they are no UTF-8.
     NAMES_REPLACED = "ehkafka-header-names-replaced"
     # Letters of earlier releases have these: what failed attempts had sent is never sent any more.
     OUTPUTS_SENT = "ehkafka-outputs-sent"
@@ -45,12 +44,12 @@ class Header(StrEnum):
 
 
 OF_A_LETTER: Final = frozenset(Header)
-# How often the record has come back from the dead letters. Unlike the others it stays on the record.
+# How often the record was redriven. Unlike the others this header stays on the record.
 REDRIVEN: Final = "ehkafka-redriven"
-# An error's text may repeat the record: a letter must not outgrow its topic for it.
+# An error's text may repeat the record's value: the dead letter would become too large for its topic.
 ERROR_TEXT_CHARACTERS_MAX = 1_000
 _OURS: Final = OF_A_LETTER | {REDRIVEN}
-# What stands in a name for bytes that are no UTF-8, see `headers.taking`.
+# In a name it replaces bytes that are no UTF-8, see `headers.taking`.
 _UNREADABLE = "\ufffd"
 
 Headers = list[tuple[str, str | bytes | None]]
@@ -58,7 +57,7 @@ Headers = list[tuple[str, str | bytes | None]]
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Letter:
-    """A record that failed for good. `headers` are its own, trace context included, then the letter's."""
+    """A record that failed permanently. `headers` are its own, also for traces, then the dead letter's."""
 
     origin: TopicPartition
     offset: int
@@ -76,9 +75,9 @@ class Letter:
 
 
 def shorter(letter: Letter) -> Letter | None:
-    """Return the letter without its stack, then with a tenth of its error's text; None where nothing is left.
+    """Return the dead letter without its stack, or with a tenth of its error's text; None if it has none.
 
-    For a letter that is too large for its topic: what these say is in the log as well.
+    For a dead letter that is too large for its topic: the log has stack and text as well.
     """
     if letter.header(Header.ERROR_STACK) is not None:
         return replace(letter, headers=[pair for pair in letter.headers if pair[0] != Header.ERROR_STACK])
@@ -103,7 +102,7 @@ def letter_of(
     group: str,
     stack: str = "",
 ) -> Letter:
-    """Return the letter for a record. `error` is None for one that only follows its key; see `reason`.
+    """Return the dead letter of a record. `error` is None if the record only follows its key; see `reason`.
 
     Without a `stack` it has no header for it.
     """
@@ -122,7 +121,7 @@ def letter_of(
     }
     if stack:
         added[Header.ERROR_STACK] = stack
-    # A record that was redriven and failed again may have these from its first time.
+    # A record that was redriven and failed again may have these headers from its first failure.
     taken = [(name, value) for name, value in take_headers(message) if name not in OF_A_LETTER]
     own: Headers = [(_sendable(name), value) for name, value in taken]
     replaced = sum(
@@ -135,7 +134,7 @@ def letter_of(
         message.offset(),
         message.key(),
         message.value(),
-        # An error's text may hold what is not UTF-8, such as the name of a file.
+        # An error's text may have bytes that are not UTF-8, such as in the name of a file.
         own + [(name.value, str(value).encode(errors="backslashreplace")) for name, value in added.items()],
     )
 
@@ -147,7 +146,7 @@ def _sendable(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class LetterOrigin:
-    """The headers of a letter, read. Numbers that are missing or no numbers are None."""
+    """The headers of a dead letter. A number that is missing or cannot be read is None."""
 
     partition: TopicPartition
     offset: int | None
@@ -158,14 +157,14 @@ class LetterOrigin:
     failed_at_ms: int | None
     handler: str
     group: str
-    # How often the record had come back before.
+    # How often the record had been redriven before.
     redriven: int
-    # Empty where the letter has none.
+    # Empty if the dead letter has none.
     error_stack: str = ""
 
 
 def letter_origin(record: Record) -> LetterOrigin | None:
-    """Return what a letter says; None where the record's origin is not known."""
+    """Return the origin in a dead letter's headers; None if they do not name topic and partition."""
     headers = {name: value for name, value in record.headers() if name in _OURS}
     topic, partition = _text(headers.get(Header.ORIGIN_TOPIC)), _number(headers.get(Header.ORIGIN_PARTITION))
     if not topic or partition is None:
@@ -187,17 +186,17 @@ def letter_origin(record: Record) -> LetterOrigin | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LetterFilter:
-    """Which letters are meant; what is None leaves nothing out."""
+    """Chooses dead letters; a field that is None excludes none."""
 
     key: str | None = None
-    # A part of the error's type or text, in any case of letters.
+    # A part of the error's type or text, in upper or lower case.
     error: str | None = None
     origin_topic: str | None = None
     since: datetime | None = None
 
     def takes(self, record: Record, origin: LetterOrigin) -> bool:
-        """Tell whether a letter is among those."""
-        # A key is bytes: those that were typed, UTF-8 or not.
+        """Tell whether a dead letter is chosen."""
+        # A key is bytes: the typed ones, UTF-8 or not.
         if self.key is not None and self.key.encode(errors="surrogateescape") != record.key():
             return False
         if self.origin_topic is not None and self.origin_topic != origin.partition.topic:
@@ -210,7 +209,7 @@ class LetterFilter:
 
 
 def headers_back(record: Record, origin: LetterOrigin) -> Headers:
-    """Return the headers with which a letter's record goes home: its own, and how often it came back."""
+    """Return the headers of a redriven record: its own, and how often it was redriven."""
     own: Headers = [(name, value) for name, value in record.headers() if name not in _OURS]
     return [*own, (REDRIVEN, str(origin.redriven + 1).encode())]
 

@@ -1,4 +1,4 @@
-"""Where all dead letters of one run go.
+"""The targets of all dead letters of one run.
 
 Made before any thread of the run exists.
 """
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ehkafka.recovery.policy import FailurePolicy
     from ehkafka.settings.clock import Clock
 
-    # Takes the letter of a record that waits for it, and answers the ticket, once.
+    # Takes the dead letter of a waiting record, and answers the record's ticket once.
     PostLetter = Callable[[Ticket, Letter], None]
 
 
@@ -42,19 +42,19 @@ class Letters:
         history: History | None,
         clock: Clock = REAL_CLOCK,
     ) -> None:
-        """`to_topic` makes a target of a topic; None where no policy names one."""
+        """`to_topic` makes the target for a topic; None if no policy names one."""
         self._to_topic = to_topic
         self._emit = emit
         self._history = history
         self._clock = clock
         self.targets: list[LetterTarget] = []
-        # What is kept because its letter is refused, for each handler with outputs.
+        # For each handler with outputs: outputs that are kept because their dead letter is refused.
         self.kept: list[KeptOutputs] = []
-        # The topics that letters go to: they must be there before anything runs.
+        # The topics of dead letters: they must exist before anything runs.
         self.topics: set[str] = set()
 
     def target(self, policy: FailurePolicy) -> LetterTarget | None:
-        """Return a new target for a handler's letters, None where its policy has none."""
+        """Return a new target for a handler's dead letters; None if its policy has none."""
         if not isinstance(policy, DeadLetter):
             return None
         if isinstance(policy.to, str):
@@ -67,14 +67,14 @@ class Letters:
         return target
 
     def check(self) -> None:
-        """Tell of letters that have waited too long for their answer, once each; bound what is kept."""
+        """Report dead letters that have waited too long, once each; limit the kept outputs."""
         for target in self.targets:
             target.check()
         for kept in self.kept:
             kept.check()
 
     def stop(self, timeout_s: float) -> None:
-        """End all, after `timeout_s` seconds at most: what is not safe by then is redelivered."""
+        """End all within `timeout_s`: records whose dead letters are not safe by then are handled again."""
         ends_s = time.monotonic() + timeout_s
         for target in self.targets:
             target.stop(max(0.0, ends_s - time.monotonic()))
@@ -82,7 +82,7 @@ class Letters:
     def of_records(
         self, policy: FailurePolicy, complete: Callable[[Ticket, Answer], None]
     ) -> PostLetter | None:
-        """Return what posts the letters of failed records; `complete` is their hub's `answer`."""
+        """Return the function that posts the dead letters of a handler; `complete` is its hub's `answer`."""
         target = self.target(policy)
         if target is None:
             return None
@@ -93,7 +93,7 @@ class Letters:
         return post
 
     def _answer(self, complete: Callable[[Ticket, Answer], None], ticket: Ticket, answer: Answer) -> None:
-        # First: once the ticket is answered a commit may pass the record, and the history must know why.
+        # First: after the answer a commit may pass the record, and the history must have the reason by then.
         if answer is Outcome.DEAD_LETTERED and self._history is not None:
             attempt = ticket.attempt
             place, offset, key = attempt.epoch.partition, attempt.message.offset(), users_key(attempt.key)

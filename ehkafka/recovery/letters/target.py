@@ -1,10 +1,11 @@
-"""Where a handler's dead letters go: each from its posting to its record's result; to a topic, as an output.
+"""The target of a handler's dead letters: it follows each one from its posting to its record's outcome.
 
-Which have waited too long is asked by the thread that watches the run: what writes them may hang.
+A topic takes them as outputs. The thread that watches the run asks for those that have waited too long,
+because the thread that writes them may hang.
 
-At least once, a record has its outcome once its letter is acknowledged, so its key waits until then. In an
-app that sends exactly once it has it at once: neither the letter nor the offset counts before their
-transaction does.
+Without transactions a record has its outcome when its dead letter is acknowledged, so its key waits until
+then. With exactly once the record has its outcome at once, because one transaction commits both the dead
+letter and the offset.
 """
 
 from __future__ import annotations
@@ -40,26 +41,26 @@ if TYPE_CHECKING:
 RETRY_FIRST_S = 0.5
 RETRY_MAX_S = 30.0
 LATE_S: Final = 10.0
-"""How long a letter may wait for its answer before that is reported."""
+"""A dead letter that waits longer for its answer is reported."""
 TOO_LARGE_ADVICE = (
-    f"if the service takes larger records (a Dedicated namespace does), raise the property {LETTER_BYTES}: "
+    f"if the service accepts larger records (a Dedicated namespace does), raise the property {LETTER_BYTES}: "
     f"App(consumer={{{LETTER_BYTES!r}: …}})"
 )
 
 
 class Posted(Source):
-    """A record whose dead letter is not safe yet."""
+    """A record whose dead letter is not acknowledged yet."""
 
     target: LetterTarget
     letter: Letter
     answer: Callable[[Answer], None]
     since_s: float
     is_late = False
-    # How often the letter could not be written.
+    # How often the dead letter could not be written.
     tries = 0
 
     def acknowledged(self) -> None:
-        """Give the record the result *dead-lettered*, unless it has one."""
+        """End the record as *dead-lettered*, unless it has an outcome."""
         if self.target.take_out(self):
             letter, target = self.letter, self.target
             target.emit(RecordDeadLettered(letter.origin, letter.offset, describe_key(self[KEY]), target.to))
@@ -70,36 +71,36 @@ class Posted(Source):
         self.hold(HoldHead("its partition was taken away"))
 
     def hold(self, head: HoldHead) -> None:
-        """Let the record wait for the next start, unless it has a result."""
+        """Let the record wait for the next start, unless it has an outcome."""
         if self.target.take_out(self):
             self.answer(head)
 
     def report(self, error: str, retry_s: float | None, **stack: Any) -> None:
-        """Tell that the letter could not be written."""
+        """Report that the dead letter could not be written."""
         letter, target = self.letter, self.target
         what = (letter.origin, letter.offset, describe_key(self[KEY]), target.to, error, retry_s)
         target.emit(DeadLetterFailed(*what, **stack))
 
     def retry_s(self) -> float:
-        """Count a try that failed, and return when the next one is due: later each time."""
+        """Count a try that failed, and return the seconds until the next one: more each time."""
         self.tries += 1
         doubled: int = 1 << min(self.tries - 1, 10)
         return min(RETRY_MAX_S, RETRY_FIRST_S * doubled)
 
 
 class LetterTarget(ABC):
-    """`post` and `problem` from any thread; `check` by the one that watches the run."""
+    """Any thread uses `post` and `problem`; the thread that watches the run calls `check`."""
 
     def __init__(self, to: str, *, emit: Callable[[Event], None], clock: Callable[[], float]) -> None:
-        """`to` is where the letters go, for messages."""
+        """`to` names the topic or function in messages."""
         self.to = to
         self.emit = emit
         self.clock = clock
-        # By identity, oldest first. A post adds, an answer takes out; other threads read copies.
+        # By identity, oldest first. `post` adds, an answer removes; other threads read copies.
         self._waiting: dict[int, Posted] = {}
 
     def post(self, entry: Entry, letter: Letter, answer: Callable[[Answer], None]) -> None:
-        """Take the letter of a record; `answer` is called once, on any thread. Never blocks, never raises."""
+        """Post a record's dead letter; `answer` is called once, on any thread. Never blocks, never raises."""
         posted = Posted(entry)
         posted.target, posted.letter, posted.answer, posted.since_s = self, letter, answer, self.clock()
         self._waiting[id(posted)] = posted
@@ -107,18 +108,18 @@ class LetterTarget(ABC):
 
     @abstractmethod
     def send(self, posted: Posted) -> None:
-        """Let a letter go. Never blocks, never raises."""
+        """Send a dead letter. Never blocks, never raises."""
 
     @abstractmethod
     def why(self) -> str:
-        """Say why nothing is answered, as far as that is known."""
+        """Return why no dead letter is answered, as far as that is known."""
 
     def take_out(self, posted: Posted) -> bool:
-        """Wait no longer for a letter's answer; False: it was there before."""
+        """Stop waiting for a dead letter's answer; False: it was answered before."""
         return self._waiting.pop(id(posted), None) is not None
 
     def check(self) -> None:
-        """Tell of letters that have waited too long for their answer, once each."""
+        """Report dead letters that have waited too long for their answer, once each."""
         for posted in self._late():
             if not posted.is_late:
                 posted.is_late = True
@@ -126,8 +127,8 @@ class LetterTarget(ABC):
 
     @property
     def problem(self) -> str | None:
-        """What is wrong, while a letter of ours has waited too long."""
-        # Of a partition that was taken away another member decides.
+        """The problem, in words, while a dead letter has waited too long."""
+        # For a partition that was taken away another member decides.
         late = [posted for posted in self._late() if not posted[EPOCH].ended]
         if not late:
             return None
@@ -143,17 +144,17 @@ class LetterTarget(ABC):
         before_s = self.clock() - LATE_S
         return list(takewhile(lambda one: one.since_s <= before_s, self._waiting.copy().values()))
 
-    # What one without a thread of its own has nothing to do for.
+    # The defaults of a way without a thread of its own.
 
     def wake(self) -> None:  # noqa: B027
-        """See whether anything is due: the time has jumped."""
+        """Check whether a dead letter is due: the clock has jumped."""
 
     def owns(self, _thread: threading.Thread) -> bool:
-        """Tell whether a thread is its own."""
+        """Tell whether a thread belongs to it."""
         return False
 
     def stop(self, timeout_s: float) -> None:  # noqa: B027
-        """End its thread within a bound; what is not safe by then is redelivered."""
+        """End its thread within `timeout_s`; records whose dead letters are not safe are handled again."""
 
 
 class LetterTopic(LetterTarget):
@@ -168,9 +169,10 @@ class LetterTopic(LetterTarget):
         refused: Callable[[str, str], None] | None = None,
         **common: Any,
     ) -> None:
-        """`problem` says why no output is acknowledged; `common` is what `LetterTarget` takes.
+        """`problem` returns why no output is acknowledged; `common` are the arguments of `LetterTarget`.
 
-        With `refused` a record has its outcome with the put; it hears of a letter that no try can write.
+        `refused` is for exactly once: a record has its outcome with the put, and `refused` is called for a
+        dead letter that the broker refuses permanently.
         """
         super().__init__(to, **common)
         self._outputs = outputs
@@ -178,11 +180,11 @@ class LetterTopic(LetterTarget):
         self._refused = refused
 
     def why(self) -> str:
-        """Say why nothing is answered, as far as that is known."""
+        """Return why no dead letter is answered, as far as that is known."""
         return self._problem() or "the broker has not answered"
 
     def send(self, posted: Posted) -> None:
-        """Put a letter. Never blocks, never raises."""
+        """Put a dead letter as an output. Never blocks, never raises."""
         letter = posted.letter
         output = Output(self, posted, self.to, letter.value, letter.key, [*letter.headers], ANY_PARTITION)
         try:
@@ -191,18 +193,18 @@ class LetterTopic(LetterTarget):
             posted.gone()
         else:
             if self._refused is not None:
-                # Last: a commit that finds the record finished must find its letter.
+                # Last: a commit that finds the record finished must find its dead letter.
                 posted.acknowledged()
 
     def judge(self, output: Output, error: OutputRefusedError, _tries: int, answer: OutputAnswer) -> None:
-        """Send a letter that is too large with less of its error's text; else try again, or hold its record.
+        """Decide on a refused dead letter: send a shorter one, try again later, or hold its record.
 
-        A refused letter never makes another letter.
+        A dead letter that is refused never becomes another dead letter.
         """
         posted = output.source
         assert isinstance(posted, Posted)
         if error.is_too_large and (less := shorter(posted.letter)) is not None:
-            # The same output, so that it keeps its place in its key's order; the list is its own.
+            # The same output keeps its place in the order of its key. It owns its list of headers.
             posted.letter, output.headers[:] = less, less.headers
             answer(0.0)
         elif error.is_too_large or error.is_for_good:

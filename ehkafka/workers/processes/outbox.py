@@ -54,8 +54,7 @@ class Outbox:
             if self._message is not message:
                 where = _where(message)
                 raise RuntimeError(
-                    f"{where} has its outcome, so nothing can be sent for it any more: call send() before "
-                    "the handler returns"
+                    f"{where} has ended and can send nothing more: call send() before the handler returns"
                 )
             self._add(made, message)
 

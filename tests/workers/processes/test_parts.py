@@ -62,7 +62,7 @@ def test_a_call_may_send_so_much_and_no_more() -> None:
     half = b"x" * (CALL_BYTES_MAX // 2)
     outbox.begin(message)
     outbox.send(message, half)
-    with pytest.raises(ValueError, match=r"t\[0\]@7: one call sends .* bytes, and it may send .* at most"):
+    with pytest.raises(ValueError, match=r"t\[0\]@7: one call sends .* bytes; the limit is 64 MiB"):
         outbox.send(message, half)
     with pytest.raises(ValueError, match="one call sends"):
         outbox.take(message, half)
