@@ -41,8 +41,9 @@ if TYPE_CHECKING:
     from ehkafka.outputs.turns import Line
     from ehkafka.outputs.unacknowledged import Unacknowledged
 
-# So many at once, with the lock held.
+# So many are sorted at once, with the lock held; and so many wait for their turns.
 SLICE: Final = 1_000
+LINES_MAX: Final = 20_000
 IDLE_WAIT_S: Final = 0.5
 
 
@@ -61,12 +62,13 @@ class OutputSender:
         busy: Collection[int] = busy_codes(is_event_hubs=False),
         at_once: bool = True,
         batch_outputs: int = BATCH_OUTPUTS_MAX,
+        takes_turns: bool = False,
     ) -> None:
         """`clock` is the one by which a refused output waits for its next try.
 
         `busy` are errors by which the broker throttles: the same goes out again later. `at_once`: one report
         may stand for a batch, see `properties.may_report_at_once`, else each output has its own.
-        `batch_outputs` go in one request at most.
+        `batch_outputs` go in one request at most. `takes_turns`: keys wait for answers, see `turns`.
         """
         self.outputs = outputs
         self._producer = producer
@@ -88,7 +90,7 @@ class OutputSender:
         # How many outputs the last ones had that were refused as too large.
         self._suspects = 0
         self._is_throttled = self._is_in_doubt = False
-        self._turns = Turns(outputs.lines)
+        self._turns = Turns(outputs.lines, are_taken=takes_turns)
         # The client's queue is full.
         self._is_full = False
         # Outputs of ended epochs whose sources are to hear of it, without the lock.
@@ -205,7 +207,7 @@ class OutputSender:
         outputs, self._is_full = self.outputs, False
         self._hand_lines()
         # What waits in no line is where the intake sees that the sender is behind.
-        while outputs.added and not (self._turns.are_long(SLICE * PARTS) or self._is_held_up()):
+        while outputs.added and not (self._turns.are_long(LINES_MAX * PARTS) or self._is_held_up()):
             with outputs.lock:
                 taken = outputs.take(SLICE)
                 try:
@@ -290,7 +292,7 @@ class OutputSender:
     def _hand_batch(self, line: Line, now_s: float) -> None:
         """Hand over what waits for a partition: as much as a request takes, and the client has room for."""
         outputs, client, flat = self.outputs, self._producer.client, self.outputs.lines[line]
-        room = max(0, min(self._batch_outputs, QUEUE_MESSAGES - len(client)))
+        room = min(self._batch_outputs, max(0, QUEUE_MESSAGES - len(client)))
         batch = Batch(fitting(flat, room, self._producer.batch_bytes), self._reported, line=line)
         has_failed = False
         try:
@@ -376,7 +378,6 @@ class OutputSender:
             source.acknowledged()
 
     def _forget_old(self) -> None:
-        """Let partitions of keys count for some minutes only."""
         if self._known.forget_old(self.outputs.batches):
             self._renew(is_fault=False)
         else:
@@ -384,7 +385,7 @@ class OutputSender:
                 self._sort_again()
 
     def _sort_again(self) -> None:
-        """Put what waits in lines before all that is new: it is not known any more where it goes."""
+        # What waits in lines goes before all that is new: it is not known any more where it goes.
         for flat in self._turns.take_out():
             self.outputs.put_back(flat)
 
@@ -397,8 +398,7 @@ class OutputSender:
             self._emit(OutputProblem(str(failed), self._producer.due_s()))
 
     def _purge(self) -> None:
-        done = [self._purges.popleft() for _ in range(len(self._purges))]
-        dropped = self._aside.drop_ended()
+        done, dropped = [self._purges.popleft() for _ in range(len(self._purges))], self._aside.drop_ended()
         under_way = chain.from_iterable(self.outputs.batches)
         # One that is lost may hold what is not noted as on its way.
         if self._producer.is_lost or any(output.has_ended for output in under_way):

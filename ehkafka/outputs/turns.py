@@ -1,8 +1,9 @@
 """Partitions take turns, with one batch each: which one's outputs go next. Pure.
 
 A client has a few requests in flight to a broker, of one partition each, and is not fair to partitions that
-have something ready: some would wait for seconds where others go again at once. So it is given little more
-than its next requests. What is put meanwhile goes in one batch.
+have something ready: some would wait for seconds where others go again at once. Where keys wait for that, it
+is given little more than its next requests, and what is put meanwhile goes in one batch. Elsewhere it is
+given all, and has always something to send.
 """
 
 from __future__ import annotations
@@ -21,9 +22,10 @@ TURN_S: Final = 1.0
 class Turns:
     """Of one client; `clear` when the next one takes over. The sender's thread only."""
 
-    def __init__(self, lines: dict[Line, list[Any]]) -> None:
-        """`lines` has what waits, flat; also of keys, whose turn it never is."""
+    def __init__(self, lines: dict[Line, list[Any]], *, are_taken: bool) -> None:
+        """`lines` has what waits, flat; also of keys, whose turn it never is. Not `are_taken`: none waits."""
         self._lines = lines
+        self._are_taken = are_taken
         # Partitions for which something waits, in the order of their turns; and those that have a batch
         # in flight, since when.
         self._waiting: deque[Line] = deque()
@@ -41,6 +43,8 @@ class Turns:
 
     def room(self, most: int, now_s: float) -> int:
         """Return how many more may have a batch in flight, if so many may."""
+        if not self._are_taken:
+            return len(self._waiting)
         return most - sum(now_s - since_s < TURN_S for since_s in self._under_way.values())
 
     def are_long(self, parts: int) -> bool:
@@ -62,15 +66,14 @@ class Turns:
             self._lines[line] = left
         else:
             del self._lines[line]
-        if since_s is not None:
+        if since_s is not None and self._are_taken:
             self._under_way[line] = since_s
         elif left:
             self._waiting.appendleft(line)
 
     def acknowledged(self, line: Line) -> None:
         """Note that the batch of a line is written."""
-        del self._under_way[line]
-        if line in self._lines:
+        if self._under_way.pop(line, None) is not None and line in self._lines:
             self._waiting.append(line)
 
     def clear(self) -> None:

@@ -43,7 +43,12 @@ def output_sender(
         # The embedded broker does not look at sequence numbers, on which that hangs.
         at_once=not app.endpoint.is_embedded and may_report_at_once(properties),
         batch_outputs=whole_number("batch.num.messages", properties["batch.num.messages"]),
+        takes_turns=_waits_for_answers(app),
     )
+
+
+def _waits_for_answers(app: AppOptions) -> bool:
+    return any(spec.acknowledged == "before_next" for spec in app.specs)
 
 
 def check_producer(app: AppOptions, emit: Callable[[Event], None]) -> None:
@@ -67,7 +72,7 @@ def _producer(app: AppOptions, emit: Callable[[Event], None], more: dict[str, An
     letters alone need no ids.
     """
     has_outputs = any(spec.to for spec in app.specs)
-    at_once = any(spec.acknowledged == "before_next" for spec in app.specs)
+    at_once = _waits_for_answers(app)
 
     # Anew for each client: the key may have changed since.
     def open_client(callbacks: ClientCallbacks, is_plain: bool) -> Producer:

@@ -36,6 +36,7 @@ def calm() -> Iterator[World]:
         world.fails_to_open = world.refuse_share = 0.0
         world.room, world.may_act = FOREVER, False
         world.sender._at_once, world.sender._batch_outputs = True, 1000
+        world.sender._turns._are_taken = True
         world.outputs._outputs_max = 1000
         world.sender._producer.start(0)
         world.judge = lambda *_: None  # type: ignore[method-assign]

@@ -60,7 +60,7 @@ OutputSender._forget_old: keys are forgotten while outputs of theirs wait
     self._sort_again() -> pass
     by test_keys_that_are_forgotten_wait_in_no_line
 OutputSender._hand_over: the intake does not see that the sender is behind
-    self._turns.are_long(SLICE * PARTS) or ->
+    self._turns.are_long(LINES_MAX * PARTS) or ->
     by test_what_waits_beyond_some_turns_shows_that_the_sender_is_behind
 Turns.add: what waits behind others of its partition is lost
     its += flat -> pass

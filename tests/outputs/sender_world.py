@@ -84,6 +84,7 @@ class World:
             clock=self.clock.monotonic,
             at_once=rng.random() < 0.7,
             batch_outputs=rng.choice((2, 1000)),
+            takes_turns=rng.random() < 0.7,
         )
         self.sender._known._wall_s = self.clock.time
 
@@ -395,6 +396,7 @@ def made_small(seed: int) -> Iterator[Clock]:
         patch.object(sender, "threading", pretended),
         patch.object(sender, "SLICE", rng.choice((2, 5, 500))),
         patch.object(OneProducer, "turns", rng.choice((1, 10))),
+        patch.object(sender, "LINES_MAX", rng.choice((2, 1000))),
         patch.object(known_keys, "KEYS_MAX", rng.choice((3, 1000))),
     ):
         yield

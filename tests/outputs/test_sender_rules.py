@@ -218,6 +218,7 @@ def test_a_throttled_client_is_followed_after_a_wait() -> None:
 def test_what_is_in_doubt_is_not_acknowledged() -> None:
     """Nor is what follows: it goes out again behind the first."""
     with calm() as world:
+        world.broker.stands = set(ALL)
         put(world, b"a1", b"b2")
         world.sender._hand_over()
         for batch, at in zip(list(world.outputs.batches), (None, 2), strict=True):

@@ -174,8 +174,21 @@ def test_what_waits_beyond_some_turns_shows_that_the_sender_is_behind(
     """Else the intake went on until workers waited for room, and their calls looked like slow ones."""
     with calm() as world:
         monkeypatch.setattr(sender, "SLICE", 2)
+        monkeypatch.setattr(sender, "LINES_MAX", 2)
         settle(world, b"a0")
         world.broker.stands = set(ALL)
         put(world, *[b"a%d" % number for number in range(1, 10)])
         world.sender._hand_over()
         assert new(world) == [b"a5", b"a6", b"a7", b"a8", b"a9"]
+
+
+def test_where_no_key_waits_for_it_partitions_take_no_turns() -> None:
+    """The client has always something to send."""
+    with calm() as world:
+        world.sender._turns._are_taken = False
+        settle(world, b"a0")
+        world.broker.stands = set(ALL)
+        for value in (b"a1", b"a2"):
+            put(world, value)
+            world.sender._hand_over()
+        assert sizes(world) == [1, 1]
