@@ -32,6 +32,9 @@ BATCH_BYTES: Final = 1_000_000
 BATCH_BYTES_MIN: Final = 16_384
 # Instead of a smaller size: each message is a batch.
 ONE_BY_ONE: Final = 0
+# What a request has beside keys and values, at most: for each message, and by itself (librdkafka 2.16).
+MESSAGE_BYTES: Final = 36
+REQUEST_BYTES: Final = 1_024
 
 
 class Batch:
@@ -66,13 +69,14 @@ class Batch:
         """The sources that wait for an acknowledgement, one for each output."""
         return [one for one in self.flat[SOURCE::PARTS] if isinstance(one, Source)]
 
-    def send(self, client: Any, partition: int) -> list[Any]:
+    def send(self, client: Any, partition: int, *, each: bool = False) -> list[Any]:
         """Hand the outputs to the client; return those for which it has no room, which leave the batch.
 
-        Raises the client's exception; then the batch has the outputs that were handed over before. Raises
-        `SomeSentError` if that is not known.
+        `each`: every output has a report, since each goes in a request of its own. Raises the client's
+        exception; then the batch has the outputs that were handed over before. Raises `SomeSentError` if that
+        is not known.
         """
-        if len(self) > 1 and not any(self.flat[5::PARTS]):
+        if len(self) > 1 and not each and not any(self.flat[5::PARTS]):
             return self._send_at_once(client.produce_batch, partition)
         return self._send_each(client.produce, partition)
 
@@ -116,9 +120,14 @@ class SomeSentError(Exception):
 
 
 def fitting(flat: list[Any], outputs_max: int, batch_bytes: int | None) -> list[Any]:
-    """Return the first outputs that one request takes, so that their report is of that request."""
-    while outputs_max > 1 and size_of(flat[: PARTS * outputs_max]) > (batch_bytes or BATCH_BYTES):
-        outputs_max = min(outputs_max, len(flat) // PARTS) // 2
+    """Return the first outputs that one request takes, so that their report is of that request.
+
+    Where messages go one by one each is reported.
+    """
+    bytes_max = (batch_bytes or BATCH_BYTES) - REQUEST_BYTES
+    outputs_max = min(outputs_max, len(flat) // PARTS)
+    while outputs_max > 1 and size_of(flat[: PARTS * outputs_max]) + MESSAGE_BYTES * outputs_max > bytes_max:
+        outputs_max //= 2
     return flat[: PARTS * outputs_max]
 
 

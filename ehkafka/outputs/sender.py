@@ -22,7 +22,7 @@ from ehkafka.events import OutputProblem
 from ehkafka.lanes.inbox import EPOCH
 from ehkafka.outputs.answers import CONSEQUENCES, IN_DOUBT, TAKEN_BACK, busy_codes, refused_error
 from ehkafka.outputs.aside import BUSY_POLL_S, Aside
-from ehkafka.outputs.batch import Batch, SomeSentError, fitting, smaller_batches
+from ehkafka.outputs.batch import ONE_BY_ONE, Batch, SomeSentError, fitting, smaller_batches
 from ehkafka.outputs.encoding import ANY_PARTITION
 from ehkafka.outputs.known_keys import KnownKeys
 from ehkafka.outputs.one_producer import ID_S, LAST_ANSWERS_S
@@ -84,8 +84,7 @@ class OutputSender:
         # The sender's thread only.
         self._aside = Aside(outputs, make_second, emit=emit, wake=self._wake.set, clock=clock, busy=busy)
         self._known = KnownKeys()
-        # Batches that this client was refused; whether the broker throttles it by refusals, and
-        # whether one of its answers is in doubt.
+        # Batches that this client was refused; whether it is throttled by refusals, has an answer in doubt.
         self._refused: dict[Batch, OutputRefusedError] = {}
         # How many outputs the last ones had that were refused as too large.
         self._suspects = 0
@@ -296,7 +295,8 @@ class OutputSender:
         batch = Batch(fitting(flat, room, self._producer.batch_bytes), self._reported, line=line)
         has_failed = False
         try:
-            self._is_full = bool(batch.send(client, line[1])) or not room
+            is_each = self._producer.batch_bytes == ONE_BY_ONE
+            self._is_full = bool(batch.send(client, line[1], each=is_each)) or not room
         except SomeSentError:
             # It is not known what becomes of it: all goes again.
             self._producer.failed(KafkaError(KafkaError._FATAL, _NO_REPORT))  # noqa: SLF001

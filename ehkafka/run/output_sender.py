@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING, Any
 
 from ehkafka.endpoint.client import open_producer
 from ehkafka.endpoint.keys.watch import CredentialWatch
-from ehkafka.endpoint.properties.layers import without_ids
+from ehkafka.endpoint.properties.layers import LETTER_BYTES, without_ids
 from ehkafka.endpoint.properties.refusals import whole_number
 from ehkafka.errors import EndpointError
 from ehkafka.events import DeadLetterProducerPlain, DeadLetterProducerReplaced, OutputProducerReplaced
 from ehkafka.outputs.answers import busy_codes
-from ehkafka.outputs.batch import batch_limit, with_limit
+from ehkafka.outputs.batch import BATCH_BYTES, batch_limit, with_limit
 from ehkafka.outputs.one_producer import OneProducer
 from ehkafka.outputs.properties import may_report_at_once, output_properties
 from ehkafka.outputs.sender import OutputSender
 from ehkafka.outputs.unacknowledged import Unacknowledged
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from confluent_kafka import Producer
 
@@ -26,15 +26,19 @@ if TYPE_CHECKING:
     from ehkafka.outputs.one_producer import ClientCallbacks
     from ehkafka.run.options import AppOptions
 
+_BATCH = "batch.size"
+
 
 def output_sender(
     app: AppOptions, emit: Callable[[Event], None], on_death: Callable[[BaseException], None]
 ) -> OutputSender:
     """Return a sender for the outputs and dead letters of an app, not started."""
     properties = output_properties(app.endpoint, app.settings)
+    producer = _producer(app, emit, {})
+    producer.batch_bytes = _batch_bytes(properties)
     return OutputSender(
         Unacknowledged(),
-        _producer(app, emit, {}),
+        producer,
         lambda: _producer_alone(app, emit),
         emit=emit,
         on_death=on_death,
@@ -49,6 +53,13 @@ def output_sender(
 
 def _waits_for_answers(app: AppOptions) -> bool:
     return any(spec.acknowledged == "before_next" for spec in app.specs)
+
+
+def _batch_bytes(properties: Mapping[str, Any]) -> int | None:
+    """Return how many bytes a request has at most where the app says less than the client's default."""
+    said = [whole_number(name, properties[name]) for name in (_BATCH, LETTER_BYTES) if name in properties]
+    least = min(said, default=BATCH_BYTES)
+    return least if least < BATCH_BYTES else None
 
 
 def check_producer(app: AppOptions, emit: Callable[[Event], None]) -> None:

@@ -50,6 +50,9 @@ OutputSender._hand_lines: all partitions have a batch on their way
 OutputSender._hand_batch: a batch is larger than a request
     fitting(flat, room, self._producer.batch_bytes) -> flat[: PARTS * room]
     by test_a_batch_fits_into_one_request
+OutputSender._hand_batch: the last one's report stands for several requests
+    each=is_each -> each=False
+    by test_where_each_message_goes_in_a_request_of_its_own_each_is_reported
 OutputSender._hand_batch: where the client refuses one, what is behind it is lost
     outputs.put_back(self._sort_each(left, alone=True)) -> self._sort_each(left, alone=True)
 OutputSender._hand_batch: where the client refuses one, all go together again

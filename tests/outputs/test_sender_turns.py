@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ehkafka.outputs import sender
+from ehkafka.outputs.batch import MESSAGE_BYTES, ONE_BY_ONE, REQUEST_BYTES
 from ehkafka.outputs.known_keys import COUNTS_S
 from ehkafka.outputs.one_producer import OneProducer
 from ehkafka.outputs.turns import TURN_S
@@ -146,12 +147,24 @@ def test_a_batch_is_no_larger_than_the_clients_queue(monkeypatch: pytest.MonkeyP
 def test_a_batch_fits_into_one_request() -> None:
     """Else its report would not say that its first part was refused."""
     with calm() as world:
-        world.sender._producer.batch_bytes = 8
+        world.sender._producer.batch_bytes = REQUEST_BYTES + 2 * (MESSAGE_BYTES + 3)
         settle(world, b"a0")
         world.broker.stands = set(ALL)
         put(world, b"a1", b"a2", b"a3", b"a4", b"a5")
         world.sender._hand_over()
         assert sizes(world) == [2]
+
+
+def test_where_each_message_goes_in_a_request_of_its_own_each_is_reported() -> None:
+    """Else the last one's report would not say that another one was refused: all would go again for ever."""
+    with calm() as world:
+        world.sender._producer.batch_bytes = ONE_BY_ONE
+        settle(world, b"a0")
+        world.broker.stands = set(ALL)
+        put(world, b"a1", b"a2", b"a3")
+        world.sender._hand_over()
+        [batch] = world.outputs.batches
+        assert (len(batch), batch.left) == (3, 3)
 
 
 def test_partitions_that_stand_hold_up_no_others() -> None:
