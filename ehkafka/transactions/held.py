@@ -81,6 +81,10 @@ class HeldOutputs:
         """Take the outputs of the records that a commit covers, in order; return how many."""
         outputs = self._outputs
         with outputs.lock:
+            # In this order: a record's dead letter is put before its refused output is dropped.
+            if RefusedSource in set(map(type, outputs.parked[SOURCE::PARTS])):
+                dropped, outputs.parked = _dropped(outputs.parked)
+                outputs.let_go(dropped)
             for _ in range(0, len(outputs.added), SLICE * PARTS):
                 outputs.parked += outputs.take(SLICE)
             waiting = outputs.parked
@@ -91,13 +95,13 @@ class HeldOutputs:
                 divided = coverage.divide(outputs.parked)
             outputs.sent, outputs.parked = divided
             self.is_too_late = coverage.has_any(self._over_numbers)
-            if RefusedSource in set(map(type, outputs.sent[SOURCE::PARTS])):
-                dropped, outputs.sent = _dropped(outputs.sent)
-                outputs.let_go(dropped)
             outputs.note_room()
         sources = outputs.sent[SOURCE::PARTS]
         self.refused_before = [place for place, one in enumerate(sources) if type(one) is RefusedSource]
-        self.has_undecided = any(self.refusals.waits(sources[place]) for place in self.refused_before)
+        # One that is dropped by now may have a dead letter that was not taken.
+        self.has_undecided = any(
+            sources[place].is_dropped or self.refusals.waits(sources[place]) for place in self.refused_before
+        )
         return len(sources)
 
     def committed(self) -> None:

@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ehkafka.lanes.epoch import Epoch
-from ehkafka.outputs.output import Source
+from ehkafka.outputs.output import OutputRefusedError, Source
 from ehkafka.outputs.unacknowledged import NotSentError
 from ehkafka.records import TopicPartition
+from ehkafka.transactions.coverage import Coverage
 from ehkafka.transactions.held import HeldOutputs
 from tests.kit.simulated.message import SimulatedMessage
 from tests.kit.waiting import wait_until
@@ -119,6 +120,33 @@ def test_what_is_put_in_the_moment_of_an_epochs_end_is_not_counted_for_long() ->
     wait_until(lambda: bench.outputs.count() == 1, timeout_s=5.0)
     bench.loop.stop(1.0)
     assert bench.outputs.parked[3] == b"1"
+
+
+def test_an_output_that_is_decided_on_while_outputs_are_taken_keeps_its_record_from_a_commit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its dead letter, put at that moment, is not among what was taken: the record went without either."""
+    bench = Bench()
+    bench.add(0)
+    assert bench.take(1) == "0"
+    bench.held.take_back({0: OutputRefusedError("no")})
+    [(_, _, answer)] = bench.judged
+    divide = Coverage.divide
+
+    def divide_meanwhile(coverage: Coverage, flat: list[Any]) -> Any:
+        bench.put(0, b"letter")
+        answer(None)
+        return divide(coverage, flat)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Coverage, "divide", divide_meanwhile)
+        bench.take(1)
+    assert bench.held.has_undecided
+    bench.held.take_back({})
+    assert bench.take(1) == "letter"
+    assert not bench.held.has_undecided
+    bench.held.committed()
+    assert bench.outputs.count() == 0
 
 
 def test_nothing_is_taken_for_an_epoch_that_has_ended() -> None:
