@@ -98,10 +98,7 @@ class HeldOutputs:
             outputs.note_room()
         sources = outputs.sent[SOURCE::PARTS]
         self.refused_before = [place for place, one in enumerate(sources) if type(one) is RefusedSource]
-        # One that is dropped by now may have a dead letter that was not taken.
-        self.has_undecided = any(
-            sources[place].is_dropped or self.refusals.waits(sources[place]) for place in self.refused_before
-        )
+        self.has_undecided = not all(self.refusals.may_go(sources[place]) for place in self.refused_before)
         return len(sources)
 
     def committed(self) -> None:

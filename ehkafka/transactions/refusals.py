@@ -93,6 +93,10 @@ class Refusals:
         else:
             source.may_go_s = self._clock() + delay_s
 
+    def may_go(self, source: RefusedSource) -> bool:
+        """Tell whether an output may be sent now. One that is dropped may have a dead letter."""
+        return not source.is_dropped and source.may_go_s <= self._clock()
+
     def waits(self, source: RefusedSource) -> bool:
         """Tell whether an output must not be sent now, and its record not be committed."""
         return not source.is_dropped and source.may_go_s > self._clock()

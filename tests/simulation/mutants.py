@@ -219,7 +219,11 @@ Cover.has: only what lies below a commit is covered
 Cover.has: a record on the watermark is covered
     offset < self.next_offset -> offset <= self.next_offset
 HeldOutputs.take: outputs that are not needed any more are sent
-    dropped, outputs.sent = _dropped(outputs.sent) -> dropped = []
+    dropped, outputs.parked = _dropped(outputs.parked) -> dropped = []
+    by test_an_output_that_is_decided_on_while_outputs_are_taken_keeps_its_record_from_a_commit
+Refusals.may_go: a record is committed without its output and without the dead letter instead
+    not source.is_dropped and ->
+    by test_an_output_that_is_decided_on_while_outputs_are_taken_keeps_its_record_from_a_commit
 HeldOutputs.take: all that is held is taken
     divided = coverage.divide(waiting) -> divided = waiting, []
 HeldOutputs.take: what is put meanwhile goes before what was held
@@ -235,7 +239,7 @@ HeldOutputs._without_over: outputs of an ended epoch come back
 HeldOutputs.committed: committed outputs are put back
     outputs.sent = [] -> outputs.parked, outputs.sent = [*sent, *outputs.parked], []
 HeldOutputs.take: what is not decided is sent by older positions
-    self.has_undecided = any(self.refusals.waits(sources[place]) for place in self.refused_before)
+    self.has_undecided = not all(self.refusals.may_go(sources[place]) for place in self.refused_before)
     -> self.has_undecided = False
 TransactionLoop._transact: what was refused before is suspected among others again
     if self._held.refused_before: -> if False:
