@@ -20,7 +20,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from ehkafka.outputs.batch import Batch
     from ehkafka.outputs.output import Output
@@ -93,9 +93,15 @@ class KnownKeys:
         """Tell whether the older half counts no more."""
         return abs(self._wall_s() - self._looked_s) >= COUNTS_S
 
-    def forget_half(self) -> None:
-        """Let the older half of all keys count no more."""
+    def forget_half(self, sent: Iterable[Output] = ()) -> None:
+        """Let the older half of all keys count no more, except keys of what a client has.
+
+        If the topic has another number of partitions by now, their next output could pass that one elsewhere.
+        """
+        kept = [(one, partition) for one in sent if (partition := self.partition(one)) is not None]
         self._known_before, self._known, self._count = self._known, {}, 0
+        for output, partition in kept:
+            self._known.setdefault(output.topic, {})[output.place] = partition
 
     def forget_old(self, sent: Collection[Batch]) -> bool:
         """Drop acknowledgements that are too old; True: outputs in flight were sent because of one of them.

@@ -371,7 +371,7 @@ class OutputSender:
                 self._known.acknowledged(output, None if self._producer.is_plain else partition)
                 outputs.put_back(outputs.lines.pop((output.topic, output.place), []))
                 if self._known.is_full:
-                    self._known.forget_half()
+                    self._known.forget_half(chain.from_iterable(outputs.batches))
                     self._sort_again()
         self._producer.acknowledged()
         for source in batch.sources:

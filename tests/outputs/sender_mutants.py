@@ -14,7 +14,7 @@ from ehkafka.outputs import (
     unacknowledged,
 )
 from tests.kit.mutant import table
-from tests.outputs import test_sender_rules, test_sender_turns
+from tests.outputs import test_known_keys, test_sender_rules, test_sender_turns
 from tests.outputs.sender_world import histories
 
 IN = (
@@ -27,6 +27,7 @@ IN = (
     standing,
     turns,
     unacknowledged,
+    test_known_keys,
     test_sender_rules,
     test_sender_turns,
 )
@@ -59,6 +60,9 @@ OutputSender._hand_batch: where the client refuses one, all go together again
     self._sort_each(left, alone=True) -> left
 OutputSender._acknowledged: keys are forgotten while outputs of theirs wait
     self._sort_again() -> pass
+KnownKeys.forget_half: the next output of a key goes elsewhere than what a client has
+    self._known.setdefault(output.topic, {})[output.place] = partition -> pass
+    by test_the_key_of_what_a_client_has_is_not_forgotten
 OutputSender._forget_old: keys are forgotten while outputs of theirs wait
     self._sort_again() -> pass
     by test_keys_that_are_forgotten_wait_in_no_line

@@ -89,3 +89,12 @@ def test_past_so_many_keys_the_older_half_is_forgotten(monkeypatch: pytest.Monke
         assert known.is_full
         known.forget_half()
     assert known.partitions("out", [b"a", b"b", b"c", b"d"]) == [None, None, 0, 1]
+
+
+def test_the_key_of_what_a_client_has_is_not_forgotten() -> None:
+    """Its next output could go to another partition, and pass that one."""
+    known = KnownKeys()
+    learn(known, [b"a", b"b"])
+    for _ in range(3):
+        known.forget_half([output(b"b"), output(b"c")])
+    assert known.partitions("out", [b"a", b"b", b"c"]) == [None, 1, None]
