@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 # A batch that is in flight for longer does not count as one: its partition holds up no others.
 TURN_S: Final = 1.0
+_ALL: Final = 1 << 30
 
 
 class Turns:
@@ -42,9 +43,9 @@ class Turns:
             self._waiting.append(line)
 
     def room(self, most: int, now_s: float) -> int:
-        """Return how many more may have a batch in flight, if so many may."""
+        """Return how many more batches may be in flight, if so many may."""
         if not self._are_taken:
-            return len(self._waiting)
+            return _ALL
         return most - sum(now_s - since_s < TURN_S for since_s in self._under_way.values())
 
     def are_long(self, parts: int) -> bool:

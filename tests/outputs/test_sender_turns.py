@@ -205,3 +205,16 @@ def test_where_no_key_waits_for_it_partitions_take_no_turns() -> None:
             put(world, value)
             world.sender._hand_over()
         assert sizes(world) == [1, 1]
+
+
+def test_where_partitions_take_no_turns_small_batches_go_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of them: with one for each look at the client, small batches were 500 a second at most."""
+    with calm() as world:
+        monkeypatch.setattr(sender, "SLICE", 3)
+        world.sender._turns._are_taken = False
+        world.sender._batch_outputs = 1
+        settle(world, b"a0")
+        world.broker.stands = set(ALL)
+        put(world, *[b"a%d" % number for number in range(1, 8)])
+        world.sender._hand_over()
+        assert sizes(world) == [1] * 7
