@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ehkafka.outputs.batch import Batch
     from ehkafka.outputs.output import Output
 
-# Past so many new keys the older ones are forgotten, and each waits for one acknowledgement more.
+# With more new keys than this the older half is forgotten: each of those waits for one acknowledgement more.
 KEYS_MAX: Final = 20_000
 # An acknowledgement counts for this time, at most for twice this time: far less than brokers remember.
 COUNTS_S: Final = 600.0
@@ -38,8 +38,8 @@ class KnownKeys:
         """`wall_s` is a clock that goes on while the machine sleeps, as the broker's does."""
         self._wall_s = wall_s
         self._looked_s = wall_s()
-        # By topic: to which partition each key went, since the last half was forgotten; how many of them; and
-        # those before. A key with a number: of outputs that name it.
+        # By topic: the partition of each key acknowledged since the last half was forgotten; how many keys
+        # these are; and the older half. A key with a number: of outputs that name their partition.
         self._known: dict[str, dict[object, int]] = {}
         self._count = 0
         self._known_before: dict[str, dict[object, int]] = {}
@@ -49,7 +49,7 @@ class KnownKeys:
         self._sent_before: frozenset[Batch] = frozenset()
 
     def partitions(self, topic: str, keys: Sequence[object]) -> list[int | None]:
-        """Return where each of these keys goes; None where that is not known."""
+        """Return the partition of each of these keys; None for a key that is not known."""
         found: list[int | None] = list(map(self._known.get(topic, {}).get, keys))
         if None in found and (before := self._known_before.get(topic)):
             found = [before.get(key) if one is None else one for key, one in zip(keys, found, strict=True)]

@@ -48,7 +48,7 @@ IDLE_WAIT_S: Final = 0.5
 
 
 class OutputSender:
-    """Owns both producers. `start`, `end`, `wake` and `stop` from other threads; the rest on its own."""
+    """Owns both producers. Other threads call `start`, `end`, `wake` and `stop`; its own does the rest."""
 
     def __init__(
         self,
@@ -79,20 +79,20 @@ class OutputSender:
         self._on_death = on_death
         self._wake = threading.Event()
         self._ends_s: float | None = None
-        # Epochs that have ended: each is set once nothing of theirs is with a client. By the poll thread.
+        # One for each `end` of the poll thread: set when no client has outputs of ended epochs any more.
         self._purges: deque[threading.Event] = deque()
         # The sender's thread only.
         self._aside = Aside(outputs, make_second, emit=emit, wake=self._wake.set, clock=clock, busy=busy)
         self._known = KnownKeys()
         # Batches that this client was refused; whether it is throttled by refusals, has an answer in doubt.
         self._refused: dict[Batch, OutputRefusedError] = {}
-        # How many outputs the last ones had that were refused as too large.
+        # How many outputs were in the last batches that were refused as too large.
         self._suspects = 0
         self._is_throttled = self._is_in_doubt = False
         self._turns = Turns(outputs.lines, are_taken=takes_turns)
         # The client's queue is full.
         self._is_full = False
-        # Outputs of ended epochs whose sources are to hear of it, without the lock.
+        # Outputs of ended epochs: their sources hear of it later, without the lock.
         self._gone: list[Output] = []
         self._thread = threading.Thread(target=self._main, name="ehkafka-outputs", daemon=True)
         outputs.wake = self._wake.set
@@ -100,7 +100,7 @@ class OutputSender:
     # -- other threads ---------------------------------------------------------------------------------
 
     def start(self, id_s: float = ID_S) -> None:
-        """Open the producer, wait so long for its id, and start the thread.
+        """Open the producer, wait up to `id_s` for its id, and start the thread.
 
         Raises `ConfigurationError` or `EndpointError`.
         """
@@ -124,13 +124,13 @@ class OutputSender:
         return f"{count} outputs are not acknowledged: {problem}" if problem and count else None
 
     def wake(self) -> None:
-        """Let refused outputs see whether they are due: the time has jumped."""
+        """Check at once whether refused outputs are due: the clock has jumped."""
         self._wake.set()
 
     def end(self, timeout_s: float) -> None:
-        """Let nothing be sent any more for epochs that have ended. Poll thread; waits so long until it is so.
+        """Send nothing more for epochs that have ended. Poll thread; waits for that, at most `timeout_s`.
 
-        Else what is left in a client's queue could come behind what the partition's next owner sends.
+        Otherwise a client's queue could write outputs behind those of the partition's next owner.
         """
         if not self.outputs.end() or not self._thread.is_alive():
             return
@@ -140,7 +140,7 @@ class OutputSender:
         done.wait(timeout_s)
 
     def stop(self, timeout_s: float) -> int:
-        """Stop, at most after so many seconds; return how many outputs are not acknowledged."""
+        """Stop within so many seconds; return how many outputs are not acknowledged."""
         self._ends_s = time.monotonic() + timeout_s
         self.outputs.close()
         self._wake.set()
@@ -154,7 +154,7 @@ class OutputSender:
         try:
             while self._ends_s is None or (self.outputs.is_under_way() and time.monotonic() < self._ends_s):
                 self._turn()
-        except BaseException as error:  # outputs would wait for ever, unseen
+        except BaseException as error:  # otherwise outputs would wait without end, and without an error
             self._on_death(error)
         finally:
             try:
@@ -211,7 +211,7 @@ class OutputSender:
                 taken = outputs.take(SLICE)
                 try:
                     left = self._sort(taken)
-                except BaseException:  # the run ends, and commits once more: nothing may be in no list
+                except BaseException:  # the run ends and commits once more: each output must be in a list
                     outputs.put_back(taken)
                     raise
                 outputs.put_back(left)
@@ -269,7 +269,7 @@ class OutputSender:
             elif not known.may_go(output):
                 outputs.lines.setdefault((output.topic, output.place), []).extend(output)
             elif not self._hand_one(output):
-                known.acknowledged(output, None)  # else its key would wait for what never went
+                known.acknowledged(output, None)  # else its key would wait for an output that was never sent
                 return flat[number * PARTS :]
             if self._refused:
                 return flat[(number + 1) * PARTS :]
@@ -298,11 +298,11 @@ class OutputSender:
             is_each = self._producer.batch_bytes == ONE_BY_ONE
             self._is_full = bool(batch.send(client, line[1], each=is_each)) or not room
         except SomeSentError:
-            # It is not known what becomes of it: all goes again.
+            # Nothing will tell whether they are written: all are sent again.
             self._producer.failed(KafkaError(KafkaError._FATAL, _NO_REPORT))  # noqa: SLF001
-        except Exception:  # whatever it is: the one output that it is about raises it once more
+        except Exception:  # of any kind: the output that caused it raises it again
             has_failed = True
-        # First: what is handed over now is later.
+        # First: outputs that are handed over from here on are later.
         if batch.flat:
             outputs.batches[batch] = None
         left = flat[len(batch.flat) :]
@@ -313,7 +313,7 @@ class OutputSender:
         self._turns.handed(line, left, now_s if batch.flat else None)
 
     def _hand_one(self, output: Output) -> bool:
-        """Hand one over, or note that it is refused; False: there is no room, or no client any more."""
+        """Hand one over, or note that it is refused; False: there is no room, or the client is lost."""
         known = self._known.partition(output) if output.partition == ANY_PARTITION else None
         batch = Batch(list(output), self._reported, is_first=self._known.is_first(output))
         partition = output.partition if known is None else known
@@ -336,11 +336,11 @@ class OutputSender:
     def _reported(self, batch: Batch, error: KafkaError | None, message: Any) -> None:
         """Take a report. Called inside `poll`."""
         if batch not in self.outputs.batches:
-            return  # a later client has it
+            return  # its outputs are with a later client
         if error is None and (self._is_in_doubt or message.offset() is None):
             # The broker gave no offset: librdkafka concludes from a later answer that this is written, by
-            # sequence numbers that this broker may not look at. No later answer of this client counts
-            # either: all go out again, in their order.
+            # sequence numbers that this broker may ignore. So no later answer of this client counts
+            # either, and all outputs are sent again, in their order.
             self._is_in_doubt = True
             self._producer.failed(KafkaError(KafkaError._FATAL, IN_DOUBT))  # noqa: SLF001
         elif error is None:
@@ -351,8 +351,8 @@ class OutputSender:
             if error.code() not in TAKEN_BACK:
                 self._producer.failed(error)
         elif error.code() in self._busy:
-            # Of the output it says nothing, so all goes out again: one by one would be more requests for
-            # a broker that wants fewer.
+            # The error is not about these outputs, so all are sent again: one by one they would be more
+            # requests, and the broker asks for fewer.
             self._is_throttled = True
             self._producer.failed(error)
         else:
@@ -367,7 +367,7 @@ class OutputSender:
                 self._turns.acknowledged(batch.line)
             elif batch.is_first:
                 [output] = batch
-                # Without producer ids nothing keeps the order of two: each one of a key is its first one.
+                # Without producer ids two outputs of a key have no order: each one counts as the first.
                 self._known.acknowledged(output, None if self._producer.is_plain else partition)
                 outputs.put_back(outputs.lines.pop((output.topic, output.place), []))
                 if self._known.is_full:
@@ -400,7 +400,7 @@ class OutputSender:
     def _purge(self) -> None:
         done, dropped = [self._purges.popleft() for _ in range(len(self._purges))], self._aside.drop_ended()
         under_way = chain.from_iterable(self.outputs.batches)
-        # One that is lost may hold what is not noted as on its way.
+        # A lost client may have outputs that no batch names.
         if self._producer.is_lost or any(output.has_ended for output in under_way):
             self._renew(is_fault=self._producer.is_lost)
         for one in done:
@@ -408,9 +408,9 @@ class OutputSender:
         report_gone(dropped)
 
     def _renew(self, *, is_fault: bool) -> None:
-        """Give the client up; what it did not answer goes out by the next one, before all that is new."""
+        """Close the client; the next one gets all outputs without an answer, before any new one."""
         outputs, aside = self.outputs, self._aside
-        # First: its last answers may say more of why.
+        # First: its last answers may explain more.
         self._producer.give_up(LAST_ANSWERS_S)
         self._mind_size()
         self._producer.renew(is_fault=is_fault and not self._refused, waits=self._is_throttled)
@@ -436,7 +436,7 @@ class OutputSender:
         self._turns.clear()
 
     def _mind_size(self) -> None:
-        """Make the next client's batches smaller where all outputs of those refused have passed alone."""
+        """Make the next client's batches smaller if all outputs of refused batches were accepted alone."""
         suspects = sum(len(batch) for batch, error in self._refused.items() if error.is_too_large)
         if not suspects:
             return
@@ -447,4 +447,4 @@ class OutputSender:
 
 
 _epoch_of = itemgetter(EPOCH)
-_NO_REPORT = "the client took only some of a batch"
+_NO_REPORT = "the client took only a part of a batch"

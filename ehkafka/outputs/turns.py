@@ -1,4 +1,4 @@
-"""Partitions take turns, with one batch each: which one's outputs go next. Pure.
+"""Decides which partition's outputs are sent next: partitions take turns, with one batch each. Pure.
 
 A client has a few requests in flight to a broker, of one partition each, and is not fair to partitions that
 have something ready: some would wait for seconds where others go again at once. Where keys wait for that, it

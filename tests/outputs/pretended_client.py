@@ -9,6 +9,7 @@ import json
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from tests.outputs.pretended_broker import (
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 
     from ehkafka.outputs.one_producer import ClientCallbacks
     from tests.outputs.pretended_broker import Broker, Clock, Place
+
+# More batches than any turn of a sender has.
+GIVEN_MAX = 10_000
 
 
 class Client:
@@ -58,6 +62,8 @@ class Client:
         self.batch_max = 1 if is_alone else self.rng.choice((1, 2, 4))
         # What it was given and has not answered by a report.
         self.has: set[bytes] = set()
+        # Batches since the last poll.
+        self._given = 0
 
     def __len__(self) -> int:
         waiting = sum(map(len, self._queues.values())) + sum(len(one.messages) for one in self._wire)
@@ -98,6 +104,9 @@ class Client:
 
     def produce_batch(self, topic: str, messages: list[dict[str, Any]], partition: int) -> int:
         """Take some messages for one partition; return how many, and note in the others why not."""
+        self._given += 1
+        if self._given > GIVEN_MAX:
+            pytest.fail("the client is given batches without end, and is never polled")
         taken = 0
         for one in messages:
             if self.is_fatal or len(self) >= self.room:
@@ -112,6 +121,7 @@ class Client:
 
     def poll(self, timeout_s: float) -> int:
         """Let some steps happen, and call back."""
+        self._given = 0
         return self._serve(timeout_s)
 
     def purge(self, *, in_flight: bool = True) -> None:
