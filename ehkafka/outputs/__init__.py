@@ -1,5 +1,8 @@
 """Outputs: messages that handlers send. No commit passes a record before its outputs are acknowledged.
 
+Exactly once is different: `transactions.loop` sends in place of `sender`, and one transaction commits a
+record and its outputs.
+
 From a handler: `send` defines `Send`, and `encoding` turns results into messages, in worker processes, too. A
 `call` keeps the messages of one call until it ends. An `outlet` then puts them: it belongs to one handler. An
 `output` names the record that it belongs to. `kinds` compares the values that several handlers send to a
@@ -10,7 +13,8 @@ To the broker: `unacknowledged` keeps all outputs that are put and not acknowled
 `ehkafka-outputs`: in a `batch` for each partition, which take `turns`, or one by one with `produce`.
 `one_producer` opens that client and its successors, with the `properties`; `replacement` (pure) decides when,
 and `answers` sorts the broker's errors. `known_keys` has the keys that may have several outputs in flight.
-`aside` sends the outputs of refused keys one by one. `standing` finds partitions that acknowledge nothing.
+`aside` sends the outputs of refused keys one by one; `recovery.refused_outputs` decides on those that are
+refused again. `standing` finds partitions that acknowledge nothing.
 
 `producer` is `app.producer`, for messages that belong to no record: `messages` keeps them, and `own_producer`
 sends them in the thread `ehkafka-producer`.

@@ -32,7 +32,7 @@ BATCH_BYTES: Final = 1_000_000
 BATCH_BYTES_MIN: Final = 16_384
 # Instead of a smaller size: each message is a batch.
 ONE_BY_ONE: Final = 0
-# What a request has beside keys and values, at most: for each message, and by itself (librdkafka 2.16).
+# The most bytes in addition to keys and values: of each message, and of a request (librdkafka 2.16).
 MESSAGE_BYTES: Final = 36
 REQUEST_BYTES: Final = 1_024
 
@@ -120,9 +120,9 @@ class SomeSentError(Exception):
 
 
 def fitting(flat: list[Any], outputs_max: int, batch_bytes: int | None) -> list[Any]:
-    """Return the first outputs that one request takes, so that their report is of that request.
+    """Return the first outputs, as many as fit into one request: then one report answers all of them.
 
-    Where messages go one by one each is reported.
+    `ONE_BY_ONE` sets no limit here, because each message is reported.
     """
     bytes_max = (batch_bytes or BATCH_BYTES) - REQUEST_BYTES
     outputs_max = min(outputs_max, len(flat) // PARTS)

@@ -40,7 +40,7 @@ class Delivery(ABC):
     def owns(self, thread: threading.Thread) -> bool:
         """Tell whether a thread is the one that sends."""
 
-    def wake(self) -> None:  # noqa: B027 - nothing to be done by what looks at each commit
+    def wake(self) -> None:  # noqa: B027 - transactions look at each commit tick
         """Check at once whether refused outputs are due: the clock has jumped."""
 
     @property
@@ -50,7 +50,7 @@ class Delivery(ABC):
 
     @abstractmethod
     def is_over_bound(self) -> bool:
-        """Tell whether the bound is reached, so that nothing more should be received."""
+        """Tell whether so many outputs wait that nothing more should be received."""
 
     def lost(self) -> None:  # noqa: B027 - nothing to be done where the consumer commits
         """All partitions are lost: commit nothing for them. Called before their epochs end."""
@@ -61,7 +61,11 @@ class Delivery(ABC):
 
     @abstractmethod
     def lowest(self) -> Mapping[Epoch, int]:
-        """Return each epoch's lowest offset with an unacknowledged output: a commit stops there."""
+        """Return the offset of each epoch where commits stop.
+
+        At least once it is the lowest with an unacknowledged output, exactly once the lowest with a refused
+        output that waits for its decision or its next try.
+        """
 
     @abstractmethod
     def end(self, epochs: Sequence[Epoch], timeout_s: float, /) -> None:

@@ -63,7 +63,7 @@ class Outlet:
         # None if no other handler sends to our topics.
         self.kinds = kinds if kinds and not kinds.shared.isdisjoint(topics) else None
         self._refuses_whole_batches = refuses_whole_batches
-        # A value and key of up to so many bytes take the short way; -1: none does, each kind is to be noted.
+        # `quick_put` puts values with keys of up to so many bytes itself; -1: none, `kinds` must note each.
         self._own_bytes_max = -1 if self.kinds else min(bytes_max - FRAME_BYTES, SMALL_BYTES_MAX)
         # By the `id` of the message: the call keeps the message alive, so no other object has that id. The
         # call's worker adds and removes.
@@ -149,9 +149,9 @@ class Outlet:
     # -- what they send --------------------------------------------------------------------------------
 
     def quick_put(self, take: Callable[[Any, object], None]) -> Callable[[Entry, int, object], None]:
-        """Return the function that puts a call's only value, by its place in `begun`; `take` has the rest.
+        """Return a function that puts the only value of a call in `begun`, and gives all others to `take`.
 
-        May wait for room.
+        The function may wait for room.
         """
         outputs, added, topic, bytes_max = self.outputs, self.outputs.added, self.topic, self._own_bytes_max
         begun, waits = self.begun, self._waits

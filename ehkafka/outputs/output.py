@@ -36,7 +36,7 @@ _INVALID: Final = frozenset(
 
 
 class Origin(Protocol):
-    """The maker of an output: a handler's outlet, its way to the dead letters, or a redrive."""
+    """The maker of an output: a handler's outlet, its topic for dead letters, or a redrive."""
 
     def judge(self, output: Output, error: OutputRefusedError, tries: int, answer: Answer, /) -> None:
         """Decide on an output that the broker refuses. Returns at once; `answer` is called on any thread."""
@@ -61,7 +61,7 @@ class OutputRefusedError(Exception):
 
 
 class Source(tuple[Any, ...]):  # noqa: SLOT001 - a tuple has none that are not empty
-    """An entry of a lane, with the same places, whose owner hears when its outputs are acknowledged.
+    """An entry of a lane, with the same places, and with methods that follow its outputs.
 
     Its methods are called without a lock, on the sender's thread or on the thread that ends an epoch.
     """

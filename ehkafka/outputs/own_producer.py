@@ -89,7 +89,7 @@ class OwnProducer:
         # The broker has refused a message, with which a client ends: no fault of its producer.
         self._is_refused = False
         self._known = KnownKeys()
-        # What waits for the first answer of its key, in its order; some of it may go now.
+        # Messages that wait for the first answer of their key, in order; whether some may be sent now.
         self._parked: deque[Message] = deque()
         self._unparks = False
 

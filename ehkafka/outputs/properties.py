@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 KAFKA_OUTPUT_BYTES_MAX = 1_000_000
 # If a batch is refused, each of its outputs is sent alone.
 BATCH_OUTPUTS_MAX = 1_000
-# More outputs than workers may put.
+# More than all outputs that may be unacknowledged.
 QUEUE_MESSAGES = 100_000
 # The most requests that an idempotent producer may have in flight. A request is for one partition: with one
 # at a time, each partition would wait for a round trip of every other one.
@@ -162,8 +162,8 @@ def transactional_properties(endpoint: Endpoint, settings: Settings, transaction
 def may_report_at_once(properties: Mapping[str, Any]) -> bool:
     """Tell whether the last message's report may stand for what was handed over before it to its partition.
 
-    Not with what makes librdkafka give up one message and write the next one, or refuse a part of what it is
-    given at once, nor where a key's messages go anywhere. Raises `ConfigurationError`.
+    Not with properties by which librdkafka may drop one message and write the next one, or may refuse a part
+    of a batch, nor with a partitioner that ignores keys. Raises `ConfigurationError`.
     """
     gives_up = _GIVES_UP.intersection(properties) or properties["partitioner"] == "random"
     return not gives_up and whole_number(_QUEUE, properties[_QUEUE]) >= QUEUE_MESSAGES
@@ -193,7 +193,7 @@ def _common(endpoint: Endpoint, settings: Settings) -> dict[str, Any]:
     return {
         # Java's: a key has the same partition as with Java's producers.
         "partitioner": PARTITIONERS[0],
-        # `Unacknowledged` has a lower bound, so this queue is never the limit.
+        # `Unacknowledged` has a lower bound, so a queue of this size is never the limit.
         _QUEUE: QUEUE_MESSAGES,
         # Sequence numbers keep the order, but the embedded broker ignores them.
         _IN_FLIGHT: 1 if endpoint.is_embedded else IN_FLIGHT_MAX,

@@ -2,8 +2,8 @@
 
 One thread sends, polls and decides, so that order needs no lock: what was put earlier goes out earlier. It
 goes in batches, each for one partition and with one report; partitions take `turns`. A refused output ends
-its client (see `properties`): all that is not acknowledged then goes out by the next one, in its old order,
-but for the keys of what was refused, which go `aside`.
+its client (see `properties`). The next client gets all outputs that are not acknowledged, in their old order,
+except those of the refused batch's keys: `aside` sends these.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from ehkafka.outputs.turns import Line
     from ehkafka.outputs.unacknowledged import Unacknowledged
 
-# So many are sorted at once, with the lock held; and so many wait for their turns.
+# Outputs that are sorted at once, with the lock held; and outputs that may wait for their turns.
 SLICE: Final = 1_000
 LINES_MAX: Final = 20_000
 IDLE_WAIT_S: Final = 0.5
@@ -84,7 +84,7 @@ class OutputSender:
         # The sender's thread only.
         self._aside = Aside(outputs, make_second, emit=emit, wake=self._wake.set, clock=clock, busy=busy)
         self._known = KnownKeys()
-        # Batches that this client was refused; whether it is throttled by refusals, has an answer in doubt.
+        # This client's refused batches; whether refusals throttle it, and whether an answer is in doubt.
         self._refused: dict[Batch, OutputRefusedError] = {}
         # How many outputs were in the last batches that were refused as too large.
         self._suspects = 0
@@ -205,7 +205,7 @@ class OutputSender:
         """Hand over what may go: first what has waited for its turn, then what is new."""
         outputs, self._is_full = self.outputs, False
         self._hand_lines()
-        # What waits in no line is where the intake sees that the sender is behind.
+        # The rest stays in `added`: its length shows the intake that the sender is behind.
         while outputs.added and not (self._turns.are_long(LINES_MAX * PARTS) or self._is_held_up()):
             with outputs.lock:
                 taken = outputs.take(SLICE)
@@ -221,7 +221,7 @@ class OutputSender:
             self._producer.serve(0.0)
 
     def _is_held_up(self) -> bool:
-        # What is behind a refused output could pass it.
+        # Otherwise outputs behind a refused one could be written before it.
         return self._is_full or bool(self._refused) or self._producer.is_lost
 
     def _sort(self, flat: list[Any]) -> list[Any]:
@@ -230,7 +230,7 @@ class OutputSender:
             return flat
         sources, topics = flat[SOURCE::PARTS], set(flat[2::PARTS])
         if len(topics) > 1:
-            # A topic's go together: outputs of two topics have no order.
+            # Each topic's outputs by themselves: outputs of two topics have no order.
             by_topic: dict[str, list[Any]] = {topic: [] for topic in topics}
             for start in range(0, len(flat), PARTS):
                 by_topic[flat[start + 2]] += flat[start : start + PARTS]
@@ -249,14 +249,14 @@ class OutputSender:
                 by_partition[partition] = flat[start : start + PARTS]
             else:
                 its += flat[start : start + PARTS]
-        # A key that has something aside is among these: that was with an earlier client.
+        # Keys that have outputs in `aside` are among these: `_renew` forgets all keys when it adds them.
         unknown = by_partition.pop(None, [])
         for partition, its in by_partition.items():
             self._turns.add((flat[2], partition), its)
         return self._sort_each(unknown)
 
     def _sort_each(self, flat: list[Any], *, alone: bool = False) -> list[Any]:
-        """Do the same one by one. `alone`: none waits for its partition's turn."""
+        """Sort outputs one by one. `alone`: none waits for its partition's turn."""
         outputs, known = self.outputs, self._known
         for number, output in enumerate(outputs_of(flat)):
             if output.has_ended:
@@ -298,7 +298,7 @@ class OutputSender:
             is_each = self._producer.batch_bytes == ONE_BY_ONE
             self._is_full = bool(batch.send(client, line[1], each=is_each)) or not room
         except SomeSentError:
-            # Nothing will tell whether they are written: all are sent again.
+            # No report will tell whether they are written: all are sent again.
             self._producer.failed(KafkaError(KafkaError._FATAL, _NO_REPORT))  # noqa: SLF001
         except Exception:  # of any kind: the output that caused it raises it again
             has_failed = True
@@ -307,7 +307,7 @@ class OutputSender:
             outputs.batches[batch] = None
         left = flat[len(batch.flat) :]
         if has_failed:
-            outputs.lines[line] = left  # until each stands elsewhere
+            outputs.lines[line] = left  # until each is in another list
             outputs.put_back(self._sort_each(left, alone=True))
             left = []
         self._turns.handed(line, left, now_s if batch.flat else None)
@@ -385,7 +385,7 @@ class OutputSender:
                 self._sort_again()
 
     def _sort_again(self) -> None:
-        # What waits in lines goes before all that is new: it is not known any more where it goes.
+        # The partitions of outputs in lines are not known any more: they go in front of all new outputs.
         for flat in self._turns.take_out():
             self.outputs.put_back(flat)
 

@@ -1,9 +1,9 @@
 """Decides which partition's outputs are sent next: partitions take turns, with one batch each. Pure.
 
-A client has a few requests in flight to a broker, of one partition each, and is not fair to partitions that
-have something ready: some would wait for seconds where others go again at once. Where keys wait for that, it
-is given little more than its next requests, and what is put meanwhile goes in one batch. Elsewhere it is
-given all, and has always something to send.
+A client has a few requests in flight to a broker, each for one partition, and it is not fair: some partitions
+wait for seconds while others are sent again and again. If keys wait for acknowledgements (`before_next`), the
+client gets few more batches than it can send at once, and outputs that are put meanwhile form one batch.
+Otherwise it gets all outputs at once, so it always has some to send.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ class Turns:
     """Of one client; `clear` when the next one takes over. The sender's thread only."""
 
     def __init__(self, lines: dict[Line, list[Any]], *, are_taken: bool) -> None:
-        """`lines` has what waits, flat; also of keys, whose turn it never is. Not `are_taken`: none waits."""
+        """`lines` has the waiting outputs, flat. A key's line has no turn. Not `are_taken`: none waits."""
         self._lines = lines
         self._are_taken = are_taken
-        # Partitions for which something waits, in the order of their turns; and those that have a batch
-        # in flight, since when.
+        # Partitions with waiting outputs, in the order of their turns; and since when each of the others has
+        # a batch in flight.
         self._waiting: deque[Line] = deque()
         self._under_way: dict[Line, float] = {}
 
@@ -43,17 +43,17 @@ class Turns:
             self._waiting.append(line)
 
     def room(self, most: int, now_s: float) -> int:
-        """Return how many more batches may be in flight, if so many may."""
+        """Return how many more batches may be sent, if `most` may be in flight."""
         if not self._are_taken:
             return _ALL
         return most - sum(now_s - since_s < TURN_S for since_s in self._under_way.values())
 
     def are_long(self, parts: int) -> bool:
-        """Tell whether so much waits in the lines that no more needs to."""
+        """Tell whether the lines have so many parts of outputs that no more are needed."""
         return sum(map(len, self._lines.values())) >= parts
 
     def next(self) -> Line | None:
-        """Return whose turn it is; None: it is no one's."""
+        """Return the partition whose turn it is; None: no partition has waiting outputs."""
         while self._waiting:
             line = self._waiting.popleft()
             if self._lines[line]:
@@ -62,7 +62,7 @@ class Turns:
         return None
 
     def handed(self, line: Line, left: list[Any], since_s: float | None) -> None:
-        """Note what is left of a line, and since when it has a batch in flight; None: it has none."""
+        """Note what is left of a line after a batch, and when that was sent; None: nothing was sent."""
         if left:
             self._lines[line] = left
         else:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ehkafka.outputs.batch import Batch
     from ehkafka.outputs.turns import Line
 
-# So many outputs or bytes may be unacknowledged. Then workers wait for room, and the intake waits for them.
+# At so many unacknowledged outputs or bytes workers wait for room, and nothing more is received.
 OUTPUTS_MAX: Final = 50_000
 OUTPUT_BYTES_MAX: Final = 64 * 1_048_576
 # Bytes of small outputs are counted when the sender takes them, or when so many more wait for it.
@@ -172,7 +172,7 @@ class Unacknowledged:
         size = size_of(taken)
         self._taken += count
         self._bytes += size
-        # The counted ones of the rest are at the left end.
+        # Of the rest, the counted outputs are at the left end.
         self._added_bytes = max(0, self._added_bytes - size) if added else 0
         self.count_at = max(self.count_at - len(taken), COUNT_EACH * PARTS)
         return taken
@@ -275,7 +275,7 @@ class Unacknowledged:
         """
         with self.lock:
             dropped: list[Output] = []
-            # A transaction may look at the old list now, and sees that it is not that any more.
+            # A transaction may divide the old list now: it compares, and finds this new one.
             self.parked, added = self.parked.copy(), self.take(len(self.added))
             for flat in (added, self.parked, *self.lines.values()):
                 flat[:] = chain.from_iterable(self.without_ended(outputs_of(flat), dropped))

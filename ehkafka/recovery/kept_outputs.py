@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Kept(NamedTuple):
-    """One of them."""
+    """A kept output, and the reason that health shows."""
 
     output: Output
     why: str
@@ -37,7 +37,7 @@ class KeptOutputs:
         self._kept: dict[int, Kept] = {}
 
     def add(self, output: Output, why: str) -> None:
-        """Keep an output, for the reason that health gives: the first one."""
+        """Keep an output, and hold the keys of its records. Of several reasons the first one is kept."""
         self._kept.setdefault(id(output), Kept(output, why))
         self._hold_keys(output, why)
 

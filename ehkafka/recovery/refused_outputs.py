@@ -1,8 +1,8 @@
 """What becomes of an output that the broker refuses: its handler's retry first, then its failure policy.
 
-The handler is not called again: later records of its key may have run. Called by the sender of outputs, on
-its thread, with one refused output of a group at a time; the later ones wait. The user's `retry` function is
-called on a thread of its own.
+The handler is not called again: later records of its key may have run. Called on the thread that sends
+outputs, with one refused output of a group at a time; the later ones wait. The user's `retry` function is
+called on a thread of its own. With `before_next` the attempt fails instead, see `outputs.outlet`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """An output that was refused. `answer` hears when it is sent again; None: it is not needed any more."""
+    """A refused output. `answer` takes the seconds until its next try; None: it is not needed any more."""
 
     output: Output
     error: Exception
@@ -72,14 +72,14 @@ class RefusedOutputs:
     make_record: type[Record]
     raw: bool
     group: str
-    # Where the policy has one.
+    # For dead letters; None: the policy has none.
     target: LetterTarget | None
     words: StopWords = STOP_WORDS
-    # Where an output goes whose record's letter is refused as well; None: that ends the run.
+    # Keeps outputs whose records' dead letters are refused as well; None: such an output ends the run.
     kept: KeptOutputs | None = None
 
     def __call__(self, output: Output, error: Exception, attempt: int, answer: OutputAnswer) -> None:
-        """Answer when it is sent again, or with None once it is not needed; never, where the app stops."""
+        """Decide on a refused output. If the app stops because of it, `answer` is never called."""
         refusal = Refusal(output, error, attempt, answer)
         if isinstance(self.retry, Retry):
             self._go_on(refusal, self.retry.delay_s(attempt, error, random.random()))  # noqa: S311 - jitter

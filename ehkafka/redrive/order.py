@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from ehkafka.records import Record
     from ehkafka.recovery.letters.letter import LetterOrigin
 
-    # What is not a letter has no origin.
+    # A record that is no dead letter has no origin.
     Letter = tuple[Record, LetterOrigin | None]
 
-# What one partition may be ahead of another that is read more slowly.
+# How far a partition may be read ahead of another one.
 AHEAD_RECORDS_MAX = 1_000
 AHEAD_BYTES_MAX = 8 * 1024 * 1024
 
@@ -28,8 +28,8 @@ AHEAD_BYTES_MAX = 8 * 1024 * 1024
 def as_written(reader: TopicReader) -> Iterator[Letter | None]:
     """Yield the dead letters of all partitions as they were written, and None after each look for more.
 
-    Those of one origin partition may lie in several partitions, because their keys differ. This is the order
-    in which they failed: of one lane each was written after the one before was safe.
+    Dead letters of one origin partition may be in several partitions, because their keys differ. This is the
+    order in which they failed: in each lane a dead letter was written after the one before was acknowledged.
     """
     waiting: defaultdict[TopicPartition, deque[Letter]] = defaultdict(deque)
     sizes: Counter[TopicPartition] = Counter()
@@ -38,7 +38,7 @@ def as_written(reader: TopicReader) -> Iterator[Letter | None]:
             partition = TopicPartition(record.topic(), record.partition())
             waiting[partition].append((record, letter_origin(record)))
             sizes[partition] += size_of(record)
-        # As long as nothing that is still to come can precede one of these.
+        # Only while each partition that has more to read has one here: else an older one may still come.
         while all(waiting[one] for one in reader.unread) and (heads := [q for q in waiting.values() if q]):
             letter = min(heads, key=_written).popleft()
             sizes[TopicPartition(letter[0].topic(), letter[0].partition())] -= size_of(letter[0])
@@ -50,7 +50,7 @@ def as_written(reader: TopicReader) -> Iterator[Letter | None]:
 
 
 def _written(letters: deque[Letter]) -> tuple[int, int, int]:
-    """Return when the oldest of a partition's letters was written; of the same time, what it is of."""
+    """Return the time of a partition's first dead letter, then its origin's offset, for equal times."""
     record, origin = letters[0]
     tie = record.offset() if origin is None or origin.offset is None else origin.offset
     return record.timestamp()[1], tie, record.partition()
@@ -58,11 +58,11 @@ def _written(letters: deque[Letter]) -> tuple[int, int, int]:
 
 @dataclass(slots=True)
 class RedriveCount:
-    """What a redrive did, or would do: it changes this, others look at it."""
+    """What a redrive did, or would do. The redrive changes it while its caller reads it."""
 
-    # The redriven by where they went: while they go, the sender's thread counts these.
+    # Dead letters by the partition they went to. During a run the sender's thread counts them.
     to: Counter[TopicPartition] = field(default_factory=Counter)
-    # Letters that the filter left out, and records that are no letters.
+    # Dead letters that the filter left out, and records that are no dead letters.
     passed_over: int = 0
     foreign: int = 0
 

@@ -1,8 +1,8 @@
 """Redrive: brings the records of a dead-letter topic back to where they came from.
 
-A group of its own has the progress: below its commits every dead letter is safe at home, or was passed over.
-So an interrupted redrive continues where it was, writing at most the last second's records again. It writes
-nothing before the targets were found and the group was seen empty.
+A group of its own commits the progress: each dead letter below its commits is written, or was passed over.
+So an interrupted redrive continues where it was, and writes at most the last second's records again.
+A redrive writes nothing before it has found the targets and has seen that the group is empty.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from ehkafka.redrive.order import Letter
 
 COMMIT_S = 1.0
-# Without an assignment: a group that lost a member waits for a session time-out. Without an acknowledgement:
-# beyond what a leader takes to move.
+# The longest wait for an assignment, since a group that lost a member waits for a session time-out; and for
+# an acknowledgement, since a partition may have to change its leader.
 SILENT_S = 60.0
 # For the last acknowledgements, after an error and after Ctrl-C.
 EXIT_S = 2.0
@@ -82,7 +82,7 @@ class Redrive:
         return replace(self.target, group=self.group_name, assignor="default", instance_id=None)
 
     def reader(self) -> TopicReader:
-        """Return what reads from the commits on. Raises `ConfigurationError` for those of another log."""
+        """Return a reader from the commits on. Raises `ConfigurationError` if one is beyond its log's end."""
         with GroupOffsets(self.own_target, self.topic, timeout_s=self.timeout_s) as group:
             views = group.views()
         for number, view in views.items():
@@ -125,8 +125,9 @@ class Redrive:
     ) -> RedriveCount:
         """Bring home what the filter takes; `report` is called now and then with how far it is.
 
-        Writes nothing where a home is not there. `planned` is what `plan` returned, if it was asked already:
-        else the letters are read twice. Raises `EndpointError`, `TopicNotFoundError` or `ConfigurationError`.
+        Writes nothing where a home is not there. `planned` is what `plan` returned, if it was called before:
+        otherwise the dead letters are read twice. Raises `EndpointError`, `TopicNotFoundError` or
+        `ConfigurationError`.
         """
         homes = (planned or self.plan()).to
         properties = self.own_target.client_properties()
@@ -173,14 +174,14 @@ class Homecoming(Source):
 class RedriveRun:
     """Becomes the group's one member, writes dead letters home, commits what is safe there.
 
-    On the caller's thread; the sender has its own, and keeps each until the broker has acknowledged it. Ends
-    as soon as the group changes: two redrives at once would bring records home twice and out of order.
+    On the caller's thread; the sender has its own, and keeps each until the broker has acknowledged it. It
+    ends as soon as the group changes: two redrives at once would bring records home twice and out of order.
     """
 
     def __init__(
         self, redrive: Redrive, consumer: Consumer, report: Callable[[RedriveCount], object]
     ) -> None:
-        """`consumer` is only the member: another client reads."""
+        """`consumer` is the group's member, and commits; another client reads."""
         self._redrive = redrive
         self._consumer = consumer
         self._report = report
@@ -192,12 +193,12 @@ class RedriveRun:
         self._sender = output_sender(options, lambda _event: None, self._problems.append)
         # How many partitions each assignment had; 0 where they were taken away.
         self._assigned: list[int] = []
-        # What is behind the last letter that was dealt with, and what is committed.
+        # By partition: the offset after the last dead letter that was dealt with, and the committed one.
         self._next: dict[TopicPartition, int] = {}
         self._committed: dict[TopicPartition, int] = {}
-        # By these the sender tells what is not acknowledged.
+        # The sender's outputs name by these the offsets that are not acknowledged.
         self._epochs: dict[TopicPartition, Epoch] = {}
-        # How many were safe at the last look, and when there were more, or none was waited for.
+        # How many were safe at the last look, and when that last grew, or nothing waited for an answer.
         self._safe, self._moved_s = 0, time.monotonic()
         self._next_commit_s = 0.0
 
@@ -217,7 +218,7 @@ class RedriveRun:
                         self._take_up(letter)
                 while self._sender.outputs.count():
                     self._check()
-                # Whatever offsets the log does not hold.
+                # Offsets without a record, such as those at the end of a transaction.
                 self._next = {one: max(end, self._next[one]) for one, end in reader.ends.items()}
             finally:
                 # Also after Ctrl-C: what is acknowledged by then need not be written again.
@@ -266,7 +267,7 @@ class RedriveRun:
         self._next[partition] = record.offset() + 1
 
     def judge(self, output: Output, error: OutputRefusedError, *_: object) -> None:
-        """End with a dead letter that is refused, also by itself: all behind it in its partition stays."""
+        """End the redrive: a dead letter is refused although it was sent alone. No commit passes it."""
         assert isinstance(output.source, Homecoming)
         letter = output.source[MESSAGE]
         why = f"{error}; {TOO_LARGE_ADVICE}" if error.is_too_large else str(error)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class AtLeastOnce(Delivery):
-    """By one sender, whose thread goes from the start of a run to its end."""
+    """One sender delivers; its thread runs from the start of a run to its end."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class AtLeastOnce(Delivery):
         )
 
     def commits(self, _ledger: CommitLedger, _epochs: Mapping[TopicPartition, int]) -> Commits:
-        """Return what carries the run's commits out: the consumer."""
+        """Return what commits: the consumer."""
         return CONSUMER_COMMITS
 
     def start(self) -> None:
@@ -72,7 +72,7 @@ class AtLeastOnce(Delivery):
 
     @property
     def problem(self) -> str | None:
-        """The sender's."""
+        """What is wrong, while outputs wait for it. Any thread."""
         return self._sender.problem
 
     def is_over_bound(self) -> bool:
@@ -80,7 +80,7 @@ class AtLeastOnce(Delivery):
         return self.outputs.is_behind()
 
     def waiting_epochs(self) -> set[Epoch]:
-        """Return whose commits stay below an output."""
+        """Return the epochs with outputs that may still be acknowledged; none after a failure."""
         return set() if self.has_failed else self.outputs.waiting_epochs()
 
     def lowest(self) -> dict[Epoch, int]:

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from ehkafka.records import TopicPartition
     from ehkafka.run.options import AppOptions
 
-# A commit that a caller waits for gets so much longer than the broker lets a transaction be open.
+# A caller waits for its commit so much longer than the broker lets a transaction be open.
 SLACK_S = 2.0
 LOST_S = 0.5
 READ_BACK_S = 5.0
@@ -186,8 +186,8 @@ class ExactlyOnce(Delivery):
             answers = consumer.committed(asked, timeout=READ_BACK_S)
         finally:
             consumer.close()
-        # Only now: another owner may have committed the same. A transaction is all or nothing, but the one
-        # before it may have had the same of some partitions.
+        # Partitions are compared that are ours after the answer: the new owner of another may have committed
+        # the same. All must be equal: the transaction before may have had the same positions of some.
         ours = [
             (answer.offset, answer.metadata or None) == (position.next_offset, position.metadata)
             for answer, (partition, position) in zip(answers, positions.items(), strict=True)
@@ -197,9 +197,9 @@ class ExactlyOnce(Delivery):
 
 
 def transactional_id(app: AppOptions) -> str:
-    """Return the producer's: the same at each start for a static member, else this run's alone.
+    """Return the producer's transactional id: a static member's is the same at each start, others are new.
 
-    No other group and instance have the same: its end says where the instance begins.
+    No two pairs of group and instance have the same id, because it ends with the length of the instance's.
     """
     instance_id = app.settings.instance_id or secrets.token_hex(8)
     return f"ehkafka-{app.settings.group}-{instance_id}-{len(instance_id)}"

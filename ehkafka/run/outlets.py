@@ -31,7 +31,7 @@ def make_outlet(
     make_record: type[Record],
     hold: Callable[[Entry, HoldHead], None],
 ) -> Outlet:
-    """Return what a handler's calls send by, before any thread of the run exists.
+    """Return a handler's outlet. Called before any thread of the run exists.
 
     `hold` starts nothing more of a record's key.
     """

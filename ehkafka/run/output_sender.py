@@ -44,7 +44,7 @@ def output_sender(
         on_death=on_death,
         clock=app.clock.now_s,
         busy=busy_codes(is_event_hubs=app.endpoint.is_event_hubs),
-        # The embedded broker does not look at sequence numbers, on which that hangs.
+        # One report for a batch relies on sequence numbers, which the embedded broker ignores.
         at_once=not app.endpoint.is_embedded and may_report_at_once(properties),
         batch_outputs=whole_number("batch.num.messages", properties["batch.num.messages"]),
         takes_turns=_waits_for_answers(app),
@@ -56,7 +56,7 @@ def _waits_for_answers(app: AppOptions) -> bool:
 
 
 def _batch_bytes(properties: Mapping[str, Any]) -> int | None:
-    """Return how many bytes a request has at most where the app says less than the client's default."""
+    """Return the most bytes of a request; None: the app sets no less than the client's default."""
     said = [whole_number(name, properties[name]) for name in (_BATCH, LETTER_BYTES) if name in properties]
     least = min(said, default=BATCH_BYTES)
     return least if least < BATCH_BYTES else None
@@ -72,12 +72,12 @@ def check_producer(app: AppOptions, emit: Callable[[Event], None]) -> None:
 
 
 def _producer_alone(app: AppOptions, emit: Callable[[Event], None]) -> OneProducer:
-    """Return the one for what was refused: batches of one, or others would seem to be at fault, too."""
+    """Return the producer for refused outputs. Its batches have one, because brokers refuse whole batches."""
     return _producer(app, emit, {"enable.gapless.guarantee": False, "batch.num.messages": 1})
 
 
 def _producer(app: AppOptions, emit: Callable[[Event], None], more: dict[str, Any]) -> OneProducer:
-    """Return one that is not open yet.
+    """Return a producer that is not open yet.
 
     Opening it raises `EndpointError` where the broker gives no producer ids and handlers have outputs; dead
     letters alone need no ids.

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from ehkafka.outputs.output import OutputRefusedError
 
-# So many outputs are handed over between two checks for errors. So many may be in the client: half of its
-# queue.
+# Outputs that are handed over between two checks for errors; and outputs that the client may have, half of
+# its queue.
 SLICE: Final = 500
 IN_CLIENT_MAX: Final = 50_000
 ROOM_POLL_S: Final = 0.01

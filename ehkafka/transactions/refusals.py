@@ -63,7 +63,7 @@ class RefusedSource(Source):
 
 
 class Refusals:
-    """Finds them by their sources."""
+    """The refused outputs that wait for a decision, or for their next try."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -94,7 +94,7 @@ class Refusals:
             source.may_go_s = self._clock() + delay_s
 
     def may_go(self, source: RefusedSource) -> bool:
-        """Tell whether an output may be sent now. One that is dropped may have a dead letter."""
+        """Tell whether an output may be sent now; a dropped one never: a dead letter may replace it."""
         return not source.is_dropped and source.may_go_s <= self._clock()
 
     def waits(self, source: RefusedSource) -> bool:

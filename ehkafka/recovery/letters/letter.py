@@ -38,7 +38,7 @@ class Header(StrEnum):
     GROUP = "ehkafka-group"
     # How many names of the record's own headers are changed, because they are no UTF-8.
     NAMES_REPLACED = "ehkafka-header-names-replaced"
-    # Letters of earlier releases have these: what failed attempts had sent is never sent any more.
+    # Only dead letters of earlier releases have these: by now a failed attempt sends nothing.
     OUTPUTS_SENT = "ehkafka-outputs-sent"
     OUTPUTS_ACKNOWLEDGED = "ehkafka-outputs-acknowledged"
 
@@ -220,5 +220,5 @@ def _text(value: bytes | None) -> str:
 
 def _number(value: bytes | None) -> int | None:
     text = _text(value)
-    # Longer ones are no numbers of ours, and Python refuses to read the longest.
+    # We write no longer numbers, and Python refuses to read the longest.
     return int(text) if text.isascii() and text.isdigit() and len(text) <= 19 else None

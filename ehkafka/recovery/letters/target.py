@@ -144,7 +144,7 @@ class LetterTarget(ABC):
         before_s = self.clock() - LATE_S
         return list(takewhile(lambda one: one.since_s <= before_s, self._waiting.copy().values()))
 
-    # The defaults of a way without a thread of its own.
+    # Defaults for a target without a thread of its own.
 
     def wake(self) -> None:  # noqa: B027
         """Check whether a dead letter is due: the clock has jumped."""
