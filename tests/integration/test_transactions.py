@@ -221,7 +221,7 @@ def test_what_a_batch_returns_as_a_whole_ends_the_app(sent: Sent) -> None:
     app = sent.batch_app(whole, batch_records_max=5)
     app.start()
     app.wait(TIMEOUT_S)
-    with pytest.raises(HandlerFailedError, match=r"send what belongs to a record by record\.send"):
+    with pytest.raises(HandlerFailedError, match=r"call record\.send\(…\) for each record"):
         app.stop()
     assert sent.outputs() == []
 
