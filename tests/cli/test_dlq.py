@@ -339,14 +339,14 @@ def test_nothing_is_committed_above_what_is_acknowledged(
     """While the broker holds its answer back, the group stays where it is."""
     monkeypatch.setattr("ehkafka.redrive.redrive.COMMIT_S", 0.05)
     bury(broker, 0)
-    broker.delay_next(ApiKey.PRODUCE, 1.0)
+    broker.delay_next(ApiKey.PRODUCE, 3.0)
     seen: list[Any] = []
     running = threading.Thread(target=lambda: seen.append(redrive_of(broker).run()), daemon=True)
     running.start()
     while not at_home(broker):
         time.sleep(0.01)
     assert progress(broker) in ({}, {0: 0})
-    running.join(10.0)
+    running.join(20.0)
     assert progress(broker)[0] == 1
 
 
