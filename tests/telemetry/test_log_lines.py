@@ -113,13 +113,7 @@ EXAMPLES: list[tuple[events.Event, list[str]]] = [
     (events.OutputProblem("the broker is away", 2.0), ["Outputs wait", "the broker is away", "2 s"]),
     (
         events.TransactionAborted((READINGS_0,), 3, "ILLEGAL_GENERATION: rejoined.", 0.5),
-        [
-            "1 partition",
-            "3 outputs",
-            "0.5 s",
-            "ILLEGAL_GENERATION",
-            "next transaction sends the outputs again",
-        ],
+        ["1 partition", "3 outputs", "0.5 s", "ILLEGAL_GENERATION", "sends the outputs again"],
     ),
     (events.TransactionProducerReplaced("it is fenced."), ["replaced: it is fenced.", "next transaction"]),
     (events.OutputsWait(3, 60.0), ["3 outputs were", "60 s", "their task waits"]),
