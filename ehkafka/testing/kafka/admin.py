@@ -29,6 +29,7 @@ class KafkaAdmin(ABC):
     """Topics and groups of the broker at `bootstrap`. The client is made at the first use."""
 
     _admin_client: AdminClient | None = None
+    replicas = 1  # of new topics
 
     @property
     @abstractmethod
@@ -37,7 +38,8 @@ class KafkaAdmin(ABC):
 
     def create_topic(self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> None:
         """Create a topic and wait until each of its partitions has a leader."""
-        _result(self._admin().create_topics([NewTopic(name, partitions, 1, config=dict(config or {}))]))
+        topic = NewTopic(name, partitions, self.replicas, config=dict(config or {}))
+        _result(self._admin().create_topics([topic]))
         _until(lambda: self._led_partitions(name) == partitions, f"{name} has partitions without a leader")
 
     def create_partitions(self, name: str, total: int) -> None:

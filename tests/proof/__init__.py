@@ -1,0 +1,1 @@
+"""Proof from outside: real members, real brokers, real faults, judged by what Kafka holds afterwards."""
