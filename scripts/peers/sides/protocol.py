@@ -31,6 +31,7 @@ begins.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import random
 import signal
@@ -90,7 +91,7 @@ class Report:
     """Counts and says it on standard output, four times a second from `ready()` on.
 
     `stopping` is set once the side is to end. A worker counts in a list of its own (`cell`), which no other
-    thread writes; `latencies` is appended to by any thread.
+    thread writes, or all of them by one `ticker`; `latencies` is appended to by any thread.
     """
 
     def __init__(self) -> None:
@@ -98,16 +99,32 @@ class Report:
         self.latencies: list[int] = []
         self._handled: list[list[int]] = []
         self._failed: list[list[int]] = []
+        self._left_out: list[list[int]] = []
         self._more: list[Callable[[], int]] = []
+        self._more_failed: list[Callable[[], int]] = []
         self._thread = threading.Thread(target=self._run, daemon=True)
         signal.signal(signal.SIGTERM, lambda *_: self.stopping.set())
         threading.Thread(target=self._follow_stdin, daemon=True).start()
 
-    def cell(self, *, failed: bool = False) -> list[int]:
-        """Return a list with one number, which its owner counts up for each handled (or failed) record."""
+    def cell(self, *, failed: bool = False, left_out: bool = False) -> list[int]:
+        """Return a list with one number, which its owner counts up for each handled record.
+
+        Or for each that failed, or that is counted as handled elsewhere and is to be `left_out`.
+        """
         made = [0]
-        (self._failed if failed else self._handled).append(made)
+        (self._failed if failed else self._left_out if left_out else self._handled).append(made)
         return made
+
+    def ticker(self, *, failed: bool = False) -> Callable[[], int]:
+        """Return a function that counts one handled (or failed) record, for any number of threads."""
+        counter = itertools.count()
+        # Its next number is what it has counted; asked for its text, it does not move.
+        count = lambda: int(repr(counter)[len("count(") : -1])  # noqa: E731
+        if failed:
+            self._more_failed.append(count)
+        else:
+            self._more.append(count)
+        return counter.__next__
 
     def count_by(self, count: Callable[[], int]) -> None:
         """Ask this function as well, for how many records are handled so far."""
@@ -133,10 +150,12 @@ class Report:
 
     def _report(self) -> None:
         line: dict[str, Any] = {"handled": sum(cell[0] for cell in self._handled)}
-        line["handled"] += sum(count() for count in self._more)
+        line["handled"] += sum(count() for count in self._more) - sum(cell[0] for cell in self._left_out)
         line["at_s"] = time.monotonic()
-        if self._failed:
-            line["failed"] = sum(cell[0] for cell in self._failed)
+        if self._failed or self._more_failed:
+            line["failed"] = sum(cell[0] for cell in self._failed) + sum(
+                count() for count in self._more_failed
+            )
         number = len(self.latencies)
         if number:
             taken = self.latencies[:number]

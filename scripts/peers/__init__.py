@@ -1,0 +1,15 @@
+"""Compares ehkafka with other libraries: `scripts/bench --peers`.
+
+| file | what it is for |
+|---|---|
+| `run` | the command line, and the order of everything |
+| `catalogue` | which sides there are, read from `sides/*.toml` |
+| `plan` | which works are measured, on which topic, for how long |
+| `environments` | a virtual environment for each side |
+| `load`, `producer` | topics that are filled before, and records that are sent meanwhile |
+| `process` | a side's process and its lines |
+| `window` | the arithmetic of a steady window |
+| `measure`, `rounds` | one measurement, and all of them in turn |
+| `raw` | what was measured, as JSON |
+| `sides/` | a program and a TOML file for each side |
+"""
