@@ -1,6 +1,6 @@
 """Exactly once, as a reader of committed transactions sees it, at the worst moments of a transaction.
 
-`test_output_checker` has members and brokers that fail at any moment. More cases of these:
+`tests/proof` has members and brokers that fail at any moment. More cases of these:
 
     STRESS_KILLS=1 scripts/test --no-lint -k test_exactly_once
 """

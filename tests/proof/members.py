@@ -1,0 +1,254 @@
+"""The members of all groups of a chain, and what befalls them: they are killed, stopped, frozen, rolled.
+
+Called by one thread at a time for each member; the guest's thread has one of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ehkafka.errors import EhkafkaError, EndpointError, FencedError
+from ehkafka.testing import JsonLinesHistory
+from tests.kit.processes import MemberProcess
+from tests.kit.waiting import wait_until
+from tests.proof.options import BY_HAND, WORKERS
+from tests.proof.reader import PATIENCE_S
+from tests.proof.watch import EXACTLY_ONCE
+
+if TYPE_CHECKING:
+    import argparse
+    import random
+    import threading
+    from collections.abc import Callable
+
+    from tests.proof.node_faults import NodeFaults
+    from tests.proof.violations import Violations
+
+HERE = Path(__file__).parent
+SESSION_S, TRANSACTION_S, STOP_S, UNFINISHED = 5.0, 4.0, 12.0, 4
+# So long a rebalance waits for a member that the coordinator does not give up: after a broker's kill a group
+# stood for minutes at the default of 300 s.
+POLL_S = 30.0
+# Beyond `stop_s`: threads, processes and the interpreter end on a machine that many share.
+SLACK_S = 8.0
+# A member that is frozen for so long has lost its session and its transaction.
+FROZEN_S = (7.0, 10.0)
+# So long without partitions after a fault of a broker, a member is started again.
+STRANDED_S = 45.0
+# How long the guest stays, and is away.
+GUEST_S = 2.5
+# By how much a member's clock is wrong.
+CLOCK_S = (-3600.0, -30.0, 30.0, 3600.0)
+# The name of the client whose connections go by proxies: the first member of each level, and all the members
+# where the proxy is the fault.
+CLIENT = "far"
+
+
+class Members:
+    """All of them, by level."""
+
+    def __init__(
+        self,
+        asked: argparse.Namespace,
+        cluster: Any,
+        nodes: NodeFaults,
+        directory: Path,
+        violations: Violations,
+        dice: random.Random,
+    ) -> None:
+        self.asked, self.cluster, self.nodes, self.directory = asked, cluster, nodes, directory
+        self._violations, self._dice = violations, dice
+        self._witness = JsonLinesHistory(directory / "witness.jsonl")
+        self.of_level = [
+            [self.member(level, number) for number in range(asked.members)] for level in range(asked.levels)
+        ]
+        self.all = [member for of_level in self.of_level for member in of_level]
+        self.counts: Counter[str] = Counter()
+        self.slowest_stop_s = 0.0
+        self._frozen: set[MemberProcess] = set()
+
+    def member(self, level: int, number: int) -> MemberProcess:
+        """Return one more member, which does not run."""
+        asked = self.asked
+        kind, name = asked.kind[number % len(asked.kind)], f"{level}-{number}"
+        by_proxy = {"cut", "forget"} & {*asked.faults} or (number == 0 and "cut-client" in asked.faults)
+        options: dict[str, Any] = {
+            "name": name,
+            "level": level,
+            "kind": kind,
+            "clock": str(self._clock(name)),
+            "bootstrap": self.cluster.bootstrap_for(CLIENT) if by_proxy else self.cluster.bootstrap,
+            "strict": asked.strict,
+            "broken": asked.broken[level % len(asked.broken)] if asked.broken else None,
+        }
+        if kind in BY_HAND:
+            options["consumer"] = self._consumer_properties(name)
+        else:
+            settings = self._settings(level, name)
+            options |= {"settings": settings, "workers": WORKERS[kind]}
+        program = HERE / ("by_hand.py" if kind in BY_HAND else "member.py")
+        where: Any = {"name": f"member-{name}", "directory": self.directory, "witness": self._witness}
+        return MemberProcess(program, ["--options", json.dumps(options)], **where)
+
+    def _settings(self, level: int, name: str) -> dict[str, Any]:
+        times_ms = {"session.timeout.ms": int(SESSION_S * 1000), "max.poll.interval.ms": int(POLL_S * 1000)}
+        settings: dict[str, Any] = {"stop_s": STOP_S, "drain_s": 2, "consumer": times_ms}
+        if self.asked.cooperative:
+            settings["assignor"] = "cooperative-sticky"
+        if self.asked.metadata_bytes is not None:
+            settings["commit_metadata_bytes_max"] = self.asked.metadata_bytes
+        if self.asked.mode[level % len(self.asked.mode)] == EXACTLY_ONCE:
+            settings["exactly_once"] = True
+            settings["producer"] = {"transaction.timeout.ms": int(TRANSACTION_S * 1000)}
+        if self.asked.static:
+            settings["instance_id"] = f"member-{name}"
+        return settings
+
+    def _consumer_properties(self, name: str) -> dict[str, Any]:
+        times_ms = {"max.poll.interval.ms": int(POLL_S * 1000)}
+        static = {"group.instance.id": f"member-{name}"} if self.asked.static else {}
+        if self.asked.protocol == "classic":
+            strategy = (
+                {"partition.assignment.strategy": "cooperative-sticky"} if self.asked.cooperative else {}
+            )
+            return {**times_ms, **static, **strategy, "session.timeout.ms": int(SESSION_S * 1000)}
+        return {**times_ms, **static, "group.protocol": "consumer"}
+
+    def _clock(self, name: str) -> Path:
+        return self.directory / f"{name}.clock"
+
+    def start(self) -> None:
+        """Start all and wait until each has partitions."""
+        for member in self.all:
+            member.start()
+        for member in self.all:
+            self._wait_until_ready(member)
+
+    def stop(self) -> None:
+        """Stop all, each in good order."""
+        for member in self.all:
+            self._wait_until_ready(member)
+            self._stop(member)
+
+    def faults(self) -> dict[str, Callable[[], object]]:
+        """Return the faults by their names."""
+        return {
+            "kill": self._kill,
+            "stop": lambda: self._stop_and_start(self._dice.choice(self.all)),
+            "roll": self._roll,
+            "member-freeze": self._freeze,
+            "member-clock": self._step_clock,
+        }
+
+    def guest(self, over: threading.Event) -> None:
+        """Let one more member of a level come and go."""
+        guests = [self.member(level, self.asked.members) for level in range(self.asked.levels)]
+        dice = type(self._dice)(self.asked.seed)
+        while not over.is_set():
+            guest = dice.choice(guests)
+            guest.start()
+            self._wait_until_ready(guest)
+            over.wait(GUEST_S)
+            self._stop(guest)
+            self.counts["rebalance"] += 1
+            over.wait(GUEST_S)
+
+    def revive(self) -> None:
+        """Start again those that have ended by themselves, as a supervisor does."""
+        for member in self.all:
+            self._revive(member)
+
+    def _revive(self, member: MemberProcess) -> None:
+        if member.is_running:
+            return
+        if member.exit_code == EndpointError.exit_code and self.nodes.recovers():
+            self.counts["outages_felt"] += 1
+        elif member.exit_code == FencedError.exit_code and member in self._frozen and self.asked.static:
+            # One with an instance id that was frozen for longer than its transaction lives.
+            self.counts["fenced"] += 1
+        else:
+            text = f"{member.name} with code {member.exit_code}: {member.log_tail()}"
+            self._violations.blame("died", text)
+        self._frozen.discard(member)
+        member.start()
+
+    def _kill(self) -> None:
+        """One that has partitions: the death of one that has none loses nothing."""
+
+        def with_partitions() -> list[MemberProcess]:
+            return [member for member in self.all if member.assigned()]
+
+        wait_until(with_partitions, "a member has partitions", PATIENCE_S)
+        member = self._dice.choice(with_partitions())
+        member.kill()
+        member.start()
+
+    def _roll(self) -> None:
+        for member in self._dice.choice(self.of_level):
+            self._stop_and_start(member)
+
+    def _stop_and_start(self, member: MemberProcess) -> None:
+        self._wait_until_ready(member)
+        self._stop(member)
+        member.start()
+
+    def _freeze(self) -> None:
+        member = self._dice.choice(self.all)
+        self._revive(member)
+        self._frozen.add(member)
+        member.suspend()
+        time.sleep(self._dice.uniform(*FROZEN_S))
+        member.resume()
+
+    def _step_clock(self) -> None:
+        """Let a member's wall clock be wrong, until it is stepped again."""
+        level, number = self._dice.randrange(self.asked.levels), self._dice.randrange(self.asked.members)
+        self._clock(f"{level}-{number}").write_text(str(self._dice.choice(CLOCK_S)))
+
+    def _wait_until_ready(self, member: MemberProcess) -> None:
+        """Wait until it has partitions: before that a signal would only end the interpreter."""
+
+        def is_ready() -> bool:
+            self._revive(member)
+            return bool(member.assigned())
+
+        def words() -> str:
+            return f"partitions\n{member.log_tail()}"
+
+        try:
+            wait_until(is_ready, words, STRANDED_S)
+        except AssertionError:
+            if not self.nodes.counts:
+                raise
+            # See `Reader.read`; its probe of liveness would have it started again.
+            self.counts["stranded"] += 1
+            member.kill()
+            member.start()
+            wait_until(is_ready, words, PATIENCE_S)
+
+    def _stop(self, member: MemberProcess) -> None:
+        began_s = time.monotonic()
+        member.terminate()
+        try:
+            code = member.wait(STOP_S + SLACK_S)
+        except EhkafkaError as error:
+            self._violations.blame("slow_stop", str(error))
+            member.kill()
+            return
+        self.slowest_stop_s = max(self.slowest_stop_s, time.monotonic() - began_s)
+        if code == UNFINISHED and (self.nodes.recovers() or self.asked.refused_every):
+            self.counts["unfinished_stops"] += 1
+        elif code == EndpointError.exit_code and self.nodes.recovers():
+            self.counts["outages_felt"] += 1
+        elif code:
+            self._violations.blame("code", f"{code}: {member.log_tail()}")
+
+    def close(self) -> None:
+        """End all that still runs."""
+        for member in self.all:
+            member.close()
+        self._witness.close()
