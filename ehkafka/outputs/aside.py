@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from confluent_kafka import KafkaError
 
 from ehkafka.endpoint.client import describe_error
-from ehkafka.errors import EhkafkaError
-from ehkafka.events import OutputProblem, OutputThrottled
+from ehkafka.events import OutputThrottled
 from ehkafka.outputs.answers import CONSEQUENCES, IN_DOUBT, TAKEN_BACK, again_s, refused_error
 from ehkafka.outputs.encoding import ANY_PARTITION
 from ehkafka.outputs.output import OutputRefusedError, Source
@@ -165,10 +164,7 @@ class Aside:
             self._producer.renew()
             for turn in self._turns.values():
                 turn.is_under_way = False
-        try:
-            self._producer.open_when_due()
-        except EhkafkaError as failed:
-            self._emit(OutputProblem(str(failed), self._producer.due_s()))
+        self._producer.open_when_due()
         return self._producer
 
     def _send(self, client: Any, place: object, turn: Turn) -> None:

@@ -21,6 +21,7 @@ from ehkafka.events import (
     ConnectionProblem,
     DeadLetterProducerPlain,
     DeadLetterProducerReplaced,
+    OutputProblem,
     Throttled,
 )
 from ehkafka.outputs.properties import IN_FLIGHT_MAX
@@ -72,15 +73,18 @@ class OneProducer:
         make_watch: Callable[[], CredentialWatch] | None = None,
         of: str = "dead letters",
         replaced: Callable[[str, float], Event] = DeadLetterProducerReplaced,
+        not_opened: Callable[[str, float], Event] = OutputProblem,
         plain: Callable[[str], Event] | None = DeadLetterProducerPlain,
     ) -> None:
         """`make_watch` returns the watch of a rotating credential, for one producer.
 
-        `of` names in events whose producer it is. `replaced` makes the event of a replacement, `plain` that
-        of a broker without producer ids; None if `open_client` refuses such a broker.
+        `of` names in events whose producer it is. `replaced` and `not_opened` make the events of a
+        replacement and of one that fails, `plain` that of a broker without producer ids; None if
+        `open_client` refuses such a broker.
         """
         self._of = of
         self._replaced = replaced
+        self._not_opened = not_opened
         self._plain = plain
         self._open_client = open_client
         self._emit = emit
@@ -142,6 +146,11 @@ class OneProducer:
         """Tell whether another producer is needed: the owner calls `renew`."""
         return self.client is not None and self._replacement.is_wanted
 
+    @property
+    def has_ended(self) -> bool:
+        """Tell whether the client has reported a fatal error: it sends nothing more."""
+        return self._fatal is not None
+
     def due_s(self) -> float:
         """Return the seconds until the next producer is opened; 0 while there is one."""
         return 0.0 if self.client is not None else max(0.0, self._opens_s - time.monotonic())
@@ -199,7 +208,7 @@ class OneProducer:
             self._emit(self._replaced(self.problem or "the broker refused its sequence numbers", wait_s))
 
     def open_when_due(self) -> None:
-        """Open the next producer when it is due. Raises `EhkafkaError` if that fails, once for each try."""
+        """Open the next producer when it is due; report it if that fails, once for each try."""
         if self.client is not None or time.monotonic() < self._opens_s:
             return
         try:
@@ -207,7 +216,7 @@ class OneProducer:
         except EhkafkaError as failed:
             self._opens_s = time.monotonic() + self._replacement.wait_s()
             self.problem = str(failed)
-            raise
+            self._emit(self._not_opened(self.problem, self.due_s()))
 
     def give_up(self, answers_s: float, purge_s: float = PURGE_S) -> None:
         """Close the producer: wait up to `answers_s` for answers, then purge the rest within `purge_s`."""

@@ -21,9 +21,9 @@ from confluent_kafka import KafkaError
 from ehkafka.endpoint.client import describe_error, open_producer
 from ehkafka.endpoint.keys.watch import CredentialWatch
 from ehkafka.endpoint.properties.layers import without_ids
-from ehkafka.errors import EhkafkaError, NotDeliveredError, describe
+from ehkafka.errors import NotDeliveredError, describe
 from ehkafka.events import ConnectionProblem, MessageNotDelivered, MessageProblem, MessageProducerReplaced
-from ehkafka.outputs.answers import CONSEQUENCES, TAKEN_BACK, busy_codes
+from ehkafka.outputs.answers import CONSEQUENCES, IN_DOUBT, TAKEN_BACK, busy_codes
 from ehkafka.outputs.encoding import checked_partition, checked_size, encoded, encoded_headers, encoded_key
 from ehkafka.outputs.known_keys import KnownKeys
 from ehkafka.outputs.messages import Delivered, Message, Messages
@@ -84,7 +84,7 @@ class OwnProducer:
         self.topics: set[str] = set()
         self._producer = self._one_producer()
         # An answer was not about its message: the next producer sends it again, at once or after a wait.
-        self._is_passed_on = False
+        self._is_passed_on = self._is_in_doubt = False
         self._is_throttled = False
         # The broker has refused a message, with which a client ends: no fault of its producer.
         self._is_refused = False
@@ -177,6 +177,7 @@ class OwnProducer:
             make_watch=lambda: CredentialWatch(self._endpoint.credential, self._report),
             of="messages of app.producer",
             replaced=MessageProducerReplaced,
+            not_opened=MessageProblem,
             plain=_plain,
         )
 
@@ -203,10 +204,7 @@ class OwnProducer:
         self._messages.rest(IDLE_S)
         if self._is_passed_on or producer.is_lost:
             self._renew()
-        try:
-            producer.open_when_due()
-        except EhkafkaError as failed:
-            self._report(MessageProblem(str(failed), producer.due_s()))
+        producer.open_when_due()
         self._fail_late()
         if producer.client is None:
             time.sleep(min(CLOSED_S, producer.due_s()))
@@ -220,7 +218,7 @@ class OwnProducer:
         # First: its last answers may explain more.
         self._producer.give_up(LAST_ANSWERS_S)
         self._producer.renew(is_fault=not self._is_refused, waits=self._is_throttled)
-        self._is_passed_on = self._is_throttled = self._is_refused = False
+        self._is_passed_on = self._is_throttled = self._is_refused = self._is_in_doubt = False
         self._known.forget()
         self._parked.clear()
         self._messages.take_back()
@@ -257,7 +255,11 @@ class OwnProducer:
 
     def _answered(self, message: Message, error: KafkaError | None, written: Any) -> None:
         """Take the broker's answer. Called by librdkafka inside `poll`."""
-        if error is None:
+        if error is None and (self._is_in_doubt or written.offset() is None):
+            # See the sender's `_reported`. The future waits for an answer that says where it is written.
+            self._is_in_doubt = True
+            self._refused(message, KafkaError(KafkaError._FATAL, IN_DOUBT))  # noqa: SLF001 - librdkafka's
+        elif error is None:
             if self._known.is_first(message.output):
                 # Without producer ids nothing keeps the order of two: each is its key's first one.
                 partition = None if self._producer.is_plain else written.partition()

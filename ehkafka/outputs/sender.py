@@ -17,8 +17,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from confluent_kafka import KafkaError
 
-from ehkafka.errors import EhkafkaError
-from ehkafka.events import OutputProblem
 from ehkafka.lanes.inbox import EPOCH
 from ehkafka.outputs.answers import CONSEQUENCES, IN_DOUBT, TAKEN_BACK, busy_codes, refused_error
 from ehkafka.outputs.aside import BUSY_POLL_S, Aside
@@ -75,7 +73,6 @@ class OutputSender:
         self._at_once = at_once
         self._batch_outputs = batch_outputs
         self._busy = busy
-        self._emit = emit
         self._on_death = on_death
         self._wake = threading.Event()
         self._ends_s: float | None = None
@@ -84,11 +81,12 @@ class OutputSender:
         # The sender's thread only.
         self._aside = Aside(outputs, make_second, emit=emit, wake=self._wake.set, clock=clock, busy=busy)
         self._known = KnownKeys()
-        # This client's refused batches; whether refusals throttle it, and whether an answer is in doubt.
+        # This client's refused batches; partitions where its answers do not count; whether it is throttled.
         self._refused: dict[Batch, OutputRefusedError] = {}
+        self._doubted: set[Line] = set()
         # How many outputs were in the last batches that were refused as too large.
         self._suspects = 0
-        self._is_throttled = self._is_in_doubt = False
+        self._is_throttled = False
         self._turns = Turns(outputs.lines, are_taken=takes_turns)
         # The client's queue is full.
         self._is_full = False
@@ -173,7 +171,7 @@ class OutputSender:
         elif self._known.is_old:
             self._forget_old()
         if producer.client is None:
-            self._open_next()
+            producer.open_when_due()
         if producer.client is not None:
             self._hand_over()
         producer.serve(BUSY_POLL_S if outputs.batches else 0.0)
@@ -203,10 +201,10 @@ class OutputSender:
 
     def _hand_over(self) -> None:
         """Hand over what may go: first what has waited for its turn, then what is new."""
-        outputs, self._is_full = self.outputs, False
+        outputs, self._is_full, now_s = self.outputs, False, time.monotonic()
         self._hand_lines()
         # The rest stays in `added`: its length shows the intake that the sender is behind.
-        while outputs.added and not (self._turns.are_long(LINES_MAX * PARTS) or self._is_held_up()):
+        while outputs.added and not (self._turns.are_long(LINES_MAX * PARTS, now_s) or self._is_held_up()):
             with outputs.lock:
                 taken = outputs.take(SLICE)
                 try:
@@ -337,11 +335,11 @@ class OutputSender:
         """Take a report. Called inside `poll`."""
         if batch not in self.outputs.batches:
             return  # its outputs are with a later client
-        if error is None and (self._is_in_doubt or message.offset() is None):
-            # The broker gave no offset: librdkafka concludes from a later answer that this is written, by
-            # sequence numbers that this broker may ignore. So no later answer of this client counts
-            # either, and all outputs are sent again, in their order.
-            self._is_in_doubt = True
+        line = message.topic(), message.partition()
+        if error is None and (self._is_doubted(line) or message.offset() is None):
+            # No offset: librdkafka concludes from a later answer that this is written, by sequence numbers
+            # that this broker may ignore. Then no later answer from there counts, and all is sent again.
+            self._doubted.add(line)
             self._producer.failed(KafkaError(KafkaError._FATAL, IN_DOUBT))  # noqa: SLF001
         elif error is None:
             batch.left -= 1
@@ -357,6 +355,13 @@ class OutputSender:
             self._producer.failed(error)
         else:
             self._refused[batch] = refused_error(error)
+            if not self._producer.is_plain:  # there each output has a report of its own
+                self._doubted.add(line)
+
+    def _is_doubted(self, line: Line) -> bool:
+        # A report may stand for outputs in an earlier request, which was refused; a broker that ignores
+        # sequence numbers writes the later one. If no report names the refusal, it may be anywhere.
+        return line in self._doubted or (self._producer.has_ended and not self._refused)
 
     def _acknowledged(self, batch: Batch, partition: int) -> None:
         outputs = self.outputs
@@ -391,12 +396,6 @@ class OutputSender:
 
     # -- another client --------------------------------------------------------------------------------
 
-    def _open_next(self) -> None:
-        try:
-            self._producer.open_when_due()
-        except EhkafkaError as failed:
-            self._emit(OutputProblem(str(failed), self._producer.due_s()))
-
     def _purge(self) -> None:
         done, dropped = [self._purges.popleft() for _ in range(len(self._purges))], self._aside.drop_ended()
         under_way = chain.from_iterable(self.outputs.batches)
@@ -430,8 +429,9 @@ class OutputSender:
             self._sort_again()
             outputs.put_back(again)
             outputs.note_room()
-        self._is_throttled = self._is_in_doubt = False
+        self._is_throttled = False
         self._refused.clear()
+        self._doubted.clear()
         self._known.forget()
         self._turns.clear()
 

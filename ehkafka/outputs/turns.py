@@ -9,6 +9,7 @@ Otherwise it gets all outputs at once, so it always has some to send.
 from __future__ import annotations
 
 from collections import deque
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -46,11 +47,15 @@ class Turns:
         """Return how many more batches may be sent, if `most` may be in flight."""
         if not self._are_taken:
             return _ALL
-        return most - sum(now_s - since_s < TURN_S for since_s in self._under_way.values())
+        return most - len(self._answering(now_s))
 
-    def are_long(self, parts: int) -> bool:
-        """Tell whether the lines have so many parts of outputs that no more are needed."""
-        return sum(map(len, self._lines.values())) >= parts
+    def are_long(self, parts: int, now_s: float) -> bool:
+        """Tell whether so many parts wait for partitions that answer that no more are needed."""
+        moving = chain(self._waiting, self._answering(now_s))
+        return sum(len(self._lines.get(line, ())) for line in moving) >= parts
+
+    def _answering(self, now_s: float) -> list[Line]:
+        return [line for line, since_s in self._under_way.items() if now_s - since_s < TURN_S]
 
     def next(self) -> Line | None:
         """Return the partition whose turn it is; None: no partition has waiting outputs."""

@@ -220,12 +220,20 @@ class RedriveRun:
                     self._check()
                 # Offsets without a record, such as those at the end of a transaction.
                 self._next = {one: max(end, self._next[one]) for one, end in reader.ends.items()}
-            finally:
+            except BaseException as first:
                 # Also after Ctrl-C: what is acknowledged by then need not be written again.
-                self._sender.stop(EXIT_S)
-                self._commit()
-                self._report(self._count)
+                try:
+                    self._end()
+                except KafkaException as failed:
+                    first.add_note(f"The last commit failed, too: {ended(describe_error(failed.args[0]))}")
+                raise
+            self._end()
         return self._count
+
+    def _end(self) -> None:
+        self._sender.stop(EXIT_S)
+        self._commit()
+        self._report(self._count)
 
     def _join(self) -> None:
         def on_assign(consumer: Consumer, partitions: list[KafkaPartition]) -> None:

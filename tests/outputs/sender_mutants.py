@@ -67,14 +67,17 @@ OutputSender._forget_old: keys are forgotten while outputs of theirs wait
     self._sort_again() -> pass
     by test_keys_that_are_forgotten_wait_in_no_line
 OutputSender._hand_over: the intake does not see that the sender is behind
-    self._turns.are_long(LINES_MAX * PARTS) or ->
+    self._turns.are_long(LINES_MAX * PARTS, now_s) or ->
     by test_what_waits_beyond_some_turns_shows_that_the_sender_is_behind
+Turns.are_long: what waits for partitions that stand holds up all others
+    chain(self._waiting, self._answering(now_s)) -> self._lines
+    by test_what_waits_for_partitions_that_stand_holds_up_no_others
 Turns.add: what waits behind others of its partition is lost
     its += flat -> pass
 Turns.add: a partition has several batches on their way
     if line not in self._under_way: -> if True:
     by test_a_partition_has_one_batch_on_its_way
-Turns.room: one that does not answer holds up others
+Turns._answering: one that does not answer holds up others
     now_s - since_s < TURN_S -> True
     by test_so_many_partitions_have_one_on_its_way_at_most
 Turns.next: what ended epochs have left is no line's end
@@ -107,10 +110,22 @@ OutputSender._sort_each: sources of dropped outputs hear nothing
 OutputSender._sort_each: a full queue skips one
     flat[number * PARTS :] -> flat[(number + 1) * PARTS :]
 OutputSender._reported: what is in doubt counts as written
-    (self._is_in_doubt or message.offset() is None) -> False
+    (self._is_doubted(line) or message.offset() is None) -> False
     by test_what_is_in_doubt_is_not_acknowledged
 OutputSender._reported: what follows one in doubt counts
-    self._is_in_doubt or ->
+    self._is_doubted(line) or ->
+OutputSender._is_doubted: what follows a refused one counts
+    line in self._doubted -> False
+    by test_no_answer_counts_in_a_partition_where_something_was_refused
+OutputSender._is_doubted: after a refusal nothing counts
+    and not self._refused ->
+    by test_no_answer_counts_in_a_partition_where_something_was_refused
+OutputSender._is_doubted: what follows a refused one that no report names counts
+    (self._producer.has_ended and not self._refused) -> False
+    by test_no_answer_counts_after_a_client_has_ended_for_what_no_report_names
+OutputSender._renew: the next client's answers do not count
+    self._doubted.clear() -> pass
+    by test_no_answer_counts_after_a_client_has_ended_for_what_no_report_names
 OutputSender._acknowledged: what waits for its key's first answer waits for ever
     outputs.put_back(outputs.lines.pop((output.topic, output.place), [])) -> pass
 OutputSender._acknowledged: its bytes stay
@@ -185,6 +200,7 @@ Aside._refused: its source is not asked
     by seeds=500
 Aside._refused: what its source has taken back is sent
     if one.source is not output.source) -> if one is not output)
+    by seeds=500
 Aside._refused: tries are not counted
     turn.tries += 1 -> turn.tries = 1
 Aside._end: a judge's answer ends another output
@@ -202,7 +218,7 @@ Aside.go_on: what is kept is waited for
     by test_what_waits_for_the_next_start_is_not_waited_for
 Aside.go_on: a late answer keeps what is not there any more
     and self._turns.get(place) is turn -> and True
-    by seeds=1500
+    by test_what_is_kept_after_its_epoch_has_ended_is_not_counted
 Unacknowledged.waiting_epochs: what is kept is waited for
     with_kept=False -> with_kept=True
     by test_what_waits_for_the_next_start_is_not_waited_for

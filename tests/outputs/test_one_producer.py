@@ -12,7 +12,12 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from ehkafka.errors import ConfigurationError, EndpointError
-from ehkafka.events import ConnectionProblem, DeadLetterProducerPlain, DeadLetterProducerReplaced
+from ehkafka.events import (
+    ConnectionProblem,
+    DeadLetterProducerPlain,
+    DeadLetterProducerReplaced,
+    OutputProblem,
+)
 from ehkafka.outputs import one_producer, replacement
 from ehkafka.outputs.one_producer import OneProducer
 from tests.kit.events import Events
@@ -207,13 +212,14 @@ def test_producers_that_fail_one_after_the_other_are_opened_ever_more_slowly(lab
 
 
 def test_a_producer_that_cannot_be_opened_again_is_no_end(lab: Lab) -> None:
-    """The reason is raised once for each try, and is the health's; the next try opens another."""
+    """The reason is reported once for each try, and is the health's; the next try opens another."""
     lab.producer.start()
     lab.openings.append(ConfigurationError("the credential is away"))
     lab.producer.renew()
-    with pytest.raises(ConfigurationError, match="the credential is away"):
-        lab.producer.open_when_due()
-    assert lab.producer.problem == "the credential is away"
+    lab.producer.open_when_due()
+    [event] = lab.events.of(OutputProblem)
+    assert event.error == lab.producer.problem == "the credential is away"
+    assert 0 < lab.producer.due_s() <= event.retry_s
     lab.producer.open_when_due()  # not due yet
     assert lab.producer.client is None
     time.sleep(lab.producer.due_s())

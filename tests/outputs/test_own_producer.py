@@ -23,11 +23,11 @@ class Client:
         """Take a message."""
         self.given.append((value, answer))
 
-    def acknowledge(self) -> list[bytes]:
-        """Say that all is written; return what that was."""
+    def acknowledge(self, offset: int | None = 7) -> list[bytes]:
+        """Say that all is written, and where; return what that was."""
         given, self.given = self.given, []
         for _, answer in given:
-            answer(None, SimpleNamespace(partition=lambda: 1, offset=lambda: 7))
+            answer(None, SimpleNamespace(partition=lambda: 1, offset=lambda: offset))
         return [value for value, _ in given]
 
 
@@ -92,6 +92,26 @@ def test_what_waits_for_its_keys_first_message_times_out(own: OwnProducer) -> No
     put(own, b"a3")
     assert client.acknowledge() == [b"a1"]
     assert rounds(own, client) == [[b"a3"]]
+
+
+def test_a_message_that_is_written_at_no_known_place_is_sent_again(own: OwnProducer) -> None:
+    """The client concludes that from a later answer; so no later one counts, and a key keeps its order."""
+    client = Client()
+    put(own, b"a1")
+    rounds(own, client)
+    put(own, b"a2", b"a3")
+    futures = [message.future for message in own._messages.queue]
+    own._producer.client = client
+    own._hand_over(client)
+    [(_, doubted), (_, later)], client.given = client.given, []
+    for answer, offset in ((doubted, None), (later, 9)):
+        answer(None, SimpleNamespace(partition=lambda: 1, offset=lambda at=offset: at))
+    assert [future.done() for future in futures] == [False, False]
+    assert own._producer.is_lost
+    own._producer.client = None
+    own._renew()
+    assert rounds(own, client) == [[b"a2"], [b"a3"]]
+    assert [future.result().offset for future in futures] == [7, 7]
 
 
 def test_without_producer_ids_one_message_of_a_key_is_on_its_way(own: OwnProducer) -> None:

@@ -10,12 +10,13 @@ import pytest
 from confluent_kafka import KafkaError
 
 from ehkafka.outputs import sender, unacknowledged
-from ehkafka.outputs.batch import BATCH_BYTES
+from ehkafka.outputs.batch import BATCH_BYTES, Batch
 from tests.outputs.pretended_broker import PARTITIONS, THROTTLED, TOO_LARGE, Answer
 from tests.outputs.sender_calm import ALL, aside, calm, fail, new, parked, put, settle, taken, turn
 from tests.outputs.sender_world import FOREVER
 
 if TYPE_CHECKING:
+    from ehkafka.outputs.output import Answer as Answered
     from ehkafka.outputs.output import Output
 
 
@@ -226,6 +227,41 @@ def test_what_is_in_doubt_is_not_acknowledged() -> None:
         assert world.stands_now() == {b"a1", b"b2"}
 
 
+def test_no_answer_counts_in_a_partition_where_something_was_refused() -> None:
+    """A broker that ignores sequence numbers writes what follows: one report may stand for a refused one."""
+    with calm() as world:
+        settle(world, b"a0", b"b0", b"d0")
+        world.broker.stands = set(ALL)
+        put(world, b"a1", b"b1", b"d1")
+        world.sender._hand_over()
+        refused, elsewhere = world.outputs.batches
+        world.sender._producer._on_error(KafkaError(KafkaError._GAPLESS_GUARANTEE, "refused", fatal=True))
+        world.sender._reported(refused, KafkaError(TOO_LARGE), Answer(("t", 1), None))
+        put(world, b"d2")
+        behind = Batch(list(world.outputs.take(1)), world.sender._reported)
+        behind.left = 1
+        world.outputs.batches[behind] = None
+        world.sender._reported(behind, None, Answer(("t", 1), 2))
+        world.sender._reported(elsewhere, None, Answer(("t", 2), 1))
+        assert world.stands_now() == {b"a1", b"d1", b"d2"}
+
+
+def test_no_answer_counts_after_a_client_has_ended_for_what_no_report_names() -> None:
+    """The refused output may be the first of a batch, whose last one is reported."""
+    with calm() as world:
+        settle(world, b"a0")
+        world.broker.stands = set(ALL)
+        put(world, b"a1", b"a2")
+        world.sender._hand_over()
+        [batch] = world.outputs.batches
+        world.sender._producer._on_error(KafkaError(KafkaError._GAPLESS_GUARANTEE, "refused", fatal=True))
+        world.sender._producer.client.purge()
+        batch(None, Answer(("t", 1), 2))
+        assert world.stands_now() == {b"a1", b"a2"}
+        world.broker.stands.clear()
+        settle(world, b"b1")
+
+
 def test_what_is_throttled_goes_not_alone() -> None:
     """One by one would be more requests for a broker that wants fewer."""
     with calm() as world:
@@ -301,6 +337,35 @@ def test_a_refusal_of_an_ended_epoch_is_not_judged() -> None:
         sender.drop_ended()
         sender._answered(output.group, turn_, KafkaError(TOO_LARGE), None)
     assert judged == []
+
+
+def test_kept_outputs_without_a_key_take_room_by_their_bytes_too() -> None:
+    """They hold no key, so only the room bounds them."""
+    with calm() as world:
+        world.judge = lambda _output, _error, _tries, answer: answer(inf)  # type: ignore[method-assign]
+        world.outputs._bytes_max = 2_500
+        for number in range(3):
+            assert not world.outputs.is_over_bound()
+            value = b"-%d" % number * 500
+            world.broker.refuses[value] = FOREVER
+            put(world, value, headers="odd")
+            turn(world, 5)
+        assert (len(world.outputs.kept), world.outputs.is_over_bound()) == (3, True)
+
+
+def test_what_is_kept_after_its_epoch_has_ended_is_not_counted() -> None:
+    """The judge answers late; a stop would take what is under way for what is kept."""
+    answers: list[Answered] = []
+    with calm() as world:
+        world.judge = lambda _output, _error, _tries, answer: answers.append(answer)  # type: ignore[method-assign]
+        world.broker.refuses[b"a1"] = FOREVER
+        put(world, b"a1", headers="odd")
+        turn(world, 3)
+        world.epochs[0].ended = True
+        world.sender._aside.drop_ended()
+        answers.pop()(inf)
+        turn(world)
+        assert (world.outputs.count(), world.outputs.kept) == (0, set())
 
 
 def test_a_lost_second_producer_is_followed_by_another() -> None:

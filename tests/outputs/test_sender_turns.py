@@ -195,6 +195,23 @@ def test_what_waits_beyond_some_turns_shows_that_the_sender_is_behind(
         assert new(world) == [b"a5", b"a6", b"a7", b"a8", b"a9"]
 
 
+def test_what_waits_for_partitions_that_stand_holds_up_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However much that is, and also what waits for the first answers of keys there."""
+    with calm() as world:
+        monkeypatch.setattr(sender, "SLICE", 2)
+        monkeypatch.setattr(sender, "LINES_MAX", 2)
+        settle(world, b"a0", b"b0")
+        world.broker.stands = {("t", b"a"[0] % PARTITIONS)}
+        put(world, *[b"a%d" % number for number in range(1, 10)])
+        put(world, *[b"d%d" % number for number in range(1, 5)])
+        world.sender._hand_over()
+        world.clock.now_s += TURN_S
+        put(world, b"b1")
+        turn(world, 100)
+        assert b"b1" not in world.stands_now()
+        assert new(world) == []
+
+
 def test_where_no_key_waits_for_it_partitions_take_no_turns() -> None:
     """The client has always something to send."""
     with calm() as world:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from contextlib import nullcontext
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
 
 from ehkafka import Endpoint
 from ehkafka.checks import Target
@@ -210,3 +212,34 @@ def test_a_sender_that_dies_ends_the_redrive(way: Way, monkeypatch: pytest.Monke
     way.send(1)
     with pytest.raises(ValueError, match="a bug"):
         way.wait_for(lambda: way.safe)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_last_commit_that_fails_does_not_hide_why_the_redrive_ended(
+    way: Way, monkeypatch: pytest.MonkeyPatch, *, fails: bool
+) -> None:
+    """The first error says what to do; without one the commit's is the reason."""
+
+    def letters(_reader: object) -> Iterator[None]:
+        way.send(0)
+        wait_until(lambda: way.safe)
+        if fails:
+            raise EndpointError("the first error")
+        yield None
+
+    reader = SimpleNamespace(begins={DEAD: 0}, ends={DEAD: 1})
+    monkeypatch.setattr(Redrive, "reader", lambda _self: nullcontext(reader))
+    monkeypatch.setattr(redrive, "as_written", letters)
+    monkeypatch.setattr(way.run, "_join", lambda: None)
+    refuse = KafkaException(KafkaError(KafkaError._ALL_BROKERS_DOWN, "away"))
+
+    def commit(**_: object) -> None:
+        raise refuse
+
+    monkeypatch.setattr(redrive, "COMMIT_S", 60.0)
+    way.run._next_commit_s = time.monotonic() + 60.0
+    monkeypatch.setattr(way.member, "commit", commit)
+    with pytest.raises(EndpointError if fails else KafkaException) as ended:
+        way.run.bring_home()
+    notes = [note.partition(" (")[0] for note in getattr(ended.value, "__notes__", [])]
+    assert notes == (["The last commit failed, too: _ALL_BROKERS_DOWN"] if fails else [])
