@@ -21,6 +21,8 @@ from tests.kit.simulated.plan import WAYS, SimulationPlan
 from tests.kit.simulated.simulator import Simulation, SimulationReport, simulate
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ehkafka.lanes.epoch import Epoch
     from ehkafka.lanes.inbox import Entry, Inbox
 
@@ -31,9 +33,11 @@ SEEDS, SEEDS_WITH_BATCHES, SEEDS_WITH_TRANSACTIONS = (
 # The first ones of each way run where what they see is counted.
 COUNTED, COUNTED_WITH_BATCHES, COUNTED_WITH_TRANSACTIONS = 40, 30, 60
 AT_ONCE = 20
+# Red in a long run: short sessions and a new member's last commit that the broker refused for its metadata.
+FOUND = (4437, 8891, 13013)
 # Of each way: the seeds that are left.
-LEFT = {
-    "": range(COUNTED, SEEDS),
+LEFT: dict[str, Sequence[int]] = {
+    "": (*FOUND, *range(COUNTED, SEEDS)),
     "batches": range(COUNTED_WITH_BATCHES, SEEDS_WITH_BATCHES),
     "transactions": range(COUNTED_WITH_TRANSACTIONS, SEEDS_WITH_TRANSACTIONS),
     "short-texts": range(SEEDS_WITH_TRANSACTIONS // 3),
@@ -43,7 +47,7 @@ LEFT = {
 @pytest.mark.parametrize(
     ("way", "seeds"), [(way, left[at : at + AT_ONCE]) for way, left in LEFT.items() for at in left[::AT_ONCE]]
 )
-def test_no_seed_breaks_a_promise(way: str, seeds: range) -> None:
+def test_no_seed_breaks_a_promise(way: str, seeds: Sequence[int]) -> None:
     """Lost, premature, order, stale and unseen are 0; no duplicate without a fault.
 
     Batches: whole, halved, with failed records, long ones, revokes. With transactions each record's outputs

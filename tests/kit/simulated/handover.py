@@ -6,7 +6,7 @@ import enum
 from typing import TYPE_CHECKING
 
 from ehkafka.progress.ledger import Position
-from tests.kit.simulated.group import Standing
+from tests.kit.simulated.group import CommitRefusal, Standing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from ehkafka.lanes.ending import Work
     from ehkafka.lanes.epoch import Epoch
     from ehkafka.records import TopicPartition
-    from tests.kit.simulated.group import CommitRefusal
     from tests.kit.simulated.member import SimulatedMember
 
 
@@ -152,10 +151,15 @@ class Handover:
         with member.hub.locked() as inboxes:
             positions = member.positions_of(self.leaving)
             inboxes.end(list(self.leaving.values()))
-        dirty = member.ledger.dirty(positions)
         self._commit_sent = True
+        self._send_last(self.leaving, positions)
+
+    def _send_last(
+        self, leaving: dict[TopicPartition, Epoch], positions: dict[TopicPartition, Position]
+    ) -> None:
+        member = self._member
+        dirty = member.ledger.dirty(positions)
         if dirty:
-            leaving = self.leaving
             member.send_commit(dirty, lambda refused: self._final_answer(leaving, dirty, refused))
         else:
             self._end_revoke()
@@ -167,8 +171,14 @@ class Handover:
         refused: dict[TopicPartition, CommitRefusal],
     ) -> None:
         self._member.confirm(sent, refused)
-        # Lost meanwhile, and perhaps giving back others by now: then nobody waits for this answer.
-        if self.leaving is leaving:
+        # A member that was put out meanwhile no longer waits for this answer; it may give back others by now.
+        if self.leaving is not leaving:
+            return
+        too_long = {p: sent[p] for p, why in refused.items() if why is CommitRefusal.METADATA}
+        if any(position.metadata for position in too_long.values()):
+            # As the committer does: at once again, without metadata.
+            self._send_last(leaving, too_long)
+        else:
             self._end_revoke()
 
     def _end_revoke(self) -> None:
