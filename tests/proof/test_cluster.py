@@ -3,34 +3,39 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
-from ehkafka.errors import EhkafkaError
+from ehkafka.errors import ConfigurationError, EhkafkaError
 from tests.kit.cluster.cluster import KafkaCluster
+from tests.kit.cluster.requests import PartitionState, cluster_state
+from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from typing import NoReturn
+
+    from confluent_kafka import KafkaError, Message
 
 pytestmark = pytest.mark.broker
 
 TOPIC = "orders"
 PARTITIONS = 6
+HOUR_S = 3600.0
 
 
 @pytest.fixture(scope="module")
 def shared(without_broker: Callable[[EhkafkaError], NoReturn]) -> Iterator[KafkaCluster]:
     """Run one cluster for the module, with two clients."""
-    cluster = KafkaCluster(clients=("app", "other"))
+    cluster = KafkaCluster(clients=("app", "other"), clocks=True)
     try:
         cluster.start()
     except EhkafkaError as error:
         without_broker(error)
     try:
-        cluster.create_topic(TOPIC, PARTITIONS)
+        cluster.create_topic(TOPIC, PARTITIONS, {"message.timestamp.type": "LogAppendTime"})
         yield cluster
     finally:
         cluster.stop()
@@ -38,29 +43,32 @@ def shared(without_broker: Callable[[EhkafkaError], NoReturn]) -> Iterator[Kafka
 
 @pytest.fixture
 def cluster(shared: KafkaCluster) -> Iterator[KafkaCluster]:
-    """Hand the cluster to one test, whole; and have it whole again."""
+    """Hand the cluster to one test, in sync, and make it whole again, also when the test failed."""
     shared.wait_until_in_sync()
     yield shared
-    shared.wait_until_in_sync()
+    shared.heal()
+    for node in shared.nodes:
+        if node.is_suspended:
+            node.resume()
+        if not node.is_running:
+            node.restart()
 
 
 def test_a_killed_node_is_replaced_as_leader_and_as_controller(cluster: KafkaCluster) -> None:
     """What was acknowledged before and after a crash is read, and the node comes back in sync."""
     killed = cluster.controller()
-    write(cluster.bootstrap_for("app"), b"before")
+    before = write(cluster.bootstrap_for("app"))
 
     killed.kill()
 
     assert not killed.is_running
-    write(cluster.bootstrap_for("app"), b"after")
+    after = write(cluster.bootstrap_for("app"))
     assert cluster.controller() is not killed
-    assert killed.number not in leaders(cluster).values()
+    assert killed.number not in {state.leader for state in partitions(cluster)}
     killed.restart()
     cluster.wait_until_in_sync()
-    assert read(cluster.bootstrap_for("other"), 2 * PARTITIONS) == {
-        b"before": PARTITIONS,
-        b"after": PARTITIONS,
-    }
+    assert list(read(cluster.bootstrap_for("other"), before)) == list(range(PARTITIONS))
+    assert list(read(cluster.bootstrap_for("other"), after)) == list(range(PARTITIONS))
 
 
 def test_a_frozen_controller_is_replaced_and_follows_when_it_resumes(cluster: KafkaCluster) -> None:
@@ -77,37 +85,170 @@ def test_a_frozen_controller_is_replaced_and_follows_when_it_resumes(cluster: Ka
     assert cluster.controller() is not frozen
 
 
-def leaders(cluster: KafkaCluster) -> dict[int, int]:
-    """Return the leader of each partition of the topic, as the active controller's node knows it."""
-    partitions = cluster.controller().state().partitions
-    return {number: state.leader for (topic, number), state in partitions.items() if topic == TOPIC}
+def test_a_cut_is_between_one_client_and_one_node(cluster: KafkaCluster) -> None:
+    """Each client knows the nodes by its own proxies alone, and only the one cut does not answer."""
+    known = AdminClient({"bootstrap.servers": cluster.bootstrap_for("app")}).list_topics(timeout=5.0).brokers
+    addresses = {f"{node.host}:{node.port}" for node in known.values()}
+    assert addresses == set(cluster.bootstrap_for("app").split(","))
+    assert addresses.isdisjoint(cluster.bootstrap_for("other").split(","))
+
+    cluster.cut("app", cluster.nodes[1])
+
+    assert answering(cluster, "app") == [True, False, True]
+    assert answering(cluster, "other") == [True, True, True]
+    cluster.heal("app", cluster.nodes[1])
+    assert answering(cluster, "app") == [True, True, True]
 
 
-def write(bootstrap: str, value: bytes, timeout_s: float = 20.0) -> None:
-    """Write one value to each partition, acknowledged by all replicas in sync."""
-    refused: list[object] = []
+def test_a_node_cut_off_from_the_others_loses_all_its_roles(cluster: KafkaCluster) -> None:
+    """It is replaced as controller and as leader and is out of sync, while clients still reach it."""
+    alone = cluster.controller()
+
+    cluster.cut_off(alone)
+
+    wait_until(lambda: cluster.controller() is not alone)
+    in_sync = {node.number for node in cluster.nodes} - {alone.number}
+    wait_until(lambda: all(set(state.in_sync) == in_sync for state in partitions(cluster)))
+    assert {state.leader for state in partitions(cluster)} <= in_sync
+    assert answering(cluster, "app") == [True, True, True]
+    # Not by the node that is alone: it names the leaders that it knew, and holds what it cannot replicate.
+    others = cluster.bootstrap_for("app").split(",")
+    del others[alone.number - 1]
+    written = write(",".join(others))
+    cluster.heal(node=alone)
+    cluster.wait_until_in_sync()
+    assert list(read(cluster.bootstrap_for("app"), written)) == list(range(PARTITIONS))
+
+
+def test_leaders_and_coordinators_move(cluster: KafkaCluster) -> None:
+    """Every partition gets another leader, those of the group coordinators too."""
+    read(cluster.bootstrap, write(cluster.bootstrap), group="g")
+    topics = [TOPIC, "__consumer_offsets"]
+    before = {topic: [state.leader for state in partitions(cluster, topic)] for topic in topics}
+
+    assert cluster.move_leaders(topics) == PARTITIONS + 3
+
+    for topic in topics:
+        after = [state.leader for state in partitions(cluster, topic)]
+        assert all(old != new for old, new in zip(before[topic], after, strict=True))
+    cluster.wait_until_in_sync()
+
+
+def test_a_slow_node_delays_its_clients_and_no_others(cluster: KafkaCluster) -> None:
+    """A question and its answer take twice the delay at that node alone."""
+    cluster.slow(cluster.nodes[0], 0.2)
+
+    times_s = [seconds(address) for address in cluster.bootstrap_for("app").split(",")]
+
+    assert times_s[0] >= 0.4
+    assert max(times_s[1:]) < 0.4
+    cluster.heal(node=cluster.nodes[0])
+    assert seconds(cluster.bootstrap_for("app").split(",")[0]) < 0.4
+
+
+def test_the_clock_of_one_node_is_stepped(cluster: KafkaCluster) -> None:
+    """What it appends has its time. It stays ahead: after a step back Kafka's timers would stand still."""
+    ahead = next(node for node in cluster.nodes if node.number == partitions(cluster)[0].leader)
+
+    cluster.step_clock(ahead, HOUR_S)
+
+    cluster.wait_until_in_sync()
+    led = [state.leader == ahead.number for state in partitions(cluster)]
+    stamps = read(cluster.bootstrap, write(cluster.bootstrap))
+    now_s = time.time()
+    assert [abs(stamps[number] / 1000 - now_s - HOUR_S) < 60.0 for number in range(PARTITIONS)] == led
+    assert [abs(stamps[number] / 1000 - now_s) < 60.0 for number in range(PARTITIONS)] == [
+        not one for one in led
+    ]
+
+
+def test_one_node_is_a_cluster_too(without_broker: Callable[[EhkafkaError], NoReturn]) -> None:
+    """What runs on three nodes runs on one: it leads and controls everything."""
+    cluster = KafkaCluster(1, clients=("app",))
+    try:
+        cluster.start()
+    except EhkafkaError as error:
+        without_broker(error)
+    try:
+        cluster.create_topic(TOPIC, PARTITIONS)
+        written = write(cluster.bootstrap_for("app"))
+        assert list(read(cluster.bootstrap_for("app"), written)) == list(range(PARTITIONS))
+        assert cluster.controller() is cluster.nodes[0]
+        assert cluster.move_leaders([TOPIC]) == 0
+        with pytest.raises(ConfigurationError, match="the only node"):
+            cluster.cut_off(cluster.nodes[0])
+        with pytest.raises(ConfigurationError, match="clocks=True"):
+            cluster.step_clock(cluster.nodes[0], HOUR_S)
+        cluster.cut("app", cluster.nodes[0])
+        assert answering(cluster, "app") == [False]
+    finally:
+        cluster.stop()
+
+
+def test_the_name_of_a_client_is_that_of_a_listener() -> None:
+    """Names that Kafka or the cluster uses otherwise are refused before anything starts."""
+    for name in ("peer1", "quorum2", "direct", "controller", "App", "an app"):
+        with pytest.raises(ConfigurationError, match="cannot name a client"):
+            KafkaCluster(clients=(name,))
+
+
+def partitions(cluster: KafkaCluster, topic: str = TOPIC) -> list[PartitionState]:
+    """Return a topic's partitions as the active controller's node knows them."""
+    known = cluster.controller().state().partitions
+    return [state for (name, _), state in sorted(known.items()) if name == topic]
+
+
+def answering(cluster: KafkaCluster, client: str) -> list[bool]:
+    """Return which nodes answer a client within half a second."""
+    return [answers(address) for address in cluster.bootstrap_for(client).split(",")]
+
+
+def answers(address: str) -> bool:
+    """Return whether a node answers within half a second."""
+    try:
+        cluster_state(address, 0.5)
+    except TimeoutError:
+        return False
+    return True
+
+
+def seconds(address: str) -> float:
+    """Return how long a node takes to answer."""
+    began_s = time.monotonic()
+    cluster_state(address, 5.0)
+    return time.monotonic() - began_s
+
+
+def write(bootstrap: str, timeout_s: float = 20.0) -> bytes:
+    """Write one new value to each partition, acknowledged by all replicas in sync; return it."""
+    value = b"%d" % time.monotonic_ns()
+    refused: list[KafkaError] = []
+
+    def delivered(error: KafkaError | None, _message: Message) -> None:
+        refused.extend([error] if error else [])
+
     producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "log_level": 0})
     for partition in range(PARTITIONS):
-        producer.produce(
-            TOPIC,
-            value,
-            partition=partition,
-            on_delivery=lambda error, _: refused.append(error) if error else None,
-        )
+        producer.produce(TOPIC, value, partition=partition, on_delivery=delivered)
     assert producer.flush(timeout_s) == 0
     assert refused == []
+    return value
 
 
-def read(bootstrap: str, count: int, timeout_s: float = 20.0) -> dict[bytes, int]:
-    """Read so many values from the beginning, and count them."""
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "g", "log_level": 0})
+def read(
+    bootstrap: str, value: bytes, *, group: str | None = None, timeout_s: float = 20.0
+) -> dict[int, int]:
+    """Read a value from all partitions; return its timestamp (ms) for each. With a group, commit."""
+    settings = {"group.id": group or "no-group", "enable.auto.commit": False, "log_level": 0}
+    consumer = Consumer({"bootstrap.servers": bootstrap, **settings})
     consumer.assign([TopicPartition(TOPIC, partition, 0) for partition in range(PARTITIONS)])
-    seen: dict[bytes, int] = {}
+    seen: dict[int, int] = {}
     deadline_s = time.monotonic() + timeout_s
-    while sum(seen.values()) < count and time.monotonic() < deadline_s:
+    while len(seen) < PARTITIONS and time.monotonic() < deadline_s:
         message = consumer.poll(0.2)
-        if message is not None and message.error() is None:
-            value = message.value() or b""
-            seen[value] = seen.get(value, 0) + 1
+        if message is not None and message.error() is None and message.value() == value:
+            seen[message.partition() or 0] = message.timestamp()[1]
+    if group is not None:
+        consumer.commit(offsets=[TopicPartition(TOPIC, 0, 1)], asynchronous=False)
     consumer.close()
-    return seen
+    return dict(sorted(seen.items()))

@@ -5,24 +5,41 @@ Used by the thread that owns the cluster. What is done to a node's network, the 
 
 from __future__ import annotations
 
-import shutil
 import time
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from ehkafka.errors import ConfigurationError, EndpointError
 from ehkafka.testing.kafka.folder import KafkaFolder
 from ehkafka.testing.kafka.process import BrokerProcess
-from ehkafka.testing.kafka.properties import CONTROLLER
+from ehkafka.testing.kafka.properties import CONTROLLER, PLAINTEXT, Listener
 from tests.kit.cluster.requests import ClusterState, cluster_state
+from tests.kit.cluster.stepped_clock import SteppedClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
 
 START_TIMEOUT_S: Final = 60.0
 STOP_TIMEOUT_S: Final = 15.0
 ANSWER_TIMEOUT_S: Final = 1.0
 POLL_S: Final = 0.05
 LOG_TAIL_LINES: Final = 25
+CHECKPOINT: Final = "bootstrap.checkpoint"
+
+
+@cache
+def formatted(java: tuple[str, ...]) -> tuple[str, bytes]:
+    """Return a cluster's id, and what Kafka writes into each node's storage before its first start.
+
+    It says which features the cluster has, and is the same for all clusters; each Java takes a second.
+    """
+    folder = KafkaFolder(java, timeout_s=START_TIMEOUT_S)
+    try:
+        folder.write({PLAINTEXT: Listener()}, {PLAINTEXT: 1, CONTROLLER: 2}, {})
+        return folder.cluster_id, (folder.path / "data" / CHECKPOINT).read_bytes()
+    finally:
+        folder.remove()
 
 
 class PortTakenError(EndpointError):
@@ -39,11 +56,13 @@ class Node:
         java: Sequence[str],
         properties: Mapping[str, str | int],
         ended: Callable[[], None],
+        stepped_from: Sequence[Path] | None,
     ) -> None:
         self.number = number
         self.address = address
         self.is_suspended = False
         self._folder = KafkaFolder(java, timeout_s=START_TIMEOUT_S)
+        self._clock = SteppedClock(self._folder.path, stepped_from) if stepped_from else None
         self._properties = dict(properties)
         self._ended = ended
         self._process: BrokerProcess | None = None
@@ -94,6 +113,12 @@ class Node:
         self._running().resume()
         self.is_suspended = False
 
+    def step_clock(self, by_s: float) -> None:
+        """Move its time of day, and no other process's, by so much. It stays so when the node restarts."""
+        if self._clock is None:
+            raise ConfigurationError("The clocks cannot be stepped: make the cluster with clocks=True")
+        self._clock.step(by_s)
+
     def state(self) -> ClusterState:
         """Return what this node knows of the cluster. Raises `OSError` when it does not answer."""
         return cluster_state(self.address, ANSWER_TIMEOUT_S)
@@ -104,18 +129,13 @@ class Node:
 
     # What follows is for its cluster.
 
-    def format(self, formatted: Node | None) -> None:
-        """Write the files of the first start, with the storage of a node that is formatted, if one is.
-
-        Only the identities of node and directory differ, and a second Java would take a second.
-        """
-        if formatted is not None:
-            (self._folder.path / "data").mkdir()
-            source = formatted._folder.path / "data"
-            shutil.copy(source / "bootstrap.checkpoint", self._folder.path / "data")
-            self._folder.cluster_id = formatted._folder.cluster_id
-            identity = f"version=1\ncluster.id={self._folder.cluster_id}\nnode.id={self.number}\n"
-            (self._folder.path / "data" / "meta.properties").write_text(identity)
+    def write(self, cluster_id: str, checkpoint: bytes) -> None:
+        """Write the files of the first start, the formatted storage among them."""
+        data = self._folder.path / "data"
+        data.mkdir(mode=0o700)
+        (data / CHECKPOINT).write_bytes(checkpoint)
+        identity = f"version=1\ncluster.id={cluster_id}\nnode.id={self.number}\n"
+        (data / "meta.properties").write_text(identity)
         self._folder.write({}, {CONTROLLER: 0}, self._properties)
 
     def start(self) -> None:

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Final
 from ehkafka.errors import EndpointError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 METADATA: Final = 3
+ELECT_LEADERS: Final = 43
 ALTER_PARTITION_REASSIGNMENTS: Final = 45
 DESCRIBE_QUORUM: Final = 55
 QUORUM_TOPIC: Final = "__cluster_metadata"
@@ -95,6 +96,25 @@ def order_replicas(address: str, orders: Mapping[tuple[str, int], Sequence[int]]
             if code:
                 raise EndpointError(f"Ordering the replicas of {topic}/{number}: error {code}, {complaint}")
         answer.take(1)
+
+
+def elect_preferred(address: str, partitions: Iterable[tuple[str, int]], timeout_s: float) -> None:
+    """Let the first replicas of partitions lead (ElectLeaders, version 1). Raises `EndpointError`.
+
+    A partition whose first replica is not in sync keeps its leader, which is no error.
+    """
+    by_topic: dict[str, list[int]] = {}
+    for topic, number in partitions:
+        by_topic.setdefault(topic, []).append(number)
+    body = struct.pack(">bi", 0, len(by_topic))
+    for topic, numbers in by_topic.items():
+        name = topic.encode()
+        body += struct.pack(f">h{len(name)}si{len(numbers)}i", len(name), name, len(numbers), *numbers)
+    body += struct.pack(">i", round(timeout_s * 1000))
+    answer = _Answer(_asked(address, ELECT_LEADERS, 1, body, timeout_s, flexible=False))
+    answer.int32()
+    if code := answer.int16():
+        raise EndpointError(f"Electing leaders at {address}: error {code}")
 
 
 def _node(answer: _Answer) -> int:
