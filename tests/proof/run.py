@@ -35,12 +35,14 @@ import threading
 import time
 from collections import Counter
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tests.kit.cluster.cluster import KafkaCluster
 from tests.kit.waiting import wait_until
 from tests.proof.load import Load
-from tests.proof.members import Members
+from tests.proof.members import CLIENT, Members
 from tests.proof.node_faults import NodeFaults
 from tests.proof.one_broker import OneBroker
 from tests.proof.options import parse
@@ -123,6 +125,7 @@ class Run:
             "letters": sum(one.dead for one in seen),
             "repeated": repeated,
             "repeated_end_to_end": self.watch.ends.repeated,
+            "load_repeated": len(self.watch.ends.written_again),
             "jumps": sum(verdict.jumps for verdict in verdicts),
             "overlaps_of_two": sum(one.overlaps_of_two for one in seen),
             "checks": verdicts[0].checks,
@@ -226,7 +229,9 @@ class Run:
 @contextmanager
 def brokers(asked: argparse.Namespace) -> Iterator[Any]:
     """Start what the run needs, with its topics."""
-    with OneBroker(ABORTS) as cluster:
+    one: Callable[[], Any] = partial(OneBroker, ABORTS)
+    many = partial(KafkaCluster, asked.brokers, clients=(CLIENT,), properties=ABORTS, seed=asked.seed)
+    with (one if asked.brokers == 1 else many)() as cluster:
         for name, partitions in topics_of(asked.levels).items():
             is_output = name in map(output_topic, range(asked.levels))
             limit = {"max.message.bytes": str(asked.limit)} if is_output else {}

@@ -205,6 +205,19 @@ def test_what_a_chain_repeats_exactly_once_is_wrong() -> None:
     assert violations.counts["load"] == 2
 
 
+def test_what_the_load_repeats_is_its_own() -> None:
+    """Each level has handled both of them, once."""
+    violations = Violations()
+    ends = EndToEnd(Names(), violations, exactly_once=True)
+    for offset, number in enumerate((1, 2, 1, 2, 3)):
+        ends.first(Message(0, offset, f"{number} - 11 0"))
+        ends.last(Message(0, offset, f"{number} 00 11 0 0 {offset} m 0 1"))
+    ends.written([3])
+    ends.judge()
+    assert ends.written_again == {(0, 1), (0, 2)}
+    assert (ends.repeated, violations.counts) == (0, {})
+
+
 @pytest.mark.parametrize(
     ("messages", "differences"),
     [

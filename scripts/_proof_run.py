@@ -1,0 +1,109 @@
+"""Run seeds of the proof, with lines of progress or a bar on a terminal, and write what they have found.
+
+Exit code 1 when a run broke a promise; each of those prints the command that replays it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from tests.proof.draws import Draw
+from tests.proof.series import carry_out
+from tests.proof.table import summary_of, text_of
+
+ROOT = Path(__file__).resolve().parent.parent
+BUILD = ROOT / "build"
+BAR_CHARACTERS = 30
+
+
+class Progress:
+    """Shows how far all is: a bar where there is a terminal, else each line."""
+
+    def __init__(self, runs: int) -> None:
+        self._runs, self._done, self._began_s = runs, 0, time.monotonic()
+        self._is_live = sys.stderr.isatty()
+
+    def show(self, line: str) -> None:
+        """Show a line of a run."""
+        if not self._is_live:
+            print(line, file=sys.stderr, flush=True)
+            return
+        full = BAR_CHARACTERS * self._done // self._runs
+        bar = "█" * full + "·" * (BAR_CHARACTERS - full)
+        print(f"\r\033[K{bar} {self._done}/{self._runs}  {line[:70]}", end="", file=sys.stderr, flush=True)
+
+    def done(self, result: dict[str, Any]) -> None:
+        """Show that a run has ended."""
+        self._done += 1
+        wrong = result["violations"]
+        found = f"BROKEN {wrong}" if wrong else "all kept"
+        minutes = (time.monotonic() - self._began_s) / 60
+        start = "\r\033[K" if self._is_live else ""
+        of_all = f"{self._done} of {self._runs}, {minutes:.1f} min"
+        text = f"{start}seed {result['seed']}: {result['records']} records, {found} ({of_all})"
+        print(text, file=sys.stderr, flush=True)
+
+
+def main() -> int:
+    """Run what the command line asks for; return the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=1, help="how many seeds (1)")
+    parser.add_argument("--first", type=int, default=1, help="the first seed (1)")
+    parser.add_argument("--replay", type=int, metavar="SEED", help="this seed alone")
+    parser.add_argument("--seconds", type=float, default=60.0, help="how long faults are injected (60)")
+    parser.add_argument("--brokers", type=int, choices=(1, 3), default=3)
+    parser.add_argument(
+        "--rate", type=float, default=350.0, help="records of the first level in a second (350)"
+    )
+    parser.add_argument("--members", type=int, default=2, help="of each of the three groups (2)")
+    parser.add_argument("--parallel", type=int, default=1, help="runs at once (1)")
+    asked = parser.parse_args()
+    seeds = [asked.replay] if asked.replay is not None else range(asked.first, asked.first + asked.runs)
+    draws = [Draw(seed, asked.brokers, asked.seconds, asked.rate, asked.members) for seed in seeds]
+    progress, results = Progress(len(draws)), []
+
+    def done(result: dict[str, Any]) -> None:
+        results.append(result)
+        progress.done(result)
+        write(results, asked)
+
+    carry_out(draws, parallel=asked.parallel, show=progress.show, done=done)
+    return report(results, asked)
+
+
+def write(results: list[dict[str, Any]], asked: argparse.Namespace) -> None:
+    """Write what was found so far: a run of hours may be ended before its time."""
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short=8", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
+    ).stdout.strip()
+    command = f"scripts/proof --runs {asked.runs} --seconds {asked.seconds:g}"
+    date = datetime.now(UTC).strftime("%Y-%m-%d")
+    (BUILD / "survives").mkdir(parents=True, exist_ok=True)
+    (BUILD / "proof.json").write_text(json.dumps(results, indent=1))
+    (BUILD / "proof.md").write_text(f"```text\n{text_of(results)}\n```\n")
+    if asked.replay is None and asked.brokers > 1:
+        summary = summary_of(results, command=command, commit=commit, date=date)
+        (BUILD / "survives" / "three-brokers.json").write_text(json.dumps(summary, indent=1))
+
+
+def report(results: list[dict[str, Any]], asked: argparse.Namespace) -> int:
+    """Print the table, and for each broken run what it shows and how to run it again."""
+    print(text_of(results))
+    broken = [result for result in results if result["violations"]]
+    for result in broken:
+        print(f"\nseed {result['seed']}: {dict(result['violations'])}, logs in {result.get('logs', 'none')}")
+        print("\n".join(f"  {line[:300]}" for line in result["shown"]))
+        same = f"--seconds {asked.seconds:g} --rate {asked.rate:g} --members {asked.members}"
+        print(f"  again: scripts/proof --brokers {asked.brokers} --replay {result['seed']} {same}")
+    return 1 if broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,87 @@
+"""What a seed stands for: modes, members, faults and their frequency, drawn for one run of a chain.
+
+The first seeds go through what must be tried in any case: each mode, each protocol, static members.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import NamedTuple
+
+from tests.proof.options import MEMBER_FAULTS, MODES, NODE_FAULTS, OF_THREE
+
+LEVELS = 3
+AT_LEAST_ONCE, EXACTLY_ONCE = MODES
+# Each as often as the others, in turn: the mode of each level.
+TURNS = ((EXACTLY_ONCE,), (AT_LEAST_ONCE,), (EXACTLY_ONCE,), (AT_LEAST_ONCE, EXACTLY_ONCE))
+KINDS = ("threads", "tasks", "batches", "processes")
+# One run of at least once in so many has members by hand alone, by KIP-848; others have one of them at times.
+CONSUMER_EVERY, BY_HAND_SHARE, STATIC_SHARE = 3, 0.5, 0.25
+# How often a fault is named, which is how often it comes.
+WEIGHTS = {"kill": (2, 4), "stop": (1, 2), "roll": (0, 1), "member-freeze": (1, 1), "member-clock": (1, 1)}
+NODE_WEIGHTS = {"broker-kill": (1, 2), "leaders": (1, 3), "two-away": (0, 1)}
+
+
+class Draw(NamedTuple):
+    """The command line of a run."""
+
+    seed: int
+    brokers: int
+    seconds: float
+    rate: float
+    members: int
+
+    def arguments(self) -> list[str]:
+        """Return the options of `tests.proof.run`."""
+        dice = random.Random(self.seed)
+        modes = TURNS[self.seed % len(TURNS)]
+        is_by_hand = modes == (AT_LEAST_ONCE,) and self.seed // len(TURNS) % CONSUMER_EVERY == 1
+        options = [*self._members(dice, modes, is_by_hand=is_by_hand), *self._faults(dice)]
+        shape = {
+            "brokers": self.brokers,
+            "levels": LEVELS,
+            "mode": ",".join(modes),
+            "members": self.members,
+            "seed": self.seed,
+            "seconds": self.seconds,
+            "rate": self.rate,
+            "keys": dice.choice((50, 200, 1000)),
+            "sleep-share": dice.choice((0.1, 0.2)),
+            "refused-every": dice.choice((500, 2000)),
+        }
+        return [*(text for name, value in shape.items() for text in (f"--{name}", str(value))), *options]
+
+    def _members(self, dice: random.Random, modes: tuple[str, ...], *, is_by_hand: bool) -> list[str]:
+        kinds = dice.sample(KINDS, self.members)
+        protocol = "classic"
+        if is_by_hand:
+            kinds, protocol = ["plain", "drop-in"], "consumer"
+        elif modes == (AT_LEAST_ONCE,) and dice.random() < BY_HAND_SHARE:
+            kinds[-1] = dice.choice(("plain", "drop-in"))
+        options = ["--kind", ",".join(kinds), "--protocol", protocol]
+        options += ["--static"] if dice.random() < STATIC_SHARE else []
+        options += ["--cooperative"] if protocol == "classic" and dice.random() < 0.5 else []
+        options += ["--strict"] if EXACTLY_ONCE in modes and dice.random() < 0.5 else []
+        options += ["--metadata-bytes", "64"] if dice.random() < 0.5 else []
+        return options
+
+    def _faults(self, dice: random.Random) -> list[str]:
+        names = [name for name in MEMBER_FAULTS if name not in WEIGHTS]
+        weights = dict(WEIGHTS)
+        if self.brokers > 1:
+            # What is slow or away is the brokers' matter; a fault in four is left out, another one each time.
+            weights |= NODE_WEIGHTS
+            others = [name for name in (*NODE_FAULTS, *OF_THREE) if name not in NODE_WEIGHTS]
+            names += dice.sample(others, len(others) * 3 // 4)
+        else:
+            names += NODE_FAULTS
+        names += [name for name, (least, most) in weights.items() for _ in range(dice.randint(least, most))]
+        member_pause = dice.choice(("1,4", "2,8"))
+        return [
+            "--faults",
+            ",".join(names),
+            "--pause",
+            member_pause,
+            "--node-pause",
+            dice.choice(("2,6", "4,12")),
+        ]

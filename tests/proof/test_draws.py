@@ -1,0 +1,62 @@
+"""What a seed draws can be run, and covers what must be tried; a table says what runs have found."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.proof.draws import EXACTLY_ONCE, Draw
+from tests.proof.options import BY_HAND, MEMBER_FAULTS, NODE_FAULTS, OF_THREE, WORKERS, parse
+from tests.proof.table import COLUMNS, row_of, summary_of, text_of
+
+RESULT = {
+    "seed": 7,
+    "mode": "exactly-once",
+    "kind": "threads,tasks",
+    "static": True,
+    "protocol": "classic",
+    "faults": {"kill": 3, "roll": 0},
+    "records": 900,
+    "outputs": 850,
+    "repeated": 4,
+    "took_s": 12,
+    "violations": {"lost": 1, "lost_end_to_end": 2, "back": 1, "stuck": 1},
+}
+
+
+@pytest.mark.parametrize("brokers", [1, 3])
+def test_each_draw_is_a_run_that_can_be_asked_for(brokers: int) -> None:
+    """Else it would show after hours. A seed always draws the same."""
+    for seed in range(50):
+        draw = Draw(seed, brokers, 600.0, 350.0, 2)
+        assert draw.arguments() == draw.arguments()
+        asked = parse(None, draw.arguments())
+        assert asked.seed == seed
+
+
+def test_twenty_seeds_try_all_there_is() -> None:
+    """Every fault, kind of member, mode and protocol."""
+    drawn = [parse(None, Draw(seed, 3, 600.0, 350.0, 2).arguments()) for seed in range(1, 21)]
+    assert {fault for asked in drawn for fault in asked.faults} == {*MEMBER_FAULTS, *NODE_FAULTS, *OF_THREE}
+    assert {kind for asked in drawn for kind in asked.kind} == {*WORKERS, *BY_HAND}
+    assert {asked.protocol for asked in drawn} >= {"classic", "consumer"}
+    assert {len(asked.mode) for asked in drawn} == {1, 2}
+    assert sum(EXACTLY_ONCE in asked.mode for asked in drawn) >= 10
+    assert {asked.static for asked in drawn} == {asked.cooperative for asked in drawn} == {True, False}
+
+
+def test_a_row_has_each_violation_once() -> None:
+    """What has no column of its own stands in the last one."""
+    row = dict(zip(COLUMNS, row_of(RESULT), strict=True))
+    assert (row["lost"], row["early commits"], row["other"]) == (3, 1, "stuck:1")
+    assert (row["members"], row["faults"]) == ("threads,tasks, static", "kill:3")
+    assert text_of([RESULT]).splitlines()[1].split()[:2] == ["7", "exactly-once"]
+
+
+def test_a_summary_counts_all_that_is_broken() -> None:
+    """A run that ended without a result is broken, too."""
+    nothing = {"seed": 8, "violations": {"no_result": 1}, "faults": {}, "records": 0}
+    summary = summary_of([nothing, RESULT], command="scripts/proof", commit="c", date="d")
+    assert summary["broken"] == 6
+    assert [row[0] for row in summary["rows"]] == [7, 8]
+    assert summary["counts"]["records"] == 900
+    assert "kill 3" in summary["note"]
