@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 BROKEN = ("ahead", "swap", "drop", "twice")
 BROKEN_EVERY = 10
 CALLS_OF_AN_APP = 10
-READ_MAX, READ_S, FLUSH_S, AHEAD_S = 100, 0.1, 60.0, 1.0
+READ_MAX, READ_S, FLUSH_S, AHEAD_S = 100, 0.1, 60.0, 1.5
 log = logging.getLogger("member")
 
 

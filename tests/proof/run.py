@@ -56,6 +56,8 @@ if TYPE_CHECKING:
 
 # Else a member that was killed leaves its transaction open for 10 s more.
 ABORTS = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": 1000}
+# Whoever leads these is the coordinator of groups and of transactions.
+COORDINATED = ("__consumer_offsets", "__transaction_state")
 # Between two checks, and two lines of progress.
 CHECKS_S, REPORTS_S = 0.5, 10.0
 
@@ -77,7 +79,9 @@ class Run:
             keys=asked.keys,
         )
         self.watch = Watch(cluster.bootstrap, self.modes, self.violations, is_strict=asked.strict)
-        self.nodes = NodeFaults(cluster, [*topics_of(asked.levels)], random.Random(asked.seed + 2))
+        self.nodes = NodeFaults(
+            cluster, [*topics_of(asked.levels), *COORDINATED], random.Random(asked.seed + 2)
+        )
         dice = random.Random(asked.seed)
         self.members = Members(asked, cluster, self.nodes, directory, self.violations, dice)
         self.faults: Counter[str] = Counter()
@@ -230,7 +234,14 @@ class Run:
 def brokers(asked: argparse.Namespace) -> Iterator[Any]:
     """Start what the run needs, with its topics."""
     one: Callable[[], Any] = partial(OneBroker, ABORTS)
-    many = partial(KafkaCluster, asked.brokers, clients=(CLIENT,), properties=ABORTS, seed=asked.seed)
+    many = partial(
+        KafkaCluster,
+        asked.brokers,
+        clients=(CLIENT,),
+        properties=ABORTS,
+        seed=asked.seed,
+        clocks="broker-clock" in asked.faults,
+    )
     with (one if asked.brokers == 1 else many)() as cluster:
         for name, partitions in topics_of(asked.levels).items():
             is_output = name in map(output_topic, range(asked.levels))

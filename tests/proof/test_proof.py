@@ -39,7 +39,7 @@ def test_a_group_of_all_kinds_of_workers_of_which_members_are_killed_and_stopped
 def test_each_broken_client_is_found() -> None:
     """Four groups in a chain, each by a loop that breaks a promise; of each just that is found.
 
-    The last one claims to work exactly once: what it sends twice, it sends before its commit, too.
+    The last one claims to work exactly once.
     """
     modes = ",".join([*["at-least-once"] * 3, "exactly-once"])
     chain = ["--levels", "4", "--mode", modes, "--kind", "plain", "--members", "1"]
@@ -48,11 +48,9 @@ def test_each_broken_client_is_found() -> None:
     by_level = {BROKEN[level]: {*kinds} for level, kinds in found["by_level"].items()}
     # A record that is left out is passed by the next one, and what is swapped may end its key.
     assert by_level.pop("swap") - {"last"} == {"order"}, found
-    assert by_level == {
-        "ahead": {"early"},
-        "drop": {"lost", "early", "order"},
-        "twice": {"repeated", "uncovered"},
-    }
+    # Its outputs are seen before their commit for a moment only.
+    assert by_level.pop("twice") - {"uncovered"} == {"repeated"}, found
+    assert by_level == {"ahead": {"early"}, "drop": {"lost", "early", "order"}}, found
 
 
 @pytest.mark.broker
@@ -60,11 +58,11 @@ def test_a_chain_of_both_modes_on_three_brokers_of_which_one_is_killed_and_leade
     """The short form of `scripts/proof`: three groups, of which members are killed, too."""
     modes = "exactly-once,at-least-once,exactly-once"
     chain = ["--brokers", "3", "--levels", "3", "--mode", modes, "--kind", "threads,tasks", "--members", "2"]
-    faults = ["--faults", "kill,broker-kill,leaders", "--pause", "1,3", "--node-pause", "0.5,1"]
+    faults = ["--faults", "kill,broker-kill,leaders", "--pause", "1,3", "--node-pause", "0.2,0.5"]
     how = ["--seconds", "8", "--rate", "80", "--refused-every", "300", "--metadata-bytes", "64"]
     result = check(*chain, *faults, *how)
     assert not result["violations"], f"FACT: {result}"
-    assert all(result["faults"][name] for name in ("kill", "broker-kill")), result
+    assert all(result["faults"][name] for name in ("kill", "broker-kill", "leaders")), result
     assert min(result["records_by_level"]) > 500, result
 
 
