@@ -24,18 +24,19 @@ pytestmark = pytest.mark.broker
 TOPIC = "orders"
 PARTITIONS = 6
 HOUR_S = 3600.0
+NODES_TIME = {"message.timestamp.type": "LogAppendTime"}
 
 
 @pytest.fixture(scope="module")
 def shared(without_broker: Callable[[EhkafkaError], NoReturn]) -> Iterator[KafkaCluster]:
     """Run one cluster for the module, with two clients."""
-    cluster = KafkaCluster(clients=("app", "other"), clocks=True)
+    cluster = KafkaCluster(clients=("app", "other"))
     try:
         cluster.start()
     except EhkafkaError as error:
         without_broker(error)
     try:
-        cluster.create_topic(TOPIC, PARTITIONS, {"message.timestamp.type": "LogAppendTime"})
+        cluster.create_topic(TOPIC, PARTITIONS, NODES_TIME)
         yield cluster
     finally:
         cluster.stop()
@@ -146,40 +147,28 @@ def test_a_slow_node_delays_its_clients_and_no_others(cluster: KafkaCluster) -> 
     assert seconds(cluster.bootstrap_for("app").split(",")[0]) < 0.4
 
 
-def test_the_clock_of_one_node_is_stepped(cluster: KafkaCluster) -> None:
-    """What it appends has its time. It stays ahead: after a step back Kafka's timers would stand still."""
-    ahead = next(node for node in cluster.nodes if node.number == partitions(cluster)[0].leader)
-
-    cluster.step_clock(ahead, HOUR_S)
-
-    cluster.wait_until_in_sync()
-    led = [state.leader == ahead.number for state in partitions(cluster)]
-    stamps = read(cluster.bootstrap, write(cluster.bootstrap))
-    now_s = time.time()
-    assert [abs(stamps[number] / 1000 - now_s - HOUR_S) < 60.0 for number in range(PARTITIONS)] == led
-    assert [abs(stamps[number] / 1000 - now_s) < 60.0 for number in range(PARTITIONS)] == [
-        not one for one in led
-    ]
-
-
 def test_one_node_is_a_cluster_too(without_broker: Callable[[EhkafkaError], NoReturn]) -> None:
-    """What runs on three nodes runs on one: it leads and controls everything."""
-    cluster = KafkaCluster(1, clients=("app",))
+    """What runs on three nodes runs on one: it leads and controls everything. Its clock is its own."""
+    cluster = KafkaCluster(1, clients=("app",), clocks=True)
     try:
         cluster.start()
     except EhkafkaError as error:
         without_broker(error)
     try:
-        cluster.create_topic(TOPIC, PARTITIONS)
-        written = write(cluster.bootstrap_for("app"))
-        assert list(read(cluster.bootstrap_for("app"), written)) == list(range(PARTITIONS))
-        assert cluster.controller() is cluster.nodes[0]
+        (node,) = cluster.nodes
+        cluster.create_topic(TOPIC, PARTITIONS, NODES_TIME)
+        assert cluster.controller() is node
         assert cluster.move_leaders([TOPIC]) == 0
         with pytest.raises(ConfigurationError, match="the only node"):
-            cluster.cut_off(cluster.nodes[0])
-        with pytest.raises(ConfigurationError, match="clocks=True"):
-            cluster.step_clock(cluster.nodes[0], HOUR_S)
-        cluster.cut("app", cluster.nodes[0])
+            cluster.cut_off(node)
+
+        cluster.step_clock(node, HOUR_S)
+
+        stamps = read(cluster.bootstrap_for("app"), write(cluster.bootstrap_for("app")))
+        assert [round((stamps[number] / 1000 - time.time()) / HOUR_S) for number in range(PARTITIONS)] == [
+            1
+        ] * 6
+        cluster.cut("app", node)
         assert answering(cluster, "app") == [False]
     finally:
         cluster.stop()
@@ -190,6 +179,12 @@ def test_the_name_of_a_client_is_that_of_a_listener() -> None:
     for name in ("peer1", "quorum2", "direct", "controller", "App", "an app"):
         with pytest.raises(ConfigurationError, match="cannot name a client"):
             KafkaCluster(clients=(name,))
+
+
+def test_clocks_are_stepped_where_the_cluster_was_made_for_it(cluster: KafkaCluster) -> None:
+    """Without `clocks` a step is refused, not left out."""
+    with pytest.raises(ConfigurationError, match="clocks=True"):
+        cluster.step_clock(cluster.nodes[0], HOUR_S)
 
 
 def partitions(cluster: KafkaCluster, topic: str = TOPIC) -> list[PartitionState]:

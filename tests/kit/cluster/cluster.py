@@ -93,12 +93,10 @@ class KafkaCluster(KafkaAdmin):
             raise ConfigurationError("The cluster was started already")
         with brokers_with_classes():  # in a script, where no fixture has seen to it
             flags = broker.JAVA_FLAGS["test"]
-        jars = kafka_jars()
-        class_path = [CLASSES] if self._clocks else []
-        java = (str(find_java()), *flags, "-cp", ":".join([*class_path, *map(str, jars)]))
+        java = (str(find_java()), *flags, "-cp")
         for attempts_left in reversed(range(PORT_ATTEMPTS)):
             try:
-                self._start(java, jars)
+                self._start(java, kafka_jars())
             except BaseException as error:
                 self.stop()
                 if attempts_left and isinstance(error, PortTakenError):
@@ -182,7 +180,11 @@ class KafkaCluster(KafkaAdmin):
         self._routes.heal(ways if client else ways + self._routes.among_nodes(number))
 
     def step_clock(self, node: Node, by_s: float) -> None:
-        """Move a node's time of day by so much; no other process's moves. Needs `clocks=True`."""
+        """Move a node's time of day by so much; no other process's moves. Needs `clocks=True`.
+
+        After a step back, timers of Kafka's quorum stand still at that node for as long: it does not try to
+        become the controller meanwhile, until it restarts.
+        """
         node.step_clock(by_s)
 
     def wait_until_in_sync(self, timeout_s: float = START_TIMEOUT_S) -> None:
@@ -194,14 +196,17 @@ class KafkaCluster(KafkaAdmin):
             time.sleep(POLL_S)
 
     def _start(self, java: tuple[str, ...], jars: Sequence[Path]) -> None:
+        class_path = ":".join(map(str, jars))
+        storage = formatted((*java, class_path))
+        nodes_java = (*java, f"{CLASSES}:{class_path}" if self._clocks else class_path)
         self._routes.open()
         for number in self._numbers:
             properties = self._routes.properties(number) | self._properties
             address = self._routes.address(DIRECT, number)
             stepped_from = jars if self._clocks else None
-            node = Node(number, address, java, properties, self._forget_admin, stepped_from)
+            node = Node(number, address, nodes_java, properties, self._forget_admin, stepped_from)
             self.nodes = (*self.nodes, node)
-            node.write(*formatted(java))
+            node.write(*storage)
         for node in self.nodes:
             node.start()
         for node in self.nodes:

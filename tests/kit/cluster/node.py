@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-START_TIMEOUT_S: Final = 60.0
+# Two cores that many share may need a minute for what takes 3 s.
+START_TIMEOUT_S: Final = 120.0
 STOP_TIMEOUT_S: Final = 15.0
 ANSWER_TIMEOUT_S: Final = 1.0
 POLL_S: Final = 0.05
