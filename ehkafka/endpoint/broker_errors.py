@@ -104,6 +104,13 @@ def ends_app(consumer: Consumer, error: KafkaError, topics: set[str]) -> Ehkafka
 
     May ask the broker and wait a few seconds.
     """
+    if error.code() in _NO_SUCH_TOPIC:
+        return missing_topics(consumer, topics)
+    return refused(error)
+
+
+def refused(error: KafkaError) -> EhkafkaError | None:
+    """Return the error that ends the app where waiting cures nothing; else None."""
     code = error.code()
     # What the error callback is given for a fatal error does not call itself fatal.
     is_fatal = error.fatal() or code == KafkaError._FATAL  # noqa: SLF001
@@ -112,8 +119,6 @@ def ends_app(consumer: Consumer, error: KafkaError, topics: set[str]) -> Ehkafka
             f"The group fenced this process: {describe_error(error)} "
             "Another process uses the same group.instance.id; give each process its own."
         )
-    if code in _NO_SUCH_TOPIC:
-        return missing_topics(consumer, topics)
     if code in _DENIED:
         return EndpointError(f"The broker refuses access: {describe_error(error)}")
     if is_fatal:

@@ -5,15 +5,13 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar
 
 from ehkafka.events.event import Event
 from ehkafka.wording import counted, seconds
 from ehkafka.wording.line import ending, names
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from ehkafka.records import TopicPartition
 
 __all__ = [
@@ -24,7 +22,6 @@ __all__ = [
     "MirrorUnavailable",
     "MirrorUsed",
     "MirrorWritten",
-    "PartitionsWaiting",
 ]
 
 
@@ -128,28 +125,6 @@ class MirrorUsed(Event):
             f"The group has no committed offset for {self.partition}, so it starts at {self.next_offset}, "
             f"which {self.owner or 'an earlier run'} mirrored at {written}. It is the same log, because "
             f"{self.proof}."
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionsWaiting(Event):
-    """The group has no commit for partitions of ours, and the mirror does not answer."""
-
-    level: ClassVar[int] = logging.WARNING
-    partitions: tuple[TopicPartition, ...]
-    reason: str
-
-    @classmethod
-    def of(cls, waiting: Mapping[TopicPartition, str]) -> Self:
-        """Return the event of partitions, each with its reason."""
-        return cls(tuple(sorted(waiting)), min(waiting.values()))
-
-    def sentence(self) -> str:
-        wait = "waits" if len(self.partitions) == 1 else "wait"
-        return (
-            f"{names(self.partitions)} {wait}: the group has no committed offset there, and the mirror does "
-            f"not answer: {ending(self.reason)} It is asked again and again; other partitions continue. "
-            "To begin at start= without it, set on_no_group_offsets='start'."
         )
 
 

@@ -1,4 +1,7 @@
-"""A partition comes and goes: one event for each partition of a rebalance, and one line for all of them."""
+"""A partition comes and goes: one event for each partition of a rebalance, and one line for all of them.
+
+`PartitionsWaiting` is one event for all that wait for the same reason.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 from ehkafka.events.event import Event
 from ehkafka.wording import seconds
-from ehkafka.wording.line import clause, names, plain, returned
+from ehkafka.wording.line import clause, ending, names, plain, returned
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Sequence
@@ -20,6 +23,7 @@ __all__ = [
     "PartitionAssigned",
     "PartitionLost",
     "PartitionRevoked",
+    "PartitionsWaiting",
 ]
 
 _NEW = "new in its topic, so it is read from its beginning, whatever start= says"
@@ -53,6 +57,26 @@ class Rebalanced(Event):
     @classmethod
     def _more_fields_of(cls, gathered: Sequence[Self]) -> dict[str, object]:
         raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionsWaiting(Event):
+    """It is not known yet where partitions of ours begin, since broker or mirror do not answer."""
+
+    level: ClassVar[int] = logging.WARNING
+    partitions: tuple[TopicPartition, ...]
+    reason: str
+    waited_s: float = 0.0
+
+    def sentence(self) -> str:
+        is_one = len(self.partitions) == 1
+        wait = "waits" if is_one else "wait"
+        if self.waited_s >= 1:
+            wait = f"{'has' if is_one else 'have'} waited for {seconds(self.waited_s)}"
+        return (
+            f"{names(self.partitions)} {wait}: {ending(self.reason)} It is asked again and again; other "
+            "partitions continue."
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ehkafka.intake.epochs import Epochs
-from ehkafka.intake.owned import OwnedPartitions
+from ehkafka.intake.owned import OwnedPartitions, WaitingPartitions
 from ehkafka.intake.unread import Standstill
 from ehkafka.positions.restore import Restore
 
@@ -84,7 +84,7 @@ class IntakeContext:
     # Partitions of which nothing can be read from an offset on. Written and read as `parked_full`.
     unreadable: dict[TopicPartition, Halted] = field(default_factory=dict)
     # Partitions of ours of which it is not known yet where they begin, and why. Likewise.
-    waiting: dict[TopicPartition, str] = field(default_factory=dict)
+    waiting: WaitingPartitions = field(default_factory=WaitingPartitions)
     # None in a run that does not end once it has caught up.
     catch_up_ends: CatchUpEnds | None = None
     standstill: Standstill = field(default_factory=Standstill)

@@ -110,7 +110,9 @@ class LogEnds:
         self._question = None
         owned = self._context.owned
         for partition, (start, end, at_s) in question.logs.items():
-            if partition in owned and start is not None:
+            if partition in self._context.waiting and start is not None:
+                owned.logs.answered(partition, LogBounds(start, end), at_s)
+            elif partition in owned and start is not None:
                 owned.logs.answered(partition, LogBounds(start, end), at_s)
                 epoch = owned[partition].epoch
                 received_next = epoch.received.next_offset
@@ -129,7 +131,9 @@ class LogEnds:
         # Well before an answer is too old to be shown.
         unreachable_s = self._context.contact.unreachable_s
         fetched_s, again_s = min(FETCHED_S, unreachable_s / 2), min(AGAIN_S, unreachable_s / 4)
-        due = [
+        # Those that wait are asked for again and again: an answer shows that it is worth finding them.
+        due = [p for p in self._context.waiting if logs.age_s(p, now_s) >= again_s]
+        due += [
             partition
             for partition, one in self._context.owned.items()
             if partition in logs.wanted

@@ -15,7 +15,7 @@ from confluent_kafka import OFFSET_BEGINNING
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
 from ehkafka.errors import EhkafkaError, EngineError
-from ehkafka.events import PartitionAssigned, PartitionLost, PartitionRevoked, PartitionsWaiting
+from ehkafka.events import PartitionAssigned, PartitionLost, PartitionRevoked
 from ehkafka.intake.owned import OwnedPartition, OwnedPartitions
 from ehkafka.positions.restore import stored
 from ehkafka.records import TopicPartition
@@ -175,10 +175,17 @@ class Membership:
         finishes = True
         for route, epochs in self.owned.by_route(partitions).values():
             with route.hub.locked() as inboxes:
-                finishes &= inboxes.drain(epochs, fits_until(route, ends_s, self._context.clock))
+                finishes &= inboxes.drain(epochs, self._fits_until(route, ends_s))
         ended_s = self._context.clock()
         self.cut_again_s = ended_s + max(CUT_AGAIN_S, (ended_s - began_s) / CUT_SHARE)
         return finishes
+
+    def _fits_until(self, route: Route, ends_s: float | None) -> Callable[[Work], bool] | None:
+        """Return what tells whether a route's workers finish so much until then; None without a time."""
+        if ends_s is None:
+            return None
+        clock = self._context.clock
+        return lambda work: route.hub.needs_s(work, route.workers.size) <= ends_s - clock()
 
     def _wait_until_drained(
         self, partitions: Iterable[TopicPartition], deadline_s: float, ends_s: float | None
@@ -279,10 +286,9 @@ class Membership:
 
     def _assign(self, consumer: Consumer, partitions: Sequence[KafkaPartition]) -> None:
         names = [TopicPartition(p.topic, p.partition) for p in partitions]
-        begins, waiting = self._context.positions.find(consumer, names)
-        self.begin_all(consumer, begins)
-        where = [begin.kafka_partition() for begin in begins]
-        where += [KafkaPartition(*partition, OFFSET_BEGINNING) for partition in waiting]
+        begins = self.begin_known(consumer, names)
+        waiting = [KafkaPartition(*name, OFFSET_BEGINNING) for name in names if name in self._context.waiting]
+        where = [*(begin.kafka_partition() for begin in begins), *waiting]
         # Where each begins is always said: left to librdkafka, `auto.offset.reset` would decide silently,
         # and a partition that nobody has committed could skip what arrives before the first commit.
         if self._context.cooperative:
@@ -290,16 +296,18 @@ class Membership:
         else:
             consumer.assign(where)
         if waiting:
-            consumer.pause([KafkaPartition(*partition) for partition in waiting])
-            self._context.waiting.update(waiting)
-            self._context.emit(PartitionsWaiting.of(waiting))
+            consumer.pause(waiting)
         self._context.contact.note_assigned()
         self.after_assign(consumer, [begin.partition for begin in begins])
 
-    def begin_all(self, consumer: Consumer, begins: Sequence[Begin]) -> None:
-        """Begin epochs for partitions that the client is about to be given."""
+    def begin_known(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> Sequence[Begin]:
+        """Begin epochs for partitions that the client is about to be given; the others wait from now on."""
+        found, waiting = self._context.positions.find(consumer, partitions)
+        restored, unknown = self._context.restore.find(consumer, found)
+        begins = [begin for begin in found if begin.partition not in unknown]
         self._stop_waiting(begin.partition for begin in begins)
-        restored = self._context.restore.find(consumer, begins)
+        for event in self._context.waiting.note({**waiting, **unknown}, self._context.clock()):
+            self._context.emit(event)
         # Epochs begin before the client hears: from `assign` on records may arrive, and a record without an
         # epoch is dropped.
         for begin in begins:
@@ -308,10 +316,14 @@ class Membership:
             self._context.catch_up_ends.ask(consumer, [begin.partition for begin in begins])
         if begins and self._context.log_watch is not None:
             self._context.log_watch.assigned()
+        return begins
 
     def _stop_waiting(self, partitions: Iterable[TopicPartition]) -> None:
         """Let partitions wait no more; librdkafka keeps them paused over its next assign."""
-        self._left_paused.update(p for p in partitions if self._context.waiting.pop(p, None) is not None)
+        for partition in partitions:
+            if self._context.waiting.pop(partition, None) is not None:
+                self._context.owned.logs.forget(partition)
+                self._left_paused.add(partition)
 
     def after_assign(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
         """See to partitions that were just assigned; those that were paused in an earlier epoch fetch."""
@@ -435,12 +447,3 @@ class Membership:
             self._context.fatal(failure)
         finally:
             self.is_in_callback = False
-
-
-def fits_until(
-    route: Route, ends_s: float | None, clock: Callable[[], float]
-) -> Callable[[Work], bool] | None:
-    """Return what tells whether a route's workers finish so much until then; None without a time."""
-    if ends_s is None:
-        return None
-    return lambda work: route.hub.needs_s(work, route.workers.size) <= ends_s - clock()

@@ -1,17 +1,19 @@
 """The partitions that are ours now. Written by the poll thread alone; others read copies.
 
-Joins what the rooms know of a partition: its route and epoch, and its log.
+Joins what the rooms know of a partition: its route and epoch, and its log. What waits is ours, too, and has
+no epoch yet.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from ehkafka.events import PartitionsWaiting
 from ehkafka.positions.log_book import LogBook
 from ehkafka.progress.saving import ProgressSaver
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from ehkafka.intake.route import Route
     from ehkafka.lanes.epoch import Epoch
@@ -25,6 +27,34 @@ class OwnedPartition(NamedTuple):
 
     route: Route
     epoch: Epoch
+
+
+class Waiting(NamedTuple):
+    """Why it is not known where a partition of ours begins, and since when it waits for that."""
+
+    reason: str
+    since_s: float
+
+
+class WaitingPartitions(dict["TopicPartition", Waiting]):
+    """By partition, as `OwnedPartitions`."""
+
+    def note(self, reasons: Mapping[TopicPartition, str], now_s: float) -> list[PartitionsWaiting]:
+        """Let partitions wait; return the events of those that did not before."""
+        new = {p: Waiting(reason, now_s) for p, reason in reasons.items() if p not in self}
+        self.update({p: Waiting(reason, self[p].since_s) for p, reason in reasons.items() if p in self} | new)
+        return waiting_events(new, now_s)
+
+
+def waiting_events(waiting: Mapping[TopicPartition, Waiting], now_s: float) -> list[PartitionsWaiting]:
+    """Return an event for each reason, with the partition that has waited longest."""
+    reasons: dict[str, list[TopicPartition]] = {}
+    for partition, one in sorted(waiting.items()):
+        reasons.setdefault(one.reason, []).append(partition)
+    return [
+        PartitionsWaiting(tuple(named), reason, now_s - min(waiting[one].since_s for one in named))
+        for reason, named in reasons.items()
+    ]
 
 
 class OwnedPartitions(dict["TopicPartition", OwnedPartition]):

@@ -32,7 +32,7 @@ from ehkafka.intake.parked_budget import ParkedBudget
 from ehkafka.intake.poll_wait import BUSY_POLL_S, PollGap, PollWait
 from ehkafka.intake.repair import GapRepair
 from ehkafka.intake.unreadable import SilentBatches, UnreadablePartitions
-from ehkafka.intake.waiting import WaitingPartitions
+from ehkafka.intake.waiting import BeginLater
 from ehkafka.records import TopicPartition
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class PollLoop:
         self._log_ends = LogEnds(context)
         self._unreadable = UnreadablePartitions(context, self._gaps.note_refused)
         self._silent = SilentBatches(context, self._unreadable.note_silent)
-        self._waiting = WaitingPartitions(context, self.membership)
+        self._waiting = BeginLater(context, self.membership)
         self._pressure = Backpressure(
             context, self._distinct, lambda each: self._gaps.halts(each) or self._unreadable.halts(each)
         )

@@ -1,23 +1,22 @@
 """Where an epoch begins: at the group's commit if there is one, else at the start position.
 
-On the poll thread, inside the assign callback; asks the broker and may wait for it.
+On the poll thread, inside the assign callback or between two batches. It asks the broker, for a bounded
+time: partitions whose broker does not answer wait, because the group waits for the callback, and a leader
+that moves or a broker that restarts needs longer.
 """
 
 from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
 from confluent_kafka import OFFSET_BEGINNING, KafkaException
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
-from ehkafka.endpoint.client import describe_error
-from ehkafka.errors import EndpointError
 from ehkafka.positions.first_counts import FirstCounts
 from ehkafka.positions.gap import AnotherLog, Gap, LogBounds
-from ehkafka.positions.log_bounds import insist, known_bounds, log_bounds
+from ehkafka.positions.log_bounds import known_bounds, log_bounds, log_starts, unanswered
 from ehkafka.positions.start_offsets import start_offsets
 from ehkafka.positions.without_commit import Found
 from ehkafka.progress.metadata import NOTHING_KNOWN, LogFacts, facts_of
@@ -35,9 +34,8 @@ if TYPE_CHECKING:
     IsDisproved = Callable[[Mapping[TopicPartition, LogFacts]], Mapping[TopicPartition, str]]
     Evidence = Callable[[Mapping[TopicPartition, int]], Mapping[TopicPartition, LogFacts]]
 
-T = TypeVar("T")
-
-LOOKUP_TIMEOUT_S = 10.0
+# How long one answer is waited for; where it does not come, no other of these partitions is.
+LOOKUP_TIMEOUT_S = 5.0
 # How long each of two answers is waited for that a partition can begin without.
 NOW_ASK_S = 1.0
 # Copies of so many other partitions are asked for, one request each: the lowest were there from the first.
@@ -115,51 +113,66 @@ class PositionFinder:
         self._on_out_of_range = on_out_of_range
         self.lookups = lookups or Lookups()
         self.first_counts = FirstCounts()
-        # Where those would begin that wait, as of when they began to.
+        # Where those would begin that wait, as of when that was looked up.
         self._starts: dict[TopicPartition, int] = {}
 
     def find(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> Begins:
-        """Return where each partition begins. Raises `EndpointError`, `ConfigurationError`.
+        """Return where each partition begins, and which wait until that is known.
 
-        A start position is looked for in the log at once, because it is committed before anything is
-        read; a committed one is believed, and becomes a gap when the broker refuses it (`repair`), unless
-        it is known to belong to another log: then it decides nothing.
+        A start position is looked for in the log at once, because it is committed before anything is read; a
+        committed one is believed, and becomes a gap when the broker refuses it (`repair`), unless it is known
+        to belong to another log: then it decides nothing. Raises `ConfigurationError`, and `EhkafkaError`
+        where waiting does not help.
         """
-        committed = self._committed(consumer, partitions)
-        known = self._known(committed)
-        replaced = self._in_another_log(consumer, committed, known)
+        try:
+            committed = self._committed(consumer, partitions)
+            known = self._known(committed)
+            replaced = self._in_another_log(consumer, committed, known)
+        except KafkaException as error:
+            return Begins((), unanswered(error, partitions))
         disproved = {partition: committed.pop(partition) for partition in replaced}
         fresh = [p for p in partitions if p not in committed and p not in replaced]
+        try:
+            begun, waiting = self._fresh(consumer, committed, fresh)
+        except KafkaException as error:
+            begun, waiting = {}, unanswered(error, fresh)
+        completed = self.first_counts.completed
+        for p, at in committed.items():
+            begun[p] = Begin(p, at.offset, at, facts=completed(p, known[p]))
+        for p, at in disproved.items():
+            begun[p] = Begin(p, replaced[p], disproved=at, facts=completed(p, known[p].of_no_log()))
+        for partition in begun:
+            self._starts.pop(partition, None)
+        return Begins([begun[p] for p in partitions if p in begun], waiting)
+
+    def _fresh(
+        self,
+        consumer: Consumer,
+        committed: Mapping[TopicPartition, KafkaPartition],
+        fresh: Sequence[TopicPartition],
+    ) -> tuple[dict[TopicPartition, Begin], Mapping[TopicPartition, str]]:
+        """Return where those begin that have no commit, and which wait."""
         mirrored, copied, waiting = self._without_commit(consumer, committed, fresh)
         self._note_starts(consumer, [p for p in waiting if p not in self._starts])
         fresh = [p for p in fresh if p not in waiting]
-        facts = self._facts(committed, fresh, copied, mirrored) | {
-            p: self.first_counts.completed(p, one.of_no_log() if p in replaced else one)
-            for p, one in known.items()
-        }
+        facts = self._facts(fresh, copied, mirrored)
         new = {p for p in fresh if p not in mirrored and self.first_counts.is_new(p)}
-        offsets: dict[TopicPartition, int] = dict(mirrored)
-        for topic in sorted({p.topic for p in fresh if p not in offsets and p not in new}):
-            of_topic = [p for p in fresh if p.topic == topic and p not in mirrored and p not in new]
-            begun = {p: self._starts[p] for p in of_topic if p in self._starts}
-            asked = [p for p in of_topic if p not in begun]
-            start = self.start_of(topic)
-            offsets |= begun | self._insist(partial(start_offsets, consumer, start, asked, LOOKUP_TIMEOUT_S))
+        at_start = [p for p in fresh if p not in mirrored and p not in new]
+        for topic in sorted({p.topic for p in at_start}):
+            asked = [p for p in at_start if p.topic == topic and p not in self._starts]
+            self._starts |= start_offsets(consumer, self.start_of(topic), asked, LOOKUP_TIMEOUT_S)
+        # A number, so that it is committed before anything is read: the next owner may not know that the
+        # partition was new.
+        begin_with_log = log_starts(consumer, new, LOOKUP_TIMEOUT_S)
+        offsets = {**mirrored, **{p: self._starts[p] for p in at_start}}
+        # Nothing from here on fails: what was reported of a gap is not to be reported again.
         offsets |= self._inside_the_logs(consumer, offsets)
         offsets |= self._in_empty_logs(consumer, [p for p, at in offsets.items() if at == OFFSET_BEGINNING])
-        offsets |= self._log_starts(consumer, new)
-        for partition in {p for p in partitions if p not in waiting}:
-            self._starts.pop(partition, None)
-        begins = [
-            Begin(p, at.offset, at, facts=facts[p])
-            if (at := committed.get(p)) is not None
-            else Begin(p, replaced[p], disproved=disproved[p], facts=facts[p])
-            if p in replaced
-            else Begin(p, offsets[p], is_mirrored=p in mirrored, facts=facts[p], is_new=p in new)
-            for p in partitions
-            if p not in waiting
-        ]
-        return Begins(begins, waiting)
+        offsets |= begin_with_log
+        begun = {
+            p: Begin(p, offsets[p], is_mirrored=p in mirrored, facts=facts[p], is_new=p in new) for p in fresh
+        }
+        return begun, waiting
 
     def _without_commit(
         self,
@@ -178,17 +191,15 @@ class PositionFinder:
 
     def _facts(
         self,
-        committed: Mapping[TopicPartition, KafkaPartition],
         fresh: Sequence[TopicPartition],
         copied: Mapping[TopicPartition, LogFacts],
         mirrored: Collection[TopicPartition],
     ) -> dict[TopicPartition, LogFacts]:
-        """Return what the commits carry; where there is none, what its copy or the topic's others know."""
-        counts, facts = self.first_counts, _facts_of(committed)
+        """Return what the copies of those without a commit know, or the topic's other commits."""
+        counts = self.first_counts
         # A copy that does not decide where its partition begins says nothing of the log.
         ours = {p: one if p in mirrored else one.of_no_log() for p, one in copied.items()}
-        begun = {p: counts.begun(p, ours.get(p, NOTHING_KNOWN)) for p in fresh}
-        return {p: counts.completed(p, known) for p, known in facts.items()} | begun
+        return {p: counts.begun(p, ours.get(p, NOTHING_KNOWN)) for p in fresh}
 
     def _others(
         self, fresh: Sequence[TopicPartition], known: Collection[TopicPartition]
@@ -218,29 +229,16 @@ class PositionFinder:
         logs = {p: log for p, log in bounds.items() if isinstance(log, LogBounds)}
         return {partition: log.end for partition, log in logs.items() if log.start == log.end}
 
-    def _log_starts(
-        self, consumer: Consumer, partitions: Collection[TopicPartition]
-    ) -> dict[TopicPartition, int]:
-        # A number, so that it is committed before anything is read: the next owner may not know that the
-        # partition was new.
-        if not partitions:
-            return {}
-        bounds = self._insist(lambda: log_bounds(consumer, partitions, LOOKUP_TIMEOUT_S))
-        return {partition: log.start for partition, log in bounds.items()}
-
     def _committed(
         self, consumer: Consumer, partitions: Sequence[TopicPartition]
     ) -> dict[TopicPartition, KafkaPartition]:
         asked = [KafkaPartition(*partition) for partition in partitions]
         if not asked:
             return {}
-        answers = self._insist(lambda: consumer.committed(asked, timeout=LOOKUP_TIMEOUT_S))
+        answers = consumer.committed(asked, timeout=LOOKUP_TIMEOUT_S)
         for answer in answers:
             if answer.error is not None:
-                raise EndpointError(
-                    f"The committed offset of {answer.topic}[{answer.partition}] could not be read: "
-                    f"{describe_error(answer.error)}"
-                )
+                raise KafkaException(answer.error)
         return {TopicPartition(a.topic, a.partition): a for a in answers if a.offset >= 0}
 
     def _known(self, committed: Mapping[TopicPartition, KafkaPartition]) -> dict[TopicPartition, LogFacts]:
@@ -259,7 +257,7 @@ class PositionFinder:
         disproved = self.lookups.disproved(facts) if facts else {}
         if not disproved:
             return {}
-        bounds = self._insist(lambda: log_bounds(consumer, list(disproved), LOOKUP_TIMEOUT_S))
+        bounds = log_bounds(consumer, list(disproved), LOOKUP_TIMEOUT_S)
         begun = {}
         for partition, reason in disproved.items():
             another = AnotherLog(partition, committed[partition].offset, reason, bounds[partition])
@@ -272,7 +270,7 @@ class PositionFinder:
 
     def _note_starts(self, consumer: Consumer, waiting: Sequence[TopicPartition]) -> None:
         """Look up where those would begin that wait: `latest` must not skip what comes meanwhile."""
-        with suppress(KafkaException, EndpointError):  # looked up again with the next question
+        with suppress(KafkaException):  # looked up again with the next question
             for topic in {p.topic for p in waiting}:
                 of_topic = [p for p in waiting if p.topic == topic]
                 self._starts |= start_offsets(consumer, self.start_of(topic), of_topic, NOW_ASK_S)
@@ -284,7 +282,7 @@ class PositionFinder:
         numbers = [partition for partition, offset in offsets.items() if offset >= 0]
         if not numbers:
             return {}
-        bounds = self._insist(lambda: log_bounds(consumer, numbers, LOOKUP_TIMEOUT_S))
+        bounds = log_bounds(consumer, numbers, LOOKUP_TIMEOUT_S)
         moved = {}
         for partition in numbers:
             gap = Gap(partition, offsets[partition], bounds[partition])
@@ -296,9 +294,6 @@ class PositionFinder:
                 raise gap.error("it was given as the start position")
             moved[partition] = resume_at
         return moved
-
-    def _insist(self, find: Callable[[], T]) -> T:
-        return insist(find, "Where to begin", self._emit)
 
 
 def _facts_of(commits: Mapping[TopicPartition, KafkaPartition]) -> dict[TopicPartition, LogFacts]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
@@ -21,7 +21,7 @@ from ehkafka.endpoint.client import describe_error
 from ehkafka.errors import EhkafkaError, EndpointError
 from ehkafka.positions.empty_tails import Unparsed, empty_tails
 from ehkafka.positions.log_book import KnownLog
-from ehkafka.positions.log_bounds import known_bounds, log_bounds
+from ehkafka.positions.log_bounds import known_bounds, learn_leaders, log_bounds
 from ehkafka.positions.same_log import disproof
 from ehkafka.positions.topic_ids import ASK_S
 from ehkafka.positions.witness import READ_S, prove, read_witnesses
@@ -331,6 +331,13 @@ class LogAsker:
                 question.problems |= dict.fromkeys(group, why)
             else:
                 kept.answered()
+            if not question.problems.keys().isdisjoint(group):
+                self._learn_leaders(kept)
+
+    @staticmethod
+    def _learn_leaders(kept: _KeptConsumer) -> None:
+        with suppress(EhkafkaError):  # such as a key that is not to be had now
+            learn_leaders(kept.get(), LOGS_S)
 
     def _committed(self, consumer: Consumer, asked: list[KafkaPartition]) -> list[KafkaPartition]:
         for timeout_s in _COMMITTED_S:

@@ -2,49 +2,22 @@
 
 from __future__ import annotations
 
-import time
-from typing import TYPE_CHECKING, TypeVar
+from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError, KafkaException
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
+from ehkafka.endpoint.broker_errors import refused
 from ehkafka.endpoint.client import describe_error
-from ehkafka.errors import EndpointError
-from ehkafka.events import ConnectionProblem
 from ehkafka.positions.gap import LogBounds
 from ehkafka.records import TopicPartition
+from ehkafka.wording import ended
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Collection, Mapping
 
     from confluent_kafka import Consumer
-
-    from ehkafka.events import Event
-
-T = TypeVar("T")
-
-# A look-up that failed is retried so many times; all together stay well inside max.poll.interval.ms.
-LOOKUP_TRIES = 7
-# The wait after the first refusal, doubled after each, 6 s in all: the leader of a topic that was just made
-# may not know it yet, and one that comes back needs seconds.
-AGAIN_S = 0.1
-
-
-def insist(find: Callable[[], T], what: str, emit: Callable[[Event], None]) -> T:
-    """Return what is found, in several tries. Raises `EndpointError` after the last one."""
-    for tries_left in reversed(range(LOOKUP_TRIES)):
-        if tries_left < LOOKUP_TRIES - 1:
-            time.sleep(AGAIN_S * 2 ** (LOOKUP_TRIES - 2 - tries_left))
-        try:
-            return find()
-        except KafkaException as error:
-            text = describe_error(error.args[0])
-            emit(ConnectionProblem(error.args[0].name(), text, fatal=not tries_left))
-            if not tries_left:
-                raise EndpointError(
-                    f"{what} could not be read from the broker in {LOOKUP_TRIES} tries: {text}"
-                ) from error
-    raise AssertionError("unreachable: the last try returns or raises")
 
 
 def log_bounds(
@@ -96,6 +69,23 @@ def offsets_at(
         if isinstance(answer, KafkaError):
             raise KafkaException(answer)
     return found  # type: ignore[return-value]
+
+
+def learn_leaders(consumer: Consumer, timeout_s: float) -> None:
+    """Have a client ask who leads: by itself it believes its last answer for minutes."""
+    with suppress(KafkaException):  # it keeps what it knows
+        consumer.list_topics(timeout=timeout_s)
+
+
+def unanswered(error: KafkaException, partitions: Collection[TopicPartition]) -> dict[TopicPartition, str]:
+    """Return why partitions wait. Raises `EhkafkaError` where a broker refuses what waiting does not cure."""
+    if (fatal := refused(error.args[0])) is not None:
+        raise fatal from error
+    # The client's word for partitions that none leads.
+    is_leaderless = error.args[0].code() == KafkaError._UNKNOWN_PARTITION  # noqa: SLF001 - the client's own
+    problem = "no broker leads it now" if is_leaderless else describe_error(error.args[0])
+    why = f"the broker does not answer where to begin: {ended(problem)}"
+    return dict.fromkeys(partitions, why)
 
 
 def _joined(start: int | KafkaError, end: int | KafkaError) -> LogBounds | KafkaError:

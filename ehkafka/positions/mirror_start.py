@@ -93,7 +93,7 @@ class MirrorStart(WithoutCommit):
         facts = {
             p: LogFacts(one.first_partitions, one.topic_id, one.anchor, one.reset) for p, one in known.items()
         }
-        return Found(offsets, facts, waiting | unproved)
+        return Found(offsets, facts, {p: _waits(why) for p, why in (waiting | unproved).items()})
 
     def is_known(self, partitions: Sequence[TopicPartition]) -> bool:
         """Ask the mirror again about partitions that wait; True once it has answered, or failed."""
@@ -240,6 +240,13 @@ class MirrorEvidence:
             and known.next_offset <= commits[partition]
             and is_copy(known, known.next_offset, is_ours=None)
         }
+
+
+def _waits(reason: str) -> str:
+    return (
+        f"the group has no committed offset there, and the mirror does not answer: {ended(reason)} "
+        "To begin at start= without it, set on_no_group_offsets='start'."
+    )
 
 
 def _progress(known: Checkpoint) -> Progress:

@@ -1,38 +1,35 @@
 """What an earlier epoch finished above the group's commit, found again when a partition is assigned.
 
-On the poll thread, inside the assign callback; asks the broker where logs end only for partitions that have
-something to restore. The group's commit decides: whatever says of ranges above it counts only if it was
-written for that very commit. To ignore it repeats records, which is safe unless the app sends exactly once.
+On the poll thread, as `finder`; asks the broker where logs end only for partitions that have something to
+restore, and they wait where it does not answer: to ignore what is finished would repeat it. The group's
+commit decides: whatever says of ranges above it counts only if it was written for that very commit.
 """
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from confluent_kafka import KafkaException
 
-from ehkafka.endpoint.client import describe_error
 from ehkafka.events import ProgressIgnored, ProgressRestored
 from ehkafka.lanes.finished import FinishedBefore
-from ehkafka.positions.log_bounds import insist, log_bounds
+from ehkafka.positions.log_bounds import log_bounds, unanswered
 from ehkafka.progress.known import Known
 from ehkafka.progress.ledger import Position
 from ehkafka.progress.metadata import CommitMetadata, Unusable, decode
 from ehkafka.progress.ranges import Ranges, count_offsets
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from confluent_kafka import Consumer
 
     from ehkafka.events import Event
     from ehkafka.positions.finder import Begin
-    from ehkafka.positions.gap import LogBounds
     from ehkafka.progress.position import Progress
     from ehkafka.records import TopicPartition
 
-BOUNDS_TIMEOUT_S = 10.0
+BOUNDS_TIMEOUT_S = 5.0
 COMMIT = "the group's commit"
 
 
@@ -119,27 +116,23 @@ def stored(begin: Begin, epoch: int, restored: Restored | None) -> Position | No
 
 
 class Restore:
-    """Finds what to restore. `sources` are asked for what the commits do not say.
-
-    With `repeats_nothing` the ends of the logs are asked for until they are known; else a commit's ranges
-    are ignored when the first answer is an error.
-    """
+    """Finds what to restore. `sources` are asked for what the commits do not say."""
 
     def __init__(
         self,
         emit: Callable[[Event], None] = lambda _event: None,
         *,
         sources: Sequence[ProgressSource] = (),
-        repeats_nothing: bool = False,
     ) -> None:
         self._emit = emit
-        self._repeats_nothing = repeats_nothing
         self.sources = list(sources)
         # Metadata that was reported as unusable, by partition: once each.
         self._reported: dict[TopicPartition, str] = {}
 
-    def find(self, consumer: Consumer, begins: Sequence[Begin]) -> dict[TopicPartition, Restored]:
-        """Return what to restore, by partition."""
+    def find(
+        self, consumer: Consumer, begins: Sequence[Begin]
+    ) -> tuple[Mapping[TopicPartition, Restored], Mapping[TopicPartition, str]]:
+        """Return what to restore, by partition, and which wait until that is known."""
         commits: dict[TopicPartition, GroupCommit] = {}
         found: dict[TopicPartition, Restored] = {}
         for begin in begins:
@@ -161,7 +154,10 @@ class Restore:
         )
         for source in self.sources:
             self._ask(source, {partition: commits[partition] for partition in asked}, found)
-        return self._inside_the_logs(consumer, found)
+        try:
+            return self._inside_the_logs(consumer, found), {}
+        except KafkaException as error:
+            return {}, unanswered(error, found)
 
     def _metadata_of(self, begin: Begin) -> CommitMetadata | Unusable | None:
         """Return what stands beside the group's commit; None where nothing does, or there is no commit."""
@@ -201,27 +197,13 @@ class Restore:
         self, consumer: Consumer, found: dict[TopicPartition, Restored]
     ) -> dict[TopicPartition, Restored]:
         """Return what lies inside of its log: ranges beyond its end are of another log of that name."""
-        try:
-            bounds = self._bounds(consumer, list(found)) if found else {}
-        except KafkaException as failed:
-            self._ignore_all(found, f"where the log ends could not be read: {describe_error(failed.args[0])}")
-            return {}
+        bounds = log_bounds(consumer, found, BOUNDS_TIMEOUT_S)
         inside = {p: r for p, r in found.items() if r.finished[-1][1] <= bounds[p].end}
-        outside = {p: r for p, r in found.items() if p not in inside}
-        self._ignore_all(outside, "the log ends below what it says is finished, so it is another log now")
-        return inside
-
-    def _bounds(
-        self, consumer: Consumer, partitions: Collection[TopicPartition]
-    ) -> dict[TopicPartition, LogBounds]:
-        ask = partial(log_bounds, consumer, partitions, BOUNDS_TIMEOUT_S)
-        # A leader that has just come back refuses for a moment. Ignoring the ranges would send their outputs
-        # a second time.
-        return insist(ask, "Where the logs end", self._emit) if self._repeats_nothing else ask()
-
-    def _ignore_all(self, found: Mapping[TopicPartition, Restored], reason: str) -> None:
-        for partition, restored in found.items():
+        reason = "the log ends below what it says is finished, so it is another log now"
+        for partition in found.keys() - inside.keys():
+            restored = found[partition]
             self._emit(ProgressIgnored(partition, restored.next_offset, reason, restored.source))
+        return inside
 
 
 def _is_ours(begin: Begin, decoded: CommitMetadata | Unusable | None) -> bool | None:

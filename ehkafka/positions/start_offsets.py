@@ -8,14 +8,12 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from confluent_kafka import OFFSET_BEGINNING, OFFSET_END
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaException
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
-from ehkafka.errors import EndpointError
 from ehkafka.positions.log_bounds import log_ends
 from ehkafka.positions.start import fixed
 from ehkafka.records import TopicPartition
-from ehkafka.wording import ended
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -33,8 +31,7 @@ def start_offsets(
     `latest` and times are looked up and become numbers: the caller commits them at once, so that a
     rebalance before the first commit does not skip what arrived in between. Poll thread only; may wait
     for the broker up to `timeout_s` seconds, and for a callable as long as it takes: the group waits for
-    it, and drops this member after `max.poll.interval.ms`. Raises `ConfigurationError`, `EndpointError`,
-    `KafkaException`.
+    it, and drops this member after `max.poll.interval.ms`. Raises `ConfigurationError`, `KafkaException`.
     """
     offsets: dict[TopicPartition, int] = {}
     lookups: dict[TopicPartition, int] = {}
@@ -68,9 +65,7 @@ def _find(
     for answer in consumer.offsets_for_times(asked, timeout=timeout_s):
         partition = TopicPartition(answer.topic, answer.partition)
         if answer.error is not None:
-            raise EndpointError(
-                f"The start offset of {partition} could not be looked up: {ended(str(answer.error))}"
-            )
+            raise KafkaException(answer.error)
         # A time after the last record has no offset: that is the end.
         found[partition] = answer.offset
     past_end = [p for p, offset in found.items() if offset < 0]

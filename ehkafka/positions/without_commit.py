@@ -65,7 +65,6 @@ def refuse_waiting(waiting: Mapping[TopicPartition, str]) -> None:
     if waiting:
         shown = ", ".join(map(str, sorted(waiting)[:_NAMED]))
         raise EndpointError(
-            f"The group has no committed offset for {counted(len(waiting), 'partition')} ({shown}), and the "
-            f"mirror could not be asked: {ended(min(waiting.values()))} Start again when it answers, or set "
-            "on_no_group_offsets='start' to begin where start= says."
+            f"Where to begin in {counted(len(waiting), 'partition')} ({shown}) is not known: "
+            f"{ended(min(waiting.values()))} Start again when it answers."
         )

@@ -264,7 +264,7 @@ class Assembly:
             cooperative=settings.assignor == "cooperative-sticky",
             history=app.history,
             catch_up_ends=None if app.until is None else _catch_up_ends(app.until, bus, now_s),
-            restore=Restore(bus.emit, sources=mirror.ranges, repeats_nothing=bool(settings.exactly_once)),
+            restore=Restore(bus.emit, sources=mirror.ranges),
             on_epoch_begin=mirror.on_epoch_begin,
             on_epoch_end=mirror.on_epoch_end,
             owned=owned,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from ehkafka.events import PartitionsWaiting
+from ehkafka.intake.owned import waiting_events
 from ehkafka.telemetry.health import health_of
 from ehkafka.telemetry.picture import pictures
 from ehkafka.telemetry.snapshot import HandlerSnapshot, Health, Snapshot
@@ -83,7 +83,7 @@ def _handler(route: Route) -> HandlerSnapshot:
 
 def health_of_run(runtime: Runtime, snapshot: Snapshot) -> Health:
     """Return whether all is well with a run, else the reasons."""
-    waiting = runtime.context.waiting.copy()
+    waiting = waiting_events(runtime.context.waiting.copy(), runtime.context.clock())
     return health_of(
         snapshot,
         stuck_s=runtime.app.settings.stuck_s,
@@ -91,7 +91,7 @@ def health_of_run(runtime: Runtime, snapshot: Snapshot) -> Health:
         poll_silence_s=runtime.app.clock.now_s() - runtime.loop.last_turn_s,
         failure=str(runtime.failure) if runtime.failure is not None else None,
         commit_problem=commit_problem(runtime),
-        problems=[*([PartitionsWaiting.of(waiting).sentence()] if waiting else ()), *runtime.problems()],
+        problems=[*(event.sentence() for event in waiting), *runtime.problems()],
     )
 
 

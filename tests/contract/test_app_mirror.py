@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from confluent_kafka import Consumer
@@ -31,6 +31,8 @@ from tests.kit.unstolen import unstolen_s
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from ehkafka.checkpoints.stores.memory import MemoryStore
 
 LAYOUT = Layout("ns", "g")
 
@@ -61,10 +63,10 @@ class Mirrored:
         return found.next_offset if found else None
 
     def put(self, checkpoint: Checkpoint, partition: int = 0, topic: str = "t") -> None:
-        """Write what an earlier run has left."""
-        name = LAYOUT.name(topic, partition)
-        there = self.store.read(name)
-        self.store.write(
+        """Write what an earlier run has left, past the faults."""
+        name, store = LAYOUT.name(topic, partition), cast("MemoryStore", super(BadStore, self.store))
+        there = store.read(name)
+        store.write(
             name,
             metadata=checkpoint_metadata(checkpoint),
             body=checkpoint_body(checkpoint),

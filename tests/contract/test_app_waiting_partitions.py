@@ -43,7 +43,7 @@ def test_a_start_during_an_outage_waits_and_skips_nothing(
     app = mirrored.app(recorder, start="latest", assignor=assignor, consumer=KNOWS_ITS_GROUP)
     app.start()
     wait_for(lambda: mirrored.events.of(PartitionsWaiting))
-    assert "t[0] waits" in app.health().reasons[0]
+    assert "t[0] waits: the group has no committed offset there" in app.health().reasons[0]
     assert "memory: it is down" in app.health().reasons[0]
     [shown] = app.snapshot().partitions
     assert (shown.partition, shown.lag_records, shown.paused) == (("t", 0), None, True)
@@ -51,8 +51,8 @@ def test_a_start_during_an_outage_waits_and_skips_nothing(
     must_stay(lambda: recorder.count == 0 and mirrored.lab.committed() is None, for_s=0.6)
     assert app.not_ready() == ()  # a roll-out goes on: a restart would help nothing
     assert not app.snapshot().is_standby
-    mirrored.store.down = False
     mirrored.put(Checkpoint(next_offset=1, anchor=(0, mirrored.timestamp_ms(0)), owner="host-7"))
+    mirrored.store.down = False
     wait_for(lambda: mirrored.lab.committed() == 3)
     assert app.health().ok, app.health().reasons
     assert app.snapshot().counters.get("records_unassigned", 0) == 0

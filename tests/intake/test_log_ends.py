@@ -87,6 +87,7 @@ class Stand:
         self.contact = Contact(self.clock.now_s)
         self.flow = SimpleNamespace(paused=set[TopicPartition]())
         context: Any = SimpleNamespace(
+            waiting={},
             owned=self.owned,
             clock=self.clock.now_s,
             history=None,

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import threading
 import time
+from collections import Counter
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
-from ehkafka.errors import EhkafkaError
+from ehkafka.errors import EhkafkaError, UnfinishedError
+from ehkafka.positions.finder import PositionFinder
 from ehkafka.testing.checker import history_event as events
 from ehkafka.testing.kafka.broker import KafkaBroker
 
@@ -16,6 +19,8 @@ pytestmark = pytest.mark.broker
 
 SESSION_S = 2.0
 STOP_S = 3.0
+# Longer than an app once asked before it ended.
+AWAY_S = 8.0
 
 
 @pytest.fixture(scope="module")
@@ -82,6 +87,48 @@ def test_a_stop_without_a_broker_ends_in_time_and_says_so(
         own_broker.restart()
     assert took_s < STOP_S + 1.5, f"{took_s:.1f} s\n{member.log_tail()}"
     assert [event for event in member.events() if isinstance(event, events.CommitFailed)]
+
+
+def test_a_broker_that_is_away_at_an_assignment_is_waited_for(
+    stage_on: Callable[..., Any],
+    own_broker: KafkaBroker,
+    eventually: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Health tells it, nothing ends, and what an earlier run finished above its commits is not repeated."""
+    stage = stage_on(own_broker, 2)
+    stage.load().put_all(*(b"key-%d" % number for number in range(200)))
+    calls: Counter[tuple[int, int]] = Counter()
+    gate, find = threading.Event(), PositionFinder.find
+
+    def handle(record: Any) -> None:
+        calls[record.partition(), record.offset()] += 1
+        if record.offset() == 0:
+            gate.wait(60.0)
+
+    def find_once_it_is_away(*arguments: Any) -> Any:
+        monkeypatch.setattr(PositionFinder, "find", find)
+        own_broker.kill()
+        return find(*arguments)
+
+    # Else its absence costs the partitions first.
+    settings: dict[str, Any] = {"exactly_once": True, "consumer": {"session.timeout.ms": 30_000}}
+    first, second = (stage.app(handle, commit_interval_s=0.2, workers=8, **settings) for _ in range(2))
+    first.start()
+    eventually(lambda: first.snapshot().finished_records == 198, "all but two are finished")
+    with pytest.raises(UnfinishedError):
+        first.stop(drain=False, timeout_s=3.0)
+    gate.set()
+    assert sorted(stage.committed().values()) == [0, 0]
+    monkeypatch.setattr(PositionFinder, "find", find_once_it_is_away)
+    second.start()
+    began_s = time.monotonic()
+    eventually(lambda: "have waited for" in "".join(second.health().reasons), "it tells", 20.0)
+    time.sleep(max(0.0, AWAY_S - (time.monotonic() - began_s)))
+    own_broker.restart()
+    eventually(lambda: sum(filter(None, stage.committed().values())) == 200, "all is committed", 60.0)
+    second.stop()
+    assert sorted(calls.values()) == [1] * 198 + [2] * 2
 
 
 def finished(member: Any) -> int:

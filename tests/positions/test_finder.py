@@ -1,54 +1,121 @@
-"""Where partitions begin is asked again of a broker that cannot say yet."""
+"""Where partitions begin; those wait whose broker does not say it."""
 
 from __future__ import annotations
 
-import time
+import itertools
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from ehkafka.errors import EndpointError
-from ehkafka.events import ConnectionProblem
 from ehkafka.positions.finder import PositionFinder
 from ehkafka.records import TopicPartition
 
-P0 = TopicPartition("t", 0)
+PLACES = [TopicPartition("t", number) for number in range(3)]
+# What a client hears while a leader moves, a broker starts, or none answers.
+PASSING = [
+    KafkaError._TIMED_OUT,
+    KafkaError._TRANSPORT,
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.REQUEST_TIMED_OUT,
+    KafkaError.REPLICA_NOT_AVAILABLE,
+    KafkaError.OFFSET_NOT_AVAILABLE,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+]
 
 
-class JustMade:
-    """A consumer whose group has no commit, on a topic whose leader answers only after a while."""
+class Refusing:
+    """A consumer whose group has commits of 5 in some partitions, and whose leaders refuse in others."""
 
-    def __init__(self, leaderless_s: float) -> None:
-        self._led_from_s = time.monotonic() + leaderless_s
+    def __init__(self, code: int, *refused: int, committed: tuple[int, ...] = ()) -> None:
+        self.error = KafkaError(code)
+        self.refused = {*refused}
+        self._committed = committed
+        self.asked: list[set[int]] = []
 
     def committed(self, asked: list[KafkaPartition], timeout: float) -> list[KafkaPartition]:
-        """No commit."""
-        return [KafkaPartition(one.topic, one.partition, -1001) for one in asked]
+        """Return the commits there are."""
+        return [
+            KafkaPartition(one.topic, one.partition, 5 if one.partition in self._committed else -1001)
+            for one in asked
+        ]
 
     def offsets_for_times(self, asked: list[KafkaPartition], timeout: float) -> list[KafkaPartition]:
-        """Return the log's bounds, once there is a leader."""
-        if time.monotonic() < self._led_from_s:
-            raise KafkaException(KafkaError(KafkaError.NOT_LEADER_FOR_PARTITION))
+        """Return the logs' bounds, 0 and 7."""
+        self.asked.append({one.partition for one in asked})
+        if self.refused & self.asked[-1]:
+            raise KafkaException(self.error)
         return [
             KafkaPartition(one.topic, one.partition, 0 if one.offset == OFFSET_BEGINNING else 7)
             for one in asked
         ]
 
 
-def finder(reported: list[Any]) -> PositionFinder:
+def finder() -> PositionFinder:
     """Return one whose app starts at the log's end."""
-    return PositionFinder(lambda _topic: "latest", emit=reported.append, count=lambda *_: None)
+    return PositionFinder(lambda _topic: "latest", emit=lambda _: None, count=lambda *_: None)
 
 
-def test_a_topic_that_was_just_made_is_waited_for() -> None:
-    """Five refusals in a row take a millisecond; a leader half a second later is not missed."""
-    reported: list[Any] = []
-    consumer: Any = JustMade(0.5)
-    assert [begin.offset for begin in finder(reported).find(consumer, [P0]).known] == [7]
-    assert reported
-    assert not any(event.fatal for event in reported if isinstance(event, ConnectionProblem))
+@pytest.mark.parametrize("code", PASSING)
+def test_a_partition_whose_leader_does_not_say_where_to_begin_waits(code: int) -> None:
+    """At once, for the group waits for the callback; the others begin, and it does when it is found again."""
+    positions, consumer = finder(), Refusing(code, 1, committed=(0,))
+    begins, waiting = positions.find(consumer, PLACES[:2])  # type: ignore[arg-type]
+    assert [(begin.partition, begin.offset) for begin in begins] == [(PLACES[0], 5)]
+    assert list(waiting) == [PLACES[1]]
+    assert "the broker does not answer where to begin: " in waiting[PLACES[1]]
+    assert len(consumer.asked) == 1
+    consumer.refused.clear()
+    found = positions.find(consumer, PLACES[1:2])  # type: ignore[arg-type]
+    assert ([begin.offset for begin in found.known], found.waiting) == ([7], {})
+
+
+def test_all_wait_while_the_commits_cannot_be_read() -> None:
+    """Without them each would look as if it had none."""
+    consumer: Any = Refusing(KafkaError._TIMED_OUT)
+    consumer.committed = Mock(side_effect=KafkaException(consumer.error))
+    begins, waiting = finder().find(consumer, PLACES)
+    assert (list(begins), list(waiting)) == ([], PLACES)
+    error = KafkaError(KafkaError.UNSTABLE_OFFSET_COMMIT)
+    refused = Mock(topic="t", partition=2, offset=-1001, error=error)
+    consumer.committed = Mock(return_value=[refused])
+    assert list(finder().find(consumer, PLACES).waiting) == PLACES
+    assert consumer.asked == []
+
+
+def test_latest_is_that_of_the_first_answer() -> None:
+    """What is written while another leader is silent is not skipped."""
+    ends = iter((7, 9))
+
+    def answer(asked: list[KafkaPartition], timeout: float) -> list[KafkaPartition]:
+        assert timeout <= 5.0
+        if asked[0].topic == "u" and consumer.refused:
+            raise KafkaException(consumer.error)
+        return [
+            KafkaPartition(one.topic, one.partition, 0 if one.offset == OFFSET_BEGINNING else end)
+            for one, end in zip(asked, ends, strict=False)
+        ]
+
+    consumer: Any = Refusing(KafkaError._TIMED_OUT, 0)
+    consumer.offsets_for_times = answer
+    both, positions = [PLACES[0], TopicPartition("u", 0)], finder()
+    assert list(positions.find(consumer, both).waiting) == both
+    consumer.refused.clear()
+    ends = itertools.cycle([9])
+    assert [begin.offset for begin in positions.find(consumer, both).known] == [7, 9]
+
+
+@pytest.mark.parametrize("code", [KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError._FATAL])
+def test_what_waiting_does_not_cure_ends_the_app(code: int) -> None:
+    """An operator has to do something."""
+    with pytest.raises(EndpointError):
+        finder().find(Refusing(code, 0), PLACES)  # type: ignore[arg-type]
 
 
 class Logs:
@@ -57,7 +124,7 @@ class Logs:
     def __init__(self, *bounds: tuple[int, int] | None) -> None:
         self._bounds = bounds
 
-    committed = JustMade.committed
+    committed = Refusing(0).committed
 
     def offsets_for_times(self, asked: list[KafkaPartition], timeout: float) -> list[KafkaPartition]:
         """Return the logs' bounds."""
@@ -70,18 +137,9 @@ class Logs:
 
 def test_a_log_without_records_has_a_position_and_no_first_record_to_wait_for() -> None:
     """Never written, and expired: both are known at once; where there are records the first one shows it."""
-    places = [TopicPartition("t", number) for number in range(3)]
     positions = PositionFinder(lambda _topic: "earliest", emit=lambda _: None, count=lambda *_: None)
     consumer: Any = Logs((0, 0), (500, 500), (500, 510))
-    assert [begin.offset for begin in positions.find(consumer, places).known] == [0, 500, OFFSET_BEGINNING]
+    assert [begin.offset for begin in positions.find(consumer, PLACES).known] == [0, 500, OFFSET_BEGINNING]
     # Nothing is waited for that a partition can begin without.
     consumer = Logs((0, 0), None)
-    assert [begin.offset for begin in positions.find(consumer, places[:2]).known] == [OFFSET_BEGINNING] * 2
-
-
-def test_a_leader_that_never_comes_ends_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After the last try the app hears what was said."""
-    monkeypatch.setattr("ehkafka.positions.log_bounds.AGAIN_S", 0.0)
-    consumer: Any = JustMade(60.0)
-    with pytest.raises(EndpointError, match=r"in 7 tries: NOT_LEADER_FOR_PARTITION"):
-        finder([]).find(consumer, [P0])
+    assert [begin.offset for begin in positions.find(consumer, PLACES[:2]).known] == [OFFSET_BEGINNING] * 2

@@ -66,7 +66,9 @@ def begin(partition: TopicPartition, finished: Any = (), bytes_max: int = 1000, 
 
 def find(restore: Restore, logs: Logs, *begins: Begin) -> Any:
     """Return what is restored."""
-    return restore.find(logs, begins)  # type: ignore[arg-type]
+    found, waiting = restore.find(logs, begins)  # type: ignore[arg-type]
+    assert not waiting
+    return found
 
 
 def test_nothing_to_restore_asks_nobody() -> None:
@@ -135,28 +137,22 @@ def test_ranges_beyond_the_log_are_reported_and_dropped() -> None:
     assert ignored.partition == P0
 
 
-def test_a_broker_that_does_not_tell_where_logs_end_costs_repeats_only() -> None:
-    """Nothing is restored, the reason is reported, and the assignment goes on."""
-    reported: list[Any] = []
-    logs = Logs(error=KafkaError(KafkaError._TIMED_OUT))
-    assert find(Restore(reported.append), logs, begin(P0, FEW)) == {}
-    assert "could not be read" in reported[0].reason
+@pytest.mark.parametrize("code", [KafkaError._TIMED_OUT, KafkaError.FENCED_LEADER_EPOCH])
+def test_what_has_something_to_restore_waits_until_the_end_of_its_log_is_known(code: int) -> None:
+    """To ignore what was finished would repeat it; a partition without ranges begins."""
+    logs: Any = Logs(error=KafkaError(code), refusals=1)
+    restore, begins = Restore(), (begin(P0, FEW), begin(P1))
+    found, waiting = restore.find(logs, begins)
+    assert (found, list(waiting)) == ({}, [P0])
+    found, waiting = restore.find(logs, begins)
+    assert ([one.finished for one in found.values()], waiting) == ([FEW], {})
 
 
-def test_exactly_once_a_leader_that_comes_back_is_asked_until_it_answers() -> None:
-    """What was finished above the commit would be sent a second time if it was ignored."""
-    logs = Logs(error=KafkaError(KafkaError.FENCED_LEADER_EPOCH), refusals=2)
-    assert find(Restore(repeats_nothing=True), logs, begin(P0, FEW))[P0].finished == FEW
-
-
-def test_exactly_once_nothing_begins_while_the_log_ends_cannot_be_read(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """The app ends rather than repeats; a restart asks again."""
-    monkeypatch.setattr("ehkafka.positions.log_bounds.AGAIN_S", 0.0)
-    logs = Logs(error=KafkaError(KafkaError._TIMED_OUT))
-    with pytest.raises(EndpointError, match="Where the logs end could not be read"):
-        find(Restore(repeats_nothing=True), logs, begin(P0, FEW))
+def test_a_broker_that_refuses_access_ends_the_app() -> None:
+    """No waiting cures that."""
+    logs = Logs(error=KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))
+    with pytest.raises(EndpointError, match="refuses access"):
+        find(Restore(), logs, begin(P0, FEW))
 
 
 def test_the_same_metadata_is_reported_once() -> None:

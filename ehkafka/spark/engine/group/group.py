@@ -48,6 +48,8 @@ if TYPE_CHECKING:
     from ehkafka.telemetry.bus import EventBus
 
 MEMBERS_S = 5.0
+# How long a start waits for the broker to say where partitions begin, and between two questions.
+BEGIN_S, BEGIN_AGAIN_S = 6.0, 0.2
 CREDENTIAL_CHECK_S = 0.5
 # How long a last commit that came too late may keep the client from being closed.
 ANSWER_S = 5.0
@@ -133,7 +135,12 @@ class Group:
         A new partition of a topic that was read before begins with its log; `known_topics` are those of a
         checkpoint.
         """
-        begins, waiting = self._context.positions.find(self._opened, self._partitions())
+        ends_s = time.monotonic() + BEGIN_S
+        while True:
+            begins, waiting = self._context.positions.find(self._opened, self._partitions())
+            if not waiting or time.monotonic() >= ends_s:
+                break
+            time.sleep(BEGIN_AGAIN_S)  # the leader of a topic that was just made may not know it yet
         refuse_waiting(waiting)
         # One that is of another log decides nothing, but it is what the group has.
         found = {one.partition: one.committed or one.disproved for one in begins}

@@ -1,0 +1,140 @@
+"""While a broker is away at an assignment, the partitions that need it wait; nothing else does or ends.
+
+Three embedded brokers: 1 coordinates the group and leads partitions 0 and 1 of `t4`, 2 and 3 lead one each.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka import KafkaError
+
+from ehkafka.errors import EndpointError, UnfinishedError
+from ehkafka.events import PartitionAssigned, PartitionsWaiting
+from ehkafka.testing import ApiKey
+from tests.contract.conftest import FAST_GROUP, TOPICS, Lab, judged
+from tests.kit.waiting import must_stay
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+# The client tells of its leaders by its statistics, else every 2.5 s.
+KNOWS_ITS_LEADERS = FAST_GROUP | {"statistics.interval.ms": 100}
+ASSIGNORS = pytest.mark.parametrize("assignor", ["default", "cooperative-sticky"])
+LEADERS = (1, 1, 2, 3)
+
+
+@pytest.fixture
+def three(embedded_broker_factory: Callable[..., Any]) -> Iterator[Lab]:
+    """Return a lab on three brokers, with two records in each partition."""
+    broker = embedded_broker_factory(TOPICS, brokers=3)
+    broker.set_coordinator("g", 1)
+    for partition, leader in enumerate(LEADERS):
+        broker.move_leader("t4", partition, leader)
+    with judged(broker) as lab:
+        for partition in range(4):
+            lab.produce("a b", topic="t4", partition=partition)
+        yield lab
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let nobody wait for a silent broker for seconds."""
+    monkeypatch.setattr("ehkafka.positions.finder.LOOKUP_TIMEOUT_S", 0.5)
+    monkeypatch.setattr("ehkafka.positions.restore.BOUNDS_TIMEOUT_S", 0.5)
+    monkeypatch.setattr("ehkafka.positions.log_asker.LOGS_S", 0.5)
+
+
+@ASSIGNORS
+def test_a_broker_that_is_away_at_the_start_keeps_its_partitions_alone(
+    three: Lab, recorder: Any, events: Any, wait_for: Callable[..., Any], assignor: Any
+) -> None:
+    """Others begin; health says which wait, and why; a second member joins and leaves meanwhile."""
+    three.broker.take_down(2)
+    apps = [
+        three.app(recorder, "t4", start="latest", assignor=assignor, consumer=KNOWS_ITS_LEADERS)
+        for _ in range(2)
+    ]
+    apps[0].add_hook(events)
+    apps[0].start()
+    wait_for(lambda: {e.partition.partition for e in events.of(PartitionAssigned)} >= {0, 1, 3})
+    assert events.of(PartitionsWaiting)[0].partitions
+    [reason] = apps[0].health().reasons
+    assert "t4[2] wait" in reason or "t4[2] has waited for " in reason
+    assert "the broker does not answer where to begin: " in reason
+    assert apps[0].not_ready() == ()
+    for partition in (0, 1, 3):
+        three.produce("c", topic="t4", partition=partition)
+    wait_for(lambda: [three.committed(n, topic="t4") for n in range(4)] == [3, 3, None, 3])
+    apps[1].start()
+    wait_for(lambda: [len(app.snapshot().partitions) for app in apps] == [2, 2])
+    apps[1].stop()
+    wait_for(lambda: len(apps[0].snapshot().partitions) == 4)
+    must_stay(lambda: three.committed(2, topic="t4") is None, for_s=0.5)
+    three.broker.bring_up(2)
+    wait_for(lambda: three.committed(2, topic="t4") == 2)
+    assert apps[0].health().ok, apps[0].health().reasons
+    apps[0].stop()
+    assert [recorder.offsets(number, "t4") for number in range(4)] == [[2], [2], [], [2]]
+
+
+def test_what_an_earlier_run_finished_is_not_repeated_where_its_leader_is_away(
+    three: Lab, wait_for: Callable[..., Any]
+) -> None:
+    """The commit's ranges count once the end of the log is known; until then the partition waits."""
+    first, second = three.recorder(), three.recorder()
+    gate = first.block(lambda record: record.partition() == 2 and record.offset() == 0)
+    options = {"consumer": KNOWS_ITS_LEADERS, "workers": 4}
+    app = three.app(first, "t4", **options)
+    app.start()
+    wait_for(lambda: three.committed(2, topic="t4") == 0 and first.finished_offsets(2, "t4") == [1])
+    wait_for(lambda: [three.committed(n, topic="t4") for n in (0, 1, 3)] == [2] * 3)
+    with pytest.raises(UnfinishedError):
+        app.stop(drain=False, timeout_s=0.5)
+    gate.set()
+    three.broker.take_down(2)
+    app = three.app(second, "t4", **options)
+    app.start()
+    wait_for(lambda: len(app.snapshot().partitions) == 4)
+    must_stay(lambda: second.count == 0, for_s=1.0)
+    assert "t4[2]" in app.health().reasons[0]
+    three.broker.bring_up(2)
+    wait_for(lambda: three.committed(2, topic="t4") == 2)
+    app.stop()
+    assert second.offsets(2, "t4") == [0]
+
+
+def test_a_leader_that_refuses_while_it_moves_ends_nothing(
+    lab: Any, recorder: Any, wait_for: Callable[..., Any]
+) -> None:
+    """However often: more than the seven tries after which an app once ended."""
+    lab.produce("a b c")
+    lab.broker.fail_next(ApiKey.LIST_OFFSETS, *[KafkaError.FENCED_LEADER_EPOCH] * 16)
+    app = lab.app(recorder, start="latest")
+    app.start()
+    wait_for(lambda: app.health().reasons)
+    wait_for(lambda: lab.committed() == 3)
+    app.stop()
+    assert recorder.count == 0
+
+
+def test_a_stop_does_not_wait_for_what_waits(three: Lab, recorder: Any, wait_for: Callable[..., Any]) -> None:
+    """Nothing of it has begun, so nothing is left of it."""
+    three.broker.take_down(2)
+    app = three.app(recorder, "t4", start="latest", consumer=KNOWS_ITS_LEADERS)
+    app.start()
+    wait_for(lambda: three.committed(3, topic="t4") == 2)
+    app.stop(timeout_s=5.0)
+    assert three.committed(2, topic="t4") is None
+
+
+def test_a_broker_that_refuses_access_ends_the_app(lab: Any, recorder: Any) -> None:
+    """Waiting cures nothing of it."""
+    lab.broker.fail_next(ApiKey.LIST_OFFSETS, *[KafkaError.TOPIC_AUTHORIZATION_FAILED] * 40)
+    app = lab.app(recorder, start="latest")
+    app.start()
+    assert app.wait(15.0)
+    with pytest.raises(EndpointError, match="refuses access") as ended:
+        app.stop()
+    assert ended.value.exit_code == 3
