@@ -1,4 +1,4 @@
-"""Measurements of batch handlers: ours, and a loop by hand of one thread. FastStream is in `_bench_peers`."""
+"""Measurements of batch handlers: ours, and a loop by hand of one thread."""
 
 from __future__ import annotations
 

@@ -46,8 +46,6 @@ class Side:
     commits: CommitPolicy | None = None
     # Whether it has to know how many bytes a record takes in the broker's log.
     counts_bytes: bool = False
-    # Whether it is one of `_bench_peers`, which another Python runs.
-    by_peers: bool = False
 
 
 @dataclass(frozen=True)
@@ -70,7 +68,7 @@ class Row:
     together: bool = False
     # Whether rows with the very same measurement share one of each round, each with figures of its own.
     shared: bool = False
-    # A peer, what it is called, and what it is set beside; None: the same limit.
+    # Another side, what it is called, and what it is set beside; None: the same limit.
     beside: Side | None = None
     beside_name: str = ""
     beside_limit: Side | None = None

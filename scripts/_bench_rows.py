@@ -19,13 +19,8 @@ from _bench_rows_typed import TYPED_TOPICS, typed_rows
 from ehkafka.testing.faults.commit_throttle import CommitPolicy
 
 
-def table(
-    *, quick: bool, minutes: float, size: float, peers: bool = False
-) -> tuple[list[Row], dict[str, Topic]]:
-    """Return all rows and the topics to fill; `size` scales records and seconds, to try the benchmark.
-
-    `peers` says whether there is a Python for those that need packages of their own.
-    """
+def table(*, quick: bool, minutes: float, size: float) -> tuple[list[Row], dict[str, Topic]]:
+    """Return all rows and the topics to fill; `size` scales records and seconds, to try the benchmark."""
     topics = {f"keys{keys}": Topic(keys) for keys in W8_KEYS}
     topics |= {f"even{keys}": Topic(keys, 10_000, even=True) for keys in W1_KEYS}
     topics |= {"four": Topic(100, W3_RECORDS, partitions=4, even=True)}
@@ -39,8 +34,8 @@ def table(
         found += [_w2_tasks(*work) for work in W2_TASKS]
         found += [*_w3(), _w4a(), *_w4b(), *(_w5(share, minutes) for share in W5_POISON), _w6(), _w7()]
         found += [_w8(keys) for keys in W8_KEYS]
-        found += [*spark_rows(), *bytes_rows(), *batches_rows(peers=peers), *members_rows(), *observed_rows()]
-        found += typed_rows(peers=peers)
+        found += [*spark_rows(), *bytes_rows(), *batches_rows(), *members_rows(), *observed_rows()]
+        found += typed_rows()
     found.append(_w9(windows=1 if quick else LATENCY_WINDOWS))
     if quick:  # the first row warms up for all
         found = [dataclasses.replace(row, warm_up=number == 0) for number, row in enumerate(found)]

@@ -1,4 +1,4 @@
-"""W15: batch handlers of 500 beside a loop by hand, and beside FastStream where its Python is given."""
+"""W15: batch handlers of 500 beside a loop by hand; `scripts/bench --peers` has the other libraries."""
 
 from __future__ import annotations
 
@@ -8,18 +8,16 @@ TOPIC = "batches"
 BATCHES_TOPICS = {TOPIC: Topic(10_000, json=True)}
 
 
-def batches_rows(*, peers: bool) -> list[Row]:
-    """Return W15's rows; `peers` says whether there is a Python that has FastStream."""
-    return [_row("no-op", "nothing", peers=peers), _row("JSON", "json", peers=peers)]
+def batches_rows() -> list[Row]:
+    """Return W15's rows."""
+    return [_row("no-op", "nothing"), _row("JSON", "json")]
 
 
-def _row(name: str, work: str, *, peers: bool) -> Row:
+def _row(name: str, work: str) -> Row:
     options = {"records": FILLED_RECORDS, "work": work}
     return Row(
         f"W15 batches of 500, {name}",
         Side("engine_batches", TOPIC, options),
         Side("bare_batches", TOPIC, options),
-        goal="≥ 1.0 × FastStream's batch subscriber",
-        beside=Side("peer_faststream_batches", TOPIC, options, by_peers=True) if peers else None,
-        beside_name="FastStream" if peers else "",
+        goal="as other libraries do, see docs/peers.md",
     )

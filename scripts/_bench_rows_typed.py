@@ -1,4 +1,4 @@
-"""W17: decoded payloads and outputs, beside bare loops, and beside peers where their Python is given."""
+"""W17: decoded payloads and outputs, beside bare loops."""
 
 from __future__ import annotations
 
@@ -6,18 +6,14 @@ from _bench_row import OUTPUTS, Row, Side, Topic
 
 KEYS = (10_000, 100, 1)
 RECORDS, SENT_RECORDS = 1_000_000, 500_000
-# FastStream awaits each message: few records show its pace.
-PEER_RECORDS = {"peer_faststream": 5_000, "peer_quix": 50_000}
-PEERS = {"peer_faststream": "FastStream @publisher", "peer_quix": "Quix to_topic"}
 TYPED_TOPICS = {f"json{keys}": Topic(keys, RECORDS, json=True) for keys in KEYS}
 
 
-def typed_rows(*, peers: bool) -> list[Row]:
-    """Return W17's rows; `peers` says whether there is a Python that has their packages."""
+def typed_rows() -> list[Row]:
+    """Return W17's rows."""
     rows = [_decoded(*decoder) for decoder in (("orjson", "orjson to dict"), ("msgspec", "msgspec struct"))]
     rows += [_sent(keys) for keys in KEYS]
-    rows += [_sent_exactly_once(keys) for keys in KEYS[::2]]
-    return rows + [_peer(*peer) for peer in PEERS.items()] if peers else rows
+    return rows + [_sent_exactly_once(keys) for keys in KEYS[::2]]
 
 
 def _decoded(decoder: str, name: str) -> Row:
@@ -50,15 +46,4 @@ def _sent_exactly_once(keys: int) -> Row:
         goal="≥ 0.35 of a bare consume-produce loop without transactions",
         beside=Side("bare_transactions", topic, options),
         beside_name="a bare loop with a transaction each 0.1 s",
-    )
-
-
-def _peer(measurement: str, name: str) -> Row:
-    options = {"records": PEER_RECORDS[measurement], "to": OUTPUTS}
-    return Row(
-        f"W17 {name}, one output for each record",
-        Side(measurement, "json10000", options, by_peers=True),
-        Side("bare_sending", "json10000", {**options, "records": SENT_RECORDS}),
-        goal="beside it",
-        warm_up=False,
     )

@@ -35,8 +35,7 @@ BROKER = {"offset.metadata.max.bytes": 4096}
 def main(description: str) -> None:
     """Measure and write."""
     options = _options(description)
-    peers = options.peers is not None
-    rows, topics = table(quick=options.quick, minutes=options.minutes, size=options.size, peers=peers)
+    rows, topics = table(quick=options.quick, minutes=options.minutes, size=options.size)
     chosen = named(rows, options.only)
     if not chosen:
         raise SystemExit(f"No row starts with {' or '.join(options.only)}.")
@@ -48,7 +47,7 @@ def main(description: str) -> None:
             proxy.forward_to(broker.bootstrap_for("far"))
             needed = {side.topic for row in chosen for _, side in row.sides} - {LIVE}
             fill(broker, {name: topics[name] for name in sorted(needed)}, console)
-            setting = Setting(broker, proxy, topics, options.peers)
+            setting = Setting(broker, proxy, topics)
             rounds = Rounds(setting, options.rounds, options.repeats, console)
             figures, problem = rounds.measure(chosen)
     facts = {
@@ -59,8 +58,6 @@ def main(description: str) -> None:
         "rounds": str(options.rounds),
         "minutes in all": f"{(time.monotonic() - started_s) / 60:.1f}",
     }
-    if not peers and any(row.work.startswith(("W15", "W17")) for row in chosen):
-        facts["peers"] = "none: --peers names a Python that has their packages"
     if options.size != 1.0:
         facts["size"] = f"{options.size:g} of the full one: no result"
     if problem is not None:
@@ -100,11 +97,6 @@ def _options(description: str) -> argparse.Namespace:
     parser.add_argument(
         "--into", type=Path, metavar="FOLDER", help="where the report is written (build)",
         default=SCRIPTS.parent / "build",
-    )  # fmt: skip
-    parser.add_argument(
-        "--peers", type=Path, metavar="PYTHON",
-        help="measure FastStream in W15, and it and Quix in W17, by a Python that has "
-        "faststream[confluent] and quixstreams; without it there are no such rows",
     )  # fmt: skip
     options = parser.parse_args()
     if options.rounds is None:

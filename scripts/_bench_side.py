@@ -31,12 +31,11 @@ class MeasurementFailedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """The broker that all sides use, the proxy before it, what fills its topics, and a Python for peers."""
+    """The broker that all sides use, the proxy before it, and what fills its topics."""
 
     broker: KafkaBroker
     proxy: CommitThrottle
     topics: Mapping[str, Topic]
-    peers_python: Path | None = None
 
     def log_bytes_per_record(self, topic: str) -> float:
         """Return what a record of a filled topic takes in the broker's log."""
@@ -53,7 +52,7 @@ def run_side(setting: Setting, side: Side) -> dict[str, Any]:
     if side.counts_bytes:
         options["log_bytes_per_record"] = setting.log_bytes_per_record(side.topic)
     started_s = time.monotonic()
-    with subprocess.Popen(_command_of(setting, side, options), stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(_command(side.measurement, options), stdout=subprocess.PIPE, text=True) as process:
         run = _Run(process, setting, side, bootstrap)
         result = run.follow()
     if process.returncode or not result:
@@ -62,15 +61,6 @@ def run_side(setting: Setting, side: Side) -> dict[str, Any]:
         )
     used = run.used(result.pop("window", -1), result["records"])
     return {**result, **used, "took_s": time.monotonic() - started_s}
-
-
-def _command_of(setting: Setting, side: Side, options: Mapping[str, Any]) -> list[str]:
-    if not side.by_peers:
-        return _command(side.measurement, options)
-    assert setting.peers_python is not None
-    return [
-        str(setting.peers_python), str(SCRIPTS / "_bench_peers.py"), side.measurement, json.dumps(options)
-    ]  # fmt: skip
 
 
 def _command(measurement: str, options: Mapping[str, Any]) -> list[str]:

@@ -11,5 +11,9 @@
 | `window` | the arithmetic of a steady window |
 | `measure`, `rounds` | one measurement, and all of them in turn |
 | `raw` | what was measured, as JSON |
+| `figures` | medians, spreads and ratios of what was measured |
+| `tables`, `pictures` | the page's tables, and its pictures |
+| `behind`, `reasons` | where ehkafka stands beside the others, and why it is behind |
+| `page` | puts them into `docs/peers.md` |
 | `sides/` | a program and a TOML file for each side |
 """

@@ -46,6 +46,8 @@ class Mode:
     # Instead of the plan's number of workers, for a mode that has another best one.
     workers: int | None = None
     note: str = ""
+    # Whether it is a program around a client, written for this comparison, rather than a library's own way.
+    by_hand: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "works", tuple(self.works))

@@ -53,7 +53,7 @@ def measure(setting: Setting, row: Row, side: Side, mode: Mode) -> dict[str, Any
         if row.work in ("output", "exactly_once"):
             options["output_topic"] = f"outputs-{name}"
             _create_for_now(stack, broker, options["output_topic"])
-        window = Window(row.warm_s, max(setting.seconds, row.seconds_min), records)
+        window = Window(row.warm_s, setting.seconds, records)
         command, title = setting.command(side), f"{mode.title}, {row.name}"
         process = stack.enter_context(SideProcess(title, command, options, environment_of(side)))
         process.wait_until_ready()

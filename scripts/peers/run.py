@@ -22,6 +22,7 @@ from peers.catalogue import Side, all_sides
 from peers.environments import ROOT, EnvironmentFailedError, command_of
 from peers.load import fill
 from peers.measure import Setting
+from peers.page import build_page, write_page
 from peers.plan import Filled, Row, chosen, rows
 from peers.rounds import in_turn, minutes, run_all
 
@@ -43,7 +44,9 @@ def main(description: str) -> int:
     try:
         if options.take:
             raw.take(raw.read_run())
-            console.print(f"Written: {raw.TAKEN.relative_to(ROOT)}, docs/peers.md and its pictures.")
+        if options.take or options.page:
+            write_page(raw.read_taken())
+            console.print(f"Written: docs/peers.md and its pictures, from {raw.TAKEN.relative_to(ROOT)}.")
             return 0
         return _measure(options, console)
     except (raw.RawError, EnvironmentFailedError) as error:
@@ -68,7 +71,7 @@ def _measure(options: argparse.Namespace, console: Console) -> int:
         setting = Setting(broker, options.seconds, lambda side: commands[side.name])
         failures = run_all(setting, turns, writer, console)
     console.print(f"Took {(time.monotonic() - started_s) / 60:.1f} minutes.")
-    console.print(f"Written: {raw.BUILD / raw.RAW}, peers.md; --take puts them into docs.")
+    console.print(f"Written: {build_page()} and {raw.RAW}; --take puts them into docs.", soft_wrap=True)
     for failure in failures:
         console.print(f"[red]failed:[/] {failure}", highlight=False)
     return 1 if failures else 0
@@ -141,6 +144,11 @@ def _options(description: str) -> argparse.Namespace:
     )
     parser.add_argument(
         "--take", action="store_true", help="put the last whole run into docs, without measuring"
+    )
+    parser.add_argument(
+        "--page",
+        action="store_true",
+        help="write the page again from the run that it shows, without measuring",
     )
     options = parser.parse_args()
     options.rounds = options.rounds or (QUICK_ROUNDS if options.quick else ROUNDS)
