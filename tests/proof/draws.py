@@ -15,8 +15,12 @@ AT_LEAST_ONCE, EXACTLY_ONCE = MODES
 # Each as often as the others, in turn: the mode of each level.
 TURNS = ((EXACTLY_ONCE,), (AT_LEAST_ONCE,), (EXACTLY_ONCE,), (AT_LEAST_ONCE, EXACTLY_ONCE))
 KINDS = ("threads", "tasks", "batches", "processes")
-# One run of at least once in so many has members by hand alone, by KIP-848; others have one of them at times.
-CONSUMER_EVERY, BY_HAND_SHARE, STATIC_SHARE = 3, 0.5, 0.25
+# At least once, in turn: apps, perhaps with a member by hand; by KIP-848 members by hand alone; both of them.
+PROTOCOLS = ("classic", "consumer", "mixed")
+BY_HAND_SHARE, STATIC_SHARE = 0.5, 0.25
+# A refused output lets its batch's keys go one by one, each of which waits for all replicas.
+REFUSED_EVERY = {1: (500, 2000), 3: (5000, 20_000)}
+SETTLE_S = 400
 # How often a fault is named, which is how often it comes.
 WEIGHTS = {"kill": (2, 4), "stop": (1, 2), "roll": (0, 1), "member-freeze": (1, 1), "member-clock": (1, 1)}
 NODE_WEIGHTS = {"broker-kill": (1, 2), "leaders": (1, 3), "two-away": (0, 1)}
@@ -35,8 +39,9 @@ class Draw(NamedTuple):
         """Return the options of `tests.proof.run`."""
         dice = random.Random(self.seed)
         modes = TURNS[self.seed % len(TURNS)]
-        is_by_hand = modes == (AT_LEAST_ONCE,) and self.seed // len(TURNS) % CONSUMER_EVERY == 1
-        options = [*self._members(dice, modes, is_by_hand=is_by_hand), *self._faults(dice)]
+        turn = self.seed // len(TURNS) % len(PROTOCOLS)
+        protocol = PROTOCOLS[turn] if modes == (AT_LEAST_ONCE,) else "classic"
+        options = [*self._members(dice, modes, protocol), *self._faults(dice)]
         shape = {
             "brokers": self.brokers,
             "levels": LEVELS,
@@ -47,20 +52,20 @@ class Draw(NamedTuple):
             "rate": self.rate,
             "keys": dice.choice((50, 200, 1000)),
             "sleep-share": dice.choice((0.1, 0.2)),
-            "refused-every": dice.choice((500, 2000)),
+            "refused-every": dice.choice(REFUSED_EVERY[self.brokers]),
+            "settle": SETTLE_S,
         }
         return [*(text for name, value in shape.items() for text in (f"--{name}", str(value))), *options]
 
-    def _members(self, dice: random.Random, modes: tuple[str, ...], *, is_by_hand: bool) -> list[str]:
+    def _members(self, dice: random.Random, modes: tuple[str, ...], protocol: str) -> list[str]:
         kinds = dice.sample(KINDS, self.members)
-        protocol = "classic"
-        if is_by_hand:
-            kinds, protocol = ["plain", "drop-in"], "consumer"
-        elif modes == (AT_LEAST_ONCE,) and dice.random() < BY_HAND_SHARE:
+        if protocol == "consumer":
+            kinds = ["plain", "drop-in"]
+        elif protocol == "mixed" or (modes == (AT_LEAST_ONCE,) and dice.random() < BY_HAND_SHARE):
             kinds[-1] = dice.choice(("plain", "drop-in"))
         options = ["--kind", ",".join(kinds), "--protocol", protocol]
         options += ["--static"] if dice.random() < STATIC_SHARE else []
-        options += ["--cooperative"] if protocol == "classic" and dice.random() < 0.5 else []
+        options += ["--cooperative"] if protocol != "consumer" and dice.random() < 0.5 else []
         options += ["--strict"] if EXACTLY_ONCE in modes and dice.random() < 0.5 else []
         options += ["--metadata-bytes", "64"] if dice.random() < 0.5 else []
         return options

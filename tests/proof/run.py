@@ -42,8 +42,8 @@ from typing import TYPE_CHECKING, Any
 from tests.kit.cluster.cluster import KafkaCluster
 from tests.kit.waiting import wait_until
 from tests.proof.load import Load
-from tests.proof.members import CLIENT, Members
-from tests.proof.node_faults import NodeFaults
+from tests.proof.members import Members
+from tests.proof.node_faults import CLIENT, NodeFaults
 from tests.proof.one_broker import OneBroker
 from tests.proof.options import parse
 from tests.proof.violations import Violations
@@ -78,7 +78,7 @@ class Run:
             levels=asked.levels,
             keys=asked.keys,
         )
-        self.watch = Watch(cluster.bootstrap, self.modes, self.violations, is_strict=asked.strict)
+        self.watch = Watch(cluster.bootstrap, self.modes, self.violations)
         self.nodes = NodeFaults(
             cluster, [*topics_of(asked.levels), *COORDINATED], random.Random(asked.seed + 2)
         )

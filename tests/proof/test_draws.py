@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.proof.draws import EXACTLY_ONCE, Draw
-from tests.proof.options import BY_HAND, MEMBER_FAULTS, NODE_FAULTS, OF_THREE, WORKERS, parse
+from tests.proof.options import BY_HAND, MEMBER_FAULTS, NODE_FAULTS, OF_THREE, PROTOCOLS, WORKERS, parse
 from tests.proof.table import COLUMNS, row_of, summary_of, text_of
 
 RESULT = {
@@ -38,7 +38,7 @@ def test_twenty_seeds_try_all_there_is() -> None:
     drawn = [parse(None, Draw(seed, 3, 600.0, 350.0, 2).arguments()) for seed in range(1, 21)]
     assert {fault for asked in drawn for fault in asked.faults} == {*MEMBER_FAULTS, *NODE_FAULTS, *OF_THREE}
     assert {kind for asked in drawn for kind in asked.kind} == {*WORKERS, *BY_HAND}
-    assert {asked.protocol for asked in drawn} >= {"classic", "consumer"}
+    assert {asked.protocol for asked in drawn} == {*PROTOCOLS}
     assert {len(asked.mode) for asked in drawn} == {1, 2}
     assert sum(EXACTLY_ONCE in asked.mode for asked in drawn) >= 10
     assert {asked.static for asked in drawn} == {asked.cooperative for asked in drawn} == {True, False}

@@ -20,11 +20,8 @@ if TYPE_CHECKING:
 class Verdict:
     """Judges what was seen of one level."""
 
-    def __init__(
-        self, seen: Seen, violations: Violations, *, exactly_once: bool, is_strict: bool = False
-    ) -> None:
-        self.seen, self.violations = seen, violations
-        self.exactly_once, self.is_strict = exactly_once, is_strict
+    def __init__(self, seen: Seen, violations: Violations, *, exactly_once: bool) -> None:
+        self.seen, self.violations, self.exactly_once = seen, violations, exactly_once
         self.checks = self.ranges_seen = self.repeated = self.jumps = self.doubted = 0
         partitions = len(seen.logs)
         self._checked = [0] * partitions
@@ -101,7 +98,7 @@ class Verdict:
             self._violate("lost", partition, offset, lacks)
         allowed = [place in action.places for place in (0, 1)] + [bool(action.letters)]
         # What a record has sent with a refused output may be seen.
-        allowed[0] |= action.name == "both" and not self.is_strict
+        allowed[0] |= action.name == "both"
         for what, count, is_allowed in zip(
             ("output 0", "output 1", "a letter"), counts, allowed, strict=True
         ):

@@ -27,15 +27,13 @@ def topics_of(levels: int) -> dict[str, int]:
 class Watch:
     """What was seen of a chain whose levels have these modes."""
 
-    def __init__(
-        self, bootstrap: str, modes: Sequence[str], violations: Violations, *, is_strict: bool
-    ) -> None:
+    def __init__(self, bootstrap: str, modes: Sequence[str], violations: Violations) -> None:
         self._bootstrap, self._violations = bootstrap, violations
         keys, levels = Names(), range(len(modes))
         once = [mode == EXACTLY_ONCE for mode in modes]
         self.seen = [Seen(level, keys, PARTITIONS) for level in levels]
         self.verdicts = [
-            Verdict(seen, violations, exactly_once=exactly, is_strict=is_strict)
+            Verdict(seen, violations, exactly_once=exactly)
             for seen, exactly in zip(self.seen, once, strict=True)
         ]
         self.ends = EndToEnd(keys, violations, exactly_once=all(once))
