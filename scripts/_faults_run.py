@@ -1,4 +1,4 @@
-"""Runs the fault rows so many times and makes one table of all runs.
+"""Runs the fault rows so many times, each time with another seed, and makes one table of all runs.
 
 Runs inside the environment; see `scripts/faults` for what it is for.
 """
@@ -7,28 +7,30 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
-import subprocess
 import sys
-from collections import defaultdict
+import xml.etree.ElementTree as ET
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from _checks import run
 from _environment import ROOT
+from _faults_rows import Row, rows
+from _long_run import LongRun
 from rich.console import Console
 from rich.table import Table
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
-HEAD = (
-    "row", "test", "runs", "records", "lost", "premature", "order", "stale", "duplicates %",
-    "recovery p50 / max (s)",
+COLUMNS = (
+    "row", "fault", "on", "tests run", "red", "records", "lost", "early commits", "order", "stale commits",
+    "repeated %", "recovery, median / longest (s)",
 )  # fmt: skip
-# Spark's row is in its own room: it needs the session that those tests share.
-FILES = ("tests/faults/test_row_*.py", "tests/spark/engine/test_row_*.py")
 SUMS = ("lost", "premature_commits", "order_violations", "stale_commits")
+NOTHING = "–"
+PROBLEM_CHARACTERS = 200
 # Beyond it the embedded broker's 5 MiB of a partition, and the backlog, end.
 SCALE_MAX = 20
 SOAK_ROW = 27
@@ -38,12 +40,41 @@ SOAK_MINUTES_MIN = 2.0
 TIMEOUT_S = 120
 
 
+@dataclass
+class Seen:
+    """What the runs of one row came to."""
+
+    outcomes: list[tuple[str, bool]] = field(default_factory=list)
+    verdicts: list[dict[str, Any]] = field(default_factory=list)
+    recovery_s: list[float] = field(default_factory=list)
+
+    def cells(self, row: Row) -> list[object]:
+        """Return its line of the table."""
+        begin = [
+            row.number,
+            row.fault,
+            row.tried_on,
+            len(self.outcomes),
+            sum(red for _, red in self.outcomes),
+        ]
+        if not self.verdicts:
+            # Its tests look at what they are about, and judge no history.
+            return [*begin, *[NOTHING] * (len(COLUMNS) - len(begin))]
+        records = sum(one["finished"] for one in self.verdicts)
+        repeated = sum(one["duplicates"] for one in self.verdicts)
+        sums = [sum(one[measure] for one in self.verdicts) for measure in SUMS]
+        took_s = self.recovery_s
+        recovery = f"{statistics.median(took_s):.1f} / {max(took_s):.1f}" if took_s else NOTHING
+        return [*begin, records, *sums, f"{100 * repeated / max(records, 1):.2f}", recovery]
+
+
 def main(description: str) -> None:
     """Run, then write the table; leave with pytest's code."""
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--runs", type=int, default=1, help="how often each row runs (1)")
+    parser.add_argument("--seed", type=int, default=1, help="the first run's seed (1); each has the next one")
     parser.add_argument("--scale", type=int, default=1, help=f"how many times longer, up to {SCALE_MAX} (1)")
     parser.add_argument("--row", type=int, help="this row alone")
     parser.add_argument("--minutes", type=float, help=f"how long row {SOAK_ROW}, the soak, runs")
@@ -52,80 +83,118 @@ def main(description: str) -> None:
         parser.error(f"--minutes goes with --row {SOAK_ROW}, from {SOAK_MINUTES_MIN} on")
     if not 1 <= options.scale <= SCALE_MAX:
         parser.error(f"--scale {options.scale}: use a number from 1 to {SCALE_MAX}")
-    tests = row_tests(options.row)
-    if not tests:
-        parser.error(f"there is no test of row {options.row}")
-    folder = ROOT / "build"
-    folder.mkdir(exist_ok=True)
-    lines = folder / "faults.jsonl"
-    lines.unlink(missing_ok=True)
-    soak = folder / "soak.json"
-    soak.unlink(missing_ok=True)
-    codes = [_run(number, options, tests, lines) for number in range(1, options.runs + 1)]
-    if lines.exists():
-        found = [json.loads(line) for line in lines.read_text().splitlines()]
-        facts = {"runs": options.runs, "scale": options.scale, "commit": _commit()}
-        write_table(found, facts, folder)
-    if options.minutes is not None and soak.exists():
+    chosen = [row for row in rows() if options.row in {None, row.number}]
+    if not chosen:
+        parser.error(f"there is no row {options.row}")
+    sys.exit(_run_all(chosen, options))
+
+
+def _run_all(chosen: list[Row], options: argparse.Namespace) -> int:
+    is_soak = options.minutes is not None
+    long_run, seen, codes = (
+        LongRun("soak" if is_soak else "faults"),
+        {row.number: Seen() for row in chosen},
+        [0],
+    )
+    folder = ROOT / "build" / "faults"
+    folder.mkdir(parents=True, exist_ok=True)
+    for seed in range(options.seed, options.seed + options.runs):
+        Console(stderr=True).print(f"Seed {seed}, to {options.seed + options.runs - 1}")
+        codes.append(_run(seed, chosen, options, folder))
+        for row in chosen:
+            _take(row, seen[row.number], folder, seed, long_run, options)
+        lines = [seen[row.number].cells(row) for row in chosen]
+        # After each run: a long series that somebody ends has a table, too.
+        if not is_soak:
+            _write(long_run, lines, options)
+    _show(lines)
+    seen_by_soak = folder / "soak.json"
+    if is_soak and seen_by_soak.exists():
         from _faults_soak import write_soak  # noqa: PLC0415 - draws; the other rows need nothing for that
 
-        write_soak(json.loads(soak.read_text()), folder)
-    sys.exit(max(codes))
+        write_soak(json.loads(seen_by_soak.read_text()), long_run)
+    elif is_soak:
+        long_run.write({"minutes": options.minutes}, note="It did not come to its end.")
+    return max(codes)
 
 
-def row_tests(row: int | None) -> list[str]:
-    """Return the files that test a row, or all of them, in the order of the rows."""
-    paths = [path for pattern in FILES for path in ROOT.glob(pattern)]
-    found = [(int(path.stem.split("_")[2]), str(path.relative_to(ROOT))) for path in paths]
-    return [path for number, path in sorted(found) if row in {None, number}]
-
-
-def _run(number: int, options: argparse.Namespace, tests: list[str], lines: Path) -> int:
-    Console(stderr=True).print(f"Run {number} of {options.runs}")
+def _run(seed: int, chosen: list[Row], options: argparse.Namespace, folder: Path) -> int:
+    lines = folder / f"{seed}.jsonl"
+    for path in (lines, _outcomes(folder, seed), folder / "soak.json"):
+        path.unlink(missing_ok=True)
     environment = {
         "EHKAFKA_FAULTS_FILE": str(lines),
         "EHKAFKA_FAULTS_SCALE": str(options.scale),
+        "EHKAFKA_FAULTS_SEED": str(seed),
         "EHKAFKA_REQUIRE_BROKER": "1",
+        # What is red once is red: a second try would hide what the first one found.
+        "EHKAFKA_RERUNS": "0",
     }
-    shown = ["-v"]
+    shown = ["-v", f"--junit-xml={_outcomes(folder, seed)}", "-o", "junit_family=xunit1"]
     if options.minutes is not None:
         environment["EHKAFKA_SOAK_MINUTES"] = str(options.minutes)
-        environment["EHKAFKA_SOAK_FILE"] = str(lines.with_name("soak.json"))
+        environment["EHKAFKA_SOAK_FILE"] = str(folder / "soak.json")
         shown.append("--capture=no")  # it shows how it goes
+    tests = dict.fromkeys(test for row in chosen for test in row.tests)
     return run("pytest", *shown, f"--timeout={TIMEOUT_S * options.scale}", *tests, **environment)
 
 
-def write_table(found: list[dict[str, Any]], facts: dict[str, Any], folder: Path) -> None:
-    """Print the table of all runs; write faults.md and faults.json into `folder`."""
-    tests: dict[tuple[int, str], list[dict[str, Any]]] = defaultdict(list)
-    for one in found:
-        tests[one["row"], one["test"]].append(one)
-    lines = [_cells(*test, runs) for test, runs in sorted(tests.items())]
-    shown = ", ".join(f"{name} {value}" for name, value in facts.items())
-    markdown = [f"| {' | '.join(HEAD)} |", "|---" * len(HEAD) + "|"]
-    markdown += [f"| {' | '.join(cells)} |" for cells in lines]
-    (folder / "faults.md").write_text("\n".join(markdown) + f"\n\n{shown}\n")
-    (folder / "faults.json").write_text(json.dumps({"facts": facts, "runs": found}, indent=1))
-    table = Table(*HEAD, title="Fault rows", caption=shown)
-    for cells in lines:
-        table.add_row(*cells)
+def _take(
+    row: Row, seen: Seen, folder: Path, seed: int, long_run: LongRun, options: argparse.Namespace
+) -> None:
+    """Add what one run of a row came to."""
+    for test, problem in _tests_of(_outcomes(folder, seed)):
+        if row.has(test):
+            seen.outcomes.append((test, bool(problem)))
+            if problem:
+                long = (
+                    f"--scale {options.scale}"
+                    if options.minutes is None
+                    else f"--minutes {options.minutes:g}"
+                )
+                replay = f"scripts/faults --row {row.number} {long} --seed {seed}"
+                long_run.broke(f"row {row.number}: {test.rpartition('::')[2]}: {problem}", replay)
+    path = folder / f"{seed}.jsonl"
+    found = map(json.loads, path.read_text().splitlines()) if path.exists() else ()
+    judged: dict[tuple[str, str], dict[str, Any]] = {}
+    for line in found:
+        if not row.has(line["test"]):
+            continue
+        if "group" in line:
+            judged[line["test"], line["group"]] = line
+        seen.recovery_s += line.get("recovery_s", ())
+    seen.verdicts += judged.values()
+
+
+def _outcomes(folder: Path, seed: int) -> Path:
+    return folder / f"{seed}.xml"
+
+
+def _tests_of(path: Path) -> Iterator[tuple[str, str]]:
+    """Yield each test that was not skipped, and the first words of what is wrong, if anything is."""
+    if not path.exists():  # pytest itself was ended
+        return
+    for case in ET.parse(path).iter("testcase"):  # noqa: S314 - our own file
+        if case.find("skipped") is None:
+            wrong = [one.get("message") or one.tag for one in case if one.tag in {"failure", "error"}]
+            yield f"{case.get('file')}::{case.get('name')}", "; ".join(wrong)[:PROBLEM_CHARACTERS]
+
+
+def _write(long_run: LongRun, lines: list[list[object]], options: argparse.Namespace) -> None:
+    records = sum(line[5] for line in lines if isinstance(line[5], int))
+    counts = {"rows": len(lines), "runs": options.runs, "tests": sum(int(str(line[3])) for line in lines)}
+    if options.row is None:
+        long_run.write(
+            counts | {"records": records},
+            COLUMNS,
+            lines,
+            f"Each run has another seed, and is {options.scale} times as long as in the tests.",
+        )
+
+
+def _show(lines: list[list[object]]) -> None:
+    table = Table(*COLUMNS, title="Fault rows")
+    for line in lines:
+        table.add_row(*map(str, line))
     # On a pipe too, no column is cut off.
     Console(width=None if sys.stdout.isatty() else 200).print(table)
-    Console(stderr=True).print(f"Written: {folder / 'faults.md'}, faults.json")
-
-
-def _cells(row: int, test: str, runs: list[dict[str, Any]]) -> tuple[str, ...]:
-    records = sum(one["finished"] for one in runs)
-    duplicates = sum(one["duplicates"] for one in runs)
-    recovery_s = [taken_s for one in runs for taken_s in one["recovery_s"]]
-    times = f"{statistics.median(recovery_s):.1f} / {max(recovery_s):.1f}" if recovery_s else "–"
-    what = test.removeprefix(f"test_row_{row:02}_").replace("_", " ")
-    sums = (str(sum(one[measure] for one in runs)) for measure in SUMS)
-    share = 100 * duplicates / records if records else 0.0
-    return (str(row), what, str(len(runs)), f"{records:,}", *sums, f"{share:.2f}", times)
-
-
-def _commit() -> str:
-    command = ["git", "rev-parse", "--short", "HEAD"]
-    answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    return answer.stdout.strip() or os.environ.get("GITHUB_SHA", "?")[:7]

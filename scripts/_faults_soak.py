@@ -8,6 +8,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from matplotlib import rc_context
 from matplotlib.figure import Figure
 from rich.console import Console
 from rich.table import Table
@@ -15,78 +16,98 @@ from rich.table import Table
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from _long_run import LongRun
+
 HEAD = (
-    "workers", "records", "kills", "stops", "lost", "unseen", "order", "premature", "stale",
-    "repeated", "unexplained", "memory at the end", "slope after warm-up",
+    "workers", "records", "kills", "stops", "letters", "lost", "unseen", "order", "early commits",
+    "stale commits", "repeated %", "unexplained", "memory at the end, MB", "slope after warm-up, MB/h",
 )  # fmt: skip
 MEASURES = ("lost", "unseen", "order_violations", "premature_commits", "stale_commits")
 COLOURS = {"threads": "#3b6ea5", "asyncio": "#c2703d", "batches": "#4f8a4c", "processes": "#8a4f7d"}
-# So many samples, one a second, make one point of the throughput.
-SMOOTHED = 10
+# A line of the picture has so many points at most: two hours have 7,200 samples.
+POINTS_MAX = 240
 
 
-def write_soak(found: dict[str, Any], folder: Path) -> None:
-    """Print the table; write soak.md and soak.svg into `folder`, beside the soak.json that this is."""
+def write_soak(found: dict[str, Any], long_run: LongRun) -> None:
+    """Print the table; write soak.json and soak.svg where `scripts/survives` looks for them."""
     lines = [_cells(crew) for crew in found["crews"]]
+    away_s = found["broker_away_s"][1] - found["broker_away_s"][0]
     shown = (
-        f"{found['minutes']:g} minutes, {found['rate']:g} records/s for each kind, somebody comes, leaves "
-        f"or is killed every {found['period_s']:g} s, the broker away for "
-        f"{found['broker_away_s'][1] - found['broker_away_s'][0]:.0f} s"
+        f"{found['rate']:g} records/s for each kind of workers; one key in twenty fails all the time. "
+        f"Every {found['period_s']:g} s a member of each kind comes, leaves or is killed; once the broker "
+        f"restarts, away for {away_s:.0f} s."
     )
-    markdown = [f"| {' | '.join(HEAD)} |", "|---" * len(HEAD) + "|"]
-    markdown += [f"| {' | '.join(cells)} |" for cells in lines]
-    (folder / "soak.md").write_text("\n".join(markdown) + f"\n\n{shown}\n")
-    _plot(found, folder / "soak.svg", shown)
+    crews = found["crews"]
+    counts = {
+        "minutes": round(found["minutes"]),
+        "records": sum(crew["produced"] for crew in crews),
+        "kills": sum(crew["kills"] for crew in crews),
+        "letters": sum(crew["letters"] for crew in crews),
+    }
+    path = long_run.write(counts, HEAD, lines, shown, picture="soak.svg")
+    _plot(found, path.with_suffix(".svg"))
     table = Table(*HEAD, title="The soak", caption=shown)
     for cells in lines:
-        table.add_row(*cells)
+        table.add_row(*map(str, cells))
     Console(width=200).print(table)
-    Console(stderr=True).print(f"Written: {folder / 'soak.md'}, soak.json, soak.svg")
 
 
-def _cells(crew: dict[str, Any]) -> tuple[str, ...]:
+def _cells(crew: dict[str, Any]) -> tuple[object, ...]:
     verdict = crew["verdict"]
     slope = crew["slope_mb_per_hour"]
     return (
         crew["kind"],
-        f"{crew['produced']:,}",
-        str(crew["kills"]),
-        str(crew["leaves"]),
-        *(str(verdict[measure]) for measure in MEASURES),
-        f"{verdict['duplicates']} ({100 * verdict['duplicate_share']:.2f} %)",
-        str(verdict["duplicates_unexplained"]),
-        f"{crew['memory'][-1][1]:.0f} MB",
-        "–" if slope is None else f"{slope:+.1f} MB/h",
+        crew["produced"],
+        crew["kills"],
+        crew["leaves"],
+        crew["letters"],
+        *(verdict[measure] for measure in MEASURES),
+        f"{100 * verdict['duplicate_share']:.2f}",
+        verdict["duplicates_unexplained"],
+        f"{crew['memory'][-1][1]:.0f}",
+        "–" if slope is None else f"{slope:+.1f}",
     )
 
 
-def _plot(found: dict[str, Any], path: Path, shown: str) -> None:
-    figure = Figure(figsize=(11, 8), layout="constrained")
-    throughput, lag, memory = figure.subplots(3, 1, sharex=True)
-    for crew in found["crews"]:
-        style = {"color": COLOURS[crew["kind"]], "label": crew["kind"], "linewidth": 1}
-        times_s, committed, produced = zip(*crew["progress"], strict=True)
-        throughput.plot(*_rate(crew["progress"]), **style)
-        lag.plot(times_s, [p - c for p, c in zip(produced, committed, strict=True)], **style)
-        memory.plot(*zip(*crew["memory"], strict=True), **style)
-        killed_s = [at_s for at_s, who, action in found["steps"] if (who, action) == (crew["kind"], "kill")]
-        lag.plot(killed_s, [0] * len(killed_s), "x", color=style["color"], markersize=5)
-    for axes, label in (
-        (throughput, "committed records/s"),
-        (lag, "lag in records (× a kill)"),
-        (memory, "elder's memory in MB"),
-    ):
-        axes.set_ylabel(label)
-        axes.axvspan(*found["broker_away_s"], color="#dddddd")
-        axes.grid(color="#eeeeee")
-    throughput.legend(ncols=len(COLOURS), fontsize=8)
-    memory.set_xlabel("seconds (grey: the broker is away)")
-    figure.suptitle(shown, fontsize=8)
-    figure.savefig(path)
+def _plot(found: dict[str, Any], path: Path) -> None:
+    # Words stay words, so that the picture stays small.
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "soak"}):
+        figure = Figure(figsize=(9, 8), layout="constrained")
+        throughput, lag, letters, memory = figure.subplots(4, 1, sharex=True)
+        for crew in found["crews"]:
+            style = {"color": COLOURS[crew["kind"]], "label": crew["kind"], "linewidth": 1}
+            few = _thinned(crew["progress"])
+            times_s, committed, produced, written = zip(*few, strict=True)
+            minutes = [at_s / 60 for at_s in times_s]
+            throughput.plot(minutes[1:], _rates(few), **style)
+            lag.plot(minutes, [p - c for p, c in zip(produced, committed, strict=True)], **style)
+            letters.plot(minutes, written, **style)
+            memory.plot(
+                *zip(*[(at_s / 60, mb) for at_s, mb in _thinned(crew["memory"])], strict=True), **style
+            )
+            killed = [
+                at_s / 60 for at_s, who, action in found["steps"] if (who, action) == (crew["kind"], "kill")
+            ]
+            lag.plot(killed, [0] * len(killed), "x", color=style["color"], markersize=4, clip_on=False)
+        for axes, label in (
+            (throughput, "committed records/s"),
+            (lag, "not committed yet (× a kill)"),
+            (letters, "dead letters so far"),
+            (memory, "memory of one member, MB"),
+        ):
+            axes.set_ylabel(label, fontsize=8)
+            axes.axvspan(*(at_s / 60 for at_s in found["broker_away_s"]), color="#dddddd")
+            axes.grid(color="#eeeeee")
+            axes.set_ylim(bottom=0)
+        throughput.legend(ncols=len(COLOURS), fontsize=8)
+        memory.set_xlabel("minutes (grey: the broker is away)")
+        figure.savefig(path, metadata={"Date": None})
 
 
-def _rate(progress: list[tuple[float, int, int]]) -> tuple[list[float], list[float]]:
-    """Return times and committed records per second between every so many samples."""
-    points = list(pairwise(progress[::SMOOTHED]))
-    rates = [(later[1] - before[1]) / (later[0] - before[0]) for before, later in points]
-    return [later[0] for _, later in points], rates
+def _thinned(samples: list[Any]) -> list[Any]:
+    return samples[:: len(samples) // POINTS_MAX + 1]
+
+
+def _rates(progress: list[Any]) -> list[float]:
+    """Return committed records per second between each two samples."""
+    return [(later[1] - before[1]) / (later[0] - before[0]) for before, later in pairwise(progress)]

@@ -1,6 +1,7 @@
 """Run seeds of the simulator on all cores, with a progress bar on a terminal.
 
-Exit code 1 when a seed broke a promise; each of those prints the command that replays it.
+Exit code 1 when a seed broke a promise; each of those prints the command that replays it. A run of many seeds
+writes build/survives/simulation.json.
 """
 
 from __future__ import annotations
@@ -9,8 +10,10 @@ import argparse
 import multiprocessing
 import os
 import sys
-import time
+from collections import defaultdict
 from typing import TYPE_CHECKING
+
+from _long_run import LongRun
 
 from tests.kit.simulated.plan import WAYS
 from tests.kit.simulated.simulator import SimulationReport, simulate
@@ -25,8 +28,11 @@ HELP = {
     "transactions": "every seed with outputs, sent exactly once",
     "short-texts": "the same where commits cannot say all that is finished above them",
     "all": "every seed as it is drawn, and in each of these ways",
+    "in-turn": "each seed in one way, the next one in the next: a quarter of --all",
 }
-_BAR_CHARACTERS = 40
+EACH = ("all", "in-turn")
+COLUMNS = ("way", "seeds", "steps", "records", "assignments", "commits", "repeated", "broke a promise")
+WAY_WORDS = {"": "as drawn", "short-texts": "exactly once, short commits", "transactions": "exactly once"}
 
 
 def main() -> int:
@@ -35,7 +41,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="replay this seed alone and show its last steps")
     parser.add_argument("--seeds", type=int, default=300, help="how many seeds to run (300)")
     parser.add_argument("--first", type=int, default=0, help="the first seed (0)")
-    for way in (*filter(None, WAYS), "all"):
+    for way in (*filter(None, WAYS), *EACH):
         parser.add_argument(
             f"--{way}", dest="way", action="store_const", const=way, default="", help=HELP[way]
         )
@@ -43,10 +49,11 @@ def main() -> int:
     options = parser.parse_args()
     seeds = range(options.first, options.first + options.seeds)
     if options.seed is None:
-        ways = list(WAYS) if options.way == "all" else [options.way]
-        return _run([WAYS[way](seed) for way in ways for seed in seeds], options.jobs)
-    if options.way == "all":
-        parser.error("--all goes without --seed: a seed is replayed in one way")
+        ways = list(WAYS) if options.way in EACH else [options.way]
+        step = len(ways) if options.way == "in-turn" else 1
+        return _run({way: seeds[number % step :: step] for number, way in enumerate(ways)}, options.jobs)
+    if options.way in EACH:
+        parser.error(f"--{options.way} goes without --seed: a seed is replayed in one way")
     return _replay(WAYS[options.way](options.seed))
 
 
@@ -56,23 +63,39 @@ def _replay(plan: SimulationPlan) -> int:
     return 0 if report.ok else 1
 
 
-def _run(plans: list[SimulationPlan], jobs: int) -> int:
-    started_s = time.perf_counter()
-    failed: list[int] = []
-    steps = records = 0
-    for done, report in enumerate(_reports(plans, jobs), 1):
-        steps += report.steps
-        records += report.verdict.finished
-        if not report.ok:
-            failed.append(report.plan.seed)
-            _say(f"seed {report.plan.seed}: {report.problems[0]}\n  {report.replay}")
-        _show_progress(done, len(plans), len(failed))
-    took_s = time.perf_counter() - started_s
-    _say(
-        f"{len(plans)} seeds in {took_s:.1f} s ({len(plans) / took_s:.1f} per second): {steps} steps, "
-        f"{records} records, {len(failed)} seeds broke a promise"
+def _run(ways: dict[str, range], jobs: int) -> int:
+    long_run = LongRun("simulation")
+    rows, before, total = [], 0, sum(map(len, ways.values()))
+    for way, seeds in ways.items():
+        sums: dict[str, int] = defaultdict(int)
+        for done, report in enumerate(_reports([WAYS[way](seed) for seed in seeds], jobs), 1):
+            _count(sums, report)
+            if not report.ok:
+                long_run.broke(f"seed {report.plan.seed}: {report.problems[0]}", report.replay)
+            long_run.show(before + done, total, "seeds")
+        before += len(seeds)
+        rows.append((WAY_WORDS.get(way, way), *(sums[column] for column in COLUMNS[1:])))
+    totals = dict(zip(COLUMNS[1:], map(sum, zip(*(row[1:] for row in rows), strict=True)), strict=True))
+    long_run.say(
+        f"{total} seeds in {long_run.seconds:.1f} s ({total / long_run.seconds:.1f} per second): "
+        f"{totals['steps']} steps, {totals['records']} records, {len(long_run.problems)} broke a promise"
     )
-    return 1 if failed else 0
+    counts = {"seeds": total, "ways": len(ways), "steps": totals["steps"], "records": totals["records"]}
+    long_run.write(
+        counts, COLUMNS, rows, "A seed is a group's whole life; repeats are those that faults explain."
+    )
+    return 1 if long_run.problems else 0
+
+
+def _count(sums: dict[str, int], report: SimulationReport) -> None:
+    verdict = report.verdict
+    for column, value in zip(
+        COLUMNS[1:],
+        (1, report.steps, verdict.finished, verdict.epochs, verdict.commits_acknowledged, verdict.duplicates),
+        strict=False,
+    ):
+        sums[column] += value
+    sums["broke a promise"] += not report.ok
 
 
 def _reports(plans: list[SimulationPlan], jobs: int) -> Iterator[SimulationReport]:
@@ -85,16 +108,6 @@ def _reports(plans: list[SimulationPlan], jobs: int) -> Iterator[SimulationRepor
 
 def _simulated(plan: SimulationPlan) -> SimulationReport:
     return simulate(plan.seed, plan=plan)
-
-
-def _show_progress(done: int, total: int, failed: int) -> None:
-    if sys.stdout.isatty():
-        bar = "█" * (_BAR_CHARACTERS * done // total)
-        print(f"\r\033[K{bar:░<{_BAR_CHARACTERS}} {done}/{total} seeds, {failed} red", end="", flush=True)
-
-
-def _say(text: str) -> None:
-    print(f"\r\033[K{text}" if sys.stdout.isatty() else text, flush=True)
 
 
 if __name__ == "__main__":

@@ -323,7 +323,7 @@ def test_a_drop_ins_logs_are_guarded(scenario: Callable[[], None]) -> None:
     ],
     ids=lambda one: getattr(one, "__name__", None),
 )
-def test_a_guard_that_is_taken_out_is_noticed(
+def test_mutant(
     method: Callable[..., Any],
     guard: str,
     without: str,

@@ -1,14 +1,12 @@
 """The stages of the integration tests, for faults between members and a broker.
 
 Rows are scaled for a quick run: durations by ten or more, bounds alike. `EHKAFKA_FAULTS_SCALE=10` makes
-them so many times longer; `EHKAFKA_FAULTS_FILE` names a file that gets a line of JSON for each row's run,
-of which `scripts/faults` makes its table.
+them so many times longer, and `tests.kit.fault_runs` gives each run another seed.
 """
 
 from __future__ import annotations
 
 import importlib.util
-import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,13 +14,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
+from tests.kit.fault_runs import note_recovery
 from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     import ehkafka
-    from ehkafka.testing import EmbeddedBroker, Verdict
+    from ehkafka.testing import EmbeddedBroker
 
 # Tests are no package: the module is loaded by its path.
 _SPEC = importlib.util.spec_from_file_location(
@@ -106,21 +105,14 @@ def scale() -> int:
 def judged() -> Callable[..., None]:
     """Return what judges a row's run, and notes it for the table.
 
-    `judged(row, stage, recovery_s=[…])`, when everything has stopped: fails unless all promises were kept.
+    `judged(stage, recovery_s=[…])`, when everything has stopped: fails unless all promises were kept.
     With `thawed=True` duplicates need no explanation: a process that was frozen for longer than its session
     goes on with records of partitions that it no longer has, until it hears of it; no client can help that.
     """
 
-    def judge(row: int, stage: Any, recovery_s: Sequence[float] = (), *, thawed: bool = False) -> None:
+    def judge(stage: Any, recovery_s: Sequence[float] = (), *, thawed: bool = False) -> None:
         verdict = stage.verdict()
-        if path := os.environ.get("EHKAFKA_FAULTS_FILE"):
-            with Path(path).open("a") as lines:
-                lines.write(json.dumps(_line(row, verdict, recovery_s)) + "\n")
+        note_recovery(recovery_s)
         assert verdict.ok or (thawed and not verdict.violations), verdict.report()
 
     return judge
-
-
-def _line(row: int, verdict: Verdict, recovery_s: Sequence[float]) -> dict[str, Any]:
-    test = os.environ.get("PYTEST_CURRENT_TEST", "").split("::")[-1].split(" ")[0]
-    return {"row": row, "test": test, "recovery_s": list(recovery_s), **verdict.as_dict()}

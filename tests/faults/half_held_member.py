@@ -18,7 +18,7 @@ from ehkafka.checkpoints.store_mirror import StoreMirror
 from ehkafka.checkpoints.stores.file import FileStore
 from ehkafka.testing import JsonLinesHistory
 
-SEED = 29
+SEED = 29 + int(os.environ.get("EHKAFKA_FAULTS_SEED", "0"))
 
 
 def is_held(offset: int) -> bool:

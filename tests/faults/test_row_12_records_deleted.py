@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +10,7 @@ import pytest
 from ehkafka.events import OffsetGap
 from ehkafka.records import TopicPartition
 from tests.kit.events import Events
+from tests.kit.fault_runs import dice_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,7 +42,7 @@ def test_row_12_what_deletions_cost_is_reported_to_the_record(
 ) -> None:
     """What was handled and what was reported make up what was produced, none of it twice."""
     stage = embedded_stage(PARTITIONS)
-    gaps, dice = Gaps(), random.Random(12)
+    gaps, dice = Gaps(), dice_of(12)
     handled: dict[int, list[int]] = {number: [] for number in range(PARTITIONS)}
 
     def handle(record: Any) -> None:
@@ -85,4 +85,4 @@ def test_row_12_what_deletions_cost_is_reported_to_the_record(
         # What is gone is owed to nobody: the judge gets the rest.
         owed = sorted(set(range(end)) - set(lost[partition]))
         stage.witness.produced(TopicPartition(stage.topic, partition), owed)
-    judged(12, stage)
+    judged(stage)

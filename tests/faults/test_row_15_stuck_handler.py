@@ -88,7 +88,7 @@ def test_row_15_one_stuck_worker_is_named_and_takes_one_workers_share(
     again.start()
     stage.wait_until_committed(load.ends)
     again.stop()
-    judged(15, stage)
+    judged(stage)
     assert share >= OTHERS_THROUGHPUT_MIN
     assert len(reasons) == 1
     assert "key stuck has been unfinished" in reasons[0]
@@ -127,7 +127,7 @@ def test_row_15_a_pool_that_is_stuck_as_a_whole_is_reported_with_its_stacks(
     stage.wait_until_committed(load.ends)
     assert app.health()
     app.stop()
-    judged(15, stage)
+    judged(stage)
     assert len(report.running) == WORKERS
     assert report.stacks.count("ehkafka-") == WORKERS, "by name"
     assert report.stacks.count("in never_returns") == 1, "all stand at one line"

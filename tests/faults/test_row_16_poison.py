@@ -69,4 +69,4 @@ def test_row_16_calm_poison_costs_one_letter_each_and_a_flood_stops_the_app(
     fixed.start()
     stage.wait_until_committed(load.ends)
     fixed.stop()
-    judged(16, stage)
+    judged(stage)

@@ -74,7 +74,7 @@ def test_row_18_who_was_frozen_takes_neither_commit_nor_mirror_back(
             member.terminate()
         assert [member.wait(15.0) for member in members] == [0, 0], stage.logs()
         written = checkpoints(proxy.seen)
-    judged(18, stage, thawed=True)
+    judged(stage, thawed=True)
     assert {int(path.rpartition("/")[2]): numbers[-1] + 1 for path, numbers in written.items()} == load.ends
     for path, numbers in written.items():
         assert numbers == sorted(numbers), path

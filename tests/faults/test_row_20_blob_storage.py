@@ -102,7 +102,7 @@ def test_row_20_blob_storage_s_problems_are_not_consumption_s(
         eventually(lambda: app.snapshot().mirror.behind_partitions == 0, lambda: app.snapshot().mirror)
         app.stop()
         last = {int(r.path.partition("?")[0].rpartition("/")[2]): r for r in written}
-    judged(20, stage)
+    judged(stage)
     assert ahead == []
     assert {p: int(r.headers["x-ms-meta-sequencenumber"]) + 1 for p, r in last.items()} == load.ends
     counters = app.snapshot().counters

@@ -126,5 +126,5 @@ def test_row_25_the_data_path_and_actions_wait_for_no_watcher(
     assert re.search(r"skipped\.$", by_hand[0]["text"])
     sink.freed.set()
     app.stop()
-    judged(25, stage)
+    judged(stage)
     assert stuck_s <= SLOWER_MAX * calm_s + 0.5

@@ -106,7 +106,7 @@ def test_row_30_with_a_budget_sized_for_them_failing_keys_cost_the_healthy_nothi
     stage.wait_until_committed(load.ends)
     app.stop()
     twin.stop()
-    judged(30, stage)
+    judged(stage)
     assert share >= HEALTHY_MIN
 
 
@@ -144,7 +144,7 @@ def test_row_30_with_a_small_budget_and_dead_letters_the_largest_keys_leave_in_o
     assert letters
     assert {key for _, key in offsets} <= FAILING
     assert all(found == sorted(set(found)) for found in offsets.values())
-    judged(30, stage)
+    judged(stage)
 
 
 def test_row_30_a_small_budget_is_full_when_the_formula_says_and_pauses_one_partition(
@@ -193,7 +193,7 @@ def test_row_30_a_small_budget_is_full_when_the_formula_says_and_pauses_one_part
     stage.wait_until_committed(load.ends)
     assert app.health()
     app.stop()
-    judged(30, stage)
+    judged(stage)
     assert full.largest_key == "key-0"
     assert share <= full.parked_records < share + 20
     assert full_s - began_s >= share / per_s - 0.1

@@ -158,7 +158,7 @@ def test_row_31_a_stop_under_twice_the_load_repeats_nothing(
         assert sum(event.repeated_without_metadata for event in noted.of(RecordsLeft)) == 0
         assert repeated_by_a_plain_client(stage) == set()
         take_over(stage, load)
-        judged(31, stage, [took_s])
+        judged(stage, [took_s])
         assert stage.verdict().duplicates == 0
 
 
@@ -189,6 +189,6 @@ def test_row_31_a_stop_with_more_than_fits_leaves_it_at_once(
         assert left.never_started_records == app.snapshot().received_records - len(handled(stage))
         assert left.repeated_without_metadata == len(repeated_by_a_plain_client(stage)) > 0
         take_over(stage, load)
-        judged(31, stage, [took_s])
+        judged(stage, [took_s])
         assert stage.verdict().duplicates == 0
         assert took_s <= (LEFT_AT_ONCE_S_IN_A_LONG_RUN if is_long else LEFT_AT_ONCE_S)

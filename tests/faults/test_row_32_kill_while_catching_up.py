@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ import pytest
 
 from ehkafka.testing import read_history
 from ehkafka.testing.checker.history_event import Finished, Started
+from tests.kit.fault_runs import dice_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,7 +42,7 @@ def test_row_32_a_kill_while_catching_up_repeats_little(
     """Commits follow the outcomes, and say what is finished above them, however large the backlog is."""
     stage = stage_on(kafka, 16)
     kills = KILLS * scale
-    load, dice = stage.load(), random.Random(32)
+    load, dice = stage.load(), dice_of(32)
     # No key so frequent that its worker falls behind all others: what is finished above it would not fit.
     for _ in range(RECORDS_A_LIFE * kills + RECORDS_LEFT):
         load.put(b"key-%d" % dice.randrange(KEYS))

@@ -6,7 +6,6 @@ Quick by default; `scripts/faults --row 33 --scale 10` runs two minutes of each.
 from __future__ import annotations
 
 import itertools
-import random
 import signal
 import time
 from pathlib import Path
@@ -16,6 +15,7 @@ import pytest
 
 from ehkafka.testing import read_history
 from ehkafka.testing.checker.history_event import Finished
+from tests.kit.fault_runs import dice_of
 from tests.kit.supervised import Supervised
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def test_row_33_members_are_killed_at_random(
         settings={"instance_id": "crew"} if ids == "static" else {},
         consumer={"session.timeout.ms": SESSION_MS, "heartbeat.interval.ms": 300},
     )
-    load, dice = stage.load(RATE), random.Random(33)
+    load, dice = stage.load(RATE), dice_of(33)
     crew.start()
     crew.wait_until_ready()
     load.start()
@@ -76,7 +76,7 @@ def test_row_33_members_are_killed_at_random(
     assert crew.wait(STOP_S) == 0, crew.log_tail()
     ends_ns = sorted(e.at_ns for e in read_history(crew.histories) if isinstance(e, Finished))
     longest_s = max(later - one for one, later in itertools.pairwise([began_ns, *ends_ns])) / 1e9
-    judged(33, stage, recovery_s=[longest_s])
+    judged(stage, recovery_s=[longest_s])
     assert kills
     assert longest_s < PROGRESS_S
 

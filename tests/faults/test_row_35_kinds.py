@@ -7,7 +7,6 @@ with it all the time.
 
 from __future__ import annotations
 
-import random
 import runpy
 import sys
 import threading
@@ -19,6 +18,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from ehkafka.errors import UnfinishedError
+from tests.kit.fault_runs import dice_of
 from tests.kit.marks import Marks
 from tests.kit.processes import MemberProcess
 from tests.kit.waiting import wait_until
@@ -66,7 +66,7 @@ class Load:
         self._records_max = records_max - lag_records
         self._lag_records = lag_records
         self._committed = committed
-        self._dice = random.Random(35)
+        self._dice = dice_of(35)
         self._last: dict[tuple[int, bytes], int] = {}
         self._producer = Producer(
             {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 5, "log_level": 0}
@@ -140,7 +140,7 @@ class Crew:
         self._members = members
         self._committed = committed
         self._before = list(committed)
-        self._dice = random.Random(35)
+        self._dice = dice_of(35)
         # What is still to be done, in any order.
         self._left = ["kill"] * kills + ["stop"] * (kills // 2)
         self._dice.shuffle(self._left)

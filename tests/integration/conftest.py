@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import random
 import threading
 import time
 import uuid
@@ -21,6 +20,7 @@ from ehkafka.testing.kafka.broker import KafkaBroker
 from ehkafka.testing.kafka.properties import Listener
 from tests.integration.answering import Answering
 from tests.kit.answering_proxy import AnsweringProxy
+from tests.kit.fault_runs import dice_of, note_verdict
 from tests.kit.processes import MemberProcess
 from tests.kit.waiting import wait_until
 
@@ -70,7 +70,7 @@ class Load:
         self._topic = topic
         self._witness = witness
         self._rate = rate
-        self._random = random.Random(seed)
+        self._random = dice_of(f"load {seed}")
         self._keys = keys or [b"key-%d" % number for number in range(KEYS)]
         weights = [1 / rank for rank in range(1, len(self._keys) + 1)]
         self._weights = list(itertools.accumulate(weights))
@@ -238,7 +238,9 @@ class Stage:
         paths = [path for member in self.members for path in member.histories]
         memories = sorted((e for m in self.memories for e in m.events), key=lambda event: event.at_ns)
         on_disk = read_history([self._witnessed, *paths])
-        return check_history(_merged(on_disk, memories), checker)
+        verdict = check_history(_merged(on_disk, memories), checker)
+        note_verdict(self.group, verdict)
+        return verdict
 
     def logs(self) -> str:
         """Return the end of every member's output."""

@@ -28,6 +28,6 @@ def test_random_histories(group: int) -> None:
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=str)
-def test_every_guard_is_needed(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mutant(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without it a history goes wrong, or the test of what histories seldom see."""
     assert mutant.is_noticed(monkeypatch), f"nothing noticed: {mutant.rule}"

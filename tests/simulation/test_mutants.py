@@ -16,7 +16,7 @@ MUTANTS_MIN = 93
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=str)
-def test_every_guard_is_needed(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mutant(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without it a seed, a history or a test goes wrong."""
     assert mutant.is_noticed(monkeypatch), f"nothing noticed: {mutant.rule}"
 

@@ -2,15 +2,13 @@
 
 Each record has an output, too: of these none is lost, and each key's are in order but for whole repeats.
 
-Two of each here; `EHKAFKA_FAULTS_SCALE=10` makes it ten times as many, `EHKAFKA_LONG=1` as well. With
-`EHKAFKA_FAULTS_FILE` each run is a line of JSON in that file, of which `scripts/faults` makes its table.
+Two of each here; `EHKAFKA_FAULTS_SCALE=10` makes it ten times as many, `EHKAFKA_LONG=1` as well. Its
+seed is that of `tests.kit.fault_runs`.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -26,6 +24,7 @@ from ehkafka.embedded.topics import produce
 from ehkafka.errors import EngineError, HandlerFailedError
 from ehkafka.testing import Verdict
 from tests.contract.outputs_order import problems
+from tests.kit.fault_runs import dice_of, note_recovery, note_verdict
 from tests.kit.topic_read import read_all
 
 if TYPE_CHECKING:
@@ -78,7 +77,8 @@ class Target:
             order_violations=_late_firsts(journal),
             duplicates=sum(map(len, handled.values())) - count,
         )
-        _note(verdict, recovery_s)
+        note_verdict("on Spark", verdict)
+        note_recovery(recovery_s)
         assert not verdict.violations, f"FACT: {verdict.report()}"
         finished = {number: len(offsets) for number, offsets in unique.items()}
         assert committed == finished, "FACT: other offsets are committed than finished"
@@ -113,14 +113,6 @@ def _late_firsts(journal: Any) -> int:
     return late
 
 
-def _note(verdict: Verdict, recovery_s: Sequence[float]) -> None:
-    if path := os.environ.get("EHKAFKA_FAULTS_FILE"):
-        test = os.environ.get("PYTEST_CURRENT_TEST", "").split("::")[-1].split(" ")[0]
-        line = {"row": 28, "test": test, "recovery_s": list(recovery_s), **verdict.as_dict()}
-        with Path(path).open("a") as lines:
-            lines.write(json.dumps(line) + "\n")
-
-
 @pytest.mark.timeout(TIMEOUT_S)
 def test_row_28_a_killed_driver(
     kafka: KafkaBroker, spark_environment: dict[str, str], journal: Any, tmp_path: Path
@@ -129,7 +121,7 @@ def test_row_28_a_killed_driver(
     target = Target(kafka, 3_000)
     command = [sys.executable, str(DRIVER), kafka.bootstrap, target.group, target.topic]
     command += [str(journal.path), str(tmp_path / "checkpoint")]
-    chance = random.Random(28)
+    chance = dice_of(28)
     recovery_s: list[float] = []
     for killed in range(FAULTS + 1):
         target.add(1_000)
@@ -192,7 +184,7 @@ def test_row_28_a_failed_batch(
 ) -> None:
     """Row 28: batches fail for good and end the query; each start goes on, and ends as a clean run does."""
     target, note = Target(kafka, 400), journal.note
-    chance = random.Random(28)
+    chance = dice_of(28)
     recovery_s: list[float] = []
     for failed in range(FAULTS + 1):
         target.add(300)

@@ -64,6 +64,6 @@ ChildInbox.withdraw: what was withdrawn counts as running
 @pytest.mark.parametrize(
     "mutant", table(GUARDS, partial(histories, 100, ChildWorld), inbox, sys.modules[__name__]), ids=str
 )
-def test_every_guard_is_needed(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mutant(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without it a history goes wrong."""
     assert mutant.is_noticed(monkeypatch), f"nothing noticed: {mutant.rule}"

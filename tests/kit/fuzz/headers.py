@@ -1,13 +1,8 @@
-"""Hostile header bytes by the million: whatever a producer sends, decoding never raises nor runs away.
-
-Responsible for inventing inputs from a seed, so that any of them can be had again, and for judging what
-the decoder makes of each. Called by tests and by `scripts/fuzz_headers`; single-threaded, no I/O.
-"""
+"""Hostile bytes in headers: whatever a producer sends, decoding never raises nor runs away."""
 
 from __future__ import annotations
 
 import math
-import random
 import struct
 from typing import TYPE_CHECKING, Any, Final, get_args
 
@@ -21,12 +16,12 @@ from ehkafka.headers import (
     system_properties,
 )
 from ehkafka.headers.amqp import DEPTH_MAX, ITEMS_MAX, NOT_AMQP, parse
+from tests.kit.fuzz.target import Target, damaged
 from tests.kit.simulated.message import SimulatedMessage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-INPUTS_PER_SEED: Final = 10_000
+    import random
+    from collections.abc import Callable
 
 _NAMES = ("p", "content-type", "Content-Type", "message-id", "x-opt-partition-key", "x-opt-y", "")
 _CODES = bytes.fromhex("004041424344455051525354555660617071727380818283849498a0a1a3b0b1b3c0c1d0d1e0f0")
@@ -41,37 +36,20 @@ _FIXED = tuple(
 _WORDS = ("", "a", "qABCD", "héllo wörld", "x" * 300, "avro/binary+0123", "\n", "\x00")
 
 
-class Failure(Exception):  # noqa: N818 - a finding, not an error of the caller
-    """An input that broke a rule; `buffer` replays it."""
-
-    def __init__(self, buffer: bytes, text: str) -> None:
-        super().__init__(f"{text}: bytes.fromhex({buffer.hex()!r})")
-        self.buffer = buffer
-
-
-def fuzz(seed: int, inputs: int = INPUTS_PER_SEED) -> int:
-    """Judge this many inputs of a seed; return how many were values. Raises `Failure` at a bad one."""
-    decoded = 0
-    for buffer in _inputs(random.Random(seed), inputs):
-        decoded += judge(buffer)
-    return decoded
-
-
 def judge(buffer: bytes) -> bool:
-    """Return whether the buffer is an AMQP value. Raises `Failure` if decoding breaks a rule with it."""
-    try:
-        found = parse(buffer)
-        value = decode(buffer)
-        _read_all(buffer)
-    except BaseException as error:
-        raise Failure(buffer, f"raised {error!r}") from error
-    if found is NOT_AMQP and value is not buffer:
-        raise Failure(buffer, "is no value, yet was changed")
-    if found is not NOT_AMQP:
-        _check_bounds(buffer, found)
-        if parse(buffer[:-1]) is not NOT_AMQP or parse(buffer + b"\x40") is not NOT_AMQP:
-            raise Failure(buffer, "is a value without its last byte, or with one more")
-    return found is not NOT_AMQP
+    """Return whether the buffer is an AMQP value. Raises whatever decoding does against the rules."""
+    found = parse(buffer)
+    value = decode(buffer)
+    _read_all(buffer)
+    if found is NOT_AMQP:
+        assert value is buffer, "is no value, yet was changed"
+        return False
+    items, depth = _size(found)
+    assert items <= ITEMS_MAX, f"became {items} values"
+    assert depth <= DEPTH_MAX, f"became values {depth} deep"
+    for other in (buffer[:-1], buffer + b"\x40"):
+        assert parse(other) is NOT_AMQP, "is a value without its last byte, or with one more"
+    return True
 
 
 def _read_all(buffer: bytes) -> None:
@@ -86,12 +64,6 @@ def _read_all(buffer: bytes) -> None:
     partition_key(message)
 
 
-def _check_bounds(buffer: bytes, value: Any) -> None:
-    items, depth = _size(value)
-    if items > ITEMS_MAX or depth > DEPTH_MAX:
-        raise Failure(buffer, f"became {items} values, {depth} deep")
-
-
 def _size(value: Any) -> tuple[int, int]:
     """Return how many values a value holds, and how deep they lie."""
     inner = [*value, *value.values()] if isinstance(value, dict) else value
@@ -101,17 +73,16 @@ def _size(value: Any) -> tuple[int, int]:
     return len(inner) + sum(items for items, _ in sizes), 1 + max((depth for _, depth in sizes), default=0)
 
 
-def _inputs(rng: random.Random, count: int) -> Iterator[bytes]:
+def _invented(rng: random.Random) -> bytes:
     kinds: tuple[Callable[[random.Random], bytes], ...] = (
         lambda rng: rng.randbytes(rng.randrange(40)),
         lambda rng: bytes([rng.choice(_CODES)]) + rng.randbytes(rng.randrange(24)),
         encoded,
-        lambda rng: _damaged(rng, encoded(rng)),
-        lambda rng: _damaged(rng, encoded(rng)),
+        lambda rng: damaged(rng, encoded(rng), _CODES),
+        lambda rng: damaged(rng, encoded(rng), _CODES),
         _bomb,
     )
-    for _ in range(count):
-        yield rng.choice(kinds)(rng)
+    return rng.choice(kinds)(rng)
 
 
 def encoded(rng: random.Random, depth: int = 0) -> bytes:
@@ -147,22 +118,6 @@ def _sized(code: int, count: int, items: bytes) -> bytes:
     return struct.pack(">BII", code, len(items) + 4, count) + items
 
 
-def _damaged(rng: random.Random, buffer: bytes) -> bytes:
-    data = bytearray(buffer)
-    for _ in range(rng.randrange(1, 4)):
-        at = rng.randrange(len(data) + 1)
-        match rng.randrange(4):
-            case 0:
-                del data[at:]
-            case 1:
-                data[at:at] = rng.randbytes(rng.randrange(1, 4))
-            case 2:
-                data[at : at + 1] = bytes([rng.choice(_CODES)])
-            case _:
-                data[at : at + 4] = b"\xff\xff\xff\xff"
-    return bytes(data)
-
-
 def _bomb(rng: random.Random) -> bytes:
     """Little that claims to be much: deep nesting, counts without bytes, lengths beyond the end."""
     levels = rng.choice((1, DEPTH_MAX - 1, DEPTH_MAX, DEPTH_MAX + 1, 50, 2_000))
@@ -184,3 +139,6 @@ def _nested(levels: int) -> bytes:
     for _ in range(levels):
         value = _sized(0xD0, 1, value)
     return value
+
+
+TARGET: Final = Target("AMQP values in headers, in every mode of reading", _invented, judge, 10_000)

@@ -1,0 +1,187 @@
+"""Renders docs/survives.md from docs/survives/*.json, a file for each kind of proof. No package needed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from _long_run import FOLDER, ROOT, UNKNOWN, is_known
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TAKEN = ROOT / "docs" / "survives"
+PAGE = ROOT / "docs" / "survives.md"
+NOT_YET = "**Not run yet.**"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of proof, and how it is made."""
+
+    name: str
+    title: str
+    does: str
+    command: str
+
+
+KINDS = (
+    Kind(
+        "three-brokers",
+        "Three brokers",
+        "Chained groups on a cluster of three brokers, whose nodes are killed, frozen and cut off while"
+        " members come, go and die; a checker outside of them reads only topics and commits.",
+        "scripts/proof",
+    ),
+    Kind(
+        "faults",
+        "Faults",
+        "Each fault is brought about for real, under load, with another seed each time; a checker reads"
+        " the histories of all members.",
+        "scripts/faults --runs 10 --scale 10",
+    ),
+    Kind(
+        "simulation",
+        "Simulation",
+        "Whole groups run on the engine's pure core with a simulated broker and clock; each step of "
+        "each seed is judged, and a seed replays exactly.",
+        "scripts/simulate --seeds 50000 --in-turn",
+    ),
+    Kind(
+        "soak",
+        "Soak",
+        "For hours all kinds of workers handle a steady load of which one key in twenty fails all the "
+        "time, while members come, leave and are killed, and the broker restarts.",
+        "scripts/faults --row 27 --minutes 120",
+    ),
+    Kind(
+        "fuzzing",
+        "Fuzzing",
+        "Everything that decodes what others have written gets hostile input: nothing may raise, run "
+        "away, grow beyond its bounds or show a secret.",
+        "scripts/fuzz --minutes 30",
+    ),
+    Kind(
+        "mutants",
+        "Mutants",
+        "Each guard of the engine is taken out, one at a time: a test, a history or a seed has to "
+        "notice. It shows what the proofs above are worth.",
+        "scripts/mutants",
+    ),
+)
+
+HEAD = """\
+# What it survives
+
+Each part of this page is what one command found, with its commit and its day. Broken is a promise
+where a record is lost, where a commit passes an unfinished record, or where two records of a key swap or
+overlap; a record that is repeated after a crash breaks none. The promises themselves:
+[README](../README.md#what-it-promises).
+
+"""
+TAIL = """\
+## What is not proven
+
+- **No live Event Hubs namespace was ever used.** Its documented limits are built in and tried against
+  stand-ins: [limits](limits.md).
+- Everything ran on one Linux machine with CPython 3.11: no network between machines, no disk that fails.
+- A seed draws keys, pauses and faults. Which thread has a CPU when is the machine's affair: a fault row is
+  tried again with its seed, not replayed. Simulation and fuzzing replay exactly.
+
+`scripts/survives` writes this page, and a test compares it with docs/survives/*.json.
+"""
+
+
+def page(folder: Path = TAKEN) -> str:
+    """Return the whole page."""
+    found = {kind.name: _read(folder / f"{kind.name}.json") for kind in KINDS}
+    overview = [
+        ["proof", "what was done", "broken", "commit", "date"],
+        *(_line(kind, found[kind.name]) for kind in KINDS),
+    ]
+    parts = [_part(kind, found[kind.name]) for kind in KINDS]
+    return "\n".join([HEAD + _table(overview), *parts, TAIL])
+
+
+def take(source: Path = FOLDER, target: Path = TAKEN, *, is_dirty_fine: bool = False) -> list[str]:
+    """Copy what was found since; return why some of it is refused."""
+    refused = []
+    target.mkdir(exist_ok=True)
+    for kind in KINDS:
+        new, old = _read(source / f"{kind.name}.json"), _read(target / f"{kind.name}.json")
+        if new is None or new == old or (old is not None and new["date"] < old["date"]):
+            continue
+        if not is_dirty_fine and not is_known(new["commit"]):
+            what = new["commit"] or UNKNOWN
+            refused.append(
+                f"{kind.name}: what ran is in no commit ({what}). Commit, and run it again; or --dirty."
+            )
+            continue
+        for name in (f"{kind.name}.json", new.get("picture")):
+            if name:
+                shutil.copyfile(source / name, target / name)
+    return refused
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None  # type: ignore[no-any-return]
+
+
+def _line(kind: Kind, found: dict[str, Any] | None) -> list[object]:
+    link = f"[{kind.title.lower()}](#{kind.title.lower().replace(' ', '-')})"
+    if found is None:
+        return [link, "not run yet", "–", "–", "–"]
+    done = ", ".join(f"{_number(value)} {name.replace('_', ' ')}" for name, value in found["counts"].items())
+    return [link, done, _broken(found), f"`{found['commit']}`", found["date"][:10]]
+
+
+def _part(kind: Kind, found: dict[str, Any] | None) -> str:
+    lines = [f"## {kind.title}", "", kind.does, ""]
+    if found is None:
+        return "\n".join([*lines, f"{NOT_YET} `{kind.command}`", ""])
+    lines += [
+        f"`{found['command']}`, commit `{found['commit']}`, {found['date'][:10]}, {_time(found['seconds'])}. "
+        f"Broken: {_broken(found)}. {found['note']}".rstrip(),
+        "",
+    ]
+    if found["columns"]:
+        lines.append(_table([found["columns"], *found["rows"]]))
+    if problems := found.get("problems"):
+        lines += ["What was broken:", "", *(f"- {_plain(problem)}" for problem in problems), ""]
+    if picture := found.get("picture"):
+        lines += [f"![{kind.title}, as it went](survives/{picture})", ""]
+    return "\n".join(lines)
+
+
+def _broken(found: dict[str, Any]) -> str:
+    return "nothing" if not found["broken"] else f"**{_number(found['broken'])}**"
+
+
+def _table(rows: list[list[object]]) -> str:
+    head, *body = [[_plain(_number(cell)) for cell in row] for row in rows]
+    # Numbers are aligned by their last digit.
+    is_number = [all(_is_number(row[at]) for row in rows[1:]) for at in range(len(head))]
+    rule = ["--:" if right else "---" for right in is_number]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, rule, *body)) + "\n"
+
+
+def _is_number(cell: object) -> bool:
+    return isinstance(cell, int | float) or str(cell).lstrip("+-").replace(".", "").isdigit() or cell == "–"
+
+
+def _number(value: object) -> str:
+    return f"{value:,}".replace(",", "\u202f") if isinstance(value, int) else str(value)
+
+
+def _plain(text: str) -> str:
+    """Return text that neither ends a cell nor begins a tag."""
+    return text.replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")
+
+
+def _time(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"

@@ -1,0 +1,117 @@
+"""docs/survives.md says what the long commands found, and nothing else: it is rendered again here."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FOUND = {
+    "name": "simulation",
+    "command": "scripts/simulate --seeds 5",
+    "commit": "0123456789",
+    "date": "2026-11-29T02:00:00+00:00",
+    "seconds": 7_300,
+    "counts": {"seeds": 50_000},
+    "columns": ["way", "records"],
+    "rows": [["as | drawn", 1_234_567]],
+    "broken": 0,
+    "problems": [],
+    "note": "A note.",
+}
+
+
+@pytest.fixture
+def scripts(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return the module that renders the page."""
+    monkeypatch.syspath_prepend(ROOT / "scripts")
+    return importlib.import_module("_survives_page")
+
+
+def put(folder: Path, **changes: Any) -> None:
+    """Write what a command found."""
+    found = FOUND | changes
+    (folder / f"{found['name']}.json").write_text(json.dumps(found))
+
+
+def test_the_page_is_what_its_files_say(scripts: Any) -> None:
+    """`scripts/survives` writes it; what is changed by hand is found here."""
+    assert scripts.PAGE.read_text() == scripts.page()
+
+
+def test_each_command_of_the_page_is_there(scripts: Any) -> None:
+    """A reader may type it."""
+    for kind in scripts.KINDS:
+        assert (ROOT / kind.command.split(" ")[0]).exists() or kind.name == "three-brokers"
+
+
+def test_what_was_found_is_shown(scripts: Any, tmp_path: Path) -> None:
+    """Commit, day, time, counts and table; what was not run says so."""
+    put(tmp_path)
+    page = scripts.page(tmp_path)
+    assert (
+        "`scripts/simulate --seeds 5`, commit `0123456789`, 2026-11-29, 2 h 2 min. Broken: nothing. A note."
+        in page
+    )
+    assert "| as \\| drawn | 1\u202f234\u202f567 |" in page
+    assert "| [simulation](#simulation) | 50\u202f000 seeds | nothing | `0123456789` | 2026-11-29 |" in page
+    assert page.count(f"{scripts.NOT_YET} `scripts/") == len(scripts.KINDS) - 1
+
+
+def test_what_is_broken_is_named(scripts: Any, tmp_path: Path) -> None:
+    """With what shows it again."""
+    put(tmp_path, broken=1, problems=["seed 7: lost 1 (scripts/simulate --seed 7)"])
+    page = scripts.page(tmp_path)
+    assert "Broken: **1**." in page
+    assert "- seed 7: lost 1 (scripts/simulate --seed 7)\n" in page
+
+
+@pytest.mark.parametrize(("commit", "is_taken"), [(FOUND["commit"], True), ("0123-dirty", False)])
+def test_only_what_a_commit_has_is_taken(
+    scripts: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, commit: str, *, is_taken: bool
+) -> None:
+    """Anything else on demand alone, and nothing older than what is there."""
+    source, target = tmp_path / "build", tmp_path / "docs"
+    source.mkdir()
+    monkeypatch.setattr(scripts, "is_known", lambda name: name == FOUND["commit"])
+    put(source, commit=commit, picture="simulation.svg")
+    (source / "simulation.svg").write_text("<svg/>")
+    assert bool(scripts.take(source, target)) is not is_taken
+    assert (target / "simulation.json").exists() is is_taken
+    assert scripts.take(source, target, is_dirty_fine=True) == []
+    assert (target / "simulation.svg").read_text() == "<svg/>"
+    put(source, date="2026-11-28T02:00:00+00:00", commit=FOUND["commit"], seconds=1)
+    assert scripts.take(source, target) == []
+    assert f"`{commit}`, 2026-11-29" in scripts.page(target)
+
+
+def test_a_commit_that_is_in_no_history_is_not_known(scripts: Any) -> None:
+    """Neither one with changes, nor one of another repository."""
+    is_known = scripts.is_known
+    assert not is_known("")
+    assert not is_known("0" * 40)
+    assert not is_known("HEAD-dirty")
+
+
+def test_a_run_notes_its_commit_and_what_it_broke(
+    scripts: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tree that has changed since is that of no commit."""
+    module = importlib.import_module("_long_run")
+    commits = iter(["aaa", "aaa", "aaa", "bbb"])
+    monkeypatch.setattr(module, "FOLDER", tmp_path)
+    monkeypatch.setattr(module, "ROOT", tmp_path)
+    monkeypatch.setattr(module, "commit", lambda: next(commits))
+    monkeypatch.setattr("sys.argv", ["/x/scripts/_simulate_run.py", "--seeds", "5"])
+    for shown in ("aaa", "aaa-dirty"):
+        run = module.LongRun("simulation")
+        run.broke("seed 7: lost", "scripts/simulate --seed 7")
+        found = json.loads(run.write({"seeds": 5}).read_text())
+        assert found["commit"] == shown
+        assert (found["command"], found["broken"]) == ("scripts/simulate --seeds 5", 1)
+        assert found["problems"] == ["seed 7: lost (scripts/simulate --seed 7)"]
+    assert scripts.NOT_YET

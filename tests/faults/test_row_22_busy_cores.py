@@ -1,0 +1,62 @@
+"""Row 22: other programs keep every core of the machine busy."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ehkafka.testing.checker.history_event import Assigned
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.kit.processes import MemberProcess
+
+pytestmark = pytest.mark.broker
+
+DURATION_S = 3.0
+RATE = 500.0
+PARTITIONS = 8
+# Ends by itself, whatever becomes of the test.
+BURN = "import sys, time\nends = time.monotonic() + float(sys.argv[1])\nwhile time.monotonic() < ends: pass"
+
+
+def epochs_begun(members: list[MemberProcess]) -> int:
+    """Return how many partitions members were given so far, those that they have lost since included."""
+    return sum(isinstance(event, Assigned) for member in members for event in member.events())
+
+
+def test_row_22_busy_cores_cost_no_membership(
+    stage_on: Callable[..., Any],
+    kafka: Any,
+    eventually: Callable[..., None],
+    judged: Callable[..., None],
+    scale: int,
+) -> None:
+    """With two programs a core that only burn, two members keep what they have, and all is handled."""
+    stage = stage_on(kafka, PARTITIONS)
+    members = [stage.member(name, "--handler-ms", "0-5") for name in ("first", "second")]
+    load = stage.load(RATE)
+    load.start()
+    for member in members:
+        member.start()
+    eventually(lambda: all(len(one.assigned()) == PARTITIONS // 2 for one in members), "an even share")
+    begun, duration_s = epochs_begun(members), DURATION_S * scale
+    with ExitStack() as burning:
+        for _ in range(2 * (os.cpu_count() or 1)):
+            command = [sys.executable, "-c", BURN, str(duration_s)]
+            burning.enter_context(subprocess.Popen(command))
+        time.sleep(duration_s)
+    assert epochs_begun(members) == begun, stage.logs()
+    load.stop()
+    stage.wait_until_committed(load.ends)
+    for member in members:
+        member.terminate()
+    assert [member.wait(30.0) for member in members] == [0, 0], stage.logs()
+    judged(stage)

@@ -1,0 +1,49 @@
+"""What supervisor and member say to each other: any values, cut anywhere, damaged, or never ours."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from ehkafka.members.wire import HEAD, Frames, packed, unpacked
+from tests.kit.fuzz.target import Target, damaged, small_value
+
+if TYPE_CHECKING:
+    import random
+
+
+class Stream(NamedTuple):
+    """Pieces as they arrive, and how many messages they are. None: they are damaged."""
+
+    pieces: tuple[bytes, ...]
+    messages: int | None
+
+
+def _stream(rng: random.Random) -> Stream:
+    messages: list[dict[str, Any]] = [
+        {"id": number, "answer": small_value(rng)} for number in range(rng.randrange(1, 5))
+    ]
+    whole = b"".join(map(packed, messages))
+    is_damaged = rng.random() < 0.4
+    if is_damaged:
+        whole = damaged(rng, whole)
+    size = rng.choice((1, 3, HEAD.size, 100, len(whole) + 1))
+    pieces = tuple(whole[at : at + size] for at in range(0, len(whole), size))
+    return Stream(pieces, None if is_damaged else len(messages))
+
+
+def _judge(stream: Stream) -> bool:
+    frames, found = Frames(), []
+    try:
+        for piece in stream.pieces:
+            found += frames.feed(piece)
+        messages = [unpacked(body) for body in found]
+    except (ValueError, AssertionError):  # no frame, no JSON, no message: the connection ends
+        assert stream.messages is None, "whole messages are refused"
+        return False
+    if stream.messages is not None:
+        assert [one["id"] for one in messages] == list(range(stream.messages))
+    assert sum(map(len, found)) <= sum(map(len, stream.pieces))
+    return True
+
+
+TARGET: Final = Target("messages between a supervisor and its members, cut anywhere", _stream, _judge, 3_000)
