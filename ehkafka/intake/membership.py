@@ -146,7 +146,7 @@ class Membership:
             self._end_outputs(ours, deadline_s)
         ledger = self._context.ledger
         released = Released(
-            list(ledger.dirty(positions)),
+            list(ledger.missing(positions)),
             {partition: ledger.acknowledged(partition) for partition in ours},
             sum(returned.values()),
         )
@@ -377,7 +377,8 @@ class Membership:
         self.owned[partition] = OwnedPartition(route, epoch)
         self.owned.saver.carry(partition, begin.facts)
         committed = stored(begin, number, restored)
-        context.ledger.assigned(partition, number, committed)
+        found_again = begin.offset if begin.is_empty else None
+        context.ledger.assigned(partition, number, committed, found_again)
         self.owned.saver.begin(epoch, committed)
         context.on_epoch_begin(partition, number, begin.committed.offset if begin.committed else None)
         if context.history is not None:

@@ -58,6 +58,8 @@ class Begin:
     facts: LogFacts = NOTHING_KNOWN
     # The topic has got it since the group began, so it begins with its log, whatever `start` says.
     is_new: bool = False
+    # It begins where its log has no record, as it would at any other time.
+    is_empty: bool = False
 
     @property
     def words(self) -> str:
@@ -141,8 +143,7 @@ class PositionFinder:
             begun[p] = Begin(p, at.offset, at, facts=completed(p, known[p]))
         for p, at in disproved.items():
             begun[p] = Begin(p, replaced[p], disproved=at, facts=completed(p, known[p].of_no_log()))
-        for partition in begun:
-            self._starts.pop(partition, None)
+        self._starts = {p: at for p, at in self._starts.items() if p not in begun}
         return Begins([begun[p] for p in partitions if p in begun], waiting)
 
     def _fresh(
@@ -153,7 +154,7 @@ class PositionFinder:
     ) -> tuple[dict[TopicPartition, Begin], Mapping[TopicPartition, str]]:
         """Return where those begin that have no commit, and which wait."""
         mirrored, copied, waiting = self._without_commit(consumer, committed, fresh)
-        self._note_starts(consumer, [p for p in waiting if p not in self._starts])
+        self._note_starts(consumer, waiting.keys() - self._starts.keys())
         fresh = [p for p in fresh if p not in waiting]
         facts = self._facts(fresh, copied, mirrored)
         new = {p for p in fresh if p not in mirrored and self.first_counts.is_new(p)}
@@ -161,16 +162,15 @@ class PositionFinder:
         for topic in sorted({p.topic for p in at_start}):
             asked = [p for p in at_start if p.topic == topic and p not in self._starts]
             self._starts |= start_offsets(consumer, self.start_of(topic), asked, LOOKUP_TIMEOUT_S)
-        # A number, so that it is committed before anything is read: the next owner may not know that the
-        # partition was new.
+        # Numbers, so that they are committed before anything is read: the next owner may not know of them.
         begin_with_log = log_starts(consumer, new, LOOKUP_TIMEOUT_S)
         offsets = {**mirrored, **{p: self._starts[p] for p in at_start}}
         # Nothing from here on fails: what was reported of a gap is not to be reported again.
         offsets |= self._inside_the_logs(consumer, offsets)
-        offsets |= self._in_empty_logs(consumer, [p for p, at in offsets.items() if at == OFFSET_BEGINNING])
-        offsets |= begin_with_log
+        empty = self._in_empty_logs(consumer, [p for p, at in offsets.items() if at == OFFSET_BEGINNING])
+        offsets |= empty | begin_with_log
         begun = {
-            p: Begin(p, offsets[p], is_mirrored=p in mirrored, facts=facts[p], is_new=p in new) for p in fresh
+            p: Begin(p, offsets[p], None, p in mirrored, None, facts[p], p in new, p in empty) for p in fresh
         }
         return begun, waiting
 
@@ -268,7 +268,7 @@ class PositionFinder:
             begun[partition] = resume_at
         return begun
 
-    def _note_starts(self, consumer: Consumer, waiting: Sequence[TopicPartition]) -> None:
+    def _note_starts(self, consumer: Consumer, waiting: Collection[TopicPartition]) -> None:
         """Look up where those would begin that wait: `latest` must not skip what comes meanwhile."""
         with suppress(KafkaException):  # looked up again with the next question
             for topic in {p.topic for p in waiting}:

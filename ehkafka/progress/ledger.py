@@ -77,6 +77,8 @@ class _Entry:
     acknowledged: Position | None = None
     # When the broker stored it; the group's own commit may be of any age.
     acknowledged_at_s: float = float("-inf")
+    # Where a next owner would begin as well if nothing was ever committed.
+    found_again: int | None = None
 
 
 @dataclass(slots=True)
@@ -102,9 +104,18 @@ class CommitLedger:
     # Whether a position may go although nothing about it changed. Cleared by the plan after it was asked for.
     _wants_proof: bool = False
 
-    def assigned(self, partition: TopicPartition, epoch: int, committed: Position | None) -> None:
-        """Begin an epoch; `committed` is what the group has for the partition, None if nothing."""
-        self._entries[partition] = _Entry(epoch, acknowledged=committed)
+    def assigned(
+        self,
+        partition: TopicPartition,
+        epoch: int,
+        committed: Position | None,
+        found_again: int | None = None,
+    ) -> None:
+        """Begin an epoch; `committed` is what the group has for the partition, None if nothing.
+
+        `found_again`: where the next owner would begin, too, without a commit.
+        """
+        self._entries[partition] = _Entry(epoch, acknowledged=committed, found_again=found_again)
 
     def ended(self, partition: TopicPartition) -> None:
         """End an epoch: an answer that comes later does not count."""
@@ -185,6 +196,14 @@ class CommitLedger:
     def dirty(self, positions: Mapping[TopicPartition, Position]) -> dict[TopicPartition, Position]:
         """Return what differs from what the broker has; idle positions do not."""
         return self._dirty(positions, None)
+
+    def missing(self, positions: Mapping[TopicPartition, Position]) -> dict[TopicPartition, Position]:
+        """Return what is dirty and would be repeated, or skipped, if it was never committed."""
+        return {
+            partition: position
+            for partition, position in self.dirty(positions).items()
+            if position.next_offset != self._entries[partition].found_again or position.finished
+        }
 
     def _dirty(
         self, positions: Mapping[TopicPartition, Position], now_s: float | None

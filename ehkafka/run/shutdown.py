@@ -153,7 +153,7 @@ class Shutdown:
         ):
             if ledger.in_flight is None:
                 positions = self._context.owned.positions()
-                dirty = ledger.dirty(positions)
+                dirty = ledger.missing(positions) if tried else ledger.dirty(positions)
                 if not dirty or (tried and not committer.is_transient):
                     break
                 if committer.problem is None or committer.waited_s() >= wait_s:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import Any
 
 import pytest
@@ -186,6 +187,24 @@ def test_a_last_commit_that_is_refused_for_a_moment_is_tried_again(
     assert len(events.of(CommitFailed)) == 1
     assert lab.committed() == 2
     assert [event.exit_code for event in events.of(AppStopped)] == [0]
+
+
+@pytest.mark.parametrize("start", ["earliest", "latest"])
+def test_a_stop_without_records_complains_of_no_commit_that_nobody_needs(
+    lab: Any, wait_for: Any, start: Any
+) -> None:
+    """The next run begins an empty log where this one did; without the commit `latest` would skip records."""
+    lab.broker.fail_next(ApiKey.OFFSET_COMMIT, *[KafkaError.REBALANCE_IN_PROGRESS] * 200)
+    app = lab.app(lab.recorder(), start=start)
+    app.start()
+    wait_for(lambda: app.snapshot().partitions)
+    if start == "latest":
+        with pytest.raises(ehkafka.errors.UnfinishedError, match="REBALANCE_IN_PROGRESS"):
+            app.stop(timeout_s=2.0)
+        return
+    began_s = time.monotonic()
+    app.stop(timeout_s=10.0)
+    assert time.monotonic() - began_s < 5.0
 
 
 @pytest.mark.parametrize(

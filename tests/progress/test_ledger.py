@@ -323,6 +323,18 @@ def test_the_groups_commit_counts_as_idle_for_too_long() -> None:
     assert ledger.plan(_at(10), 100.9, 0) == {}
 
 
+def test_a_begin_that_the_next_owner_finds_again_is_missed_by_nobody() -> None:
+    """It is committed, and nothing is lost if it never is; any other position is missed."""
+    ledger = _ledger()
+    assert ledger.missing(_at(10)) == _at(10)
+    ledger.assigned(P0, 1, None, 10)
+    assert ledger.dirty(_at(10)) == _at(10)
+    assert ledger.missing(_at(10)) == {}
+    assert ledger.missing(_at(11)) == _at(11)
+    held_first = {P0: Position(1, 10, None, None, ((11, 12),))}
+    assert ledger.missing(held_first) == held_first
+
+
 def test_the_next_look_respects_the_spacing() -> None:
     """With a spacing above the interval nothing is due before it."""
     ledger = _ledger(interval_s=0.1, spacing_s=1.0)
