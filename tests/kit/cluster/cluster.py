@@ -182,8 +182,7 @@ class KafkaCluster(KafkaAdmin):
     def step_clock(self, node: Node, by_s: float) -> None:
         """Move a node's time of day by so much; no other process's moves. Needs `clocks=True`.
 
-        After a step back, timers of Kafka's quorum stand still at that node for as long: it does not try to
-        become the controller meanwhile, until it restarts.
+        A step back by more than 5 s restarts the node, which `Node.step_clock` explains.
         """
         node.step_clock(by_s)
 

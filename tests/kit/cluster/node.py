@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 # Two cores that many share may need a minute for what takes 3 s.
 START_TIMEOUT_S: Final = 120.0
 STOP_TIMEOUT_S: Final = 15.0
+STEP_BACK_S_MAX: Final = 5.0
 ANSWER_TIMEOUT_S: Final = 1.0
 POLL_S: Final = 0.05
 LOG_TAIL_LINES: Final = 25
@@ -98,8 +99,7 @@ class Node:
         `wait_until_in_sync`.
         """
         if self._process is not None:
-            self._process.terminate(STOP_TIMEOUT_S)
-            self._forget_process()
+            self._terminate()
         self.start()
         if wait:
             self.wait_until_up(START_TIMEOUT_S)
@@ -115,10 +115,19 @@ class Node:
         self.is_suspended = False
 
     def step_clock(self, by_s: float) -> None:
-        """Move its time of day, and no other process's, by so much. It stays so when the node restarts."""
+        """Move its time of day, and no other process's, by so much. It stays so when the node restarts.
+
+        A step back by more than 5 s is made between two processes of the node: its quorum's timers would
+        stand still for as long, and a cluster with such nodes finds no new controller until then.
+        """
         if self._clock is None:
             raise ConfigurationError("The clocks cannot be stepped: make the cluster with clocks=True")
+        is_between = by_s < -STEP_BACK_S_MAX and self.is_running
+        if is_between:
+            self._terminate()
         self._clock.step(by_s)
+        if is_between:
+            self.restart()
 
     def state(self) -> ClusterState:
         """Return what this node knows of the cluster. Raises `OSError` when it does not answer."""
@@ -175,6 +184,10 @@ class Node:
         if self._process is None:
             raise ConfigurationError(f"{self} is not running; call restart() first")
         return self._process
+
+    def _terminate(self) -> None:
+        self._running().terminate(STOP_TIMEOUT_S)
+        self._forget_process()
 
     def _forget_process(self) -> None:
         self._process = None
