@@ -45,7 +45,7 @@ def environment_of(side: Side) -> dict[str, str]:
 
 def key_of(side: Side) -> str:
     """Return what changes when an environment has to be made anew."""
-    parts = [sys.version, *side.packages]
+    parts = [sys.version, str(side.settings.get("python", "")), *side.packages]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
@@ -57,11 +57,27 @@ def _python_of(side: Side, cache: Path) -> Path:
     if folder.exists():
         shutil.rmtree(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    _run(side, [sys.executable, "-m", "venv", str(folder)])
+    _run(side, [_base_python(side), "-m", "venv", str(folder)])
     quietly = ["--quiet", "--disable-pip-version-check", "--no-input"]
     _run(side, [str(python), "-m", "pip", "install", *quietly, *side.packages])
     stamp.write_text(json.dumps({"key": key_of(side), "packages": side.packages}), encoding="utf-8")
     return python
+
+
+def _base_python(side: Side) -> str:
+    """Return the Python that a side's environment is made with: this one, or a newer one that it needs."""
+    oldest = side.settings.get("python")
+    if oldest is None:
+        return sys.executable
+    # Only here: asks other Pythons for their versions.
+    from peers.pythons import find_python  # noqa: PLC0415
+
+    found = find_python(oldest)
+    if found is None:
+        raise EnvironmentFailedError(
+            f"{side.title} needs Python {oldest} or newer, and none was found: install one."
+        )
+    return found
 
 
 def _key_in(stamp: Path) -> str | None:

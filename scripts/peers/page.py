@@ -80,10 +80,14 @@ def _file(name: str) -> str:
 
 def _facts(run: Run) -> str:
     facts = run.facts
+    left_out = "".join(
+        f"\n\n{title} is left out: {sentence.splitlines()[0]}"
+        for title, sentence in facts["left_out"].items()
+    )
     return (
         f"Measured on {facts['date']} at commit `{facts['commit']}`: {facts['machine']}, Python "
         f"{facts['python']}, {facts['broker']}; {facts['rounds']} rounds, windows of {facts['seconds']:g} s "
-        "([raw data](peers/raw.json))."
+        f"([raw data](peers/raw.json)).{left_out}"
     )
 
 

@@ -83,7 +83,7 @@ def rows(*, quick: bool) -> list[Row]:
     found = [
         Row("W0 quick handlers", "no-op", "noop", main, each, quick=True),
         Row("W0 quick handlers", "JSON", "json", main, each),
-        *(_w1(keys, main) for keys in (1, 10, 100, 1_000, 10_000)),
+        *(_w1(keys, main) for keys in (1, 100, 10_000)),
         *(_w2(sleep_ms, kind, main) for kind in ("threads", "tasks") for sleep_ms in (0.1, 1, 10)),
         *(_w4(column, hot_per_s) for column, hot_per_s in HOT.items()),
         *(_w5(share, main) for share in (0.0, 0.001, 0.02)),

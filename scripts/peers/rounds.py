@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from _bench_cpu import OTHERS_SHARE_MAX
+from rich.markup import escape
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from peers.raw import Writer
 
 # What a measurement takes beyond its warm-up and its window: a process, a group, their end.
-AROUND_S = 3.5
+AROUND_S = 1.4
 
 
 def in_turn(rows: list[Row], sides: list[Side], rounds: int) -> list[tuple[int, Row, Side, Mode]]:
@@ -73,7 +74,7 @@ def run_all(
                     figures = _quietest(setting, row, side, mode, console, measure_once)
                 except SideError as error:
                     failures[row.name, mode.title] = str(error)
-                    console.print(f"[red]failed:[/] {error}", highlight=False, soft_wrap=True)
+                    console.print(f"[red]failed:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
                     figures = {"failed": str(error).splitlines()[0]}
                 writer.add({**about, **figures})
             progress.advance(task)

@@ -12,21 +12,25 @@ import subprocess
 import sys
 import time
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
+from rich.markup import escape
 
 from ehkafka.testing.kafka.broker import KafkaBroker
 from peers import raw
 from peers.catalogue import Side, all_sides
 from peers.environments import ROOT, EnvironmentFailedError, command_of
-from peers.load import fill
+from peers.load import FillError, fill
 from peers.measure import Setting
 from peers.page import build_page, write_page
 from peers.plan import Filled, Row, chosen, rows
 from peers.rounds import in_turn, minutes, run_all
 
-ROUNDS, SECONDS = 3, 3.0
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ROUNDS, SECONDS = 3, 2.0
 QUICK_ROUNDS, QUICK_SECONDS = 1, 2.0
 # Commits of ehkafka as Apache Kafka takes them; what is deleted goes at once, since each measurement that
 # sends something leaves hundreds of megabytes.
@@ -49,41 +53,47 @@ def main(description: str) -> int:
             console.print(f"Written: docs/peers.md and its pictures, from {raw.TAKEN.relative_to(ROOT)}.")
             return 0
         return _measure(options, console)
-    except (raw.RawError, EnvironmentFailedError) as error:
-        console.print(str(error), highlight=False)
+    except (raw.RawError, FillError) as error:
+        console.print(escape(str(error)), highlight=False)
         return 2
 
 
 def _measure(options: argparse.Namespace, console: Console) -> int:
     all_rows = chosen(rows(quick=options.quick), options.only)
     sides = _chosen_sides(options.sides)
-    turns = in_turn(all_rows, sides, options.rounds)
+    commands, left_out = environments(sides, console)
+    turns = in_turn(all_rows, [side for side in sides if side.name in commands], options.rounds)
     if not turns:
         raise raw.RawError("No side does such work: see --only and --sides.")
     console.print(f"{len(turns)} measurements, about {minutes(turns, options.seconds):.0f} minutes.")
-    commands = _environments(sides, console)
     started_s = time.monotonic()
     with KafkaBroker(profile="bench", properties=BROKER) as broker:
         for topic in _topics(all_rows):
             console.print(f"Filling {topic.name} with {topic.records:,} records …")
             fill(broker, topic)
-        writer = raw.Writer(raw.BUILD, _facts(options))
+        writer = raw.Writer(raw.BUILD, _facts(options) | {"left_out": left_out})
         setting = Setting(broker, options.seconds, lambda side: commands[side.name])
         failures = run_all(setting, turns, writer, console)
     console.print(f"Took {(time.monotonic() - started_s) / 60:.1f} minutes.")
     console.print(f"Written: {build_page()} and {raw.RAW}; --take puts them into docs.", soft_wrap=True)
-    for failure in failures:
-        console.print(f"[red]failed:[/] {failure}", highlight=False)
-    return 1 if failures else 0
+    for failure in [*failures, *left_out.values()]:
+        console.print(f"[red]failed:[/] {escape(failure)}", highlight=False)
+    return 1 if failures or left_out else 0
 
 
-def _environments(sides: list[Side], console: Console) -> dict[str, list[str]]:
-    """Return each side's command; makes what is missing."""
-    commands = {}
+def environments(
+    sides: list[Side], console: Console, *, command: Callable[[Side], list[str]] = command_of
+) -> tuple[dict[str, list[str]], dict[str, str]]:
+    """Make what is missing; return each side's command, and why others are left out, by their titles."""
+    commands, left_out = {}, {}
     for side in sides:
         console.print(f"Environment of {side.title} …")
-        commands[side.name] = command_of(side)
-    return commands
+        try:
+            commands[side.name] = command(side)
+        except EnvironmentFailedError as error:
+            left_out[side.title] = str(error)
+            console.print(f"[red]left out:[/] {escape(str(error))}", highlight=False)
+    return commands, left_out
 
 
 def _chosen_sides(names: str | None) -> list[Side]:

@@ -48,7 +48,7 @@ def run_of(peers: Any, figures: dict[str, list[float]], *, others: float = 0.01)
     ]
     facts = {
         "date": "2026-01-02", "commit": "abcd1234", "machine": "2 cores", "python": "3.11", "broker": "Kafka",
-        "rounds": 3, "seconds": 3.0, "part": "",
+        "rounds": 3, "seconds": 3.0, "part": "", "left_out": {},
     }  # fmt: skip
     return peers("raw").Run(facts, measurements)
 
@@ -148,6 +148,9 @@ def test_only_what_is_between_markers_is_written(peers: Any, sides: list[Any]) -
     assert "commit `abcd1234`: 2 cores, Python 3.11, Kafka; 3 rounds" in filled
     assert [line for line in filled.splitlines() if line.startswith("# ")] == [f"# {name}" for name in names]
     assert page.filled(filled, run_of(peers, FIGURES), sides, rows) == filled
+    partly = run_of(peers, FIGURES)
+    partly.facts["left_out"] = {"Odd": "Odd needs a JDK.\nsays pip"}
+    assert "Odd is left out: Odd needs a JDK.\n" in page.filled(text, partly, sides, rows)
     with pytest.raises(page.PageError, match="markers"):
         page.filled(text.replace("behind -->", "ahead -->"), None, sides, rows)
 

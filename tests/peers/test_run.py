@@ -132,13 +132,28 @@ def test_a_side_that_fails_ends_nothing_and_is_not_tried_again(
     def answer(side: Any) -> dict[str, Any]:
         tried.append(side.name)
         if side.name == "slow":
-            raise peers("process").SideError("slow by one: ended with exit code 1.\n    its words")
+            raise peers("process").SideError("slow by one: ended with exit code 1.\n    [/its words")
         return {"records_per_s": 1.0}
 
     found, failures, _ = made_up(peers, sides, tmp_path, answer)
     assert tried == ["slow", "slower", "slower"]
     assert [one.get("failed") for one in found] == ["slow by one: ended with exit code 1.", None, None]
-    assert failures == ["slow by one: ended with exit code 1.\n    its words"]
+    assert failures == ["slow by one: ended with exit code 1.\n    [/its words"]
+
+
+def test_a_side_without_an_environment_is_left_out(peers: Any, sides: list[Any]) -> None:
+    """With the reason; the others are measured."""
+    shown = io.StringIO()
+
+    def command(side: Any) -> list[str]:
+        if side.name == "slow":
+            raise peers("environments").EnvironmentFailedError("slow needs [a JDK]")
+        return [side.name]
+
+    commands, left_out = peers("run").environments(sides, Console(file=shown, width=200), command=command)
+    assert commands == {"slower": ["slower"]}
+    assert left_out == {"slow": "slow needs [a JDK]"}
+    assert "left out: slow needs [a JDK]" in shown.getvalue()
 
 
 def test_a_whole_run_fits_into_an_hour_and_a_quick_one_into_eight_minutes(peers: Any) -> None:
