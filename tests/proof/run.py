@@ -143,6 +143,7 @@ class Run:
             "violations": self.violations.counts,
             "by_level": self.violations.by_level,
             "shown": self.violations.shown,
+            "evidence": self.watch.evidence,
         }
 
     def _reported(self, task: Callable[[], object]) -> None:

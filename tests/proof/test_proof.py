@@ -51,6 +51,7 @@ def test_each_broken_client_is_found() -> None:
     # Its outputs are seen before their commit for a moment only.
     assert by_level.pop("twice") - {"uncovered"} == {"repeated"}, found
     assert by_level == {"ahead": {"early"}, "drop": {"lost", "early", "order"}}, found
+    assert any("of level-1/" in line and "by 1-0." in line for line in found["evidence"]), found
 
 
 @pytest.mark.broker

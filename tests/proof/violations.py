@@ -26,6 +26,10 @@ class Violations:
             if self.counts[kind] <= SHOWN_EACH:
                 self.shown.append(f"{kind}: {text}")
 
+    def named(self, level: int, partition: int, offset: int) -> bool:
+        """Tell whether a record of a level has broken a promise."""
+        return any((kind, level, partition, offset) in self._named for kind in self.counts)
+
     def by_record(self, kind: str, level: int, partition: int, offset: int, text: str) -> None:
         """Note a violation by a record, each kind once."""
         if (kind, level, partition, offset) not in self._named:

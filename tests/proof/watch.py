@@ -16,12 +16,19 @@ if TYPE_CHECKING:
     from tests.proof.violations import Violations
 
 EXACTLY_ONCE = "exactly-once"
+EVIDENCE_MAX = 60
 
 
 def topics_of(levels: int) -> dict[str, int]:
     """Return all topics of a chain, each with its partitions."""
     inputs = {input_topic(level): PARTITIONS for level in range(levels + 1)}
     return inputs | {dead_topic(level): DEAD_PARTITIONS for level in range(levels)}
+
+
+def level_of_outputs(topic: str) -> int | None:
+    """Return the level whose outputs a topic has, if it has some."""
+    name, _, number = topic.partition("-")
+    return int(number) - 1 if name == "level" and int(number) else None
 
 
 class Watch:
@@ -38,6 +45,7 @@ class Watch:
         ]
         self.ends = EndToEnd(keys, violations, exactly_once=all(once))
         self.committed = [0 for _ in levels]
+        self.evidence: list[str] = []
         self._commits = [
             Commits(bootstrap, group_of(level), input_topic(level), PARTITIONS) for level in levels
         ]
@@ -84,7 +92,7 @@ class Watch:
 
     def _compare_readers(self) -> dict[str, int]:
         """Read all once more by a new client: what the others have read must be just that."""
-        anew = Reader(self._bootstrap, self._topics)
+        anew = Reader(self._bootstrap, self._topics, self._note_evidence)
         anew.read()
         anew.close()
         self.follower.close()
@@ -96,6 +104,20 @@ class Watch:
         for error in self.follower.errors:
             self._violations.blame("readers", f"follower: {error}")
         return found
+
+    def _note_evidence(self, message: Any) -> None:
+        """Note an output whose record has broken a promise: where it is, who has sent it, and when."""
+        level = level_of_outputs(message.topic())
+        if level is None or len(self.evidence) >= EVIDENCE_MAX:
+            return
+        *_, partition, offset, member, begin, end = message.value()[:160].split()[:9]
+        if self._violations.named(level, int(partition), int(offset)):
+            where = (
+                f"{message.topic()}/{message.partition()}@{message.offset()} at {message.timestamp()[1]} ms"
+            )
+            source = f"level-{level}/{int(partition)}@{int(offset)}, key {message.key().decode()}"
+            by = f"by {member.decode()} from {int(begin)} to {int(end)} ns"
+            self.evidence.append(f"{where}: of {source}, {by}")
 
     def close(self) -> None:
         """Close all clients."""
