@@ -6,6 +6,7 @@
 | `catalogue` | which sides there are, read from `sides/*.toml` |
 | `plan` | which works are measured, on which topic, for how long |
 | `environments` | a virtual environment for each side |
+| `pythons`, `java` | a newer Python for a side that needs one; a side on the JVM: its JARs, its compiler |
 | `load`, `producer` | topics that are filled before, and records that are sent meanwhile |
 | `process` | a side's process and its lines |
 | `window` | the arithmetic of a steady window |

@@ -45,6 +45,8 @@ class Mode:
     mode: str = ""
     # Instead of the plan's number of workers, for a mode that has another best one.
     workers: int | None = None
+    # At least so long a warm-up: a JVM compiles what runs often, and that takes seconds.
+    warm_s: float = 0.0
     note: str = ""
     # Whether it is a program around a client, written for this comparison, rather than a library's own way.
     by_hand: bool = False

@@ -53,7 +53,7 @@ def measure(setting: Setting, row: Row, side: Side, mode: Mode) -> dict[str, Any
         if row.work in ("output", "exactly_once"):
             options["output_topic"] = f"outputs-{name}"
             _create_for_now(stack, broker, options["output_topic"])
-        window = Window(row.warm_s, setting.seconds, records)
+        window = Window(max(row.warm_s, mode.warm_s), setting.seconds, records)
         command, title = setting.command(side), f"{mode.title}, {row.name}"
         process = stack.enter_context(SideProcess(title, command, options, environment_of(side)))
         process.wait_until_ready()
@@ -75,8 +75,9 @@ def measure(setting: Setting, row: Row, side: Side, mode: Mode) -> dict[str, Any
 
 def options_of(row: Row, mode: Mode, **more: Any) -> dict[str, Any]:
     """Return what a side is given."""
-    keys = {} if isinstance(row.topic, Live) else {"keys": row.topic.keys}
-    given = {"work": row.work, "kind": mode.kind, "mode": mode.mode, "partitions": PARTITIONS, **keys}
+    # The share of poison is for a side with a broker of its own, which fills it by itself.
+    holds = {} if isinstance(row.topic, Live) else {"keys": row.topic.keys, "poison": row.topic.poison}
+    given = {"work": row.work, "kind": mode.kind, "mode": mode.mode, "partitions": PARTITIONS, **holds}
     given |= {"workers": 1, **row.options, **more}
     if mode.workers is not None:
         given["workers"] = mode.workers

@@ -44,7 +44,7 @@ def in_turn(rows: list[Row], sides: list[Side], rounds: int) -> list[tuple[int, 
 
 def minutes(turns: list[tuple[int, Row, Side, Mode]], seconds: float) -> float:
     """Return about how long they take."""
-    return sum(seconds + row.warm_s + AROUND_S for _, row, *_ in turns) / 60
+    return sum(seconds + max(row.warm_s, mode.warm_s) + AROUND_S for _, row, _, mode in turns) / 60
 
 
 def run_all(
