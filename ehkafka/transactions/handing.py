@@ -31,6 +31,9 @@ NO_REFUSALS: Final = CONSEQUENCES | {
     KafkaError._STATE,  # noqa: SLF001
     KafkaError._TRANSPORT,  # noqa: SLF001
     KafkaError._TIMED_OUT,  # noqa: SLF001
+    # INVALID_TXN_STATE, CONCURRENT_TRANSACTIONS, PRODUCER_FENCED and TRANSACTION_ABORTABLE: a partition's new
+    # leader asks the coordinator about the transaction, which may have ended or have to wait.
+    *(48, 51, 90, 120),
 }
 
 

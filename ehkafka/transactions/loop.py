@@ -406,12 +406,13 @@ class TransactionLoop:
         self._producer.start(limit, self._reported, lambda: self._ends_s is not None)
 
     def _replace(self, lost: _LostError) -> None:
-        self._check_fenced(lost.by)
+        # A broker itself fences the producer of a transaction that took too long, as after an outage.
+        if time.monotonic() - self._began_s < self._timeout_s:
+            self._check_fenced(lost.by)
         self._producer.give_up()
         self._emit(TransactionProducerReplaced(describe_error(lost.by)))
 
     def _check_fenced(self, error: KafkaError) -> None:
-        # If no other process can have the id, the broker has fenced it for a transaction that took too long.
         if error.code() in FENCED and self._is_id_shared:
             self._fenced_by = error
             self._fatal(

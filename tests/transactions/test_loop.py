@@ -18,6 +18,10 @@ from tests.transactions import loop_bench
 from tests.transactions.loop_bench import Bench, aborting, fatal, retriable
 
 
+# INVALID_TXN_STATE, CONCURRENT_TRANSACTIONS, TRANSACTION_ABORTABLE; and of the producer's id.
+NOT_THE_MESSAGES = (48, 51, 120, 47, 90)
+
+
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loop_module, "AGAIN_S", 0.0)
@@ -206,6 +210,30 @@ def test_a_shared_id_that_another_process_has_ends_the_app() -> None:
     assert shared.producer.opened == opened, "one more would fence the other process in turn"
     assert own.fatal == []
     assert isinstance(own.events[0], TransactionProducerReplaced)
+
+
+def test_a_shared_id_that_is_fenced_for_a_transaction_that_took_too_long_goes_on() -> None:
+    """The broker itself fences then, as after an outage: another process would have been quicker."""
+    bench = Bench(is_id_shared=True, timeout_s=0.0)
+    bench.add(0)
+    bench.broker.fails = {"commit": [fatal()]}
+    assert bench.run(1) is not None
+    assert bench.fatal == []
+    assert bench.run(1) is None
+    assert bench.visible == "0"
+
+
+@pytest.mark.parametrize("code", NOT_THE_MESSAGES)
+def test_an_error_of_the_transaction_refuses_no_output(code: int) -> None:
+    """The broker has ended it, or its coordinator moves: no output is judged for that."""
+    bench = Bench()
+    bench.add(0, 1)
+    bench.broker.refuses, bench.broker.code = {b"0"}, code
+    assert bench.run(2) is not None
+    assert bench.judged == []
+    bench.broker.refuses = set()
+    assert bench.run(2) is None
+    assert bench.visible == "0 1"
 
 
 def refused(bench: Bench, *values: bytes, next_offset: int = 3) -> tuple[Any, int, Any]:
