@@ -17,7 +17,6 @@ from tests.kit.waiting import wait_until
 from tests.transactions import loop_bench
 from tests.transactions.loop_bench import Bench, aborting, fatal, retriable
 
-
 # INVALID_TXN_STATE, CONCURRENT_TRANSACTIONS, TRANSACTION_ABORTABLE; and of the producer's id.
 NOT_THE_MESSAGES = (48, 51, 120, 47, 90)
 
