@@ -2,13 +2,14 @@
 
 On the sender's thread, in each of its turns, by a second producer with batches of one message, because
 brokers refuse whole batches. Outputs of one group keep their order: while one is refused, the later ones
-wait.
+wait. Once a group's outputs of the refused batch are accepted alone, its later ones go with others again.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from functools import partial
+from itertools import chain
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
@@ -76,6 +77,8 @@ class Aside:
         self._producer: OneProducer | None = None
         # By group, or by an object of its own, with the keys of `Unacknowledged.aside`.
         self._turns: dict[object, Turn] = {}
+        # The last output of the refused batch in each of those groups that had no refusal alone so far.
+        self._suspects: dict[object, Output] = {}
         # How many were acknowledged, and how many refused as too large, since the sender looked last.
         self.passed = self.too_large = 0
         # The judges' answers: seconds until the next try; None: not needed any more. Appended by any thread.
@@ -96,11 +99,16 @@ class Aside:
         """Why nothing is acknowledged. Any thread."""
         return None if self._producer is None else self._producer.problem
 
-    def add(self, output: Output) -> None:
-        """Send an output alone, and all later ones of its group. The caller has the lock."""
+    def add(self, output: Output, *, is_suspect: bool = True) -> None:
+        """Send an output alone, and later ones of its group behind it. The caller has the lock.
+
+        `is_suspect`: it was in a refused batch.
+        """
+        place: object = output.group or object()
+        if is_suspect and (place not in self._turns or place in self._suspects):
+            self._suspects[place] = output
         if self.takes(output):
             return
-        place: object = output.group or object()
         self._outputs.aside[place] = deque([output])
         self._turns[place] = Turn(output)
 
@@ -212,6 +220,7 @@ class Aside:
     def _refused(self, place: object, turn: Turn, error: OutputRefusedError) -> None:
         """Let its source or its judge decide: another try, or the end of it."""
         self.too_large += error.is_too_large
+        self._suspects.pop(place, None)
         output = turn.output
         if isinstance(output.source, Source) and output.source.takes_back(error):
             with self._outputs.lock:
@@ -245,7 +254,12 @@ class Aside:
             self._outputs.aside[place] = queue
             return
         self._outputs.kept.discard(place)
+        last = self._suspects.get(place)
+        if last is not None and not any(one is last for one in queue):
+            self._outputs.put_back(list(chain.from_iterable(queue)))
+            queue.clear()
         if not queue:
+            self._suspects.pop(place, None)
             del self._outputs.aside[place], self._turns[place]
             return
         self._outputs.aside[place], self._turns[place] = queue, Turn(queue[0])

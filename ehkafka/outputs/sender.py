@@ -416,15 +416,14 @@ class OutputSender:
         with outputs.lock:
             refused = {id(output.source): None for batch in self._refused for output in batch}
             groups = {output.group for batch in self._refused for output in batch} - {None}
-            with_client = chain.from_iterable(outputs.batches)
-            given = outputs.without_ended(with_client, self._gone)
-            outputs.batches.clear()
             again: list[Any] = []
-            for output in given:
-                if output.group in groups or (output.group is None and id(output.source) in refused):
-                    aside.add(output)
-                else:
-                    again += output
+            for batch in outputs.batches:
+                for output in outputs.without_ended(batch, self._gone):
+                    if output.group in groups or (output.group is None and id(output.source) in refused):
+                        aside.add(output, is_suspect=batch in self._refused)
+                    else:
+                        again += output
+            outputs.batches.clear()
             # What waits in lines is later than what the client had.
             self._sort_again()
             outputs.put_back(again)

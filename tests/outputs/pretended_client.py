@@ -62,6 +62,7 @@ class Client:
         self.batch_max = 1 if is_alone else self.rng.choice((1, 2, 4))
         # What it was given and has not answered by a report.
         self.has: set[bytes] = set()
+        self.given: list[bytes] = []
         # How often it has refused something itself.
         self._refusals = 0
 
@@ -104,6 +105,7 @@ class Client:
         place = topic, partition
         self._queues.setdefault(place, deque()).append(Message(place, value, on_delivery))
         self.has.add(value)
+        self.given.append(value)
 
     def produce_batch(self, topic: str, messages: list[dict[str, Any]], partition: int) -> int:
         """Take some messages for one partition; return how many, and note in the others why not."""

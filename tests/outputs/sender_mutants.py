@@ -162,7 +162,7 @@ OutputSender._renew: what was refused goes with others
 OutputSender._renew: later ones of a refused one's group pass it
     output.group in groups or ->
 OutputSender._renew: sources of dropped outputs hear nothing
-    outputs.without_ended(with_client, self._gone) -> outputs.without_ended(with_client, [])
+    outputs.without_ended(batch, self._gone) -> outputs.without_ended(batch, [])
 Aside.takes: later ones go before earlier ones
     append(output) -> appendleft(output)
 Aside.drop_ended: the producer keeps what ended epochs have left
@@ -203,6 +203,17 @@ Aside._refused: what its source has taken back is sent
     by seeds=500
 Aside._refused: tries are not counted
     turn.tries += 1 -> turn.tries = 1
+Aside._go_on_with: what is behind accepted suspects goes one by one
+    last is not None and -> False and
+    by test_what_is_behind_an_accepted_suspect_goes_with_others_again
+Aside._go_on_with: what is behind accepted suspects is lost
+    self._outputs.put_back(list(chain.from_iterable(queue))) -> pass
+Aside._go_on_with: suspects go with others
+    and not any(one is last for one in queue): -> and queue:
+    by test_what_is_behind_an_accepted_suspect_goes_with_others_again
+Aside._refused: what is behind a refused one goes with others
+    self._suspects.pop(place, None) -> pass
+    by test_what_is_behind_an_accepted_suspect_goes_with_others_again
 Aside._end: a judge's answer ends another output
     if self._turns.get(place) is not turn: -> if False:
 Aside._end: its bytes stay

@@ -205,6 +205,34 @@ def test_a_refused_output_without_a_key_goes_alone() -> None:
         assert aside(world) == [b"-1"]
 
 
+def test_what_is_behind_an_accepted_suspect_goes_with_others_again() -> None:
+    """One by one it would take a round trip each; of a key with a refused output all go so."""
+    answers: list[Answered] = []
+    with calm() as world:
+        world.judge = lambda _output, _error, _tries, answer: answers.append(answer)  # type: ignore[method-assign]
+        settle(world, b"a0", b"d0")
+        world.broker.stands = set(ALL)
+        world.broker.refuses[b"a1"] = FOREVER
+        put(world, b"a1", b"d0.5", b"d1")
+        world.sender._hand_over()
+        put(world, b"a2", b"a3", b"d2", b"d3")
+        world.sender._hand_over()
+        fail(world, TOO_LARGE)
+        world.sender._renew(is_fault=True)
+        put(world, b"d4")
+        world.broker.stands.clear()
+        turn(world, 200)
+        assert aside(world) == [b"a1", b"a2", b"a3"]
+        assert world.stands_now() == {b"a1", b"a2", b"a3"}
+        alone = [one for one in world.clients if one.is_alone]
+        assert {value for one in alone for value in one.given} == {b"a1", b"d0.5", b"d1"}
+        assert world.broker.logs["t", 1] == [b"a0", b"d0", b"d0.5", b"d1", b"d2", b"d3", b"d4"]
+        answers.pop()(None)
+        turn(world, 200)
+        assert world.outputs.count() == 0
+        assert alone[0].given[-2:] == [b"a2", b"a3"]
+
+
 def test_a_throttled_client_is_followed_after_a_wait() -> None:
     """The broker wants less."""
     with calm() as world:
