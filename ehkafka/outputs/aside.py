@@ -2,7 +2,7 @@
 
 On the sender's thread, in each of its turns, by a second producer with batches of one message, because
 brokers refuse whole batches. Outputs of one group keep their order: while one is refused, the later ones
-wait. Once a group's outputs of the refused batch are accepted alone, its later ones go with others again.
+wait. Once a group's outputs of the refused batch are accepted, its later ones go with others again.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Aside:
         self._producer: OneProducer | None = None
         # By group, or by an object of its own, with the keys of `Unacknowledged.aside`.
         self._turns: dict[object, Turn] = {}
-        # The last output of the refused batch in each of those groups that had no refusal alone so far.
+        # The last output of the refused batch in each group that had no further refusal so far.
         self._suspects: dict[object, Output] = {}
         # How many were acknowledged, and how many refused as too large, since the sender looked last.
         self.passed = self.too_large = 0
