@@ -48,7 +48,8 @@ class Statistics:
 
     `up_s`: for how long the newest connection has been up; None without any. `socket_bytes`: received since
     the client was opened, over all connections. `leaders` are the brokers that partitions are fetched from,
-    with the seconds since each answered last (infinite: it never did).
+    with the seconds since each answered last (infinite: it never did). `knows_brokers`: False where only
+    the group's coordinator has an entry.
     """
 
     idle_s: float | None
@@ -56,6 +57,7 @@ class Statistics:
     up_s: float | None = None
     socket_bytes: int | None = None
     leaders: Mapping[TopicPartition, tuple[str, float]] = field(default_factory=dict)
+    knows_brokers: bool = True
 
 
 def read_statistics(text: str) -> Statistics:
@@ -77,6 +79,7 @@ def read_statistics(text: str) -> Statistics:
             for one in brokers
             for where in one.get("toppars", {}).values()
         },
+        not brokers or any(one.get("source") != "logical" for one in brokers),
     )
 
 
@@ -107,6 +110,9 @@ class Contact:
         self.up_at_s = float("-inf")
         # When all connections were lost; None once an answer came since.
         self._down_s: float | None = None
+        # Since when the client knows no broker: one that was starting has named none, and the client neither
+        # asks again nor goes back to its bootstrap addresses (librdkafka's issue 5301, as of 2.16).
+        self._stranded_since_s: float | None = None
         # Whose silence is reported.
         self._reported: frozenset[str] = frozenset()
         self._seen: tuple[float, ...] = ()
@@ -150,6 +156,10 @@ class Contact:
             **self.leaders,
             **{p: Leader(name, now_s - idle_s) for p, (name, idle_s) in statistics.leaders.items()},
         }
+        if statistics.knows_brokers:
+            self._stranded_since_s = None
+        elif self._stranded_since_s is None:
+            self._stranded_since_s = now_s
         if statistics.up_s is not None:
             self.up_at_s = max(self.up_at_s, now_s - statistics.up_s)
         if statistics.join_state in _JOINING and not self.is_unreachable:
@@ -243,6 +253,11 @@ class Contact:
         Only those in which this process looked.
         """
         return self.watched_s(self._answered_s)
+
+    @property
+    def stranded_s(self) -> float:
+        """Seconds since the client has known no broker; only another client, of a new process, finds one."""
+        return 0.0 if self._stranded_since_s is None else self.watched_s(self._stranded_since_s)
 
     @property
     def is_unreachable(self) -> bool:

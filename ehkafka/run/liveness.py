@@ -29,6 +29,12 @@ def not_live(runtime: Runtime) -> tuple[str, ...]:
             limit_s = max(limit_s, int(runtime.app.consumer_properties()["max.poll.interval.ms"]) / 1000)
         if silence_s > limit_s and not runtime.is_stopping:
             reasons.append(f"The poll loop has not run for {silence_s:.0f} s.")
+    stranded_s = runtime.context.contact.stranded_s
+    if stranded_s >= runtime.app.settings.unreachable_s:
+        reasons.append(
+            f"The client has known no broker for {stranded_s:.0f} s, and finds none by itself (librdkafka's "
+            "issue 5301)."
+        )
     stuck_s = runtime.app.settings.stuck_s
     reasons += [
         f"{call.partition}@{call.offset} has run for {call.running_s:.0f} s in handler {call.handler!r} "

@@ -17,6 +17,8 @@ import ehkafka
 from ehkafka.checkpoints import MemoryStore, StoreMirror
 from ehkafka.events import HttpServing
 from ehkafka.http import Http
+from ehkafka.intake.contact import Statistics
+from tests.kit.waiting import must_stay
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -118,8 +120,21 @@ def test_a_broker_that_is_away_fails_ready_and_not_live(
     wait_for(lambda: one.status("/ready") == 200)
     lab.broker.take_down()
     wait_for(lambda: one.status("/ready") == 503)
-    assert one.status("/live") == 200
+    must_stay(lambda: one.status("/live") == 200, for_s=2.0)
     assert one.status("/startup") == 200
+
+
+def test_a_client_that_knows_no_broker_any_more_fails_live(
+    site: Any, recorder: Any, wait_for: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only a restart brings one back."""
+    one = site(recorder, unreachable_s=1.5)
+    one.app.start()
+    wait_for(lambda: one.status("/ready") == 200)
+    stranded = Statistics(0.1, "steady", knows_brokers=False)
+    monkeypatch.setattr("ehkafka.intake.contact.read_statistics", lambda _text: stranded)
+    wait_for(lambda: one.status("/live") == 503)
+    assert "has known no broker" in str(one.ask("/live"))
 
 
 def test_before_the_group_is_joined_startup_and_ready_fail(

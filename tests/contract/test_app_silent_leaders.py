@@ -8,10 +8,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import Consumer, KafkaError
 
 from ehkafka.errors import EndpointError, UnfinishedError
 from ehkafka.events import PartitionAssigned, PartitionsWaiting
+from ehkafka.positions.log_asker import LogAsker
+from ehkafka.positions.topic_ids import TopicIds
+from ehkafka.records import TopicPartition
 from ehkafka.testing import ApiKey
 from tests.contract.conftest import FAST_GROUP, TOPICS, Lab, judged
 from tests.kit.waiting import must_stay
@@ -138,3 +141,29 @@ def test_a_broker_that_refuses_access_ends_the_app(lab: Any, recorder: Any) -> N
     with pytest.raises(EndpointError, match="refuses access") as ended:
         app.stop()
     assert ended.value.exit_code == 3
+
+
+def test_where_a_log_ends_is_known_as_soon_as_another_broker_leads_it(
+    three: Lab, wait_for: Callable[..., Any]
+) -> None:
+    """The client that asks for it reads nothing, so nothing else has it learn of a new leader for minutes."""
+    properties = {"group.id": "asks", "log_level": 0, "enable.auto.commit": False}
+
+    def open_consumer() -> Consumer:
+        return Consumer({**three.broker.consumer_properties, **properties})
+
+    asker, moving = LogAsker(TopicIds(None), open_consumer), TopicPartition("t4", 2)
+
+    def ends() -> dict[TopicPartition, int]:
+        question = asker.read_logs([[moving]])
+        assert question.done.wait(10.0)
+        return {partition: log.end for partition, log in question.logs.items()}
+
+    try:
+        wait_for(ends)
+        three.broker.take_down(2)
+        wait_for(lambda: not ends())
+        three.broker.move_leader("t4", 2, 3)
+        wait_for(lambda: ends() == {moving: 2}, "the new leader's answer", 10.0)
+    finally:
+        asker.stop()

@@ -50,6 +50,23 @@ def test_one_broker_that_answers_is_contact() -> None:
         assert read_statistics(other).idle_s is None
 
 
+def test_a_client_that_knows_no_broker_is_stranded(contact: Contact, clock: VirtualClock) -> None:
+    """Its coordinator is left, which is no broker; a broker that is down, or unreadable text, is not that."""
+
+    def of(*sources: str) -> str:
+        brokers = ", ".join(f'"b{n}": {{ "source":"{source}" }}' for n, source in enumerate(sources))
+        return f'{{ "name": "c", "brokers":{{ {brokers} }}, "topics":{{ }}, "cgrp": {{ }} }}'
+
+    contact.take_statistics(of("logical"))
+    pass_time(contact, clock, 20.0)
+    assert contact.stranded_s == 20.0
+    for text in (of("logical", "learned"), of("configured"), of(), "{}"):
+        contact.take_statistics(of("logical"))
+        contact.take_statistics(text)
+        pass_time(contact, clock, 20.0)
+        assert contact.stranded_s == 0.0
+
+
 def test_the_newest_connection_is_known(contact: Contact, clock: VirtualClock) -> None:
     """By what librdkafka says of each broker: one that still logs in is not up."""
     brokers = (
