@@ -107,6 +107,8 @@ class TransactionLoop:
         self._refused: dict[int, OutputRefusedError] = {}
         # The largest size of the clients' batches in bytes; None: their properties decide.
         self._batch_bytes: int | None = None
+        # The last transaction's outputs were refused, but each was accepted in a smaller batch.
+        self._was_together = False
         self._thread = threading.Thread(target=self._main, name="ehkafka-transactions", daemon=True)
 
     # -- other threads ---------------------------------------------------------------------------------
@@ -217,6 +219,7 @@ class TransactionLoop:
                 else:
                     request.error = None
                     self._held.committed()
+                    self._was_together = False
                     return
                 finally:
                     request.took_s = time.monotonic() - self._began_s
@@ -294,10 +297,13 @@ class TransactionLoop:
             named = self._try(request, [*suspects], most)
         if named:
             self._refused |= named
-        elif before and any(error.is_too_large for error in suspects.values()):
+        elif before and (self._was_together or any(error.is_too_large for error in suspects.values())):
+            self._was_together = False
             flat = self._held.sent
             size = size_of([part for place in suspects for part in flat[place * PARTS : (place + 1) * PARTS]])
             self._batch_bytes = smaller_batches(self._batch_bytes, size * before // len(suspects))
+        else:
+            self._was_together = before > 0
 
     def _try(self, request: Request, places: Sequence[int], most: int) -> dict[int, OutputRefusedError]:
         """Send some outputs, in batches of up to `most`, in a transaction that is aborted in any case.

@@ -253,6 +253,9 @@ TransactionLoop._find_refused: what was refused in a part counts as refused alon
 TransactionLoop._find_refused: batches that are too large stay so large
     any(error.is_too_large for error in suspects.values()) -> False
     by test_a_topic_that_takes_smaller_batches_gets_smaller_ones
+TransactionLoop._find_refused: what is refused together is tried so for ever
+    self._was_together or -> False or
+    by test_outputs_that_are_refused_together_twice_get_smaller_batches
 TransactionLoop._try: a try is committed
     self._abort(client, trial) -> client.commit_transaction(1.0)
     by test_just_the_refused_ones_are_found_and_each_key_keeps_its_order

@@ -118,7 +118,7 @@ class Client:
             elif refused:
                 code = self._broker.code
             elif is_too_large:
-                code = KafkaError.MSG_SIZE_TOO_LARGE
+                code = self._broker.batch_code
             else:
                 self.open += values
                 continue
@@ -175,7 +175,7 @@ class Broker:
         # Values, and why; and what a batch of several may have.
         self.refuses: set[bytes] = set()
         self.code = KafkaError.POLICY_VIOLATION
-        self.batch_max = 1_000_000
+        self.batch_max, self.batch_code = 1_000_000, KafkaError.MSG_SIZE_TOO_LARGE
         # Called with the name of each call.
         self.on_call: Any = lambda _name: None
 

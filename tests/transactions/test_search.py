@@ -105,3 +105,15 @@ def test_batches_get_smaller_until_each_message_is_one(refused_bytes: int | None
         batch_bytes = smaller_batches(batch_bytes, refused_bytes)
         found.append(batch_bytes)
     assert found == sizes
+
+
+def test_outputs_that_are_refused_together_twice_get_smaller_batches() -> None:
+    """Whatever the broker says of them; once may have been a whim. Else no commit would ever succeed."""
+    bench = Bench()
+    for offset in range(90):
+        bench.put(offset, b"%d" % offset + b"-" * 998)
+    bench.broker.batch_max, bench.broker.batch_code = 50_000, KafkaError.POLICY_VIOLATION
+    assert bench.run(90) is not None
+    assert bench.producer.limit == {"batch.num.messages": 1}
+    assert bench.run(90) is None
+    assert (bench.judged, len(bench.broker.visible)) == ([], 90)
