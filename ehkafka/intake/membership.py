@@ -126,18 +126,19 @@ class Membership:
         librdkafka alone can. Hooks get until `hooks_end_s`, but a second at least. Returns what is committed
         then, and of which partitions the last position is not.
         """
-        # In this order, always: stop new starts, let what runs end, fix what is finished, commit it, and only
-        # then tell the hooks. A hook that came earlier could close what a handler still writes to.
+        # In this order: no new starts, let what runs end, fix positions, commit, hooks: they may close.
         deadline_s = self._context.clock() + drain_s
         ours = [partition for partition in partitions if partition in self.owned]
         ends_s = deadline_s if drain_s > 0 else None
         self.cut(ours, ends_s)
         self._wait_until_drained(ours, deadline_s, ends_s)
-        positions, returned = self._end(ours)
         committer, delivery = self._context.committer, self._context.delivery
+        if commit_s != 0.0 and not committer.settle(commit_s):
+            commit_s = 0.0  # it would unsay what may be committed before it
+        positions, returned = self._end(ours)
         if delivery is not None and not delivery.is_exactly_once:
             self._end_outputs(ours, deadline_s)
-        # Inside a callback this thread holds the client, so no helper thread could commit beside it.
+        # Inside a callback this thread holds the client: no helper thread could commit meanwhile.
         if commit_s is None:
             committer.commit_now(consumer, positions)
         elif commit_s > 0.0:
@@ -244,8 +245,7 @@ class Membership:
         """Let nothing be sent any more for epochs that have ended."""
         if self._context.delivery is None:
             return
-        # Before anybody else is given these partitions: what an old owner's queue still holds must not come
-        # behind what the new one sends.
+        # Before the next owner begins: what our queue still holds must not come behind what it sends.
         left_s = max(OUTPUTS_END_S, deadline_s - self._context.clock())
         epochs = [self.owned[partition].epoch for partition in partitions]
         self._context.delivery.end(epochs, 0.0 if self._context.exit_now() else left_s)

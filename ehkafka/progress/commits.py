@@ -36,6 +36,9 @@ class Commits(Protocol):
     def answers(self) -> Sequence[Answer]:
         """Return the answers to those that were started, unless they come by the consumer's `on_commit`."""
 
+    def settle(self, timeout_s: float | None, /) -> bool:
+        """Wait until none that was started can take outputs along; False: one still may."""
+
 
 class ConsumerCommits:
     """By the consumer itself."""
@@ -67,6 +70,10 @@ class ConsumerCommits:
     def answers(self) -> Sequence[Answer]:
         """Return none: `on_commit` hears them."""
         return ()
+
+    def settle(self, _timeout_s: float | None) -> bool:
+        """Return True: no commit of a consumer has outputs."""
+        return True
 
 
 CONSUMER_COMMITS = ConsumerCommits()

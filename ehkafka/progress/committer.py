@@ -132,6 +132,16 @@ class Committer:
         for error, partitions in self._commits.answers():
             self.on_commit(error, partitions)
 
+    def settle(self, timeout_s: float | None) -> bool:
+        """Wait for a transaction under way and take its answer; False: it may still be committed.
+
+        Last positions are fixed behind it. They say all that it says, even where their text has no room for
+        more: else the next owner would handle again, and send again, what it has just committed.
+        """
+        is_over = self._commits.settle(timeout_s)
+        self.take_answers()
+        return is_over
+
     def commit_now(self, consumer: Consumer, positions: Mapping[TopicPartition, Position]) -> None:
         """Commit what is dirty and wait for the answer. For rebalance callbacks.
 

@@ -104,6 +104,14 @@ class TransactionalCommits:
             found.append((request.answer, ()))
         return found
 
+    def settle(self, timeout_s: float | None) -> bool:
+        """Wait until no transaction is under way, `wait_s` at most; False: one may still be committed."""
+        wait_s = self._wait_s if timeout_s is None else min(timeout_s, self._wait_s)
+        for request in self._under_way:
+            if not request.done.wait(wait_s):
+                self._end(request)
+        return all(request.done.is_set() for request in self._under_way)
+
     def _note_time(self, request: Request) -> None:
         """Halve the next transaction after one that took too long; double it after one that was committed."""
         count = len(request.positions)

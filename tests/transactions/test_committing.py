@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import random
+import threading
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
+from ehkafka.lanes.epoch import Epoch
 from ehkafka.progress.commit_errors import CommitError, classify
-from ehkafka.progress.ledger import Position
+from ehkafka.progress.committer import Committer
+from ehkafka.progress.ledger import CommitLedger, Position
+from ehkafka.progress.pacing import commit_pacing
+from ehkafka.progress.saving import Sample
 from ehkafka.records import TopicPartition
+from ehkafka.settings import Settings
 from ehkafka.transactions import committing
 from ehkafka.transactions.committing import TransactionalCommits
 from ehkafka.transactions.generation import metadata_of_no_member
+from ehkafka.transactions.saving import TransactionSaver, ranges_above
 
 if TYPE_CHECKING:
     from ehkafka.transactions.request import Request
@@ -130,3 +138,68 @@ def test_lost_partitions_end_what_is_under_way() -> None:
     request = bench.begin(positions_of())
     bench.commits.end_unwanted(0.0)
     assert request.is_unwanted
+
+
+def test_before_last_positions_the_transaction_under_way_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One that is not over in time is aborted, unless it is being committed: then no position may follow."""
+    bench = Bench(wait_s=0.01)
+    request = bench.begin(positions_of())
+    threading.Timer(0.02, request.done.set).start()
+    assert bench.commits.settle(10.0) is request.is_unwanted is True
+    committed = bench.begin(positions_of(2))
+    monkeypatch.setattr(committing, "UNWANTED_S", 0.01)
+    assert not bench.commits.settle(0.01)
+    assert committed.is_unwanted
+
+
+class Fragments:
+    """An epoch whose finished records do not fit into the text of a commit."""
+
+    def __init__(self) -> None:
+        pacing = commit_pacing(Settings(group="g", start="earliest"), is_event_hubs=False)
+        self.ledger = CommitLedger(pacing, unsays_nothing=True)
+        self.epoch = Epoch(PLACES[0], 1, {})
+        self.ledger.assigned(PLACES[0], 1, None)
+        self.saver = TransactionSaver(70, None, lambda: 0.0, self.ledger.acknowledged)
+        self.bench = Bench(wait_s=0.01)
+        self.committer = Committer(
+            self.ledger,
+            clock=lambda: 0.0,
+            emit=lambda _event: None,
+            fatal=lambda error: pytest.fail(str(error)),
+            saver=self.saver,
+            commits=self.bench.commits,
+        )
+
+    def position(self, *ended: int) -> Position:
+        """Return what would be committed once these offsets have ended, too."""
+        return self.saver.position(Sample(self.epoch, 0, None, None, None, list(ended), None))
+
+    def last_ranges(self) -> tuple[set[int], set[int]]:
+        """Commit high records, and have lower ones end meanwhile; return what the commit and the last say."""
+        first = self.position(*range(428, 435))
+        self.committer.send(self.bench.consumer, {PLACES[0]: first}, 0)
+        self.bench.submitted[-1].done.set()
+        assert self.committer.settle(1.0)
+        return _offsets(first), _offsets(self.position(*random.Random(1).sample(range(1, 400), 200)))
+
+
+def test_a_last_position_says_all_that_the_transaction_before_it_said() -> None:
+    """Red on three brokers: seven outputs were sent again by the next owner of their partition."""
+    first, last = Fragments().last_ranges()
+    assert first == set(range(428, 435))
+    assert first < last
+
+
+def test_mutant_the_last_position_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then its text has room for the lowest ranges only."""
+    monkeypatch.setattr(Committer, "settle", lambda *_: True)
+    first, last = Fragments().last_ranges()
+    assert last
+    assert not first <= last
+
+
+def _offsets(position: Position) -> set[int]:
+    return {offset for start, end in ranges_above(position, 0) for offset in range(start, end)}

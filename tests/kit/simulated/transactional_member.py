@@ -50,7 +50,6 @@ _REFUSED_FOR = {
     KafkaError.UNKNOWN_MEMBER_ID: CommitRefusal.UNKNOWN_MEMBER,
     KafkaError.ILLEGAL_GENERATION: CommitRefusal.OLD_GENERATION,
 }
-_TRIES_NOW = 2
 _NO_CREDENTIAL: Any = SimpleNamespace(
     start=lambda _client: None, stop=lambda: None, apply=lambda: None, check_now=lambda: None
 )
@@ -235,7 +234,6 @@ class TransactionalHandover(Handover):
     _member: TransactionalMember
     # The assign callback waits for offsets of another's transaction.
     _is_assigning = False
-    _tries = 0
 
     @property
     def is_revoking(self) -> bool:
@@ -262,27 +260,8 @@ class TransactionalHandover(Handover):
         super()._take_assignment()
         self._member.is_known = True
 
-    def _go_on_revoking(self) -> None:
-        if not self._commit_sent:
-            self._tries = _TRIES_NOW
-        super()._go_on_revoking()
-
-    def _final_answer(
-        self,
-        leaving: dict[TopicPartition, Epoch],
-        sent: dict[TopicPartition, Position],
-        refused: dict[TopicPartition, CommitRefusal],
-    ) -> None:
-        self._tries -= 1
-        if self.leaving is leaving and self._tries and CommitRefusal.METADATA in refused.values():
-            self._member.confirm(sent, refused)
-            dirty = self._member.ledger.dirty(sent)
-            if dirty:
-                self._member.send_commit(dirty, lambda again: self._final_answer(leaving, dirty, again))
-                return
-            self._end_revoke()
-            return
-        super()._final_answer(leaving, sent, refused)
+    def _is_settled(self) -> bool:
+        return self._member.ledger.in_flight is None
 
     def _end_revoke(self) -> None:
         self._member.transactions.end(list(self.leaving.values()))
