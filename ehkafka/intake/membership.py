@@ -134,7 +134,7 @@ class Membership:
         self._wait_until_drained(ours, deadline_s, ends_s)
         committer, delivery = self._context.committer, self._context.delivery
         if commit_s != 0.0 and not committer.settle(commit_s):
-            commit_s = 0.0  # it would unsay what may be committed before it
+            commit_s = 0.0  # it could take back what is committed before it
         positions, returned = self._end(ours)
         if delivery is not None and not delivery.is_exactly_once:
             self._end_outputs(ours, deadline_s)

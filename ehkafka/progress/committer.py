@@ -135,8 +135,8 @@ class Committer:
     def settle(self, timeout_s: float | None) -> bool:
         """Wait for a transaction under way and take its answer; False: it may still be committed.
 
-        Last positions are fixed behind it. They say all that it says, even where their text has no room for
-        more: else the next owner would handle again, and send again, what it has just committed.
+        Last positions are fixed after it. They contain all that it contains, also where the text is too short
+        for more: else the next owner would handle again, and send again, what was just committed.
         """
         is_over = self._commits.settle(timeout_s)
         self.take_answers()
