@@ -121,7 +121,7 @@ def test_a_group_that_differs_in_case_alone_takes_over_nothing(
     lab.produce("f")
     wait_for(lambda: lab.committed(group="G") == 6)
     second.stop()
-    assert other.offsets() == [0, 1, 2, 3, 4, 5]
+    assert sorted(other.offsets()) == [0, 1, 2, 3, 4, 5]  # each key at its own pace
     assert container.events.of(MirrorUsed) == []
     assert (container.blob(), container.blob(OWNER)) == (checkpoint, owner)
     [reported] = container.events.of(MirrorForeign)

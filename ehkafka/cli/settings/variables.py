@@ -37,6 +37,7 @@ _OTHERS = {
         "CALLS_RECORDS",
         "FAULTS_FILE",
         "FAULTS_SCALE",
+        "FAULTS_SEED",
         "FUZZ_SEEDS",
         "INBOX_SEEDS",
         "SENDER_SEEDS",
