@@ -101,8 +101,12 @@ def _run_all(chosen: list[Row], options: argparse.Namespace) -> int:
     for seed in range(options.seed, options.seed + options.runs):
         Console(stderr=True).print(f"Seed {seed}, to {options.seed + options.runs - 1}")
         codes.append(_run(seed, chosen, options, folder))
+        known = len(long_run.problems)
         for row in chosen:
             _take(row, seen[row.number], folder, seed, long_run, options)
+        if codes[-1] and len(long_run.problems) == known:
+            # What it found stands in no file: it was ended, or a test could not even be loaded.
+            long_run.broke(f"seed {seed}: pytest ended with {codes[-1]}, and no test of a row is red")
         lines = [seen[row.number].cells(row) for row in chosen]
         # After each run: a long series that somebody ends has a table, too.
         if not is_soak:
@@ -182,7 +186,11 @@ def _tests_of(path: Path) -> Iterator[tuple[str, str]]:
 
 def _write(long_run: LongRun, lines: list[list[object]], options: argparse.Namespace) -> None:
     records = sum(line[5] for line in lines if isinstance(line[5], int))
-    counts = {"rows": len(lines), "runs": options.runs, "tests": sum(int(str(line[3])) for line in lines)}
+    counts = {
+        "rows": sum(bool(line[3]) for line in lines),
+        "runs": options.runs,
+        "tests": sum(int(str(line[3])) for line in lines),
+    }
     if options.row is None:
         long_run.write(
             counts | {"records": records},

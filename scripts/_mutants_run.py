@@ -28,7 +28,7 @@ class Watch:
     def pytest_runtest_logreport(self, report: Any) -> None:
         """Take one phase of one test."""
         self.seconds[report.nodeid] += report.duration
-        if report.outcome == "failed" or report.when == "call":
+        if report.outcome != "passed" or report.when == "call":
             self.outcomes[report.nodeid] = report.outcome
 
 
@@ -46,6 +46,8 @@ def main() -> int:
             long_run.broke(
                 f"{name} {'lives' if outcome == 'failed' else outcome}", f"scripts/mutants '{name}'"
             )
+    if code and not long_run.problems:
+        long_run.broke(f"pytest ended with {int(code)}, and each mutant that ran was noticed")
     rows = rows_of(watch)
     noticed = sum(row[2] for row in rows)
     long_run.say(f"{len(watch.outcomes)} mutants in {long_run.seconds:.0f} s: {noticed} noticed")

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
+import shlex
 import sys
 import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+from _long_run import DIRTY, commit
 
 from tests.proof.draws import Draw
 from tests.proof.series import carry_out
@@ -67,29 +69,28 @@ def main() -> int:
     asked = parser.parse_args()
     seeds = [asked.replay] if asked.replay is not None else range(asked.first, asked.first + asked.runs)
     draws = [Draw(seed, asked.brokers, asked.seconds, asked.rate, asked.members) for seed in seeds]
-    progress, results = Progress(len(draws)), []
+    progress, results, began = Progress(len(draws)), [], commit()
 
     def done(result: dict[str, Any]) -> None:
         results.append(result)
         progress.done(result)
-        write(results, asked)
+        write(results, asked, began)
 
     carry_out(draws, parallel=asked.parallel, show=progress.show, done=done)
     return report(results, asked)
 
 
-def write(results: list[dict[str, Any]], asked: argparse.Namespace) -> None:
-    """Write what was found so far: a run of hours may be ended before its time."""
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short=8", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
-    ).stdout.strip()
-    command = f"scripts/proof --runs {asked.runs} --seconds {asked.seconds:g}"
+def write(results: list[dict[str, Any]], asked: argparse.Namespace, began: str) -> None:
+    """Write what was found so far: a run of hours may be ended before its time. `began`: its commit."""
+    # A tree that changed meanwhile is that of no commit.
+    ran = began if began == commit() else began.removesuffix(DIRTY) + DIRTY
+    command = shlex.join(["scripts/proof", *sys.argv[1:]])
     date = datetime.now(UTC).strftime("%Y-%m-%d")
     (BUILD / "survives").mkdir(parents=True, exist_ok=True)
     (BUILD / "proof.json").write_text(json.dumps(results, indent=1))
     (BUILD / "proof.md").write_text(f"```text\n{text_of(results)}\n```\n")
     if asked.replay is None and asked.brokers > 1:
-        summary = summary_of(results, command=command, commit=commit, date=date)
+        summary = summary_of(results, command=command, commit=ran, date=date)
         (BUILD / "survives" / "three-brokers.json").write_text(json.dumps(summary, indent=1))
 
 

@@ -49,8 +49,10 @@ class Sums:
     def differences(self, true: Sums) -> Counter[str]:
         """Return what this reader has seen otherwise than another one that has read all in the end."""
         found = Counter({"repeated": self.repeated})
-        for place, theirs in true._sums.items():
-            ours = self._sums.get(place, array("I"))
+        nothing = array("I")
+        # What only this one has seen may be all that its partition has: aborted.
+        for place in {**true._sums, **self._sums}:
+            ours, theirs = self._sums.get(place, nothing), true._sums.get(place, nothing)
             both = max(len(ours), len(theirs))
             for mine, right in zip(_filled(ours, both), _filled(theirs, both), strict=True):
                 if mine != right:
@@ -152,9 +154,9 @@ class Follower:
         places = [(topic, number) for topic, count in topics.items() for number in range(count)]
         self._consumer.assign([TopicPartition(*place, 0) for place in places])
         self._thread = threading.Thread(target=self._follow, name="follower", daemon=True)
-        self._thread.start()
         # What it could not go on from, one for each kind of error.
         self.errors: set[str] = set()
+        self._thread.start()
 
     def _follow(self) -> None:
         while not self._is_over.is_set():

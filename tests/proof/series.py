@@ -50,13 +50,17 @@ def one(draw: Draw, show: Callable[[str], object]) -> dict[str, Any]:
         assert process.stderr is not None
         assert process.stdout is not None
         lines: list[str] = []
+        texts: list[str] = []
+        # Meanwhile: a long result fills its pipe, and the run would wait for ever, as would this reader.
+        reader = threading.Thread(target=lambda stream: texts.append(stream.read()), args=(process.stdout,))
+        reader.start()
         for line in process.stderr:
             lines = [*lines[1 - TAIL_LINES :], line.rstrip()]
             show(f"seed {draw.seed}: {line.rstrip()}")
-        text = process.stdout.read()
+        reader.join()
     found: dict[str, Any]
     try:
-        found = json.loads(text)
+        found = json.loads(texts[0])
     except ValueError:
         violations = {NO_RESULT: 1}
         found = {"seed": draw.seed, "violations": violations, "shown": lines, "faults": {}, "records": 0}

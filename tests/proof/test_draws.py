@@ -19,6 +19,9 @@ RESULT = {
     "outputs": 850,
     "repeated": 4,
     "took_s": 12,
+    "members": {"fenced": 2, "rebalance": 9},
+    "doubted": 5,
+    "settled_s": 31.5,
     "violations": {"lost": 1, "lost_end_to_end": 2, "back": 1, "stuck": 1},
 }
 
@@ -45,9 +48,10 @@ def test_twenty_seeds_try_all_there_is() -> None:
 
 
 def test_a_row_has_each_violation_once() -> None:
-    """What has no column of its own stands in the last one."""
+    """What has no column of its own stands in `other`; what is excused is no violation."""
     row = dict(zip(COLUMNS, row_of(RESULT), strict=True))
     assert (row["lost"], row["early commits"], row["other"]) == (3, 1, "stuck:1")
+    assert (row["excused"], row["settled s"]) == ("fenced:2 doubted:5", 31.5)
     assert (row["members"], row["faults"]) == ("threads,tasks, static", "kill:3")
     assert text_of([RESULT]).splitlines()[1].split()[:2] == ["7", "exactly-once"]
 

@@ -237,3 +237,10 @@ def test_what_a_reader_has_seen_otherwise(
     for offset, text in messages:
         sums.take(Message(0, offset, text))
     assert sums.differences(true) == differences
+
+
+def test_a_partition_of_which_all_was_aborted_is_compared() -> None:
+    """The reader that has read all in the end has nothing of it."""
+    sums = Sums()
+    sums.take(Message(0, 0, "a"))
+    assert sums.differences(Sums()) == {"aborted": 1}
