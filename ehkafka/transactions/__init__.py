@@ -5,9 +5,10 @@ after another in the thread `ehkafka-transactions`. `saving` makes positions tha
 ones before; `coverage` (pure) tells which records a position covers; `generation` (pure) tells whether this
 process may commit. `held` keeps outputs until a transaction covers their records, and takes them back after
 an abort. `producer` is the client, and its successors; `handing` hands outputs to it, and `hanging` ends the
-wait for its calls that never return. After a refusal `loop` sends the outputs of the refused batch again in
-smaller batches, by the rules of `search` (pure), to find the refused ones. `refusals` keeps these until their
-handler's rules have decided. `probe` tries a transaction on a service that may lack them.
+wait for its calls that never return, and counts only time in which this process ran. After a refusal `loop`
+sends the outputs of the refused batch again in smaller batches, by the rules of `search` (pure), to find the
+refused ones. `refusals` keeps these until their handler's rules have decided. `probe` tries a transaction on
+a service that may lack them.
 
 A message cannot be taken out of a transaction, so outputs wait in memory. A tick first fixes positions and
 ranges; then the outputs of the covered records are produced, in the order of their puts, and committed with

@@ -75,6 +75,10 @@ class Handing:
             self._make_room()
         while len(self._client):
             self._poll(ROOM_POLL_S)
+        if (
+            self.has_failed
+        ):  # by an error that is not about the messages: they were neither accepted nor refused
+            raise KafkaException(KafkaError(KafkaError._STATE, "the messages were not written"))  # noqa: SLF001
 
     @property
     def named(self) -> dict[int, OutputRefusedError]:

@@ -3,6 +3,9 @@
 If the group's coordinator was away and librdkafka still remembers it, `send_offsets_to_transaction` waits
 without end, whatever time-out it has (confluentinc/librdkafka#5456, #5511). So each such call has a
 thread of its own. A thread that hangs keeps its client: a client must not be destroyed during a call.
+
+A time-out proves something only if this process ran meanwhile. After it was suspended (a paused machine,
+SIGSTOP) an answer may be there that it has not read, and another process may have taken over.
 """
 
 from __future__ import annotations
@@ -24,6 +27,30 @@ HANGS: Final = "the client does not return from a call (librdkafka#5456)"
 # The caller checks after this time whether the result is still needed.
 CHECK_S: Final = 0.1
 
+# Threads note that they run every `CHECK_S`. With a longer gap than this the process was suspended.
+STILL_S: Final = 2.0
+
+
+class RunningTime:
+    """For how long this process has run, since it was made or since it was last suspended."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self.began_s = self._since_s = self._noted_s = clock()
+
+    def note_running(self) -> None:
+        """Note that the process runs. After a gap of more than `STILL_S` the time starts anew."""
+        now_s = self._clock()
+        if now_s - self._noted_s > STILL_S:
+            self._since_s = now_s
+        self._noted_s = now_s
+
+    @property
+    def ran_s(self) -> float:
+        """Return the seconds in which it ran without a gap, up to now."""
+        self.note_running()
+        return self._noted_s - self._since_s
+
 
 class HangsError(Exception):
     """A call has not returned in time, and may never return."""
@@ -32,8 +59,8 @@ class HangsError(Exception):
 def call_within(call: Callable[[], T], timeout_s: float, is_over: Callable[[], bool]) -> T:
     """Make a call; return its result, or raise its exception.
 
-    Raises `HangsError` if it has not returned in time, or when `is_over` tells that it is not needed any
-    more.
+    Raises `HangsError` if it has not returned while this process ran for so long, or when `is_over`
+    tells that it is not needed any more.
     """
     returned: list[T] = []
     raised: list[BaseException] = []
@@ -48,9 +75,9 @@ def call_within(call: Callable[[], T], timeout_s: float, is_over: Callable[[], b
             done.set()
 
     threading.Thread(target=run, name="ehkafka-transaction-call", daemon=True).start()
-    ends_s = time.monotonic() + timeout_s
+    running = RunningTime(time.monotonic)
     while not done.wait(min(CHECK_S, timeout_s)):
-        if time.monotonic() >= ends_s or is_over():
+        if running.ran_s >= timeout_s or is_over():
             raise HangsError
     if raised:
         raise raised[0]

@@ -22,7 +22,7 @@ from ehkafka.outputs.output import PARTS, size_of
 from ehkafka.progress.commits import as_offset
 from ehkafka.transactions.coverage import Coverage
 from ehkafka.transactions.handing import Handing, SomeRefusedError
-from ehkafka.transactions.hanging import HANGS, HANGS_S, HangsError, call_within
+from ehkafka.transactions.hanging import HANGS, HANGS_S, HangsError, RunningTime, call_within
 from ehkafka.transactions.producer import AGAIN_S, CALL_S
 from ehkafka.transactions.request import FENCED, Request
 from ehkafka.transactions.search import BATCHES_MAX, batch_outputs
@@ -102,7 +102,7 @@ class TransactionLoop:
         self._since_s: float | None = None
         self._waits_for: str | None = None
         # When its transaction began, its outputs, and the refused ones by place.
-        self._began_s = 0.0
+        self._time = RunningTime(time.monotonic)
         self._handing: Handing | None = None
         self._refused: dict[int, OutputRefusedError] = {}
         # The largest size of the clients' batches in bytes; None: their properties decide.
@@ -181,8 +181,8 @@ class TransactionLoop:
                 request.done.set()
             self._producer.give_up()
 
-    @property
     def _is_late(self) -> bool:
+        self._time.note_running()
         return self._ends_s is not None and time.monotonic() >= self._ends_s + CALL_S
 
     def _serve(self) -> None:
@@ -222,7 +222,7 @@ class TransactionLoop:
                     self._was_together = False
                     return
                 finally:
-                    request.took_s = time.monotonic() - self._began_s
+                    request.took_s = time.monotonic() - self._time.began_s
         finally:
             request.is_committing = False
             self._handing = self._since_s = self._waits_for = None
@@ -234,7 +234,7 @@ class TransactionLoop:
 
     def _transact(self, request: Request) -> None:
         """Carry out one transaction. Raises `_AbortError` if it was aborted."""
-        self._began_s = time.monotonic()
+        self._time = RunningTime(time.monotonic)
         if self._held.is_too_late:  # it would commit these positions without their outputs
             raise _AbortError(KafkaError(_STATE, TAKEN_AWAY))
         if self._held.has_undecided:
@@ -312,7 +312,7 @@ class TransactionLoop:
         Raises `_AbortError` if that is not known.
         """
         request.is_committing = False
-        self._began_s = time.monotonic()
+        self._time = RunningTime(time.monotonic)
         client = self._client(request, {"batch.num.messages": most})
         trial = self._handing_of(request, client)
         try:
@@ -327,6 +327,7 @@ class TransactionLoop:
 
     def _is_over(self, request: Request) -> bool:
         """Tell whether a transaction is not needed any more, unless it is being committed."""
+        self._time.note_running()
         return request.is_unwanted or self._ends_s is not None
 
     def _insist(self, request: Request, call: Callable[[], object]) -> None:
@@ -335,7 +336,7 @@ class TransactionLoop:
             if self._is_over(request) and not request.is_committing:
                 raise _AbortError(KafkaError(_STATE, TAKEN_AWAY))
             try:
-                call_within(call, HANGS_S, lambda: self._is_late)
+                call_within(call, HANGS_S, self._is_late)
             except HangsError:
                 raise _LostError(KafkaError(_TIMED_OUT, HANGS)) from None
             except KafkaException as failed:
@@ -346,7 +347,7 @@ class TransactionLoop:
                     raise _AbortError(error) from None
                 # A call can hang if its request was lost with its broker. By now the broker has aborted a
                 # transaction that was still open; opening the next producer shows what became of this one.
-                if self._is_late or time.monotonic() - self._began_s > self._timeout_s:
+                if self._is_late() or self._time.ran_s > self._timeout_s:
                     raise _LostError(error) from None
                 self._wait(error)
             else:
@@ -364,14 +365,13 @@ class TransactionLoop:
         """
         while True:
             try:
-                call_within(lambda: client.abort_transaction(ABORT_S), HANGS_S, lambda: self._is_late)
+                call_within(lambda: client.abort_transaction(ABORT_S), HANGS_S, self._is_late)
             except HangsError:
                 self._replace(_LostError(KafkaError(_TIMED_OUT, HANGS)))
                 return False
             except KafkaException as failed:
                 error = failed.args[0]
-                has_waited = time.monotonic() - self._began_s > 2 * self._timeout_s
-                if error.fatal() or not error.retriable() or has_waited:
+                if error.fatal() or not error.retriable() or self._time.ran_s > 2 * self._timeout_s:
                     self._replace(_LostError(error))
                     return False
                 # One try in any case: an open transaction blocks the next owner until the broker ends it.
@@ -412,8 +412,9 @@ class TransactionLoop:
         self._producer.start(limit, self._reported, lambda: self._ends_s is not None)
 
     def _replace(self, lost: _LostError) -> None:
-        # A broker itself fences the producer of a transaction that took too long, as after an outage.
-        if time.monotonic() - self._began_s < self._timeout_s:
+        # A broker itself fences the producer of a transaction that took too long, as after an outage. But if
+        # this process was suspended, another one may have taken over: a new producer would fence it.
+        if self._time.ran_s < self._timeout_s:
             self._check_fenced(lost.by)
         self._producer.give_up()
         self._emit(TransactionProducerReplaced(describe_error(lost.by)))

@@ -167,6 +167,37 @@ def test_a_producer_that_is_given_up_is_polled_until_all_is_answered(lab: Lab) -
     assert (lab.watches[0][-1], lab.watches[1][0]) == ("stop", "start")
 
 
+def test_the_error_of_its_own_purge_puts_no_later_answer_in_doubt(lab: Lab) -> None:
+    """The first purge takes messages from the middle of a gapless producer, whose error ends no answer."""
+    lab.producer.start()
+    client, seen = lab.clients[0], []
+
+    def purged() -> None:
+        client.callbacks.error_cb(KafkaError(KafkaError._GAPLESS_GUARANTEE, "1 message", fatal=True))
+
+    def acknowledged() -> None:
+        seen.append(lab.producer.has_ended)
+        lab.producer.acknowledged()
+
+    client.answers.extend((purged, acknowledged))
+    lab.producer.renew(is_fault=False)
+    assert seen == [False]
+    assert not lab.producer.has_ended
+    assert (lab.producer.problem, list(lab.events)) == (None, [])
+
+
+def test_another_fatal_error_after_the_first_purge_counts(lab: Lab) -> None:
+    """It is the client's own, so what it answers from then on is in doubt."""
+    lab.producer.start()
+    client = lab.clients[0]
+    client.answers.append(
+        lambda: client.callbacks.error_cb(KafkaError(KafkaError._FATAL, "lost its place", fatal=True))
+    )
+    lab.producer.renew()
+    assert lab.producer.has_ended
+    assert "lost its place" in (lab.producer.problem or "")
+
+
 def test_an_id_that_the_client_hides_loses_the_producer(lab: Lab) -> None:
     """Error 59 is retried by librdkafka, which raises its epoch each time and tells nothing."""
     lab.producer.start()

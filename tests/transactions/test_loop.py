@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 
-from ehkafka.errors import FencedError
-from ehkafka.events import TransactionAborted, TransactionProducerReplaced
+from ehkafka.events import TransactionAborted
 from ehkafka.outputs.batch import BATCH_BYTES_MIN
 from ehkafka.transactions import loop as loop_module
 from ehkafka.transactions import producer as producer_module
@@ -193,32 +192,6 @@ def test_what_is_being_committed_is_not_taken_back() -> None:
     assert bench.visible == "0"
 
 
-def test_a_shared_id_that_another_process_has_ends_the_app() -> None:
-    """One of this process alone is fenced for a transaction that took too long: the next producer goes on."""
-    shared, own = Bench(is_id_shared=True), Bench()
-    for bench in (shared, own):
-        bench.add(0)
-        bench.broker.fails = {"offsets": [fatal()]}
-        assert bench.run(1) is not None
-    assert isinstance(shared.fatal[0], FencedError)
-    opened = shared.producer.opened
-    assert shared.run(1) is not None
-    assert shared.producer.opened == opened, "one more would fence the other process in turn"
-    assert own.fatal == []
-    assert isinstance(own.events[0], TransactionProducerReplaced)
-
-
-def test_a_shared_id_that_is_fenced_for_a_transaction_that_took_too_long_goes_on() -> None:
-    """The broker itself fences then, as after an outage: another process would have been quicker."""
-    bench = Bench(is_id_shared=True, timeout_s=0.0)
-    bench.add(0)
-    bench.broker.fails = {"commit": [fatal()]}
-    assert bench.run(1) is not None
-    assert bench.fatal == []
-    assert bench.run(1) is None
-    assert bench.visible == "0"
-
-
 @pytest.mark.parametrize("code", [47, 48, 51, 90, 120])
 def test_an_error_of_the_transaction_refuses_no_output(code: int) -> None:
     """The broker has ended it, or its coordinator moves: no output is judged for that."""
@@ -227,6 +200,26 @@ def test_an_error_of_the_transaction_refuses_no_output(code: int) -> None:
     bench.broker.refuses, bench.broker.code = {b"0"}, code
     assert bench.run(2) is not None
     assert bench.judged == []
+    bench.broker.refuses = set()
+    assert bench.run(2) is None
+    assert bench.visible == "0 1"
+
+
+@pytest.mark.parametrize("code", [48, 51, 90, 120])
+def test_a_search_that_fails_says_nothing_of_its_outputs(code: int) -> None:
+    """They count as neither accepted nor refused, so no batch gets smaller for them."""
+    bench = Bench()
+    bench.add(0, 1)
+    bench.broker.refuses, bench.broker.code = {b"0"}, KafkaError.MSG_SIZE_TOO_LARGE
+
+    def fail_the_search(_call: str) -> None:
+        if bench.broker.calls.count("begin") == 2:
+            bench.broker.code = code
+
+    bench.broker.on_call = fail_the_search
+    assert bench.run(2) is not None
+    assert bench.broker.calls.count("begin") == 2
+    assert (bench.judged, bench.loop._batch_bytes) == ([], None)
     bench.broker.refuses = set()
     assert bench.run(2) is None
     assert bench.visible == "0 1"
