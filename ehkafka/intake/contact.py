@@ -257,7 +257,8 @@ class Contact:
     @property
     def stranded_s(self) -> float:
         """Seconds since the client has known no broker; only another client, of a new process, finds one."""
-        return 0.0 if self._stranded_since_s is None else self.watched_s(self._stranded_since_s)
+        since_s = self._stranded_since_s  # the poll thread may clear it meanwhile
+        return 0.0 if since_s is None else self.watched_s(since_s)
 
     @property
     def is_unreachable(self) -> bool:

@@ -92,7 +92,7 @@ class PollLoop:
         self._log_ends = LogEnds(context)
         self._unreadable = UnreadablePartitions(context, self._gaps.note_refused)
         self._silent = SilentBatches(context, self._unreadable.note_silent)
-        self._waiting = BeginLater(context, self.membership)
+        self._waiting = BeginLater(context, self.membership, self._gaps.note_refused)
         self._pressure = Backpressure(
             context, self._distinct, lambda each: self._gaps.halts(each) or self._unreadable.halts(each)
         )

@@ -232,7 +232,9 @@ def assign_anew(consumer: Consumer, context: IntakeContext, partitions: Sequence
         consumer.incremental_assign([_position(context.owned[p].epoch) for p in partitions])
         return
     # The eager protocol knows only whole assignments: the others fetch again, from where they are.
-    consumer.assign([_position(epoch) for epoch in context.owned.epochs()])
+    # Those that wait for where they begin stay with the client as well, paused.
+    waiting = [KafkaPartition(*partition, OFFSET_BEGINNING) for partition in context.waiting]
+    consumer.assign([*(_position(epoch) for epoch in context.owned.epochs()), *waiting])
 
 
 def _position(epoch: Epoch) -> KafkaPartition:

@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from ehkafka.events import ConnectionProblem, OffsetGap
-from ehkafka.intake.owned import OwnedPartition, OwnedPartitions
+from ehkafka.intake.owned import OwnedPartition, OwnedPartitions, WaitingPartitions
 from ehkafka.intake.repair import RETRY_S, GapRepair
 from ehkafka.intake.unreadable import Halted
 from ehkafka.lanes.finished import FinishedBefore
@@ -87,7 +87,7 @@ class Stage:
         context: Any = SimpleNamespace(
             owned=self.owned, clock=lambda: self.bench.now_s, emit=self.reported.append, history=None,
             count=self._count, fatal=self.fatal.append, cooperative=cooperative, asker=self.consumer,
-            unreadable=self.unreadable,
+            unreadable=self.unreadable, waiting=WaitingPartitions(),
         )  # fmt: skip
         membership: Any = SimpleNamespace(begin_anew=self._begin_anew, after_assign=lambda *_arguments: None)
         self._repair = GapRepair(context, membership, action)
