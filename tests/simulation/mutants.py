@@ -278,8 +278,8 @@ TransactionLoop._send_and_commit: metadata are taken late, and a transaction of 
 MemberTransactions.begin_awaited: a revoke returns before its transaction has ended
     self._awaited[request] = on_answer
     -> self._answer(on_answer, positions, KafkaError(KafkaError._TIMED_OUT))
-TransactionalHandover._go_on_revoking: outputs are dropped before the last commit of their epoch
-    super()._go -> self._member.transactions.end(list(self.leaving.values()))\n    super()._go
+TransactionalHandover._is_settled: outputs are dropped before the last commit of their epoch
+    return self -> self._member.transactions.end(list(self.leaving.values()))\n    return self
 TransactionalHandover._take_assignment: offsets of a transaction that is not over are read
     if any(map(self._world.transactions.is_unstable, new)): -> if False:
 TransactionLoop._insist: a commit that timed out counts as aborted
