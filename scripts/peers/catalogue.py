@@ -50,9 +50,12 @@ class Mode:
     note: str = ""
     # Whether it is a program around a client, written for this comparison, rather than a library's own way.
     by_hand: bool = False
+    # Only in these workloads, where it is another mode once more in the others.
+    workloads: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "works", tuple(self.works))
+        for name in ("works", "workloads"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
         _check(set(self.works) <= set(WORKS), f"works are {', '.join(WORKS)}; found {self.works}")
         _check(self.order in ORDERS, f"order is one of {', '.join(ORDERS)}; found {self.order!r}")
         _check(self.kind in KINDS, f"kind is one of {', '.join(KINDS)}; found {self.kind!r}")
@@ -75,6 +78,9 @@ class Side:
     checkout: bool = False
     # By work: why it cannot do it as asked. Its nearest mode may run all the same, and is marked.
     cannot: dict[str, str] = field(default_factory=dict)
+    # Of the outputs that it counts: so much must be in the topic by then. Less than all of them only for a
+    # library that cannot tell when one is acknowledged, or committed.
+    sent_share_min: float = 1.0
     # The whole file, for an environment that needs more.
     settings: dict[str, Any] = field(default_factory=dict)
 
@@ -110,6 +116,7 @@ def read_side(path: Path) -> Side:
             language=given.get("language", "python"),
             checkout=given.get("checkout", False),
             cannot=given.get("cannot", {}),
+            sent_share_min=given.get("sent_share_min", 1.0),
             settings=given,
         )
         _check(set(side.cannot) <= set(WORKS), f"[cannot] has works; found {', '.join(side.cannot)}")

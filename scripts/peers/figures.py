@@ -41,7 +41,7 @@ class Result:
     by_round: dict[int, float]
     cpu_s: float | None
     others: tuple[float, ...]
-    # Why there is no figure.
+    # Why there is no figure, or why not of all rounds.
     failed: str = ""
 
     @property
@@ -86,5 +86,5 @@ def _result(mode: str, each: list[dict[str, Any]], row: Row) -> Result:
         {one["round"]: one[row.figure] for one in whole},
         statistics.median(cpu) if cpu else None,
         tuple(one["others_share"] for one in whole if "others_share" in one),
-        "" if whole else failed or "measured nothing",
+        failed or ("" if whole else "measured nothing"),
     )

@@ -71,9 +71,10 @@ class Row:
 
     def measurements(self, sides: Iterable[Side]) -> list[tuple[Side, Mode]]:
         """Return who is measured, in turn."""
-        return [
-            (side, mode) for side in sides for mode in side.modes_for(self.work) if mode.kind in self.kinds
-        ]
+        return [(side, mode) for side in sides for mode in side.modes_for(self.work) if self._is_for(mode)]
+
+    def _is_for(self, mode: Mode) -> bool:
+        return mode.kind in self.kinds and (not mode.workloads or self.workload in mode.workloads)
 
 
 def rows(*, quick: bool) -> list[Row]:

@@ -7,6 +7,7 @@ ends when its standard input is closed.
 from __future__ import annotations
 
 import json
+import os
 import sys
 import threading
 import time
@@ -16,6 +17,7 @@ from confluent_kafka import Producer
 VALUE_BYTES = 200
 KEYS = 10_000
 PAUSE_S = 0.0005
+STDIN = 0
 
 
 def main() -> None:
@@ -24,7 +26,9 @@ def main() -> None:
     ended = threading.Event()
 
     def follow() -> None:
-        sys.stdin.buffer.read()
+        # See `protocol.py` on why not by `sys.stdin`.
+        while os.read(STDIN, 1024):
+            pass
         ended.set()
 
     threading.Thread(target=follow, daemon=True).start()

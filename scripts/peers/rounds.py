@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from _bench_cpu import OTHERS_SHARE_MAX
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 # What a measurement takes beyond its warm-up and its window: a process, a group, their end.
 AROUND_S = 1.4
+FAILURES_MAX = 2
 
 
 def in_turn(rows: list[Row], sides: list[Side], rounds: int) -> list[tuple[int, Row, Side, Mode]]:
@@ -57,9 +59,10 @@ def run_all(
 ) -> list[str]:
     """Measure and write each measurement down; return a sentence for each that failed.
 
-    A side that failed in a row is not tried there in later rounds.
+    A side that failed in a row is tried there in one more round, for it may have been bad luck; if it fails
+    again, in no later round.
     """
-    failures: dict[tuple[str, str], str] = {}
+    failures: dict[tuple[str, str], list[str]] = defaultdict(list)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=console) as progress:
         task = progress.add_task("starting", total=len(turns))
@@ -69,16 +72,16 @@ def run_all(
             if not console.is_terminal:  # there a bar is drawn only at the end
                 console.print(f"{place + 1} of {len(turns)}, {what}", highlight=False, soft_wrap=True)
             about = {"row": row.name, "side": side.name, "mode": mode.title, "round": number}
-            if (row.name, mode.title) not in failures:
+            if len(failures[row.name, mode.title]) < FAILURES_MAX:
                 try:
                     figures = _quietest(setting, row, side, mode, console, measure_once)
                 except SideError as error:
-                    failures[row.name, mode.title] = str(error)
+                    failures[row.name, mode.title].append(str(error))
                     console.print(f"[red]failed:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
                     figures = {"failed": str(error).splitlines()[0]}
                 writer.add({**about, **figures})
             progress.advance(task)
-    return list(failures.values())
+    return [sentence for each in failures.values() for sentence in each]
 
 
 def _quietest(

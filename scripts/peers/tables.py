@@ -52,7 +52,10 @@ def table(run: Run, rows: list[Row], sides: list[Side]) -> str:
     below = [_others(one for found in each.values() for one in found.values())]
     below += [f"{mark} {sentence}." for sentence, mark in notes.items()]
     below += [
-        f"{row.column}, {one.failed}" for row in rows for one in each[row.column].values() if one.failed
+        f"{row.column}, {'' if one.figure is None else 'in some rounds: '}{one.failed}"
+        for row in rows
+        for one in each[row.column].values()
+        if one.failed
     ]
     return "\n".join([*lines, "", *(f"- {sentence}" for sentence in below if sentence)])
 

@@ -31,6 +31,8 @@ class Line:
     handled: int
     failed: int = 0
     latency_ms: tuple[float, ...] = ()
+    # Of how many records.
+    latencies: int = 0
 
     @classmethod
     def from_json(cls, given: Mapping[str, Any]) -> Line:
@@ -41,7 +43,11 @@ class Line:
         latency_ms = tuple(given.get("latency_ms") or ())
         if latency_ms and (len(latency_ms) != len(PLACES) or list(latency_ms) != sorted(latency_ms)):
             raise WindowError(f"latency_ms is [p50, p99, p99.9, max], and was {list(latency_ms)}")
-        return cls(float(given["at_s"]), int(given["handled"]), int(given.get("failed", 0)), latency_ms)
+        latencies = given.get("latencies", 0)
+        if not isinstance(latencies, int) or (latencies > 0) != bool(latency_ms):
+            raise WindowError(f"latencies is how many latency_ms is of, and was {latencies!r}")
+        failed = int(given.get("failed", 0))
+        return cls(float(given["at_s"]), int(given["handled"]), failed, latency_ms, latencies)
 
 
 @dataclass
@@ -109,11 +115,8 @@ class Window:
         }
         if last.failed:
             found["failed_per_s"] = (last.failed - first.failed) / seconds
-        parts = [
-            (late.latency_ms, late.handled - early.handled)
-            for early, late in pairwise(self.lines)
-            if late.latency_ms and late.handled > early.handled
-        ]
+        # A line may have latencies and nothing newly handled: all handlers that it saw begin are still at it.
+        parts = [(line.latency_ms, line.latencies) for line in self.lines[1:] if line.latency_ms]
         if parts:
             names = ("p50_ms", "p99_ms", "p999_ms")
             found |= {name: mixed_quantile(parts, at) for name, at in zip(names, PLACES, strict=False)}

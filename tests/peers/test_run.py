@@ -84,13 +84,13 @@ def test_two_sides_run_in_turn_on_a_broker(peers: Any, sides: list[Any], tmp_pat
 
 
 def made_up(
-    peers: Any, sides: list[Any], tmp_path: Path, answers: Any
+    peers: Any, sides: list[Any], tmp_path: Path, answers: Any, rounds: int = 2
 ) -> tuple[list[dict[str, Any]], list[str], str]:
-    """Run two rounds of one row with made-up measurements; return what was written, failed and shown."""
+    """Run some rounds of one row with made-up measurements; return what was written, failed and shown."""
     plan, raw, shown = peers("plan"), peers("raw"), io.StringIO()
     row = plan.Row("W0 quick handlers", "no-op", "noop", plan.Filled("main", 1, 1))
     writer = raw.Writer(tmp_path, {})
-    turns = peers("rounds").in_turn([row], sides, 2)
+    turns = peers("rounds").in_turn([row], sides, rounds)
     failures = peers("rounds").run_all(
         None,
         turns,
@@ -123,10 +123,10 @@ def test_a_disturbed_measurement_is_repeated_once_and_the_quieter_one_counts(
     assert shown.count("Once more") == 2
 
 
-def test_a_side_that_fails_ends_nothing_and_is_not_tried_again(
+def test_a_side_that_fails_ends_nothing_and_is_tried_once_more(
     peers: Any, sides: list[Any], tmp_path: Path
 ) -> None:
-    """An hour of others' measurements is kept, and the failure has its sentence."""
+    """An hour of others' measurements is kept, and each failure has its sentence."""
     tried = []
 
     def answer(side: Any) -> dict[str, Any]:
@@ -135,10 +135,47 @@ def test_a_side_that_fails_ends_nothing_and_is_not_tried_again(
             raise peers("process").SideError("slow by one: ended with exit code 1.\n    [/its words")
         return {"records_per_s": 1.0}
 
-    found, failures, _ = made_up(peers, sides, tmp_path, answer)
-    assert tried == ["slow", "slower", "slower"]
-    assert [one.get("failed") for one in found] == ["slow by one: ended with exit code 1.", None, None]
-    assert failures == ["slow by one: ended with exit code 1.\n    [/its words"]
+    found, failures, _ = made_up(peers, sides, tmp_path, answer, 4)
+    assert tried == ["slow", "slower", "slower", "slow", "slower", "slower"]
+    assert [one.get("failed") for one in found if one["side"] == "slower"] == [None] * 4
+    first, again = (one for one in found if one["side"] == "slow")
+    assert first["failed"] == again["failed"] == "slow by one: ended with exit code 1."
+    assert failures == ["slow by one: ended with exit code 1.\n    [/its words"] * 2
+
+
+def test_a_side_that_failed_once_is_measured_in_all_other_rounds(
+    peers: Any, sides: list[Any], tmp_path: Path
+) -> None:
+    """Bad luck takes one figure, and is told."""
+    tried = []
+
+    def answer(side: Any) -> dict[str, Any]:
+        tried.append(side.name)
+        if tried == ["slow"]:
+            raise peers("process").SideError("slow by one: said nothing")
+        return {"records_per_s": 1.0}
+
+    found, failures, _ = made_up(peers, sides, tmp_path, answer, 3)
+    assert tried.count("slow") == 3
+    assert ["failed" in one for one in found if one["side"] == "slow"] == [True, False, False]
+    assert failures == ["slow by one: said nothing"]
+
+
+@pytest.mark.parametrize(
+    ("found", "share", "is_right"), [(99, 1.0, False), (100, 1.0, True), (90, 0.9, True)]
+)
+def test_outputs_that_a_side_counts_are_in_the_topic(
+    peers: Any, found: int, share: float, is_right: bool
+) -> None:
+    """All of them, where its library can tell."""
+    check = peers("measure")._check_outputs
+    if is_right:
+        check(found, 100, share, "a mode")
+    else:
+        with pytest.raises(peers("process").SideError, match="counts 100 outputs, and 99 are in the topic"):
+            check(found, 100, share, "a mode")
+    shares = {side.name: side.sent_share_min for side in peers("catalogue").all_sides()}
+    assert {name for name, least in shares.items() if least != 1.0} == {"quix"}
 
 
 def test_a_side_without_an_environment_is_left_out(peers: Any, sides: list[Any]) -> None:

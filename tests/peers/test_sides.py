@@ -42,6 +42,19 @@ def test_only_our_own_side_imports_the_package(peers: Any) -> None:
         assert side.name not in {name.split(".")[0] for name in imported}, f"{side.name}.py imports itself"
 
 
+def test_a_mode_is_not_measured_twice_under_two_names(peers: Any) -> None:
+    """With the workers of W1 the JVM's 1,000 threads are its 100."""
+    sides = peers("catalogue").all_sides()
+    titles = {
+        row.workload: {mode.title for _, mode in row.measurements(sides)}
+        for row in peers("plan").rows(quick=False)
+        if row.column in ("100 keys", "1 ms")
+    }
+    assert "parallel-consumer, threads" in titles["W1"]
+    assert "parallel-consumer, 1,000 threads" not in titles["W1"]
+    assert "parallel-consumer, 1,000 threads" in titles["W2"]
+
+
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [

@@ -25,6 +25,7 @@ import orjson
 import uvloop
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from protocol import HOT_KEY, POISON, Options, Report
+from reading import Reading
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
@@ -34,14 +35,8 @@ WAITING_RECORDS_MAX = 20_000
 POLL_MS, FULL_S = 50, 0.001
 COMMIT_S, TRANSACTION_S = 1.0, 0.1
 SENDING = {"linger_ms": 5, "max_batch_size": 900_000}
-
-
-class Reading(msgspec.Struct):
-    """What the values hold."""
-
-    home: str
-    n: int
-    pad: str
+# Works of which the handler counts the records, for not all of them count.
+COUNTED_BY_HANDLER = ("hot", "poison")
 
 
 def main() -> None:
@@ -134,7 +129,7 @@ class Tasks:
         self._options, self._report, self._consumer = options, report, consumer
         self._queues: list[deque[Any]] = [deque() for _ in range(options.workers)]
         self._gates: list[asyncio.Future[None] | None] = [None for _ in range(options.workers)]
-        self._done = report.cell()
+        self._done = _done_cell(options, report)
 
     async def run(self) -> None:
         """Read until the side is to end."""
@@ -186,6 +181,11 @@ def _handler(options: Options, report: Report) -> Callable[[list[Any]], None]:
     return handle
 
 
+def _done_cell(options: Options, report: Report) -> list[int]:
+    """Return the count of what has left the deques; it is reported where all of it counts."""
+    return [0] if options.work in COUNTED_BY_HANDLER else report.cell()
+
+
 def _sleeping(options: Options, report: Report) -> Callable[[Any], Awaitable[None]]:
     sleep, draw_s, hot_s = asyncio.sleep, options.sleep_s(), options.hot_ms / 1e3
 
@@ -194,24 +194,25 @@ def _sleeping(options: Options, report: Report) -> Callable[[Any], Awaitable[Non
 
     async def sleep_by_key(message: Any) -> None:
         if message.key == HOT_KEY:
-            left_out[0] += 1
             await sleep(hot_s)
         else:
             report.age(message.value)
             await sleep(draw_s())
+            handled[0] += 1
 
     async def fail_once(message: Any) -> None:
         await sleep(draw_s())
         if message.value.startswith(POISON):
-            left_out[0] += 1
             failed[0] += 1
             await sleep(options.retry_s)
             await sleep(draw_s())
+        else:
+            handled[0] += 1
 
-    if options.work == "hot":
-        left_out = report.cell(left_out=True)
+    if options.work in COUNTED_BY_HANDLER:
+        handled = report.cell()
     if options.work == "poison":
-        left_out, failed = report.cell(left_out=True), report.cell(failed=True)
+        failed = report.cell(failed=True)
     return {"sleep": sleep_for, "hot": sleep_by_key, "poison": fail_once}[options.work]
 
 

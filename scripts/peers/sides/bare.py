@@ -20,6 +20,7 @@ import confluent_kafka
 import msgspec
 import orjson
 from protocol import Options, Report
+from reading import Reading
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,14 +31,6 @@ SENDING = {"linger.ms": 5, "batch.num.messages": 10_000, "batch.size": 1_000_000
 # How much goes into a transaction.
 TRANSACTION_S = 0.1
 ANSWER_S = 30.0
-
-
-class Reading(msgspec.Struct):
-    """What the values hold."""
-
-    home: str
-    n: int
-    pad: str
 
 
 def main() -> None:

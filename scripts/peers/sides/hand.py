@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 BATCH_RECORDS = 1_000
 WAITING_RECORDS_MAX = 20_000
 IDLE_S, FULL_S = 0.05, 0.001
+# Works of which the handler counts the records, for not all of them count.
+COUNTED_BY_HANDLER = ("hot", "poison")
 
 
 def main() -> None:
@@ -56,7 +58,7 @@ class Threads:
         self._queues: list[deque[Any]] = [deque() for _ in numbers]
         self._gates = [threading.Lock() for _ in numbers]
         self._is_asleep = [False for _ in numbers]
-        self._done = [report.cell() for _ in numbers]
+        self._done = [_done_cell(options, report) for _ in numbers]
 
     def run(self) -> None:
         """Read until the side is to end."""
@@ -116,7 +118,7 @@ class Tasks:
         numbers = range(options.workers)
         self._queues: list[deque[Any]] = [deque() for _ in numbers]
         self._gates: list[asyncio.Future[None] | None] = [None for _ in numbers]
-        self._done = report.cell()
+        self._done = _done_cell(options, report)
 
     async def run(self) -> None:
         """Read until the side is to end."""
@@ -155,6 +157,11 @@ class Tasks:
             await gate
 
 
+def _done_cell(options: Options, report: Report) -> list[int]:
+    """Return a worker's count of what has left its deque; it is reported where all of it counts."""
+    return [0] if options.work in COUNTED_BY_HANDLER else report.cell()
+
+
 def _handler(options: Options, report: Report) -> Callable[[Any], Any]:
     """Return what a worker's thread does with a record."""
     sleep, draw_s, hot_s = time.sleep, options.sleep_s(), options.hot_ms / 1e3
@@ -164,24 +171,25 @@ def _handler(options: Options, report: Report) -> Callable[[Any], Any]:
 
     def sleep_by_key(message: Any) -> None:
         if message.key() == HOT_KEY:
-            left_out[0] += 1
             sleep(hot_s)
         else:
             report.age(message.value())
             sleep(draw_s())
+            handled[0] += 1
 
     def fail_once(message: Any) -> None:
         sleep(draw_s())
         if message.value().startswith(POISON):
-            left_out[0] += 1
             failed[0] += 1
             sleep(options.retry_s)
             sleep(draw_s())
+        else:
+            handled[0] += 1
 
-    if options.work == "hot":
-        left_out = report.cell(left_out=True)
+    if options.work in COUNTED_BY_HANDLER:
+        handled = report.cell()
     if options.work == "poison":
-        left_out, failed = report.cell(left_out=True), report.cell(failed=True)
+        failed = report.cell(failed=True)
     return {
         "noop": lambda _message: None,
         "json": lambda message: orjson.loads(message.value()),
@@ -210,24 +218,25 @@ def _async_handler(options: Options, report: Report) -> Callable[[Any], Awaitabl
 
     async def sleep_by_key(message: Any) -> None:
         if message.key() == HOT_KEY:
-            left_out[0] += 1
             await sleep(hot_s)
         else:
             report.age(message.value())
             await sleep(draw_s())
+            handled[0] += 1
 
     async def fail_once(message: Any) -> None:
         await sleep(draw_s())
         if message.value().startswith(POISON):
-            left_out[0] += 1
             failed[0] += 1
             await sleep(options.retry_s)
             await sleep(draw_s())
+        else:
+            handled[0] += 1
 
-    if options.work == "hot":
-        left_out = report.cell(left_out=True)
+    if options.work in COUNTED_BY_HANDLER:
+        handled = report.cell()
     if options.work == "poison":
-        left_out, failed = report.cell(left_out=True), report.cell(failed=True)
+        failed = report.cell(failed=True)
     return {
         "noop": nothing,
         "json": parse,

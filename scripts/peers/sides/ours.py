@@ -12,9 +12,9 @@ import contextlib
 import time
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import orjson
 from protocol import HOT_KEY, POISON, Options, Report
+from reading import Reading  # noqa: TC002 - what a handler gets is read from its annotations
 
 import ehkafka
 from ehkafka.recovery.policy import Skip
@@ -27,14 +27,6 @@ if TYPE_CHECKING:
 SENDING = {"linger.ms": 5, "batch.num.messages": 10_000, "batch.size": 1_000_000}
 # Of which a record needs two.
 POISON_ATTEMPTS = 3
-
-
-class Reading(msgspec.Struct):
-    """What the values hold."""
-
-    home: str
-    n: int
-    pad: str
 
 
 def main() -> None:

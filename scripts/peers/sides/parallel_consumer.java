@@ -10,10 +10,10 @@
  *
  * - ordering KEY, its default: README.adoc#ordering-guarantees.
  * - maxConcurrency: the workers; 100 where the handler waits for nothing ("set this quite high, much higher
- *   than core count"), which was quicker than 16; 16, its default, with batches.
+ *   than core count"); 16, its default, with batches.
  * - commitMode PERIODIC_CONSUMER_ASYNCHRONOUS, its default and "the fastest option", each 5 s:
  *   README.adoc#commit-mode.
- * - the dynamic load factor, its default: a fixed messageBufferSize was slower.
+ * - the dynamic load factor, its default.
  * - retryDelayProvider, and a PCRetriableException, which is not logged: README.adoc, "Retries".
  * - batchSize: README.adoc#batching.
  * - outputs: pollAndProduce, with the producer properties that every side has: README.adoc.
@@ -341,7 +341,7 @@ final class ParallelConsumerSide {
                 int at = Math.min((int) (sorted.length * places[place]), sorted.length - 1);
                 text.append(place == 0 ? "" : ", ").append(sorted[at] / 1e6);
             }
-            return text.append("]").toString();
+            return text.append("], \"latencies\": ").append(sorted.length).toString();
         }
     }
 

@@ -13,7 +13,7 @@ Settings, from https://github.com/prosody-events/prosody-py/blob/main/CONFIGURAT
   https://github.com/prosody-events/prosody-py/blob/main/Readme.md#pipeline-mode.
 - `max_concurrency`: the workers, or 100 where the handler waits for nothing.
 - `max_uncommitted` 10,000 instead of 64, or it pauses all the time.
-- `poll_interval` 5 ms instead of 100 ms, which is quicker with many records.
+- `poll_interval` 5 ms instead of 100 ms.
 - `defer_base`: the retry's delay, at least 1 s.
 - `monopolization_enabled=False`: it refuses a key that takes 90 % of a window, as one key alone does.
 - `probe_port=None`, `PROSODY_LOG=off`: no HTTP server, no log.

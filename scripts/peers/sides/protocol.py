@@ -5,7 +5,7 @@ A side prints `{"ready": true}` once it consumes, then a line four times a secon
 
     {"at_s": <time.monotonic()>, "handled": <so far>}             always
     "failed": <failed attempts so far>                            work: "poison"
-    "latency_ms": [p50, p99, p99.9, max]                          "latency" and "hot", since the last line
+    "latency_ms": [p50, p99, p99.9, max], "latencies": <how many>  "latency" and "hot", since the last line
 
 It starts at the earliest offset (a topic with live records is always a new one), in the group that it is
 given, and commits as its library documents. It ends at SIGTERM or when its standard input closes.
@@ -33,6 +33,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import os
 import random
 import signal
 import sys
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 REPORT_S = 0.25
+STDIN = 0
 HOT_KEY = b"hot"
 POISON = b"poison"
 
@@ -99,20 +101,16 @@ class Report:
         self.latencies: list[int] = []
         self._handled: list[list[int]] = []
         self._failed: list[list[int]] = []
-        self._left_out: list[list[int]] = []
         self._more: list[Callable[[], int]] = []
         self._more_failed: list[Callable[[], int]] = []
         self._thread = threading.Thread(target=self._run, daemon=True)
         signal.signal(signal.SIGTERM, lambda *_: self.stopping.set())
         threading.Thread(target=self._follow_stdin, daemon=True).start()
 
-    def cell(self, *, failed: bool = False, left_out: bool = False) -> list[int]:
-        """Return a list with one number, which its owner counts up for each handled record.
-
-        Or for each that failed, or that is counted as handled elsewhere and is to be `left_out`.
-        """
+    def cell(self, *, failed: bool = False) -> list[int]:
+        """Return a list with one number, which its owner counts up for each handled (or failed) record."""
         made = [0]
-        (self._failed if failed else self._left_out if left_out else self._handled).append(made)
+        (self._failed if failed else self._handled).append(made)
         return made
 
     def ticker(self, *, failed: bool = False) -> Callable[[], int]:
@@ -150,7 +148,7 @@ class Report:
 
     def _report(self) -> None:
         line: dict[str, Any] = {"handled": sum(cell[0] for cell in self._handled)}
-        line["handled"] += sum(count() for count in self._more) - sum(cell[0] for cell in self._left_out)
+        line["handled"] += sum(count() for count in self._more)
         line["at_s"] = time.monotonic()
         if self._failed or self._more_failed:
             line["failed"] = sum(cell[0] for cell in self._failed) + sum(
@@ -160,13 +158,14 @@ class Report:
         if number:
             taken = self.latencies[:number]
             del self.latencies[:number]
-            line["latency_ms"] = percentiles_ms(taken)
+            line |= {"latency_ms": percentiles_ms(taken), "latencies": number}
         _say(line)
 
     def _follow_stdin(self) -> None:
-        # Raised while the interpreter ends.
-        with contextlib.suppress(ValueError, OSError):
-            sys.stdin.buffer.read()
+        # Not by `sys.stdin`: while a thread waits in it, it holds a lock, and the interpreter's end aborts.
+        with contextlib.suppress(OSError):
+            while os.read(STDIN, 1024):
+                pass
         self.stopping.set()
 
 

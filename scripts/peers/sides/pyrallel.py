@@ -7,12 +7,12 @@ Settings, from https://github.com/tomorrow9913/Pyrallel-Consumer/blob/main/READM
 docs/operations/playbooks.md (https://github.com/tomorrow9913/Pyrallel-Consumer/blob/main/docs/operations/playbooks.md):
 
 - `ordering_mode` "key_hash", its default: README.md, "Ordering modes".
-- `ExecutionMode.ASYNC`, recommended for work that waits; that for work that computes (processes) is slower
-  here, where no work computes for long: playbooks.md, "Workload Guidance".
+- `ExecutionMode.ASYNC`, recommended for work that waits; that for work that computes (processes) is left
+  out, for no work here computes for long: playbooks.md, "Workload Guidance".
 - `max_in_flight`: the workers, or 2,000 where the handler waits for nothing: playbooks.md, "Quick Profiles".
 - `poll_batch_size` 200 where the handler waits for nothing ("Low Latency": 200 to 500), 20,000 where it
-  sleeps, with a queue four times as large: of 100 to 20,000 these were the quickest here.
-- `strict_completion_monitor_enabled`, its default, "the primary release signal": it is quicker, too.
+  sleeps, with a queue four times as large.
+- `strict_completion_monitor_enabled`, its default, "the primary release signal".
 - retries: `max_retries`, `retry_backoff_ms`, no exponential backoff and no jitter, `dlq_enabled=False`:
   README.md, "Retry & DLQ".
 - `fetch.queue.backoff.ms` 5 as every side that has librdkafka: its configuration has no place for it, so
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 # Its profile of high throughput asks for 2,000 and more; the works with workers say how many.
 IN_FLIGHT_MAX = 2_000
 SLEEPING = ("sleep", "hot", "poison")
-# It hands out what one poll gave before it polls again: the best number was tried for both kinds of work.
+# It hands out what one poll gave before it polls again.
 POLL_BATCH, POLL_BATCH_SLEEPING = 200, 20_000
 QUEUED_PER_POLL = 4
 TRIES = 5

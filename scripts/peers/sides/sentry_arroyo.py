@@ -15,7 +15,7 @@ Settings, from https://getsentry.github.io/arroyo/:
   strategies/run_task_in_threads.html.
 - batches: `BatchStep(max_batch_size=500, max_batch_time=0.1)`: strategies/batching.html.
 - outputs: `Produce`, its buffer as large as librdkafka's queue: strategies/produce.html; a `KafkaProducer`
-  with `use_simple_futures=True`, which are quicker, and the producer properties that every side has:
+  with `use_simple_futures=True` and the producer properties that every side has:
   https://github.com/getsentry/arroyo/blob/2.48.0/arroyo/backends/kafka/consumer.py.
 - no metrics backend, and logging at WARNING, both its defaults: metrics.html.
 """
