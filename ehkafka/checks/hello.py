@@ -35,20 +35,21 @@ class Speaks(enum.Enum):
 def who_answers(connection: socket.socket) -> Speaks:
     """Say hello and listen, within the connection's time-out."""
     try:
-        connection.sendall(_request())
-        return _recognised(_read(connection, 8))
+        connection.sendall(hello())
+        return _recognised(read_up_to(connection, 8))
     except TimeoutError:
         return Speaks.SILENT
     except OSError:
         return Speaks.CLOSED
 
 
-def _request() -> bytes:
+def hello() -> bytes:
+    """Return the request."""
     body = struct.pack(">hhih", _API_VERSIONS, 0, _CORRELATION, len(_CLIENT_ID)) + _CLIENT_ID
     return struct.pack(">i", len(body)) + body
 
 
-def _read(connection: socket.socket, count: int) -> bytes:
+def read_up_to(connection: socket.socket, count: int) -> bytes:
     """Return so many bytes, or fewer if the server closes."""
     data = b""
     while len(data) < count:

@@ -43,6 +43,10 @@ GROUP_STAYS = (
     "the service offers no request to delete a group. If the probe went so far as to create it, it has no "
     "members and no topic any more, and counts among the namespace's 1000 until the service drops it"
 )
+NOT_OURS = (
+    "this run gives no such name, so its ledger was changed by another program: it is not touched. Take the "
+    "name out of the ledger"
+)
 
 
 def clean(ledger: Ledger, endpoint: Endpoint, mirror: Any) -> dict[str, str]:
@@ -75,6 +79,9 @@ def _remove(
 ) -> dict[str, str]:
     left = {}
     for name in names:
+        if not ledger.owns(kind, name):
+            left[name] = NOT_OURS
+            continue
         try:
             reason = remove(name)
         except KafkaException as error:

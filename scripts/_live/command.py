@@ -1,14 +1,12 @@
-"""The command: options, the question before it starts, the run, its cleaning up and its report."""
+"""The command: the question before it starts, the run, its cleaning up and its report."""
 
 from __future__ import annotations
 
-import argparse
 import logging
 import os
 import signal
 import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from _live import plan
@@ -16,6 +14,7 @@ from _live.cleaning import clean, names_of_run
 from _live.given import given
 from _live.ledger import PREFIX, RUN, Ledger, state_folder
 from _live.names import Names
+from _live.options import parser
 from _live.probe import NotTried, Status
 from _live.progress import Progress
 from _live.report import Report
@@ -25,81 +24,37 @@ from _live.waits import Waits
 from ehkafka.errors import ConfigurationError, EhkafkaError
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from _live.given import Given
+    from _live.probe import Probe, Result
     from ehkafka import Endpoint
 
-EPILOG = """\
-environment:
-  EHKAFKA_CONNECTION_STRING, or EHKAFKA_CONNECTION_STRING_FILE   of a policy with Manage, Send and Listen
-  EHKAFKA_LIVE_SECOND_CONNECTION_STRING, or …_FILE               the same policy's, with its other key
-  EHKAFKA_MIRROR_CONNECTION_STRING, or …_FILE                    of the storage account, for --container NAME
-  EHKAFKA_PROPERTY_SSL_CA_LOCATION, …                            properties of librdkafka
-
-exit codes: 0 all that was tried is as documented, 1 something differs, 2 it could not start,
-  3 something was left behind, 130 interrupted
-"""
-DIFFERS, NOT_STARTED, LEFT, INTERRUPTED = 1, 2, 3, 130
+DIFFERS, NOT_STARTED, LEFT, UNTRIED, INTERRUPTED = 1, 2, 3, 4, 130
 
 
 def main(arguments: Sequence[str] | None = None, environ: Mapping[str, str] | None = None) -> int:
     """Run the command and return its exit code."""
     environ = dict(os.environ if environ is None else environ)
-    options = _parser().parse_args(arguments)
+    options = parser().parse_args(arguments)
     # What the engine logs is in its events; a handler that does nothing keeps it off the terminal.
     logging.getLogger("ehkafka").addHandler(logging.NullHandler())
     try:
+        probes = plan.chosen(options.only)
         found = given(options, environ)
         folder = options.state or state_folder(environ)
         if options.clean or options.run:
             return _clean_left(found, folder, options.run)
-        return _run(options, found, folder)
+        return _run(options, found, folder, probes)
     except EhkafkaError as error:
         print(error, file=sys.stderr)
         return NOT_STARTED
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="scripts/live",
-        description="Try the documented limits of an Event Hubs namespace once, and write a report.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    add = parser.add_argument
-    add("namespace", metavar="NAMESPACE", help="the namespace's name or host name")
-    add("--yes", action="store_true", help="do not ask")
-    add("--credential", help="an Entra ID credential, too: default, cli, managed_identity, …")
-    add("--client-id", help="of a user-assigned identity")
-    add("--container", help="try the mirror there: a container's URL, or its name with a connection string")
-    add(
-        "--tier", choices=("standard", "premium", "dedicated"), help="the namespace's tier, for the judgement"
-    )
-    add("--topic", help="use this event hub instead of creating some, for a policy without Manage")
-    add("--throttle", action="store_true", help="also send more than the namespace takes, for 20 s")
-    names = [probe.name for probe in plan.PROBES]
-    add(
-        "--only",
-        action="append",
-        metavar="PROBE",
-        choices=names,
-        help=f"one of {', '.join(names)}, and what it needs; may be repeated",
-    )
-    add("--redact", action="store_true", help="hide the names of namespace, account and topic in the report")
-    add("--report", type=Path, default=Path(), metavar="FOLDER", help="where the report goes (here)")
-    add("--clean", action="store_true", help="only remove what earlier runs have left")
-    add("--run", metavar="RUN", help="only remove what that run has left: 16 hexadecimal digits of its names")
-    # For tests: where ledgers are, and all waits times this.
-    add("--state", type=Path, help=argparse.SUPPRESS)
-    add("--scale", type=float, default=1.0, help=argparse.SUPPRESS)
-    return parser
-
-
-def _run(options: argparse.Namespace, found: Given, folder: Path) -> int:
+def _run(options: argparse.Namespace, found: Given, folder: Path, probes: Sequence[Probe]) -> int:
     ledger = Ledger.begin(folder, found.namespace)
-    probes = plan.chosen(options.only)
     print(plan.shown(found, probes, ledger.prefix))
     if not options.yes and not _agreed():
         print("Nothing was done.")
@@ -122,9 +77,20 @@ def _run(options: argparse.Namespace, found: Given, folder: Path) -> int:
     print(f"\nThe report: {page}, and for machines {data}. Please put the page into an issue.")
     if run.was_interrupted:
         return INTERRUPTED
-    if left:
-        return LEFT
-    return DIFFERS if any(result.status is Status.DIFFERS for result in run.results) else 0
+    return LEFT if left else code_of(run.results, options.only)
+
+
+def code_of(results: Sequence[Result], only: Sequence[str] | None) -> int:
+    """Return the code of a run that ended and left nothing.
+
+    What is tried only because others need it is no success: of a run without `--only`, that are the probes
+    that others need.
+    """
+    if any(result.status is Status.DIFFERS for result in results):
+        return DIFFERS
+    needed = {need for probe in plan.PROBES for need in probe.needs}
+    asked = [one for one in results if (one.name in only if only else one.name not in needed)]
+    return UNTRIED if all(one.status is Status.UNTRIED for one in asked) else 0
 
 
 def _agreed() -> bool:
@@ -170,18 +136,22 @@ def _clean_left(found: Given, folder: Path, run: str | None) -> int:
         raise ConfigurationError(f"--run {run!r:.40} has not the form of a run: 16 hexadecimal digits.")
     with found.endpoint() as endpoint:
         ledgers = [one for one in Ledger.left_in(folder, found.namespace) if run in (None, one.run)]
-        if run is not None and not ledgers:
-            ledgers = [_found_ledger(Ledger.of_run(folder, found.namespace, run), endpoint)]
-        left: dict[str, str] = {}
+        known = {name for ledger in ledgers for name in ledger.topics}
+        mine = [one for one in ledgers if one.take()]
         for ledger in ledgers:
+            if ledger not in mine:
+                print(f"Run {ledger.run} is under way, or has just ended: nothing of it is removed here.")
+        if run is not None and not ledgers:
+            mine = [_found_ledger(Ledger.of_run(folder, found.namespace, run), endpoint)]
+        left: dict[str, str] = {}
+        for ledger in mine:
             print(f"Run {ledger.run}: {len(ledger.topics)} topics, {len(ledger.groups)} groups")
             left |= clean(ledger, endpoint, found.mirror)
         _show_left(left)
-        known = {name for ledger in Ledger.left_in(folder, found.namespace) for name in ledger.topics}
         others = [name for name in names_of_run(endpoint, PREFIX)[0] if name not in known]
     for other in sorted({name.removeprefix(PREFIX)[:16] for name in others}):
         print(f"Run {other} has topics here, but no ledger on this machine. If it is yours: --run {other}")
-    return LEFT if left else 0
+    return LEFT if left or (len(mine) < len(ledgers) and run is not None) else 0
 
 
 def _found_ledger(ledger: Ledger, endpoint: Endpoint) -> Ledger:

@@ -10,6 +10,7 @@ import struct
 from typing import TYPE_CHECKING
 
 from _live.probe import NotTried
+from ehkafka.checks.hello import hello, read_up_to
 from ehkafka.checks.inspection import Inspection
 from ehkafka.checks.network import dial, dial_secured
 from ehkafka.checks.target import Target
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 DESCRIBE_GROUPS, LIST_GROUPS, DELETE_GROUPS, CONSUMER_GROUP_HEARTBEAT = 15, 16, 42, 68
 TIMEOUT_S = 10.0
 ANSWER_BYTES_MAX = 1 << 16
-_API_VERSIONS, _NUMBER = 18, 1
 
 
 def offered_versions(endpoint: Endpoint) -> dict[int, tuple[int, int]]:
@@ -33,8 +33,7 @@ def offered_versions(endpoint: Endpoint) -> dict[int, tuple[int, int]]:
     is_secured = inspection.protocol.endswith("SSL")
     with dial_secured(inspection, address) if is_secured else dial(inspection, address) as connection:
         connection.settimeout(TIMEOUT_S)
-        body = struct.pack(">hhih", _API_VERSIONS, 0, _NUMBER, -1)
-        connection.sendall(struct.pack(">i", len(body)) + body)
+        connection.sendall(hello())
         (size,) = struct.unpack(">i", _read(connection, 4))
         if not 0 < size <= ANSWER_BYTES_MAX:
             raise NotTried(f"the answer would have {size} bytes")
@@ -47,10 +46,7 @@ def offered_versions(endpoint: Endpoint) -> dict[int, tuple[int, int]]:
 
 
 def _read(connection: socket.socket, count: int) -> bytes:
-    data = b""
-    while len(data) < count:
-        more = connection.recv(count - len(data))
-        if not more:
-            raise NotTried("the connection was closed before the answer was whole")
-        data += more
+    data = read_up_to(connection, count)
+    if len(data) < count:
+        raise NotTried("the connection was closed before the answer was whole")
     return data

@@ -21,6 +21,7 @@ from _live.probes import (
     versions,
 )
 from _live.run import TOTAL_S
+from ehkafka.errors import ConfigurationError
 from ehkafka.wording import counted
 
 if TYPE_CHECKING:
@@ -52,9 +53,15 @@ EVENT_KILOBYTES = 64
 
 
 def chosen(names: Sequence[str] | None) -> tuple[Probe, ...]:
-    """Return the probes of these names, with all that they need; all without names."""
+    """Return the probes of these names, with all that they need; all without names.
+
+    Raises `ConfigurationError` where there is no such probe.
+    """
     if not names:
         return PROBES
+    known = [probe.name for probe in PROBES]
+    if unknown := [name for name in names if name not in known]:
+        raise ConfigurationError(f"--only {unknown[0]!r:.40} is no probe: there are {', '.join(known)}.")
     wanted: set[str] = set(names)
     for probe in reversed(PROBES):
         if probe.name in wanted:

@@ -96,7 +96,7 @@ def check_script(words: list[str]) -> None:
     text = script.read_text()
     if script.name == "home_security":
         text = (ROOT / "examples/home_security/run.py").read_text()
-    for other in re.findall(r"\b(_[a-z_]+_run|_live\.command|peers\.run)\b", text):
+    for other in re.findall(r"\b(_[a-z_]+_run|_live\.options|peers\.run)\b", text):
         text += (script.parent / f"{other.replace('.', '/')}.py").read_text()
     options = [word.partition("=")[0] for word in words[1:] if word.startswith("--")]
     # `scripts/simulate` makes options of names.

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -59,6 +62,7 @@ def test_without_consent_nothing_is_done(
             "A SAS is a secret",
         ),
         (["here", "--run", "../x"], KEY, "16 hexadecimal digits"),
+        (["here", "--only", "speed"], KEY, "'speed' is no probe: there are login, wrong-key, entra"),
     ],
 )
 def test_what_cannot_work_is_refused_without_a_secret(
@@ -80,7 +84,7 @@ def test_what_cannot_work_is_refused_without_a_secret(
 
 def test_a_hub_s_own_string_is_for_that_hub(live: ModuleType) -> None:
     """Its policy cannot create topics."""
-    options = live._parser().parse_args(["here"])
+    options = live.parser().parse_args(["here"])
     environ = {**KEY, "EHKAFKA_CONNECTION_STRING": f"{FIRST};EntityPath=mine"}
     assert live.given(options, environ).own_topic == "mine"
 
@@ -101,6 +105,7 @@ def test_what_is_not_in_a_ledger_cannot_be_created(live: ModuleType, tmp_path: P
     [again] = live.Ledger.left_in(tmp_path, NAMESPACE)
     assert again.topics == ledger.topics
     assert not list(live.Ledger.left_in(tmp_path, "there.servicebus.windows.net"))
+    assert not again.take(), "its run lives"
     ledger.close()
     with pytest.raises(live.NotTried, match="the run is over"):
         ledger.add("topics", f"{ledger.prefix}late")
@@ -110,12 +115,170 @@ def test_what_is_not_in_a_ledger_cannot_be_created(live: ModuleType, tmp_path: P
     assert ledger.prefix != live.Ledger.begin(tmp_path, NAMESPACE).prefix
 
 
+def test_the_ledger_of_a_run_that_lives_is_not_taken(live: ModuleType, tmp_path: Path) -> None:
+    """`--clean` in a second terminal would delete its topics; a lock ends with its process."""
+    ledger = live.Ledger.begin(tmp_path, NAMESPACE)
+    ledger.add("topics", f"{ledger.prefix}records")
+    [seen] = live.Ledger.left_in(tmp_path, NAMESPACE)
+    # Each time it is written, another file has the lock.
+    ledger.add("topics", f"{ledger.prefix}wide")
+    assert not seen.take()
+    with holder(ledger.path) as process:
+        ledger.end()
+        process.stdin.write("lock\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == "locked\n"
+        assert not seen.take()
+        process.kill()
+        process.wait()
+    assert seen.take()
+    assert seen.topics == [f"{ledger.prefix}records", f"{ledger.prefix}wide"]
+    for name in seen.topics:
+        seen.remove("topics", name)
+    [other] = live.Ledger.left_in(tmp_path, NAMESPACE)
+    assert not other.take()
+    seen.end()
+    assert not list(tmp_path.iterdir())
+    assert not other.take(), "it has ended"
+
+
+def holder(path: Path) -> subprocess.Popen[str]:
+    """Return another process, which locks a ledger when it is asked to."""
+    code = (
+        "import fcntl, sys; file = open(sys.argv[1]); sys.stdin.readline()\n"
+        "fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB); print('locked', flush=True); sys.stdin.readline()"
+    )
+    return subprocess.Popen(
+        [sys.executable, "-c", code, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        ("topics", "orders"),
+        ("topics", "ehkafka-live-0123456789abcdee-records"),
+        ("groups", ""),
+        ("blobs", ""),
+        ("blobs", "/"),
+        ("blobs", f"{NAMESPACE}/"),
+        ("blobs", f"{NAMESPACE}/orders/billing/"),
+        ("blobs", "ehkafka-live-0123456789abcdef-mirror"),
+        ("blobs", f"{NAMESPACE}/orders/ehkafka-live-0123456789abcdef-mirror/../"),
+    ],
+)
+def test_what_a_damaged_ledger_names_is_not_removed(
+    live: ModuleType, tmp_path: Path, kind: str, name: str
+) -> None:
+    """An empty beginning of blobs' names would be the whole container."""
+    from _live import cleaning  # noqa: PLC0415 - in `scripts`
+
+    run = "0123456789abcdef"
+    own = {
+        "topics": [f"ehkafka-live-{run}-records"],
+        "groups": [f"ehkafka-live-{run}-idle"],
+        "blobs": [f"{NAMESPACE}/records/ehkafka-live-{run}-mirror/"],
+    }
+    entries: dict[str, Any] = {"run": run, "namespace": NAMESPACE, **own, kind: [*own[kind], name]}
+    (tmp_path / f"{run}.json").write_text(json.dumps(entries))
+    [ledger] = live.Ledger.left_in(tmp_path, NAMESPACE)
+    assert ledger.take()
+    removed: list[str] = []
+    left = cleaning._remove(ledger, kind, getattr(ledger, kind), removed.append)
+    assert removed == own[kind]
+    assert left == {name: cleaning.NOT_OURS}
+    ledger.end()
+    assert getattr(live.Ledger.left_in(tmp_path, NAMESPACE)[0], kind) == [name]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"run": "", "namespace": "n", "topics": [], "groups": [], "blobs": []}',
+        '{"run": "0123456789abcdef", "namespace": "n", "topics": [1], "groups": [], "blobs": []}',
+        '{"run": "fedcba9876543210", "namespace": "n", "topics": [], "groups": [], "blobs": []}',
+    ],
+)
+def test_a_ledger_that_is_none_is_named(
+    live: ModuleType, tmp_path: Path, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With what to do; nothing is asked."""
+    path = tmp_path / "0123456789abcdef.json"
+    path.write_text(text)
+    assert live.main(["here", "--clean", "--state", str(tmp_path)], KEY) == 2
+    assert f"{path} is no ledger of a run" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("found", "only", "code"),
+    [
+        ({"login": "ok", "topics": "ok", "records": "ok", "idle": "could not be tried"}, None, 0),
+        ({"login": "ok", "topics": "noted", "kip-848": "noted"}, ["kip-848"], 0),
+        ({"login": "ok", "topics": "ok", "idle": "could not be tried"}, ["idle"], 4),
+        ({"login": "ok", "topics": "ok", "records": "could not be tried"}, None, 4),
+        ({"login": "could not be tried", "topics": "could not be tried"}, None, 4),
+        ({"login": "differs", "topics": "could not be tried"}, None, 1),
+        ({"login": "ok"}, ["login"], 0),
+    ],
+)
+def test_a_run_that_could_try_nothing_is_no_success(
+    live: ModuleType, found: dict[str, str], only: list[str] | None, code: int
+) -> None:
+    """A way in is not what it was for."""
+    from _live.probe import Result, Status  # noqa: PLC0415 - in `scripts`
+
+    results = [
+        Result(name=name, documented="", link="", status=Status(status), seen="")
+        for name, status in found.items()
+    ]
+    assert live.code_of(results, only) == code
+
+
+def test_throttle_times_errors_and_slow_answers_are_told_apart(live: ModuleType) -> None:
+    """Only the first ones are what is documented: for the others there may be other reasons."""
+    from _live.probe import Status  # noqa: PLC0415 - in `scripts`
+    from _live.probes import throttling  # noqa: PLC0415
+
+    def judged(throttled_s: list[float], errors: list[str], latencies_s: list[float]) -> Any:
+        sent = throttling._Sent()
+        for time_s in throttled_s:
+            sent.throttled(SimpleNamespace(throttle_time=time_s))
+        for name in errors:
+            sent.delivered(SimpleNamespace(name=lambda name=name: name), None)
+        for latency_s in latencies_s:
+            sent.delivered(None, SimpleNamespace(latency=lambda latency_s=latency_s: latency_s))
+        return throttling._judged(sent, 9, 2.0)
+
+    seen = judged([0.5, 2.25], ["_MSG_TIMED_OUT"], [0.1, 3.0, 0.2])
+    assert seen.status is Status.OK
+    assert seen.text == "throttle times up to 2.25 s: 0.01 MB/s accepted, answers after 0.2 s, at most 3.0 s"
+    assert seen.facts["throttle_answers"] == 2
+    assert seen.facts["errors"] == {"_MSG_TIMED_OUT": 1}
+    seen = judged([], ["_MSG_TIMED_OUT"], [])
+    assert seen.status is Status.NOTED
+    assert seen.text.startswith("no throttle time, but errors (_MSG_TIMED_OUT): 0.0 MB/s")
+    seen = judged([], [], [0.1])
+    assert seen.status is Status.NOTED
+    assert "more than one throughput unit?" in seen.text
+
+
+def test_help_needs_no_environment() -> None:
+    """All options, at once, with what every Python has."""
+    command = [sys.executable, "-E", "-S", str(SCRIPTS / "live"), "--help"]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30.0).stdout
+    for words in ("--throttle", "--only PROBE", "4 nothing could be tried", "EHKAFKA_CONNECTION_STRING"):
+        assert words in shown
+
+
 def test_a_report_hides_secrets_always_and_names_on_request(live: ModuleType, tmp_path: Path) -> None:
     """Whatever a broker or an SDK puts into its texts."""
     from _live.names import Names  # noqa: PLC0415 - in `scripts`
     from _live.probe import Result, Status  # noqa: PLC0415
 
-    options = live._parser().parse_args(["here", "--topic", "mine"])
+    options = live.parser().parse_args(["here", "--topic", "mine"])
     found = live.given(options, {**KEY, "EHKAFKA_LIVE_SECOND_CONNECTION_STRING": SECOND})
     site = live.Site(found, live.Ledger.begin(tmp_path, NAMESPACE), live.Waits())
     text = f"{NAMESPACE}:9093/bootstrap (10.0.0.7): topic mine | {FIRST} and {KEYS[1]}"
