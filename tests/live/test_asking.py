@@ -237,7 +237,7 @@ def test_a_run_that_could_try_nothing_is_no_success(
     assert live.code_of(results, only) == code
 
 
-def test_throttle_times_errors_and_slow_answers_are_told_apart(live: ModuleType) -> None:
+def test_throttle_times_errors_and_slow_answers_differ(live: ModuleType) -> None:
     """Only the first ones are what is documented: for the others there may be other reasons."""
     from _live.probe import Status  # noqa: PLC0415 - in `scripts`
     from _live.probes import throttling  # noqa: PLC0415

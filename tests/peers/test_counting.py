@@ -42,13 +42,13 @@ class Counts:
         """Note that a handler begins."""
         self.ages.append(value)
 
-    def look(self, *_seconds: float) -> None:
+    def note(self, *_seconds: float) -> None:
         """Note what would be reported now."""
         self.seen.append(sum(cell[0] for cell in self._handled))
 
-    async def alook(self, *_seconds: float) -> None:
+    async def anote(self, *_seconds: float) -> None:
         """Note it in a task."""
-        self.look()
+        self.note()
 
 
 @pytest.fixture
@@ -93,8 +93,8 @@ def test_what_does_not_count_never_lowers_the_count(
 ) -> None:
     """A window refuses a count that goes back, and a hot key's record sleeps for long."""
     module, counts = side(name), Counts()
-    monkeypatch.setattr(module.time, "sleep", counts.look)
-    monkeypatch.setattr(module.asyncio, "sleep", counts.alook)
+    monkeypatch.setattr(module.time, "sleep", counts.note)
+    monkeypatch.setattr(module.asyncio, "sleep", counts.anote)
     options = side("protocol").Options("b", "t", "g", work, workers=1, kind=kind, hot_ms=1.0, retry_s=1.0)
     handle = getattr(module, handler)(options, counts)
     done = module._done_cell(options, counts)
@@ -107,7 +107,7 @@ def test_what_does_not_count_never_lowers_the_count(
             done[0] += 1
 
     asyncio.run(run_all())
-    counts.look()
+    counts.note()
     assert counts.seen == sorted(counts.seen)
     assert counts.seen[-1] == 3, "of six, every second one counts"
 

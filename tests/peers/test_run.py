@@ -146,7 +146,7 @@ def test_a_side_that_fails_ends_nothing_and_is_tried_once_more(
 def test_a_side_that_failed_once_is_measured_in_all_other_rounds(
     peers: Any, sides: list[Any], tmp_path: Path
 ) -> None:
-    """Bad luck takes one figure, and is told."""
+    """Bad luck takes one figure, and its failure is reported."""
     tried = []
 
     def answer(side: Any) -> dict[str, Any]:

@@ -43,7 +43,7 @@ def test_only_our_own_side_imports_the_package(peers: Any) -> None:
 
 
 def test_a_mode_is_not_measured_twice_under_two_names(peers: Any) -> None:
-    """With the workers of W1 the JVM's 1,000 threads are its 100."""
+    """Where all have 100 workers, the mode with 1,000 threads is the one with 100 once more."""
     sides = peers("catalogue").all_sides()
     titles = {
         row.workload: {mode.title for _, mode in row.measurements(sides)}
