@@ -17,7 +17,8 @@ class Names:
 
     def __init__(self, given: Given, ledger: Ledger) -> None:
         found = {given.namespace: "<namespace>", given.namespace.partition(".")[0]: "<namespace>"}
-        found[ledger.run] = "<run>"
+        # Within the names of topics and groups.
+        self._run = ledger.run
         if given.own_topic:
             found[given.own_topic] = "<topic>"
         if given.client_id:
@@ -31,9 +32,10 @@ class Names:
 
     def text(self, text: str) -> str:
         """Return the text without the names."""
+        text = _IP.sub("<address>", text).replace(self._run, "<run>")
         for name, word in self._found.items():
             text = re.sub(rf"(?<![\w-]){re.escape(name)}(?![\w-])", word, text, flags=re.IGNORECASE)
-        return _IP.sub("<address>", text)
+        return text
 
     def value(self, value: Any) -> Any:
         """Return the same of every text within mappings and sequences."""

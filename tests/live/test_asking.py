@@ -282,6 +282,7 @@ def test_a_report_hides_secrets_always_and_names_on_request(live: ModuleType, tm
     found = live.given(options, {**KEY, "EHKAFKA_LIVE_SECOND_CONNECTION_STRING": SECOND})
     site = live.Site(found, live.Ledger.begin(tmp_path, NAMESPACE), live.Waits())
     text = f"{NAMESPACE}:9093/bootstrap (10.0.0.7): topic mine | {FIRST} and {KEYS[1]}"
+    text += f" in {site.ledger.prefix}idle"
     result = Result(
         name="x", documented="y", link="https://z", status=Status.NOTED, seen=text, facts={"k": text}
     )
@@ -294,6 +295,7 @@ def test_a_report_hides_secrets_always_and_names_on_request(live: ModuleType, tm
     assert not [key for key in KEYS for page in pages.values() if key in page], "FACT: a key was shown"
     assert NAMESPACE in pages["plain"]
     assert "10.0.0.7" in pages["plain"]
-    for name in (NAMESPACE, "10.0.0.7", "mine"):
+    for name in (NAMESPACE, "10.0.0.7", "mine", site.ledger.run):
         assert name not in pages["hidden"]
     assert "<namespace>:9093/bootstrap (<address>): topic <topic> \\| ***" in pages["hidden"]
+    assert "in ehkafka-live-<run>-idle" in pages["hidden"]

@@ -56,8 +56,9 @@ def pacing(site: Site) -> Observed:
             f", errors: {', '.join(f'{name} × {count}' for name, count in errors.items())}" if errors else ""
         )
         return ok(
-            f"throttled: {facts['answered_per_s']} answers a second, {facts['quick_per_s']} of them quick, "
-            f"the slowest after {facts['slowest_s']} s{shown}; a single commit takes {facts['usual_ms']} ms",
+            f"throttled: of commits sent without a pause {facts['answered_per_s']} a second are answered, "
+            f"{facts['quick_per_s']} of them quickly, the slowest after {facts['slowest_s']} s{shown}; with "
+            f"pauses a commit takes {facts['usual_ms']} ms",
             **facts,
         )
     return differs(f"no throttling: {facts['answered_per_s']} commits a second, all quick", **facts)
@@ -107,7 +108,7 @@ def metadata(site: Site) -> Observed:
     if not is_intact:
         return differs(f"{TEXT_MAX} bytes are accepted, but are not returned as they were", **facts)
     shown = ", ".join(f"{size}: {is_accepted[size]}" for size in LONGER)
-    text = f"{TEXT_MAX} bytes are returned intact; {shown}"
+    text = f"{TEXT_MAX} bytes are returned intact; longer ones, {shown}"
     return differs(text, **facts) if set(beyond) - {LONGER[0]} else ok(text, **facts)
 
 
@@ -127,7 +128,7 @@ def _largest(accepts: object) -> int:
 PROBES = (
     Probe(
         name="commits",
-        documented="4 commits a second per partition; users measured about 2, the others took 1.1 s",
+        documented="4 commits a second per partition; users saw about 2 that were quick, others took 1.1 s",
         link=QUOTAS,
         function=pacing,
         expected_s=18.0,
@@ -135,7 +136,7 @@ PROBES = (
     ),
     Probe(
         name="metadata",
-        documented="1024 bytes of metadata in a commit",
+        documented="1024 bytes of metadata in a commit; the engine uses 1023, for 1024 may be refused",
         link=QUOTAS,
         function=metadata,
         expected_s=10.0,

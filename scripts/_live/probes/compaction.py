@@ -27,7 +27,9 @@ def compaction(site: Site) -> Observed:
     try:
         site.produce(topic, [(None, b"without a key")])
     except EhkafkaError as error:
-        return ok(f"{text}; one without a key is refused: {error}")
+        # What to do about it is for those who wanted it to work.
+        first_sentence = str(error).partition(". ")[0]
+        return ok(f"{text}; one without a key is refused: {first_sentence}")
     return noted(f"{text}; one without a key, too")
 
 

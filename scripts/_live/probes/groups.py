@@ -36,7 +36,7 @@ def names(site: Site) -> Observed:
         committer.close()
     facts = {"sizes": {str(size): answer for size, answer in answers.items()}, **_shown(site, longest)}
     within, beyond = answers.values()
-    shown = f"an idle group is {facts['listed']}, describing it: {facts['described']}"
+    shown = f"the group, which is idle, is {facts['listed']}, and its state is {facts['described']}"
     if within != "accepted":
         return differs(f"a name of {len(longest)} characters is refused: {within}; {shown}", **facts)
     if beyond == "accepted":

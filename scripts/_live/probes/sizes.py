@@ -32,11 +32,13 @@ def sizes(site: Site) -> Observed:
     beyond = _sent(site, TOO_LARGE_BYTES)
     facts = {"within": {"bytes": LARGEST_BYTES, **within}, "beyond": {"bytes": TOO_LARGE_BYTES, **beyond}}
     if within["error"]:
-        return differs(f"{LARGEST_BYTES} bytes are refused: {within['error']}", **facts)
-    text = f"{LARGEST_BYTES} bytes are accepted in {within['s']} s"
+        return differs(f"{LARGEST_BYTES:,} bytes are refused: {within['error']}", **facts)
+    text = f"{LARGEST_BYTES:,} bytes are accepted in {within['s']} s"
     if beyond["error"]:
-        return ok(f"{text}; {TOO_LARGE_BYTES} are refused after {beyond['s']} s: {beyond['error']}", **facts)
-    text += f"; {TOO_LARGE_BYTES} as well"
+        return ok(
+            f"{text}; {TOO_LARGE_BYTES:,} are refused after {beyond['s']} s: {beyond['error']}", **facts
+        )
+    text += f"; {TOO_LARGE_BYTES:,} as well"
     return ok(text, **facts) if site.given.tier == "dedicated" else differs(text, **facts)
 
 

@@ -37,7 +37,7 @@ def versions(site: Site) -> Observed:
     facts = {"offered": {str(key): list(pair) for key, pair in sorted(offered.items())}}
     text = ", ".join(f"{name} {version}" for name, version in shown.items())
     if other:
-        return noted(f"{text}. Others than were seen: {', '.join(other)}", **facts)
+        return noted(f"{text}. Not as that user saw them: {', '.join(other)}", **facts)
     return ok(text, **facts)
 
 
