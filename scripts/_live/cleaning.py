@@ -14,6 +14,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from _live.offered import DELETE_GROUPS, LIST_GROUPS, offered_versions
 from _live.site import quiet_admin
+from ehkafka.checks.group import NOT_YET
 from ehkafka.endpoint.client import describe_error
 
 if TYPE_CHECKING:
@@ -33,12 +34,7 @@ _GONE = {
     KafkaError.GROUP_ID_NOT_FOUND,
     KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001 - librdkafka's own code
 }
-_NOT_YET = {
-    KafkaError.NON_EMPTY_GROUP,
-    KafkaError.COORDINATOR_NOT_AVAILABLE,
-    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-    KafkaError.NOT_COORDINATOR,
-}
+_NOT_YET = {*NOT_YET, KafkaError.NON_EMPTY_GROUP}
 GROUP_STAYS = (
     "the service offers no request to delete a group. If the probe went so far as to create it, it has no "
     "members and no topic any more, and counts among the namespace's 1000 until the service drops it"
