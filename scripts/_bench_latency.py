@@ -6,10 +6,10 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-import confluent_kafka
 from _bench_bare import BATCH_RECORDS, bare_consumer
 from _bench_engine import make_app, stop_now
 from _bench_marks import READY, mark
+from peers.producer import send
 
 from ehkafka.events import PartitionPaused
 
@@ -136,25 +136,13 @@ def _run_live(app: ehkafka.App, seconds: float) -> None:
 
 def produce_live(bootstrap: str, topic: str, seconds: float, per_s: int, hot_per_s: int) -> dict[str, Any]:
     """Send records at a steady pace, each with the clock in its value; `hot_per_s` of them of one key."""
-    producer = confluent_kafka.Producer({"bootstrap.servers": bootstrap, "linger.ms": 1, "acks": 1})
-    started_s = time.monotonic()
-    sent = hot = 0
-    while (now_s := time.monotonic() - started_s) < seconds:
-        while sent < now_s * per_s:
-            stamp = b"%020.6f" % time.monotonic()
-            producer.produce(topic, stamp.ljust(200, b"x"), b"key-%05d" % (sent % 10_000))
-            sent += 1
-        while hot < now_s * hot_per_s:
-            producer.produce(topic, b"0".ljust(200, b"x"), b"hot")
-            hot += 1
-        producer.poll(0)
-        time.sleep(0.0005)
-    producer.flush()
-    return {"records": sent + hot}
+    ends_s = time.monotonic() + seconds
+    return {"records": send(bootstrap, topic, per_s, hot_per_s, lambda: time.monotonic() >= ends_s)}
 
 
 def _age_s(message: Any) -> float:
-    return time.monotonic() - float(message.value()[:20])
+    value = message.value()
+    return (time.monotonic_ns() - int(value[: value.index(b" ")])) / 1e9
 
 
 def _percentiles(latencies: list[float]) -> dict[str, Any]:

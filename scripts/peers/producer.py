@@ -11,13 +11,18 @@ import os
 import sys
 import threading
 import time
+from typing import TYPE_CHECKING
 
 from confluent_kafka import Producer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 VALUE_BYTES = 200
 KEYS = 10_000
 PAUSE_S = 0.0005
 STDIN = 0
+FLUSH_S = 5.0
 
 
 def main() -> None:
@@ -32,12 +37,16 @@ def main() -> None:
         ended.set()
 
     threading.Thread(target=follow, daemon=True).start()
-    producer = Producer({"bootstrap.servers": options["bootstrap"], "linger.ms": 1, "acks": 1})
-    topic, per_s, hot_per_s = options["topic"], options["per_s"], options["hot_per_s"]
+    send(options["bootstrap"], options["topic"], options["per_s"], options["hot_per_s"], ended.is_set)
+
+
+def send(bootstrap: str, topic: str, per_s: float, hot_per_s: float, is_over: Callable[[], bool]) -> int:
+    """Send until it is over; return how many records were sent."""
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 1, "acks": 1})
     keys = [b"key-%05d" % number for number in range(KEYS)]
     started_s = time.monotonic()
     sent = hot = 0
-    while not ended.is_set():
+    while not is_over():
         since_s = time.monotonic() - started_s
         while sent < since_s * per_s:
             producer.produce(topic, _stamped(), keys[sent % KEYS])
@@ -47,7 +56,8 @@ def main() -> None:
             hot += 1
         producer.poll(0)
         time.sleep(PAUSE_S)
-    producer.flush(5.0)
+    producer.flush(FLUSH_S)
+    return sent + hot
 
 
 def _stamped() -> bytes:

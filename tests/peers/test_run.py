@@ -175,7 +175,7 @@ def test_outputs_that_a_side_counts_are_in_the_topic(
         with pytest.raises(peers("process").SideError, match="counts 100 outputs, and 99 are in the topic"):
             check(found, 100, share, "a mode")
     shares = {side.name: side.sent_share_min for side in peers("catalogue").all_sides()}
-    assert {name for name, least in shares.items() if least != 1.0} == {"quix"}
+    assert {name for name, least in shares.items() if least != 1.0} == {"quix", "parallel_consumer"}
 
 
 def test_a_side_without_an_environment_is_left_out(peers: Any, sides: list[Any]) -> None:
