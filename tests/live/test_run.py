@@ -214,14 +214,19 @@ def test_a_refused_login_is_reported_and_nothing_else_is_tried(stand_ins: StandI
 def test_a_run_that_dies_is_cleaned_up_later_and_one_that_is_interrupted_at_once(
     stand_ins: StandIns, command: Command
 ) -> None:
-    """SIGKILL and then `--clean`; Ctrl-C and SIGTERM need nothing more."""
+    """SIGKILL and then `--clean`, which leaves alone what lives; Ctrl-C and SIGTERM need nothing more."""
     before = stand_ins.names()
     killed = Started(stand_ins, command, "killed", "commits")
     interrupted = {
         kind: Started(stand_ins, command, kind.name, "idle") for kind in (signal.SIGINT, signal.SIGTERM)
     }
-    for kind, process in interrupted.items():
+    for process in interrupted.values():
         process.wait_for_group("idle")
+    in_use = stand_ins.names() - before
+    assert command.run(environment(stand_ins.hub), "--clean") == 0
+    assert command.shown.count("is under way") == len(interrupted) + 1
+    assert in_use <= stand_ins.names(), "FACT: --clean removed what was in use"
+    for kind, process in interrupted.items():
         process.send(kind)
     killed.wait_for_group("pacing")
     killed.send(signal.SIGKILL)
