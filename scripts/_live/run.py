@@ -76,7 +76,7 @@ class Run:
         seen = {result.name: result.status for result in self.results}
         for need in probe.needs:
             if seen.get(need) in (Status.UNTRIED, Status.DIFFERS):
-                return f"it needs the probe {need}"
+                return f"it needs the probe {need}, which was not ok"
         if probe.permission == "--throttle" and not self._site.given.may_flood:
             return "it was not permitted: --throttle"
         if time.monotonic() >= self._over_s:
