@@ -12,13 +12,16 @@ import sys
 import time
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from _long_run import DIRTY, commit
 
 from tests.proof.draws import Draw
 from tests.proof.series import carry_out
 from tests.proof.table import summary_of, text_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build"
@@ -67,8 +70,9 @@ def main() -> int:
     parser.add_argument("--members", type=int, default=2, help="of each of the three groups (2)")
     parser.add_argument("--parallel", type=int, default=1, help="runs at once (1)")
     asked = parser.parse_args()
-    seeds = [asked.replay] if asked.replay is not None else range(asked.first, asked.first + asked.runs)
-    draws = [Draw(seed, asked.brokers, asked.seconds, asked.rate, asked.members) for seed in seeds]
+    draws = [
+        Draw(seed, asked.brokers, asked.seconds, asked.rate, asked.members) for seed in asked_seeds(asked)
+    ]
     progress, results, began = Progress(len(draws)), [], commit()
 
     def done(result: dict[str, Any]) -> None:
@@ -80,6 +84,11 @@ def main() -> int:
     return report(results, asked)
 
 
+def asked_seeds(asked: argparse.Namespace) -> Sequence[int]:
+    """Return the seeds that the command line asks for."""
+    return [asked.replay] if asked.replay is not None else range(asked.first, asked.first + asked.runs)
+
+
 def write(results: list[dict[str, Any]], asked: argparse.Namespace, began: str) -> None:
     """Write what was found so far: a run of hours may be ended before its time. `began`: its commit."""
     # A tree that changed meanwhile is that of no commit.
@@ -89,7 +98,8 @@ def write(results: list[dict[str, Any]], asked: argparse.Namespace, began: str) 
     (BUILD / "survives").mkdir(parents=True, exist_ok=True)
     (BUILD / "proof.json").write_text(json.dumps(results, indent=1))
     (BUILD / "proof.md").write_text(f"```text\n{text_of(results)}\n```\n")
-    if asked.replay is None and asked.brokers > 1:
+    # One run alone is no series, whose file it must not replace.
+    if len(asked_seeds(asked)) > 1 and asked.brokers > 1:
         summary = summary_of(results, command=command, commit=ran, date=date)
         (BUILD / "survives" / "three-brokers.json").write_text(json.dumps(summary, indent=1))
 

@@ -18,8 +18,9 @@ KINDS = ("threads", "tasks", "batches", "processes")
 # At least once, in turn: apps, perhaps with a member by hand; by KIP-848 members by hand alone; both of them.
 PROTOCOLS = ("classic", "consumer", "mixed")
 BY_HAND_SHARE, STATIC_SHARE = 0.5, 0.25
-# A refused output lets its batch's keys go one by one, each of which waits for all replicas.
-REFUSED_EVERY = {1: (500, 2000), 3: (5000, 20_000)}
+# A refused output lets its batch's keys go one by one, each of which waits for all replicas; and a stop just
+# then may leave work, which must not be so at most stops.
+REFUSED_EVERY = {1: (2000, 8000), 3: (15_000, 50_000)}
 SETTLE_S = 400
 # How often a fault is named, which is how often it comes.
 WEIGHTS = {"kill": (2, 4), "stop": (1, 2), "roll": (0, 1), "member-freeze": (1, 1), "member-clock": (1, 1)}

@@ -75,6 +75,9 @@ class EndToEnd:
         for code, by in order.passed:
             text = f"{words_of(code)} was passed by {words_of(by)}"
             self.violations.blame("order_end_to_end", f"key {key}: {text}")
+        if order.ends_with is not None:
+            text = f"key {key} ends with {words_of(order.ends_with)}, which is repeated"
+            self.violations.blame("last_end_to_end", text)
         again = {number for of_key, number in self.written_again if of_key == key}
         ends = array("Q", (code for code in ends if code >> PATH_BITS not in again)) if again else ends
         repeated = len(ends) - len({*ends})

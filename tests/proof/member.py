@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 ATTEMPTS = 3
 # So long a key is on hold before a command lets it go on; between two checks.
 HELD_S, PAUSE_S = 0.5, 0.25
+# How often the app is asked whether it lives, as a probe does.
+PROBE_S = 2.0
 LATER_S = 0.3
 # Records that were put off once. Threads add and take; no two have one record at once.
 put_off: set[tuple[int, int]] = set()
@@ -41,7 +43,8 @@ put_off: set[tuple[int, int]] = set()
 def run(history: JsonLinesHistory) -> int:
     """Run until a signal comes."""
     app = make_app(history)
-    threading.Thread(target=release, args=(app,), name="release", daemon=True).start()
+    for task in (release, probe):
+        threading.Thread(target=task, args=(app,), name=task.__name__, daemon=True).start()
     try:
         app.run()
     except ehkafka.EhkafkaError as error:
@@ -90,6 +93,14 @@ def release(app: ehkafka.App) -> None:
                     app.keys.retry(key.name)
         except ActionRefusedError:
             logging.getLogger("member").info("a key has gone on by itself, or the app does not run")
+
+
+def probe(app: ehkafka.App) -> None:
+    """Say why the app is not live, which `/live` says to a probe."""
+    while True:
+        time.sleep(PROBE_S)
+        for reason in app.not_live():
+            logging.getLogger("member").warning("not live: %s", reason)
 
 
 def handle(record: ehkafka.Record) -> bytes | None:

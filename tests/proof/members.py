@@ -7,19 +7,22 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import signal
 import time
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ehkafka.errors import EhkafkaError, EndpointError, FencedError
+from ehkafka.errors import EhkafkaError, FencedError, UnfinishedError
 from ehkafka.testing import JsonLinesHistory
 from tests.kit.processes import MemberProcess
 from tests.kit.waiting import wait_until
-from tests.proof.node_faults import CLIENT, RECOVERS_S, NodeFaults
+from tests.proof.node_faults import CLIENT, NodeFaults
 from tests.proof.options import BY_HAND, WORKERS
 from tests.proof.reader import PATIENCE_S
 from tests.proof.watch import EXACTLY_ONCE
+from tests.proof.work import group_of
 
 if TYPE_CHECKING:
     import argparse
@@ -30,7 +33,7 @@ if TYPE_CHECKING:
     from tests.proof.violations import Violations
 
 HERE = Path(__file__).parent
-SESSION_S, STOP_S, UNFINISHED = 5.0, 12.0, 4
+SESSION_S, STOP_S = 5.0, 12.0
 # Of one broker and of three, which take some seconds to agree on who leads.
 TRANSACTION_S = {1: 4.0, 3: 8.0}
 # So long a rebalance waits for a member that the coordinator does not give up: after a broker's kill a group
@@ -41,8 +44,17 @@ POLL_S = 30.0
 SLACK_S = {1: 8.0, 3: 25.0}
 # A member that is frozen for so long has lost its session and its transaction.
 FROZEN_S = (9.0, 12.0)
-# So long without partitions after a fault of a broker, a member is started again.
-STRANDED_S = 45.0
+# So long without partitions is too long, but for a client that found no broker when one came back just before
+# or meanwhile: a probe of liveness would have that member started again.
+STRANDED_S, STRANDS_WITHIN_S = 45.0, 65.0
+# What such a member says; a client by hand tells less.
+STRANDED = ("not live: The client has known no broker", "brokers are down")
+# So long after brokers were away, a stop may leave work.
+RECOVERS_S = 5.0
+# An app has written what it does.
+STACKS_S = 2.0
+# So long after a refused output was settled, a stop may still leave what waited behind it.
+REFUSED_S = 5.0
 # How long the guest stays, and is away.
 GUEST_S = 2.5
 # By how much a member's clock is wrong.
@@ -60,18 +72,23 @@ class Members:
         directory: Path,
         violations: Violations,
         dice: random.Random,
+        refuses: Callable[[int, set[int], float], bool],
     ) -> None:
+        """`refuses` tells of a level and partitions of it whether an output was refused since some time."""
         self.asked, self.cluster, self.nodes, self.directory = asked, cluster, nodes, directory
         self._violations, self._dice = violations, dice
         self._witness = JsonLinesHistory(directory / "witness.jsonl")
+        self._refuses = refuses
         self.of_level = [
             [self.member(level, number) for number in range(asked.members)] for level in range(asked.levels)
         ]
         self.all = [member for of_level in self.of_level for member in of_level]
         self.counts: Counter[str] = Counter()
         self.slowest_stop_s = 0.0
-        # When each was last frozen.
+        # When each was last frozen; inf while it is.
         self._frozen_s: dict[MemberProcess, float] = {}
+        # How long each one's log was at its last start.
+        self._log_bytes: dict[MemberProcess, int] = {}
 
     def member(self, level: int, number: int) -> MemberProcess:
         """Return one more member, which does not run."""
@@ -126,7 +143,7 @@ class Members:
     def start(self) -> None:
         """Start all and wait until each has partitions."""
         for member in self.all:
-            member.start()
+            self._start(member)
         for member in self.all:
             self._wait_until_ready(member)
 
@@ -152,7 +169,7 @@ class Members:
         dice = type(self._dice)(self.asked.seed)
         while not over.is_set():
             guest = dice.choice(guests)
-            guest.start()
+            self._start(guest)
             self._wait_until_ready(guest)
             over.wait(GUEST_S)
             self._stop(guest)
@@ -167,20 +184,33 @@ class Members:
     def _revive(self, member: MemberProcess) -> None:
         if member.is_running:
             return
-        if member.exit_code == EndpointError.exit_code and self.nodes.recovers():
-            self.counts["outages_felt"] += 1
-        elif self._is_fenced(member):
+        if self._is_fenced(member):
             self.counts["fenced"] += 1
         else:
             text = f"{member.name} with code {member.exit_code}: {member.log_tail()}"
             self._violations.blame("died", text)
+        self._start(member)
+
+    def _start(self, member: MemberProcess) -> None:
+        self._log_bytes[member] = member.log.stat().st_size if member.log.exists() else 0
         member.start()
 
     def _is_fenced(self, member: MemberProcess) -> bool:
-        """Tell whether one with an instance id rightly says so: its transaction has outlived its time-out."""
-        was_frozen = time.monotonic() - self._frozen_s.get(member, -math.inf) < RECOVERS_S
-        may_be = was_frozen or self.nodes.recovers()
-        return member.exit_code == FencedError.exit_code and self.asked.static and may_be
+        """Tell whether one with an instance id rightly says so.
+
+        It was frozen for longer than its session and its transaction last, or the coordinator was away, and
+        the answer that gave this instance a new member id was lost. Either was just before it ended.
+        """
+        if member.exit_code != FencedError.exit_code or not self.asked.static:
+            return False
+        # Its last words are as old as its end.
+        ended_s = time.monotonic() - (time.time() - member.log.stat().st_mtime)
+        was_frozen_s = self._frozen_s.get(member, -math.inf)
+        back_s = self.nodes.coordinator_back_s(group_of(self._level(member)))
+        return ended_s - max(was_frozen_s, back_s) < SESSION_S
+
+    def _level(self, member: MemberProcess) -> int:
+        return int(member.name.split("-")[1])
 
     def _kill(self) -> None:
         """One that has partitions: the death of one that has none loses nothing."""
@@ -191,7 +221,7 @@ class Members:
         wait_until(with_partitions, "a member has partitions", PATIENCE_S)
         member = self._dice.choice(with_partitions())
         member.kill()
-        member.start()
+        self._start(member)
 
     def _roll(self) -> None:
         for member in self._dice.choice(self.of_level):
@@ -200,11 +230,12 @@ class Members:
     def _stop_and_start(self, member: MemberProcess) -> None:
         self._wait_until_ready(member)
         self._stop(member)
-        member.start()
+        self._start(member)
 
     def _freeze(self) -> None:
         member = self._dice.choice(self.all)
         self._revive(member)
+        self._frozen_s[member] = math.inf
         member.suspend()
         time.sleep(self._dice.uniform(*FROZEN_S))
         self._frozen_s[member] = time.monotonic()
@@ -227,17 +258,35 @@ class Members:
 
         try:
             wait_until(is_ready, words, STRANDED_S)
-        except AssertionError:
-            if not self.nodes.counts:
-                raise
-            # See `Reader.read`; its probe of liveness would have it started again.
-            self.counts["stranded"] += 1
+        except AssertionError as error:
+            if self.nodes.recovers(STRANDS_WITHIN_S) and self._is_stranded(member):
+                self.counts["stranded"] += 1
+            else:
+                self._violations.blame("idle", f"{member.name} {error} {self._stacks(member)}")
             member.kill()
-            member.start()
+            self._start(member)
             wait_until(is_ready, words, PATIENCE_S)
 
+    def _is_stranded(self, member: MemberProcess) -> bool:
+        """Tell whether a member has said that its client has lost all brokers. See `Reader.read`."""
+        with member.log.open("rb") as log:
+            log.seek(self._log_bytes.get(member, 0))
+            said = log.read().decode(errors="replace")
+        return any(words in said for words in STRANDED)
+
+    def _stacks(self, member: MemberProcess) -> str:
+        """Return what an app writes when it is asked what it does."""
+        if not (member.is_running and self._is_app(member)):
+            return ""
+        os.kill(member.pid, signal.SIGUSR1)
+        time.sleep(STACKS_S)
+        return member.log_tail()
+
+    def _is_app(self, member: MemberProcess) -> bool:
+        return self.asked.kind[int(member.name.split("-")[2]) % len(self.asked.kind)] not in BY_HAND
+
     def _stop(self, member: MemberProcess) -> None:
-        began_s = time.monotonic()
+        began_s, partitions = time.monotonic(), {place.partition for place in member.assigned()}
         member.terminate()
         try:
             code = member.wait(STOP_S + SLACK_S[self.asked.brokers])
@@ -245,15 +294,22 @@ class Members:
             self._violations.blame("slow_stop", str(error))
             member.kill()
             return
-        self.slowest_stop_s = max(self.slowest_stop_s, time.monotonic() - began_s)
-        if code == UNFINISHED and (self.nodes.recovers() or self.asked.refused_every):
+        took_s = time.monotonic() - began_s
+        self.slowest_stop_s = max(self.slowest_stop_s, took_s)
+        if code == UnfinishedError.exit_code and self._may_be_unfinished(member, partitions, took_s):
             self.counts["unfinished_stops"] += 1
-        elif code == EndpointError.exit_code and self.nodes.recovers():
-            self.counts["outages_felt"] += 1
         elif self._is_fenced(member):
             self.counts["fenced"] += 1
         elif code:
-            self._violations.blame("code", f"{code}: {member.log_tail()}")
+            text = f"{member.name} with code {code} after {took_s:.1f} s: {member.log_tail()}"
+            self._violations.blame("code", text)
+
+    def _may_be_unfinished(self, member: MemberProcess, partitions: set[int], took_s: float) -> bool:
+        """Tell whether brokers were away during a stop, or an output of its partitions was refused."""
+        since_s = time.monotonic() - took_s - REFUSED_S
+        return self.nodes.recovers(took_s + RECOVERS_S) or self._refuses(
+            self._level(member), partitions, since_s
+        )
 
     def close(self) -> None:
         """End all that still runs."""

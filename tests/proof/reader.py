@@ -179,6 +179,8 @@ class Commit(NamedTuple):
 
     next_offset: int
     finished: tuple[tuple[int, int], ...]
+    # Why its text says nothing, where it has one.
+    problem: str = ""
 
     def covers(self, offset: int) -> bool:
         """Tell whether a record counts as finished."""
@@ -222,9 +224,15 @@ class Commits:
 
     @staticmethod
     def _commit(place: TopicPartition) -> Commit:
-        metadata = decode(place.metadata or "", place.offset)
-        finished = () if isinstance(metadata, Unusable) else metadata.ranges.finished
-        return Commit(max(place.offset, 0), tuple(finished))
+        return commit_of(place.offset, place.metadata or "")
+
+
+def commit_of(next_offset: int, text: str) -> Commit:
+    """Return what a commit says; one by hand has no text."""
+    metadata = decode(text, next_offset)
+    if isinstance(metadata, Unusable):
+        return Commit(max(next_offset, 0), (), f"{metadata.value}: {text!r}" if text else "")
+    return Commit(next_offset, tuple(metadata.ranges.finished))
 
 
 def patiently(ask: Callable[..., Any], *arguments: Any) -> Any:

@@ -10,18 +10,22 @@ commits alone. The last line is JSON with the counts; the exit code is 1 where a
 
 A fault that is named three times comes three times as often. Only a member that has partitions is killed.
 
-Violations: `lost`; `early` (a commit calls finished what has not sent all); `back` (a commit goes back);
-`order` (the first of an output behind a later one of its key); `last` (a key ends with a repeat); `overlap`
-(one member handles two records of a key at once); `unexpected`; `two_partitions`; `code`; `slow_stop`;
-`died`; `stuck` (not all is committed in the end); `load` (the load itself is not there); `readers` (they have
-skipped records, seen aborted ones, or one twice); `checker` (it could not see all); `lost_end_to_end` and so
+Violations: `lost`; `early` (a commit calls finished what has not sent all); `back` (a commit goes back: of
+those that were read meanwhile, and of all that `__consumer_offsets` has in the end); `text` (what goes with a
+commit cannot be read); `order` (the first of an output behind a later one of its key); `last` (a key ends
+with a repeat); `letters_order` (dead letters of a key's failed calls); `overlap` (one member handles two
+records of a key at once); `unexpected`; `two_partitions`; `code`; `slow_stop`; `died`; `idle` (a member has
+no partitions for too long); `stalled` (a commit stands still for two minutes though all runs); `stuck` (not
+all is committed in the end); `load` (the load itself is not there); `readers` (they have skipped records,
+seen aborted ones, or one twice); `checker` (it could not see all); `nothing_tried`; `lost_end_to_end` and so
 on; exactly once also `repeated`, and `uncovered` (readers see it, commits do not call it finished).
 
 At least once `repeated` is a count. `jumps` are repeats that leave out what was between; `overlaps_of_two`
 are records of a key that two members have handled at once, as happens when one was frozen; `doubted` looked
-wrong while a node that led no longer could still answer; `outages_felt` are members that ended because no
-broker said where to begin, `stranded` those whose client never found a broker again, `fenced` those with an
-instance id that were frozen for too long. With `--strict` failed attempts send, which no reader may see.
+wrong while a node that led no longer could still answer; `unfinished_stops` had a broker away or an output
+refused; `stranded` are members that say that their client has lost all brokers, `fenced` those with an
+instance id that were frozen for too long, or whose coordinator was away, just before they ended. With
+`--strict` failed attempts send, which no reader may see.
 """
 
 from __future__ import annotations
@@ -83,7 +87,9 @@ class Run:
             cluster, [*topics_of(asked.levels), *COORDINATED], random.Random(asked.seed + 2)
         )
         dice = random.Random(asked.seed)
-        self.members = Members(asked, cluster, self.nodes, directory, self.violations, dice)
+        self.members = Members(
+            asked, cluster, self.nodes, directory, self.violations, dice, self.watch.refuses
+        )
         self.faults: Counter[str] = Counter()
         self.settled_s = 0.0
         self._began_s = time.monotonic()
@@ -110,9 +116,12 @@ class Run:
         """Judge, and return the counts."""
         asked, seen, verdicts = self.asked, self.watch.seen, self.watch.verdicts
         readers = self.watch.judge(self.load.numbers)
-        repeated = sum(verdict.repeated for verdict in verdicts)
-        if asked.repeats_max is not None and repeated > asked.repeats_max:
-            self.violations.blame("repeated", f"{repeated} outputs")
+        repeated = {
+            exactly_once: sum(one.repeated for one in verdicts if one.exactly_once == exactly_once)
+            for exactly_once in (False, True)
+        }
+        if asked.repeats_max is not None and repeated[False] > asked.repeats_max:
+            self.violations.blame("repeated", f"{repeated[False]} outputs")
         return {
             "seed": asked.seed,
             "brokers": asked.brokers,
@@ -127,11 +136,15 @@ class Run:
             "records_by_level": [one.records for one in seen],
             "outputs": sum(one.outputs for one in seen),
             "letters": sum(one.dead for one in seen),
-            "repeated": repeated,
+            "repeated": repeated[False],
+            "repeated_exactly_once": repeated[True],
             "repeated_end_to_end": self.watch.ends.repeated,
             "load_repeated": len(self.watch.ends.written_again),
             "jumps": sum(verdict.jumps for verdict in verdicts),
             "overlaps_of_two": sum(one.overlaps_of_two for one in seen),
+            "letters_in_order": sum(verdict.letters_in_order for verdict in verdicts),
+            "commits": self.watch.commit_log.commits,
+            "longest_stand_s": round(max(stalls.longest_s for stalls in self.watch.stalls), 1),
             "checks": verdicts[0].checks,
             "doubted": sum(verdict.doubted for verdict in verdicts),
             "ranges_seen": sum(verdict.ranges_seen for verdict in verdicts),
@@ -146,12 +159,13 @@ class Run:
             "evidence": self.watch.evidence,
         }
 
-    def _reported(self, task: Callable[[], object]) -> None:
+    def _reported(self, task: Callable[[], object]) -> object:
         """Carry out a task; what keeps the checker from seeing all is a violation, too."""
         try:
-            task()
+            return task()
         except Exception as error:
             self.violations.blame("checker", f"{getattr(task, '__name__', task)}: {error!r}")
+            return 0
 
     def _load(self) -> None:
         began_s, backlog = time.monotonic(), self.load.count
@@ -163,7 +177,7 @@ class Run:
     def _watch(self) -> None:
         reported_s = time.monotonic()
         while not self._over.wait(CHECKS_S):
-            self.watch.check(is_calm=self.nodes.is_calm())
+            self.watch.check(is_calm=self.nodes.is_calm(), is_well=self.nodes.is_whole())
             if time.monotonic() - reported_s > REPORTS_S:
                 reported_s = time.monotonic()
                 self._report(reported_s - self._began_s)
@@ -206,8 +220,9 @@ class Run:
             time.sleep(dice.uniform(*pause))
             turns = turns or dice.sample(names, len(names))
             if turns:
-                self._reported(of_name[turns[-1]])
-                self.faults[turns.pop()] += 1
+                name = turns.pop()
+                # One that returns 0 has found nothing to do.
+                self.faults[name] += self._reported(of_name[name]) != 0
             self._reported(meanwhile)
 
     def _kills_are_left(self) -> bool:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.proof.draws import EXACTLY_ONCE, Draw
 from tests.proof.options import BY_HAND, MEMBER_FAULTS, NODE_FAULTS, OF_THREE, PROTOCOLS, WORKERS, parse
+from tests.proof.series import untried
 from tests.proof.table import COLUMNS, row_of, summary_of, text_of
 
 RESULT = {
@@ -15,6 +18,7 @@ RESULT = {
     "static": True,
     "protocol": "classic",
     "faults": {"kill": 3, "roll": 0},
+    "repeated_exactly_once": 2,
     "records": 900,
     "outputs": 850,
     "repeated": 4,
@@ -22,7 +26,14 @@ RESULT = {
     "members": {"fenced": 2, "rebalance": 9},
     "doubted": 5,
     "settled_s": 31.5,
-    "violations": {"lost": 1, "lost_end_to_end": 2, "back": 1, "stuck": 1},
+    "violations": {
+        "lost": 1,
+        "lost_end_to_end": 2,
+        "order_end_to_end": 1,
+        "back": 1,
+        "stuck": 1,
+        "repeated": 2,
+    },
 }
 
 
@@ -50,17 +61,56 @@ def test_twenty_seeds_try_all_there_is() -> None:
 def test_a_row_has_each_violation_once() -> None:
     """What has no column of its own stands in `other`; what is excused is no violation."""
     row = dict(zip(COLUMNS, row_of(RESULT), strict=True))
-    assert (row["lost"], row["early commits"], row["other"]) == (3, 1, "stuck:1")
+    assert (row["lost"], row["early commits"], row["other"]) == (1, 1, "stuck:1")
+    assert (row["end to end"], row["order"]) == ("lost:2 order:1", 0)
+    assert (row["repeated exactly once"], row["repeated at least once"]) == (2, 4)
     assert (row["excused"], row["settled s"]) == ("fenced:2 doubted:5", 31.5)
     assert (row["members"], row["faults"]) == ("threads,tasks, static", "kill:3")
     assert text_of([RESULT]).splitlines()[1].split()[:2] == ["7", "exactly-once"]
 
 
 def test_a_summary_counts_all_that_is_broken() -> None:
-    """A run that ended without a result is broken, too."""
+    """A run that ended without a result is broken, too. What a level has found counts there alone."""
     nothing = {"seed": 8, "violations": {"no_result": 1}, "faults": {}, "records": 0}
     summary = summary_of([nothing, RESULT], command="scripts/proof", commit="c", date="d")
-    assert summary["broken"] == 6
+    assert summary["broken"] == 7
     assert [row[0] for row in summary["rows"]] == [7, 8]
     assert summary["counts"]["records"] == 900
     assert "kill 3" in summary["note"]
+
+
+TRIED = {
+    "violations": {},
+    "shown": [],
+    "letters": 4,
+    "checks": 9,
+    "commits": 50,
+    "ranges_seen": 7,
+    "records_by_level": [5, 5, 5],
+    "faults": {"kill": 1, "leaders": 1},
+}
+
+
+@pytest.mark.parametrize(
+    ("found", "lacks"),
+    [
+        ({}, []),
+        ({"letters": 0}, ["dead letters"]),
+        ({"ranges_seen": 0}, ["ranges"]),
+        ({"records_by_level": [5, 5, 0]}, ["records of level 2"]),
+        ({"faults": {"kill": 1}}, ["faults of nodes"]),
+        ({"faults": {}, "checks": 0}, ["commits that were read", "faults of members", "faults of nodes"]),
+    ],
+)
+def test_a_run_that_has_not_tried_what_was_drawn_is_red(found: dict[str, Any], lacks: list[str]) -> None:
+    """One that only looks green."""
+    arguments = ["--brokers", "3", "--levels", "3", "--faults", "kill,stop,leaders"]
+    result = untried({**TRIED, **found}, arguments)
+    assert result["shown"] == [f"nothing_tried: no {what}" for what in lacks]
+    assert result["violations"] == ({"nothing_tried": len(lacks)} if lacks else {})
+
+
+def test_members_by_hand_commit_no_ranges() -> None:
+    """So a run of them lacks nothing without."""
+    arguments = ["--kind", "plain", "--faults", "kill"]
+    assert not untried({**TRIED, "ranges_seen": 0}, arguments)["violations"]

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
+import time
 from array import array
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ehkafka.progress.metadata import NOTHING_KNOWN, encode
 from tests.proof.end_to_end import EndToEnd
-from tests.proof.reader import Commit, Sums
+from tests.proof.reader import Commit, Sums, commit_of
 from tests.proof.seen import Names, Seen
 from tests.proof.verdict import Order, Verdict
 from tests.proof.violations import Violations
@@ -70,6 +73,10 @@ def verdict_of(
         (partial(verdict_of, [], "d"), {"lost": 1}),
         (partial(verdict_of, [], "d", (0,)), {}),
         (partial(verdict_of, [], "d", (0, 0)), {}),
+        (partial(verdict_of, [], "ddd", (0, 1, 0, 1, 2)), {}),
+        (partial(verdict_of, [], "ddd", (0, 2, 1)), {"letters_order": 1}),
+        # A key does not wait for the dead letter of an output that is refused.
+        (partial(verdict_of, [], "dLd", (0, 2, 1)), {}),
         (partial(verdict_of, [], "d", (0, 0), exactly_once=True), {"repeated": 1}),
         (partial(verdict_of, ["0 9"], "d", (0,)), {"unexpected": 1}),
         (partial(verdict_of, ["0 0"], "B", (0,)), {}),
@@ -110,6 +117,19 @@ def test_what_is_wrong_with_a_commit(commit: Commit, violations: dict[str, int])
     assert verdict.violations.counts == violations, verdict.violations.shown
 
 
+def test_a_commit_whose_text_cannot_be_read() -> None:
+    """A commit by hand has none; one of another offset says nothing, and neither does a damaged one."""
+    verdict = verdict_of(RIGHT)
+    text = encode(1, NOTHING_KNOWN, ((3, 5),), None, 4096).text
+    assert text is not None
+    assert commit_of(1, text) == Commit(1, ((3, 5),))
+    verdict.check([commit_of(1, "")], set())
+    assert not verdict.violations.counts
+    for next_offset, said in ((2, text), (1, text[:-1]), (0, "hello")):
+        verdict.check([commit_of(next_offset, said)], set(), is_calm=False)
+    assert verdict.violations.counts == {"text": 3}, verdict.violations.shown
+
+
 @pytest.mark.parametrize(("exactly_once", "violations"), [(True, {"uncovered": 1}), (False, {})])
 def test_what_is_read_before_a_commit_is_covered_by_it_exactly_once(
     exactly_once: bool, violations: dict[str, int]
@@ -139,10 +159,65 @@ def test_what_looks_wrong_while_a_node_may_answer_that_leads_no_longer(
         verdict.check([Commit(next_offset, ())], set(), is_calm=False)
     assert verdict.doubted == 2
     if not violations:
+        verdict.seen.take_fresh()
         verdict.seen.output(Message(0, 1, "2 0 2 0 0 1 m 10 11"))
         verdict.seen.output(Message(0, 2, "2 1 2 0 0 1 m 10 11"))
     verdict.check([Commit(later, ())], set())
     assert verdict.violations.counts == violations, verdict.violations.shown
+
+
+@pytest.mark.parametrize("is_calm", [True, False])
+@pytest.mark.parametrize(
+    ("commit", "actions", "outputs", "violations"),
+    [
+        (Commit(2, ()), "12", ["2 0 2 0 0 1 m 10 99", "2 1 2 0 0 1 m 10 99"], {}),
+        (Commit(2, ()), "12", ["2 0 2 0 0 1 m 10 99", "2 1 2 0 0 1 m 10 101"], {"early": 1}),
+        (Commit(0, ((1, 2),)), "12", ["2 0 2 0 0 1 m 10 101", "2 1 2 0 0 1 m 10 101"], {"early": 1}),
+        (Commit(1, ()), "12", ["2 0 2 0 0 1 m 10 101", "2 1 2 0 0 1 m 10 101"], {}),
+        # It comes again, which a member that was frozen may do.
+        (Commit(1, ()), "12", ["1 0 1 0 0 0 m 10 101"], {}),
+        # What goes with a refused output may be seen at any time.
+        (Commit(2, ()), "1B", ["2 0 B 0 0 1 m 10 101"], {}),
+    ],
+)
+def test_an_output_of_a_call_that_ended_after_a_commit_was_read_that_calls_it_finished(
+    commit: Commit, actions: str, outputs: list[str], violations: dict[str, int], *, is_calm: bool
+) -> None:
+    """The commits were read at 100 ns, the outputs behind them."""
+    verdict = verdict_of(RIGHT[:1], actions, (1,) if "B" in actions else ())
+    verdict.seen.take_fresh()
+    for at, text in enumerate(outputs, 1):
+        verdict.seen.output(Message(0, at, text))
+    verdict.check([commit], set(), is_calm=is_calm, read_ns=100)
+    assert verdict.violations.counts == violations, verdict.violations.shown
+
+
+@pytest.mark.parametrize(("end_ns", "violations"), [(99, {}), (101, {"early": 1})])
+def test_an_output_that_comes_while_its_commit_is_doubted(end_ns: int, violations: dict[str, int]) -> None:
+    """A commit was read at 100 ns; what a node did not show then was sent before, or it is early."""
+    verdict = verdict_of(RIGHT[:1])
+    verdict.seen.take_fresh()
+    verdict.check([Commit(2, ())], set(), is_calm=False, read_ns=100)
+    verdict.check([Commit(2, ())], set(), is_calm=False, read_ns=200)
+    for place in (0, 1):
+        verdict.seen.output(Message(0, 1 + place, f"2 {place} 2 0 0 1 m 10 {end_ns}"))
+    verdict.check([Commit(2, ())], set(), is_calm=False, read_ns=300)
+    assert verdict.violations.counts == violations, verdict.violations.shown
+
+
+def test_when_an_output_may_have_been_refused() -> None:
+    """From when its record is read until its dead letter is, and as long as is asked for; by partition."""
+    verdict = verdict_of([], "1B1")
+    seen, before_s = verdict.seen, time.monotonic()
+    assert seen.refuses({0}, math.inf)
+    assert not seen.refuses({1}, -math.inf)
+    seen.letter(Message(0, 0, "", ehkafka_origin_partition="0", ehkafka_origin_offset="1"))
+    assert seen.refuses({0}, before_s)
+    assert not seen.refuses({0}, time.monotonic() + 1)
+    # Its dead letter was read before it, from another topic.
+    seen.letter(Message(0, 1, "", ehkafka_origin_partition="0", ehkafka_origin_offset="3"))
+    seen.input(Message(0, 3, "4 - L 0"))
+    assert not seen.refuses({0}, time.monotonic() + 1)
 
 
 def test_a_hole_is_no_record() -> None:
@@ -185,8 +260,9 @@ def chain_of(outputs: list[str], *, exactly_once: bool = False) -> Violations:
     [
         (["1 00", "1 01", "3 00"], {}),
         (["1 00", "3 00"], {"lost_end_to_end": 1, "order_end_to_end": 1}),
-        (["1 00", "3 00", "1 01"], {"order_end_to_end": 1}),
+        (["1 00", "3 00", "1 01"], {"order_end_to_end": 1, "last_end_to_end": 1}),
         (["1 00", "1 01", "1 01", "3 00"], {}),
+        (["1 00", "1 01", "3 00", "1 01"], {"last_end_to_end": 1}),
     ],
 )
 def test_what_is_wrong_from_end_to_end(outputs: list[str], violations: dict[str, int]) -> None:

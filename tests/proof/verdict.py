@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from array import array
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-from tests.proof.seen import HOLE, PLACE_BITS
+from tests.proof.seen import HOLE, PLACE_BITS, code_of
 from tests.proof.work import ACTIONS
 
 if TYPE_CHECKING:
@@ -23,31 +24,65 @@ class Verdict:
     def __init__(self, seen: Seen, violations: Violations, *, exactly_once: bool) -> None:
         self.seen, self.violations, self.exactly_once = seen, violations, exactly_once
         self.checks = self.ranges_seen = self.repeated = self.jumps = self.doubted = 0
+        # How many dead letters of a key had one before them, so that there was an order to be kept.
+        self.letters_in_order = 0
         partitions = len(seen.logs)
         self._checked = [0] * partitions
         self._highest = [0] * partitions
-        # What a node may have said that did not know yet that it leads no longer: looked at again later.
-        self._doubtful: set[tuple[str, int, int]] = set()
+        # What a node may have said that did not know yet that it leads no longer, and when: looked at again.
+        self._doubtful: dict[tuple[str, int, int], int] = {}
 
-    def check(self, commits: list[Commit], sent: set[tuple[int, int]], *, is_calm: bool = True) -> None:
+    def check(
+        self,
+        commits: list[Commit],
+        sent: set[tuple[int, int]],
+        *,
+        is_calm: bool = True,
+        read_ns: int | None = None,
+    ) -> None:
         """Compare commits with all that was read after them, and exactly once with what was sent before.
 
         Where it is not calm, a node may answer that was cut off or frozen and leads no longer, though it does
-        not know: what looks wrong then is wrong if it still is once it is calm.
+        not know: what looks wrong then is wrong if it still is once it is calm. What is sent behind
+        `read_ns`, when the commits had been read, was not there: calm or not.
         """
         self.checks += 1
+        read_ns = time.monotonic_ns() if read_ns is None else read_ns
+        self._judge_texts(commits)
+        self._judge_late(commits, read_ns)
         found = {("uncovered", *record) for record in sent if self.exactly_once}
-        found |= set(self._called_finished(commits)) | self._doubtful
+        found |= {*self._called_finished(commits), *self._doubtful}
         found |= {("back", partition, highest) for partition, highest in enumerate(self._highest)}
         wrong = {one for one in found if self._wrong(commits, *one)}
         if is_calm:
             for one in sorted(wrong):
                 self._violate(*one, self._wrong(commits, *one))
             wrong = set()
-        self.doubted += len(wrong - self._doubtful)
-        self._doubtful = wrong
+        self.doubted += len(wrong - self._doubtful.keys())
+        self._doubtful = {one: self._doubtful.get(one, read_ns) for one in wrong}
         for partition, commit in enumerate(commits):
             self._highest[partition] = max(self._highest[partition], commit.next_offset)
+
+    def _judge_texts(self, commits: list[Commit]) -> None:
+        for partition, commit in enumerate(commits):
+            if commit.problem:
+                self._violate("text", partition, commit.next_offset, f"is the commit: {commit.problem}")
+
+    def _judge_late(self, commits: list[Commit], read_ns: int) -> None:
+        """Look at the first outputs that were read last: whether a commit was before the end of their call.
+
+        All members have one clock, which only goes forward.
+        """
+        for (partition, offset), end_ns in self.seen.fresh.items():
+            called_ns = self._doubtful.get(("early", partition, offset))
+            if called_ns is None and commits[partition].covers(offset):
+                called_ns = read_ns
+            # What goes with a refused output may be seen or not: nothing says when it is due.
+            if called_ns is None or end_ns <= called_ns or not self.seen.must_have(partition, offset):
+                continue
+            after_ms = (end_ns - called_ns) / 1e6
+            text = f"was handled until {after_ms:.1f} ms after a commit was read that calls it finished"
+            self._violate("early", partition, offset, text)
 
     def _called_finished(self, commits: list[Commit]) -> Iterator[tuple[str, int, int]]:
         for partition, commit in enumerate(commits):
@@ -85,6 +120,7 @@ class Verdict:
             text = f"and {other.offset} of its key were handled at once by {one.member.decode()}"
             self._violate("overlap", one.partition, one.offset, text)
         self._judge_keys()
+        self._judge_letters()
 
     def _judge_record(self, partition: int, offset: int, code: int) -> None:
         log = self.seen.logs[partition]
@@ -114,7 +150,7 @@ class Verdict:
         for partition, log in enumerate(self.seen.logs):
             for offset in log.offsets():
                 for place in ACTIONS[chr(log.actions[offset])].places:
-                    expected[log.keys[offset]].append(partition << 48 | offset << PLACE_BITS | place)
+                    expected[log.keys[offset]].append(code_of(partition, offset, place))
         for wanted, outputs in zip_longest(expected, self.seen.of_key, fillvalue=array("Q")):
             order = Order(wanted, outputs)
             self.jumps += order.jumps
@@ -124,6 +160,23 @@ class Verdict:
             if order.ends_with is not None:
                 text = "is repeated behind its key's last output"
                 self._violate("last", *self._record(order.ends_with), text)
+
+    def _judge_letters(self) -> None:
+        """Look at each key's dead letters of calls that have failed for good: it waits for each of them.
+
+        It does not wait for those of refused outputs: records behind them may have run.
+        """
+        expected = [array("Q") for _ in range(len(self.seen.keys))]
+        for partition, log in enumerate(self.seen.logs):
+            for offset in log.offsets():
+                if ACTIONS[chr(log.actions[offset])].name == "doomed":
+                    expected[log.keys[offset]].append(code_of(partition, offset))
+        for wanted, letters in zip_longest(expected, self.seen.letters_of_key, fillvalue=array("Q")):
+            self.letters_in_order += max(0, len(wanted) - 1)
+            for code, by in Order(wanted, letters).passed:
+                place, behind = self._record(by)
+                text = f"was passed by the dead letter of {place}@{behind} of its key"
+                self._violate("letters_order", *self._record(code), text)
 
     @staticmethod
     def _record(code: int) -> tuple[int, int]:

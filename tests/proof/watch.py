@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
+from tests.proof.commit_log import CommitLog
 from tests.proof.end_to_end import EndToEnd
 from tests.proof.reader import Commits, Follower, Reader
 from tests.proof.seen import Names, Seen
+from tests.proof.stalls import STALLED_S, Stalls
 from tests.proof.verdict import Verdict
 from tests.proof.work import DEAD_PARTITIONS, PARTITIONS, dead_topic, group_of, input_topic
 
@@ -43,6 +46,8 @@ class Watch:
             Verdict(seen, violations, exactly_once=exactly)
             for seen, exactly in zip(self.seen, once, strict=True)
         ]
+        self.stalls = [Stalls(PARTITIONS) for _ in levels]
+        self.commit_log = CommitLog(len(modes), violations)
         self.ends = EndToEnd(keys, violations, exactly_once=all(once))
         self.committed = [0 for _ in levels]
         self.evidence: list[str] = []
@@ -63,20 +68,36 @@ class Watch:
         for take in self._of_topic[message.topic()]:
             take(message)
 
-    def check(self, *, is_calm: bool = True) -> bool:
+    def check(self, *, is_calm: bool = True, is_well: bool = True) -> bool:
         """Compare what is there now; return whether all inputs of all levels are committed.
 
         What the commits call finished must be in the topics as they are after the commits were read. Exactly
-        once, they must call finished what was read before them.
+        once, they must call finished what was read before them. `is_well`: brokers and members run, so that
+        commits must go on.
         """
         fresh = [seen.take_fresh() for seen in self.seen]
-        commits = [one.read() for one in self._commits]
+        commits, read_ns = [], []
+        for one in self._commits:
+            commits.append(one.read())
+            read_ns.append(time.monotonic_ns())
         self.reader.read()
-        for verdict, of_level, sent in zip(self.verdicts, commits, fresh, strict=True):
-            verdict.check(of_level, sent, is_calm=is_calm)
+        for verdict, of_level, sent, at_ns in zip(self.verdicts, commits, fresh, read_ns, strict=True):
+            verdict.check(of_level, sent, is_calm=is_calm, read_ns=at_ns)
         ends = [[commit.next_offset for commit in of_level] for of_level in commits]
         self.committed = [sum(of_level) for of_level in ends]
+        for seen, stalls, next_offsets in zip(self.seen, self.stalls, ends, strict=True):
+            self._judge_stalls(seen, stalls, next_offsets, is_well=is_well)
         return all(seen.is_done(of_level) for seen, of_level in zip(self.seen, ends, strict=True))
+
+    def _judge_stalls(self, seen: Seen, stalls: Stalls, commits: list[int], *, is_well: bool) -> None:
+        written = [len(log.actions) for log in seen.logs]
+        for partition, commit in stalls.look(time.monotonic(), commits, written, is_well=is_well):
+            text = f"is the commit, and has been for {STALLED_S:g} s in which brokers and members ran"
+            self._violations.by_record("stalled", seen.level, partition, commit, text)
+
+    def refuses(self, level: int, partitions: set[int], since_s: float) -> bool:
+        """Tell whether an output of these partitions' records may have been refused since then."""
+        return self.seen[level].refuses(partitions, since_s)
 
     def commits(self) -> list[Any]:
         """Return what each level's commits say now."""
@@ -88,6 +109,7 @@ class Watch:
             verdict.judge()
         self.ends.written(written)
         self.ends.judge()
+        self.commit_log.read(self._bootstrap)
         return self._compare_readers()
 
     def _compare_readers(self) -> dict[str, int]:
