@@ -47,8 +47,9 @@ FROZEN_S = (9.0, 12.0)
 # So long without partitions is too long, but for a client that found no broker when one came back just before
 # or meanwhile: a probe of liveness would have that member started again.
 STRANDED_S, STRANDS_WITHIN_S = 45.0, 65.0
-# What such a member says; a client by hand tells less.
-STRANDED = ("not live: The client has known no broker", "brokers are down")
+# What such an app says again and again while it is so; a client by hand says once what may be over.
+STRANDED, SAYS_S = "not live: The client has known no broker", 5.0
+STRANDED_BY_HAND = "brokers are down"
 # So long after brokers were away, a stop may leave work.
 RECOVERS_S = 5.0
 # An app has written what it does.
@@ -268,11 +269,12 @@ class Members:
             wait_until(is_ready, words, PATIENCE_S)
 
     def _is_stranded(self, member: MemberProcess) -> bool:
-        """Tell whether a member has said that its client has lost all brokers. See `Reader.read`."""
-        with member.log.open("rb") as log:
-            log.seek(self._log_bytes.get(member, 0))
-            said = log.read().decode(errors="replace")
-        return any(words in said for words in STRANDED)
+        """Tell whether a member says that its client has lost all brokers. See `Reader.read`."""
+        if not self._is_app(member):
+            return STRANDED_BY_HAND in said_since(member.log, self._log_bytes.get(member, 0))
+        before_bytes = member.log.stat().st_size
+        time.sleep(SAYS_S)
+        return STRANDED in said_since(member.log, before_bytes)
 
     def _stacks(self, member: MemberProcess) -> str:
         """Return what an app writes when it is asked what it does."""
@@ -316,3 +318,10 @@ class Members:
         for member in self.all:
             member.close()
         self._witness.close()
+
+
+def said_since(path: Path, bytes_before: int) -> str:
+    """Return what a log has behind so many bytes."""
+    with path.open("rb") as log:
+        log.seek(bytes_before)
+        return log.read().decode(errors="replace")
