@@ -84,7 +84,8 @@ def decode(key: bytes, value: bytes | None) -> Logged | None:
         raise ValueError(f"a commit of version {version}")
     at = 14 if version >= EPOCHS_FROM else 10
     text = _compact_text(value, at) if version >= FLEXIBLE_FROM else _text(value, at)[0]
-    return Logged(group, topic, partition, next_offset, text)
+    # confluent-kafka sends a text with the zero that ends it in C.
+    return Logged(group, topic, partition, next_offset, text.removesuffix("\0"))
 
 
 def _text(data: bytes, at: int) -> tuple[str, int]:

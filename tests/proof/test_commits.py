@@ -61,6 +61,7 @@ def test_what_is_no_commit() -> None:
         ([value_of(5), value_of(5), value_of(9), None], {}),
         ([value_of(5), value_of(4), value_of(9)], {"back": 1}),
         ([value_of(5), value_of(9, "hello")], {"text": 1}),
+        ([value_of(5, (encode(5, NOTHING_KNOWN, ((7, 9),), None, 64).text or "") + "\0")], {}),
         ([value_of(5, encode(5, NOTHING_KNOWN, ((7, 9),), None, 64).text or "")], {}),
     ],
 )
