@@ -271,10 +271,10 @@ class Members:
     def _is_stranded(self, member: MemberProcess) -> bool:
         """Tell whether a member says that its client has lost all brokers. See `Reader.read`."""
         if not self._is_app(member):
-            return STRANDED_BY_HAND in said_since(member.log, self._log_bytes.get(member, 0))
+            return STRANDED_BY_HAND in logged_since(member.log, self._log_bytes.get(member, 0))
         before_bytes = member.log.stat().st_size
         time.sleep(SAYS_S)
-        return STRANDED in said_since(member.log, before_bytes)
+        return STRANDED in logged_since(member.log, before_bytes)
 
     def _stacks(self, member: MemberProcess) -> str:
         """Return what an app writes when it is asked what it does."""
@@ -320,7 +320,7 @@ class Members:
         self._witness.close()
 
 
-def said_since(path: Path, bytes_before: int) -> str:
+def logged_since(path: Path, bytes_before: int) -> str:
     """Return what a log has behind so many bytes."""
     with path.open("rb") as log:
         log.seek(bytes_before)

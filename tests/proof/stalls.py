@@ -24,7 +24,7 @@ class Stalls:
         # The longest that one has stood.
         self.longest_s = 0.0
 
-    def look(
+    def check(
         self, now_s: float, commits: Sequence[int], ends: Sequence[int], *, is_well: bool
     ) -> list[tuple[int, int]]:
         """Return partition and commit of those that have stalled now; `ends` are behind their last records.

@@ -81,22 +81,22 @@ def test_what_is_wrong_with_all_commits_of_a_group(
 
 
 def test_a_commit_that_stands_still() -> None:
-    """The time counts in which there is something to commit, and all runs; each stall is told once."""
+    """The time counts in which there is something to commit, and all runs; each stall is reported once."""
     stalls = Stalls(2)
     for at_s in range(0, 200, 5):
-        assert not stalls.look(at_s, [5, 9], [9, 9], is_well=at_s % 10 == 0)
-    told = [stalls.look(200 + at_s, [5, 9], [9, 9], is_well=True) for at_s in range(0, 100, 5)]
-    assert [one for one in told if one] == [[(0, 5)]]
+        assert not stalls.check(at_s, [5, 9], [9, 9], is_well=at_s % 10 == 0)
+    reported = [stalls.check(200 + at_s, [5, 9], [9, 9], is_well=True) for at_s in range(0, 100, 5)]
+    assert [one for one in reported if one] == [[(0, 5)]]
     assert stalls.longest_s >= STALLED_S
-    told = [stalls.look(300 + at_s, [6, 9], [9, 12], is_well=True) for at_s in range(0, 126, 5)]
-    assert told == [[]] * 24 + [[(0, 6), (1, 9)], []]
+    reported = [stalls.check(300 + at_s, [6, 9], [9, 12], is_well=True) for at_s in range(0, 126, 5)]
+    assert reported == [[]] * 24 + [[(0, 6), (1, 9)], []]
 
 
 def test_a_long_time_between_two_looks_is_no_stall() -> None:
     """A broker did not answer."""
     stalls = Stalls(1)
     for at_s in (0, 500, 1000):
-        assert not stalls.look(at_s, [5], [9], is_well=True)
+        assert not stalls.check(at_s, [5], [9], is_well=True)
 
 
 @pytest.mark.parametrize(

@@ -40,10 +40,10 @@ class Ended:
 
     pid = 0
 
-    def __init__(self, folder: Path, code: int | None, said: str = "", *, runs: bool = False) -> None:
+    def __init__(self, folder: Path, code: int | None, logged: str = "", *, runs: bool = False) -> None:
         self.name, self.exit_code, self.is_running = "member-0-0", code, runs
         self.log = folder / "member-0-0.log"
-        self.log.write_text(said)
+        self.log.write_text(logged)
         self.starts = 0
 
     def start(self) -> None:
@@ -70,7 +70,7 @@ class Ended:
         self.log.write_text(f"{self.log_tail()}{words}\n")
 
     def log_tail(self) -> str:
-        """Return what it said."""
+        """Return what it logged."""
         return self.log.read_text()
 
 
@@ -133,7 +133,7 @@ def test_a_static_member_that_is_fenced(
 
 
 @pytest.mark.parametrize(
-    ("said", "back_s_ago", "is_red"),
+    ("logged", "back_s_ago", "is_red"),
     [
         ("not live: The client has known no broker for 16 s", 50.0, False),
         ("not live: The client has known no broker for 16 s", 90.0, True),
@@ -142,14 +142,14 @@ def test_a_static_member_that_is_fenced(
     ],
 )
 def test_a_member_that_gets_no_partitions(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, back_s_ago: float, *, is_red: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, logged: str, back_s_ago: float, *, is_red: bool
 ) -> None:
     """It is excused where its client has lost all brokers, which were away; it is started again."""
     monkeypatch.setattr(rooms, "STRANDED_S", 0.01)
     monkeypatch.setattr(Members, "_stacks", lambda *_: "")
     members = members_with(tmp_path, back_s_ago)
     member: Any = Ended(tmp_path, None, STRANDED, runs=True)
-    monkeypatch.setattr(time, "sleep", lambda _s: member.say(said))
+    monkeypatch.setattr(time, "sleep", lambda _s: member.say(logged))
     members._wait_until_ready(member)
     assert bool(members._violations.counts["idle"]) == is_red
     assert members.counts["stranded"] == 1 - is_red

@@ -91,7 +91,7 @@ class Watch:
 
     def _judge_stalls(self, seen: Seen, stalls: Stalls, commits: list[int], *, is_well: bool) -> None:
         written = [len(log.actions) for log in seen.logs]
-        for partition, commit in stalls.look(time.monotonic(), commits, written, is_well=is_well):
+        for partition, commit in stalls.check(time.monotonic(), commits, written, is_well=is_well):
             text = f"is the commit, and has been for {STALLED_S:g} s in which brokers and members ran"
             self._violations.by_record("stalled", seen.level, partition, commit, text)
 
