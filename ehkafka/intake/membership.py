@@ -126,7 +126,7 @@ class Membership:
         librdkafka alone can. Hooks get until `hooks_end_s`, but a second at least. Returns what is committed
         then, and of which partitions the last position is not.
         """
-        # In this order: no new starts, let what runs end, fix positions, commit, hooks: they may close.
+        # In this order: start nothing new, drain, fix positions, commit; hooks last, since they close things.
         deadline_s = self._context.clock() + drain_s
         ours = [partition for partition in partitions if partition in self.owned]
         ends_s = deadline_s if drain_s > 0 else None

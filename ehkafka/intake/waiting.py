@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 AGAIN_S: Final = 0.1
 AGAIN_S_MAX: Final = 30.0
-# A look-up of a silent broker takes seconds, in which nothing else is read: this much of the time, or more
-# where that would be less often than `AGAIN_S_MAX`. Those whose leaders answer are worth more of it.
+# A look-up of a silent broker takes seconds, in which no record is read. Look-ups get this share of the time,
+# or more where that would be less often than `AGAIN_S_MAX`. Partitions whose leaders answer get more.
 SHARE: Final = 0.1
 ANSWERED_SHARE: Final = 0.5
-# How long it is waited for who leads.
+# How long to wait for the answer that names the leaders.
 LEADERS_S: Final = 1.0
 
 
@@ -63,9 +63,9 @@ class BeginLater:
         self._context = context
         self._membership = membership
         self._refused = refused
-        # Apart: what a silent leader leads must not keep those waiting whose leaders answer.
+        # Apart: partitions of a silent leader must not keep the others waiting.
         self._answered, self._silent = _Tries(ANSWERED_SHARE), _Tries(SHARE)
-        # Those that were tried after an answer of their leader, and since when they waited then.
+        # Partitions that were tried after an answer of their leader, and since when they waited then.
         self._tried: dict[TopicPartition, float] = {}
 
     def run(self, consumer: Consumer) -> None:

@@ -32,7 +32,7 @@ STILL_S: Final = 2.0
 
 
 class RunningTime:
-    """For how long this process has run, since it was made or since it was last suspended."""
+    """Measures how long this process has run since the start of a call, or since its last suspension."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
