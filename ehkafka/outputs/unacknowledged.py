@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from itertools import chain, islice, repeat, starmap
+from itertools import chain, repeat, starmap
 from typing import TYPE_CHECKING, Any, Final
 
 from ehkafka.lanes.inbox import EPOCH, MESSAGE
@@ -128,12 +128,12 @@ class Unacknowledged:
 
     def _count_added(self) -> None:
         """Count the bytes put since the last count: if a worker counted all, its call would look slow."""
-        parts = len(self.added) + COUNT_EACH * PARTS - self.count_at
-        # From the right end, and in one call: workers put meanwhile, and an iterator over a deque would
-        # raise.
-        new = list(islice(reversed(self.added), max(parts, 0)))
-        self._added_bytes += size_of(new[::-1])
-        self.count_at = max(self.count_at, self.count_at + parts)
+        # `list` reads a deque in one call. Workers put meanwhile, so an iterator that is made in one call and
+        # read in the next could raise; the attempt would fail after its outputs are put.
+        new = list(self.added)
+        parts = max(len(new) + COUNT_EACH * PARTS - self.count_at, 0)
+        self._added_bytes += size_of(new[len(new) - parts :])
+        self.count_at += parts
         self.note_room()
 
     def _has_room(self) -> bool:

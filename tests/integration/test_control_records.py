@@ -10,6 +10,7 @@ from confluent_kafka import Producer
 
 import ehkafka
 from ehkafka.embedded.topics import produce
+from tests.integration.sent import decided_ends
 from tests.kit.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ def transact(stage: Any, endings: str) -> None:
             producer.produce(stage.topic, b"x", b"key-%d" % number, partition=0)
         producer.flush(20.0)  # what is still here when a transaction is aborted never gets an offset
         (producer.commit_transaction if ending == "c" else producer.abort_transaction)(20.0)
+    # The coordinator answers before the last marker is in the log.
+    decided_ends(stage.broker.bootstrap, stage.topic, 1)
 
 
 def age_out(stage: Any, end: int) -> None:
