@@ -69,14 +69,19 @@ def main() -> int:
     )
     parser.add_argument("--members", type=int, default=2, help="of each of the three groups (2)")
     parser.add_argument("--parallel", type=int, default=1, help="runs at once (1)")
+    parser.add_argument(
+        "--resume", action="store_true", help="keep the results of a series that was ended before its time"
+    )
     asked = parser.parse_args()
-    draws = [
-        Draw(seed, asked.brokers, asked.seconds, asked.rate, asked.members) for seed in asked_seeds(asked)
-    ]
-    progress, results, began = Progress(len(draws)), [], commit()
+    began = commit()
+    results = kept(asked, began) if asked.resume else []
+    seeds = [seed for seed in asked_seeds(asked) if seed not in {one["seed"] for one in results}]
+    draws = [Draw(seed, *shape_of(asked)) for seed in seeds]
+    progress = Progress(len(draws))
 
     def done(result: dict[str, Any]) -> None:
-        results.append(result)
+        results.append({**result, "commit": began, "shape": shape_of(asked)})
+        results.sort(key=lambda one: one["seed"])
         progress.done(result)
         write(results, asked, began)
 
@@ -87,6 +92,19 @@ def main() -> int:
 def asked_seeds(asked: argparse.Namespace) -> Sequence[int]:
     """Return the seeds that the command line asks for."""
     return [asked.replay] if asked.replay is not None else range(asked.first, asked.first + asked.runs)
+
+
+def shape_of(asked: argparse.Namespace) -> list[Any]:
+    """Return what two runs of a series have in common: brokers, seconds, rate, members."""
+    return [asked.brokers, asked.seconds, asked.rate, asked.members]
+
+
+def kept(asked: argparse.Namespace, began: str) -> list[dict[str, Any]]:
+    """Return earlier results of the same series: of this commit, with these options and seeds."""
+    path = BUILD / "proof.json"
+    found = json.loads(path.read_text()) if path.exists() and not began.endswith(DIRTY) else []
+    same = [one for one in found if (one.get("commit"), one.get("shape")) == (began, shape_of(asked))]
+    return [one for one in same if one["seed"] in asked_seeds(asked)]
 
 
 def write(results: list[dict[str, Any]], asked: argparse.Namespace, began: str) -> None:

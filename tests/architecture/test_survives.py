@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import json
 from pathlib import Path
@@ -115,3 +116,24 @@ def test_a_run_notes_its_commit_and_what_it_broke(
         assert (found["command"], found["broken"]) == ("scripts/simulate --seeds 5", 1)
         assert found["problems"] == ["seed 7: lost (scripts/simulate --seed 7)"]
     assert scripts.NOT_YET
+
+
+def test_a_series_goes_on_with_results_of_its_own_commit(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Results of other commits, options and seeds are no part of it, and those of changed files of none."""
+    monkeypatch.syspath_prepend(ROOT / "scripts")
+    proof = importlib.import_module("_proof_run")
+    monkeypatch.setattr(proof, "BUILD", tmp_path)
+    asked = argparse.Namespace(brokers=3, seconds=600.0, rate=350.0, members=2, replay=None, first=1, runs=3)
+    assert proof.kept(asked, "abc") == []
+    shape = proof.shape_of(asked)
+    found: list[dict[str, Any]] = [
+        {"seed": 1, "commit": "abc", "shape": shape},
+        {"seed": 2, "commit": "abd", "shape": shape},
+        {"seed": 3, "commit": "abc", "shape": [3, 60.0, 350.0, 2]},
+        {"seed": 4, "commit": "abc", "shape": shape},
+    ]
+    (tmp_path / "proof.json").write_text(json.dumps(found))
+    assert [one["seed"] for one in proof.kept(asked, "abc")] == [1]
+    assert proof.kept(asked, f"abc{proof.DIRTY}") == []
