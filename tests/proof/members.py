@@ -58,6 +58,8 @@ STACKS_S = 2.0
 REFUSED_S = 5.0
 # How long the guest stays, and is away.
 GUEST_S = 2.5
+# What a stop says whose commits have too little room.
+NO_ROOM = "could not be saved with the commit"
 # By how much a member's clock is wrong.
 CLOCK_S = (-3600.0, -30.0, 30.0, 3600.0)
 
@@ -307,10 +309,19 @@ class Members:
             self._violations.blame("code", text)
 
     def _may_be_unfinished(self, member: MemberProcess, partitions: set[int], took_s: float) -> bool:
-        """Tell whether brokers were away during a stop, or an output of its partitions was refused."""
+        """Tell whether a stop may leave work, or finished work that its commit does not name.
+
+        Brokers were away meanwhile, an output of its partitions was refused, or the text of a commit has too
+        little room for what was finished above it, which the app then says.
+        """
         since_s = time.monotonic() - took_s - REFUSED_S
-        return self.nodes.recovers(took_s + RECOVERS_S) or self._refuses(
-            self._level(member), partitions, since_s
+        return (
+            self.nodes.recovers(took_s + RECOVERS_S)
+            or self._refuses(self._level(member), partitions, since_s)
+            or (
+                self.asked.metadata_bytes is not None
+                and NO_ROOM in logged_since(member.log, self._log_bytes.get(member, 0))
+            )
         )
 
     def close(self) -> None:

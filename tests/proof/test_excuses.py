@@ -12,13 +12,16 @@ import pytest
 
 from ehkafka.errors import EndpointError, FencedError, UnfinishedError
 from tests.proof import members as rooms
-from tests.proof.members import SESSION_S, STRANDED, Members
+from tests.proof.members import NO_ROOM, SESSION_S, STRANDED, Members
 from tests.proof.node_faults import NodeFaults
 from tests.proof.options import parse
 from tests.proof.violations import Violations
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+
+LITTLE_ROOM = ["--metadata-bytes", "64"]
 
 
 class Cluster:
@@ -85,7 +88,15 @@ class Brokers(NodeFaults):
 
 def members_with(folder: Path, back_s_ago: float = math.inf, *, refuses: bool = False, **how: Any) -> Members:
     """Return members of which none was started."""
-    asked = parse(None, ["--kind", how.get("kind", "threads"), *(["--static"] if how.get("static") else [])])
+    asked = parse(
+        None,
+        [
+            "--kind",
+            how.get("kind", "threads"),
+            *(["--static"] if how.get("static") else []),
+            *how.get("more", ()),
+        ],
+    )
     nodes, violations = Brokers(back_s_ago), Violations()
     return Members(asked, Cluster(), nodes, folder, violations, random.Random(1), lambda *_: refuses)
 
@@ -99,6 +110,25 @@ def test_a_stop_that_leaves_work(tmp_path: Path, back_s_ago: float, *, refuses: 
     members._stop(Ended(tmp_path, UnfinishedError.exit_code))  # type: ignore[arg-type]
     assert bool(members._violations.counts["code"]) == is_red
     assert bool(members.counts["unfinished_stops"]) != is_red
+
+
+@pytest.mark.parametrize(
+    ("room", "words", "is_red"),
+    [
+        (["--metadata-bytes", "64"], NO_ROOM, False),
+        ([], NO_ROOM, True),
+        (["--metadata-bytes", "64"], "", True),
+    ],
+)
+def test_a_stop_whose_commit_has_too_little_room(
+    tmp_path: Path, room: list[str], words: str, *, is_red: bool
+) -> None:
+    """It is red where there is room enough, and for any other reason."""
+    members = members_with(tmp_path, 30, more=room)
+    member: Any = Ended(tmp_path, UnfinishedError.exit_code)
+    member.say(words)
+    members._stop(member)
+    assert bool(members._violations.counts["code"]) == is_red
 
 
 def test_a_member_that_ends_because_brokers_are_away_is_red(tmp_path: Path) -> None:
