@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 RETRY_S: Final = 5.0
 # librdkafka repeats a failed fetch twice a second: after so long without an error it is over.
 LASTS_S: Final = 15.0
+# A leader whose answers are that old has answered no fetch of late; statistics come every five seconds.
+SILENT_LEADER_S: Final = 7.0
 # After so long a standstill the log is read, and again after so long.
 SILENT_S: Final = 3.0
 AGAIN_S: Final = 60.0
@@ -81,7 +83,8 @@ class UnreadablePartitions:
     def note(self, failed: FailedFetch) -> None:
         """Take an error of a partition, before the records that came ahead of it are received."""
         known = self._halted.get(failed.partition)
-        if known is None:
+        # Behind errors of its broker a partition is fetched on; behind a batch it must not be.
+        if known is None or (failed.is_batch and not known.is_batch):
             self._begin(failed)
             return
         known.has_failed = True
@@ -142,11 +145,18 @@ class UnreadablePartitions:
             if now_s >= halted.due_s and partition not in context.flow.paused:
                 halted.is_paused, halted.due_s = False, now_s + LASTS_S
                 self._try_again(consumer, partition, halted)
-        elif partition in context.flow.paused or context.flow.has_withheld or context.contact.is_blind:
+        elif (
+            partition in context.flow.paused or context.flow.has_withheld or self._is_silent(partition, now_s)
+        ):
             # Nothing of it is fetched, or what is fetched waits in the client.
             halted.due_s = max(halted.due_s, now_s + RETRY_S)
         elif now_s >= halted.due_s:
             self._end(consumer, partition, halted)
+
+    def _is_silent(self, partition: TopicPartition, now_s: float) -> bool:
+        """Tell whether no answer would come if the batch were still broken."""
+        contact, leader = self._context.contact, self._context.contact.leaders.get(partition)
+        return contact.is_blind or (leader is not None and now_s - leader.answered_s >= SILENT_LEADER_S)
 
     def _try_again(self, consumer: Consumer, partition: TopicPartition, halted: Halted) -> None:
         consumer.resume([KafkaPartition(*partition)])

@@ -91,6 +91,21 @@ def test_a_batch_that_can_be_read_again_is_read(
     assert app.health().ok
 
 
+def test_a_batch_behind_errors_of_its_broker_is_not_passed(
+    lab: Any, recorder: Any, events: Any, wait_for: Any, stays: Any
+) -> None:
+    """A disk fails, and then it gives a broken batch: the client reads on behind that one."""
+    lab.broker.fail_next(ApiKey.FETCH, *[KafkaError.UNKNOWN] * 2)
+    write_batch(lab.broker, "t", broken_batch("format", 1))
+    write_batch(lab.broker, "t", good_batch([b"2"]))
+    app = lab.app(recorder)
+    app.add_hook(events)
+    app.start()
+    wait_for(lambda: len(events.of(PartitionUnreadable)) == 2)
+    stays(lambda: recorder.count == 0 and not lab.committed(), for_s=1.5)
+    assert [event.is_batch for event in events.of(PartitionUnreadable)] == [False, True]
+
+
 def test_an_error_of_the_broker_for_one_partition_names_it_while_it_lasts(
     lab: Any, recorder: Any, events: Any, wait_for: Any
 ) -> None:

@@ -10,6 +10,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from ehkafka.endpoint.broker_errors import FailedFetch, failed_fetch
 from ehkafka.events import PartitionReadable, PartitionUnreadable
+from ehkafka.intake.contact import Leader
 from ehkafka.intake.owned import OwnedPartition
 from ehkafka.intake.unreadable import LASTS_S, RETRY_S, UnreadablePartitions
 from ehkafka.records import TopicPartition
@@ -53,7 +54,7 @@ class Stage:
         self.anew: list[TopicPartition] = []
         self.context: Any = SimpleNamespace(
             clock=self.clock.now_s, emit=self.reported.append, flow=self.flow, unreadable={},
-            contact=SimpleNamespace(is_blind=False), owned={P0: OwnedPartition(None, self.epoch)},  # type: ignore[arg-type]
+            contact=SimpleNamespace(is_blind=False, leaders={}), owned={P0: OwnedPartition(None, self.epoch)},  # type: ignore[arg-type]
         )  # fmt: skip
         self.parts = UnreadablePartitions(self.context, lambda partition, _why: self.anew.append(partition))
 
@@ -177,3 +178,31 @@ def test_only_errors_of_a_partition_at_an_offset_are_of_a_fetch(
         error=lambda: KafkaError(code),
     )
     assert (failed_fetch(message) is not None) == found
+
+
+@pytest.mark.parametrize("begins_at", [10, 15])
+def test_a_batch_that_cannot_be_read_behind_errors_of_its_broker_holds_the_partition(begins_at: int) -> None:
+    """A disk that fails, then gives a broken batch: what lies behind it must not be received before it is."""
+    stage = Stage()
+    stage.fail(code=KafkaError.UNKNOWN)
+    assert stage.turn() == []
+    stage.fail(begins_at, KafkaError._BAD_COMPRESSION)
+    assert stage.turn() == ["pause"]
+    assert stage.offset == begins_at
+    assert stage.turn(RETRY_S) == ["resume", 10]
+    assert [one.is_batch for one in stage.reported.of(PartitionUnreadable)] == [False, True]
+
+
+def test_a_silent_leader_does_not_make_a_batch_readable() -> None:
+    """Neither an error nor a record comes from it; once it answers, and no error follows, it is over."""
+    stage = Stage()
+    stage.fail()
+    stage.turn()
+    stage.context.contact.leaders[P0] = Leader("broker 1", stage.clock.now_s())
+    assert stage.turn(RETRY_S) == ["resume", 10]
+    for _ in range(3):
+        stage.turn(LASTS_S)
+        assert stage.offset == 10
+    stage.context.contact.leaders[P0] = Leader("broker 1", stage.clock.now_s() + RETRY_S)
+    stage.turn(RETRY_S)
+    assert stage.offset is None
