@@ -65,9 +65,10 @@ def _answer(question: dict[str, Any]) -> dict[str, Any]:
     if (token := question["token"]) is not None:
         properties["oauth_cb"] = lambda _config: tuple(token)
     topic, number, offset, timeout_s = question["place"]
-    consumer = Consumer(properties)
     try:
-        found = next_readable(consumer, TopicPartition(topic, number), offset, timeout_s)
+        found = next_readable(
+            lambda own: Consumer({**properties, **own}), TopicPartition(topic, number), offset, timeout_s
+        )
     except KafkaException as failed:
         error = failed.args[0]
         return {"error": [error.code(), error.str()]}

@@ -19,7 +19,8 @@ from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
 from ehkafka.endpoint.client import describe_error
 from ehkafka.errors import EhkafkaError, EndpointError
-from ehkafka.positions.empty_tails import Unparsed, empty_tails
+from ehkafka.positions.client_fetches import ClientFetches
+from ehkafka.positions.empty_tails import empty_tails
 from ehkafka.positions.log_book import KnownLog
 from ehkafka.positions.log_bounds import known_bounds, learn_leaders, log_bounds
 from ehkafka.positions.same_log import disproof
@@ -112,7 +113,7 @@ class CommitsQuestion(_Asked):
 
 @dataclass(slots=True)
 class TailQuestion(_Asked):
-    """Which logs have no record from a position up to an end. `broken`: see `Unparsed`."""
+    """Which logs have no record from a position up to an end. `broken`: see `Tails`."""
 
     tails: Mapping[TopicPartition, tuple[int, int]]
     empty: Collection[TopicPartition] = ()
@@ -312,12 +313,11 @@ class LogAsker:
             question.commits = {TopicPartition(a.topic, a.partition): a for a in answers if a.offset >= 0}
 
     def _read_tails(self, question: TailQuestion) -> None:
-        unparsed = Unparsed()
-        with closing(self._open_consumer(unparsed.properties)) as consumer:
-            question.empty = empty_tails(
-                consumer, question.tails, unparsed=unparsed, should_end=self._stopping.is_set
+        fetches = ClientFetches()
+        with closing(self._open_consumer(fetches.properties)) as consumer:
+            question.empty, question.broken = empty_tails(
+                consumer, question.tails, fetches, should_end=self._stopping.is_set
             )
-            question.broken = unparsed.broken
 
     def _read_logs(self, question: LogsQuestion, kept: _KeptConsumer) -> None:
         for group in question.groups:

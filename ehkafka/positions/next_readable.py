@@ -2,30 +2,40 @@
 
 The client tells where such a batch begins, at most, and never where it ends; and it passes some of them by
 one offset. So fetches are tried from later and later offsets until one lies behind the batch, then halfway
-between, until its end is found. With a consumer of its own, which joins no group and commits nothing.
+between, until its end is found. With consumers of its own, which join no group and commit nothing: a new one
+for each fetch, so that all it tells is of that one.
 """
 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Final, NamedTuple
+from contextlib import closing
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
 from ehkafka.endpoint.broker_errors import failed_fetch
 from ehkafka.endpoint.client import describe_error
+from ehkafka.positions.client_fetches import ClientFetches, Silence
 from ehkafka.positions.log_bounds import log_bounds
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from confluent_kafka import Consumer, Message
 
     from ehkafka.records import TopicPartition
 
+    OpenConsumer = Callable[[Mapping[str, Any]], Consumer]
+
 FIND_S: Final = 60.0
 _POLL_S: Final = 0.1
-# What a fetch has brought is there after so long, if a later request of the same connection was answered.
-_QUIET_S: Final = 1.0
+# So many fetches in a row must bring nothing. Each asks for twice as much: the last one for more than the
+# largest batch that a broker takes, where a broker sends no more of a batch than was asked for.
+_FETCHES: Final = 12
+# Between two of them, where the client takes what it could not parse for an error.
+_BACKOFF: Final = {"fetch.error.backoff.ms": 10}
 _SILENT: Final = "the client finds no record in it, and reports no error"
 
 
@@ -50,14 +60,15 @@ class _Fetched(NamedTuple):
 
 
 def next_readable(
-    consumer: Consumer, partition: TopicPartition, offset: int, timeout_s: float = FIND_S
+    open_consumer: OpenConsumer, partition: TopicPartition, offset: int, timeout_s: float = FIND_S
 ) -> NextReadable | None:
     """Return the first offset from this one on that can be read; None where that is not found in time.
 
-    `consumer` has the properties of `offsets.blocking.reading_properties`; it is assigned. Raises
-    `KafkaException` where the broker cannot be asked, or does not let the partition be read.
+    `open_consumer` gives consumers the properties of `offsets.blocking.reading_properties` and those that it
+    is called with. Raises `KafkaException` where the broker cannot be asked, or does not let the partition be
+    read.
     """
-    search = _Search(consumer, partition, time.monotonic() + timeout_s)
+    search = _Search(open_consumer, partition, time.monotonic() + timeout_s)
     passed: list[tuple[int, str]] = []
     while (found := search.fetch(offset)) is not None:
         if not found.reason:
@@ -74,34 +85,31 @@ def next_readable(
 class _Search:
     """Fetches of one partition, until a deadline."""
 
-    def __init__(self, consumer: Consumer, partition: TopicPartition, ends_s: float) -> None:
-        self._consumer = consumer
+    def __init__(self, open_consumer: OpenConsumer, partition: TopicPartition, ends_s: float) -> None:
+        self._open = open_consumer
         self._partition = partition
         self._ends_s = ends_s
-        self._end = self._log_end()
+        with closing(open_consumer({})) as consumer:
+            left_s = max(0.1, ends_s - time.monotonic())
+            self._end = log_bounds(consumer, [partition], left_s)[partition].end
 
     def fetch(self, offset: int) -> _Fetched | None:
         """Return what is found from an offset on; None if that is not known in time."""
         if offset >= self._end:
             return _Fetched(self._end)
-        self._consumer.assign([KafkaPartition(*self._partition, offset)])
-        asks_at_s = time.monotonic() + _QUIET_S
-        is_answered = False
-        while time.monotonic() < self._ends_s:
-            for message in self._consumer.consume(1, _POLL_S):
-                if (found := _taken(message)) is not None:
-                    return found
-            if is_answered:
-                return _Fetched(None, _SILENT)
-            if time.monotonic() >= asks_at_s:
-                # Answers of one connection come in the order of their requests.
-                self._log_end()
-                is_answered = True
+        fetches = ClientFetches()
+        silence = Silence(fetches, _FETCHES, counts_unparsed=True)
+        with closing(self._open({**_BACKOFF, **fetches.properties})) as consumer:
+            consumer.assign([KafkaPartition(*self._partition, offset)])
+            while time.monotonic() < self._ends_s:
+                is_silent = silence.lasts(self._partition, self._end)
+                messages = consumer.consume(1, _POLL_S)
+                for message in messages:
+                    if (found := _taken(message)) is not None:
+                        return found
+                if is_silent and not messages:
+                    return _Fetched(None, _SILENT)
         return None
-
-    def _log_end(self) -> int:
-        left_s = max(0.1, self._ends_s - time.monotonic())
-        return log_bounds(self._consumer, [self._partition], left_s)[self._partition].end
 
     def behind(self, offset: int, first: _Fetched) -> int | None:
         """Return the first offset behind the batch that a fetch from `offset` has met."""

@@ -12,6 +12,7 @@ from confluent_kafka import Consumer, ThrottleEvent, TopicPartition
 import ehkafka
 from ehkafka.events import AppCatchingUp, AppCaughtUp, AppStopped, PartitionAssigned
 from ehkafka.intake import until_caught_up
+from ehkafka.positions.empty_tails import Tails
 from ehkafka.testing import ApiKey
 from tests.contract.letters import TO_DEAD, rejecting
 
@@ -248,9 +249,9 @@ def test_a_log_that_ends_without_a_record_is_read_by_another_client(
     """What it says decides: there is none, so all is done; or what is missing is named, and fails the run."""
     asked: list[Any] = []
 
-    def tails(_consumer: Any, wanted: Any, **_how: Any) -> Any:
+    def tails(_consumer: Any, wanted: Any, *_how: Any, **_more: Any) -> Any:
         asked.append(dict(wanted))
-        return set(wanted) if is_empty else set()
+        return Tails(set(wanted) if is_empty else set(), set())
 
     monkeypatch.setattr("ehkafka.positions.log_asker.empty_tails", tails)
     monkeypatch.setattr("ehkafka.intake.caught_up.SILENT_S", 0.5)

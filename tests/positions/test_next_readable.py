@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,7 +14,7 @@ from ehkafka.records import TopicPartition
 from tests.kit.broken_batches import CODES, broken_batch, good_batch, write_batch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Mapping
 
     from ehkafka.positions.next_readable import NextReadable
     from ehkafka.testing import EmbeddedBroker
@@ -21,23 +22,47 @@ if TYPE_CHECKING:
 GOOD = good_batch([b"good"])
 
 
-@pytest.fixture
-def find(
-    embedded_broker_factory: Any, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Callable[..., NextReadable | None]]:
-    """Return what finds an offset in a log of these batches."""
-    monkeypatch.setattr("ehkafka.positions.next_readable._QUIET_S", 0.3)
-    broker: EmbeddedBroker = embedded_broker_factory({"t": 1})
-    properties = {"bootstrap.servers": broker.bootstrap, "group.id": "-", "check.crcs": True}
-    consumer = Consumer(reading_properties(properties))
+class Late:
+    """A client that begins to fetch a while after it was told to, as on a machine that is busy."""
 
-    def find(offset: int, *batches: bytes) -> NextReadable | None:
+    def __init__(self, consumer: Consumer, late_s: float) -> None:
+        self._consumer, self._late_s = consumer, late_s
+        self._due: tuple[float, list[Any]] | None = None
+
+    def assign(self, partitions: list[Any]) -> None:
+        """Begin there, but later."""
+        self._due = time.monotonic() + self._late_s, partitions
+
+    def consume(self, number: int, timeout_s: float) -> list[Any]:
+        """Return what has come by now."""
+        if self._due is not None and time.monotonic() >= self._due[0]:
+            self._consumer.assign(self._due[1])
+            self._due = None
+        return self._consumer.consume(number, timeout_s)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._consumer, name)
+
+
+@pytest.fixture
+def find(embedded_broker_factory: Any) -> Callable[..., NextReadable | None]:
+    """Return what finds an offset in a log of these batches."""
+    broker: EmbeddedBroker = embedded_broker_factory({"t": 1})
+    properties = reading_properties(
+        {"bootstrap.servers": broker.bootstrap, "group.id": "-", "check.crcs": True}
+    )
+
+    def find(offset: int, *batches: bytes, late_s: float = 0.0) -> NextReadable | None:
         for batch in batches:
             write_batch(broker, "t", batch)
-        return next_readable(consumer, TopicPartition("t", 0), offset, 30.0)
 
-    yield find
-    consumer.close()
+        def opened(own: Mapping[str, Any]) -> Any:
+            consumer = Consumer({**properties, **own})
+            return Late(consumer, late_s) if late_s else consumer
+
+        return next_readable(opened, TopicPartition("t", 0), offset, 60.0)
+
+    return find
 
 
 @pytest.mark.parametrize("what", [what for what in CODES if what != "format"])
@@ -76,3 +101,8 @@ def test_behind_the_last_batch_is_the_end_of_the_log(find: Any) -> None:
 def test_where_all_can_be_read_nothing_is_passed(find: Any) -> None:
     """So the caller can refuse to move."""
     assert find(1, GOOD, GOOD) == (1, ())
+
+
+def test_a_client_that_is_slow_to_fetch_passes_no_record(find: Any) -> None:
+    """That nothing has come within a time proves nothing: a good batch would be taken for a broken one."""
+    assert find(0, GOOD, GOOD, late_s=1.5) == (0, ())
