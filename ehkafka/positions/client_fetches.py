@@ -72,14 +72,14 @@ class ClientFetches:
                 # A broker that throttles answers without having looked.
                 if broker is None or broker["throttle"]["max"] > 0:
                     continue
-                trouble = (broker["connects"], broker["disconnects"], broker["req_timeouts"])
+                problems = (broker["connects"], broker["disconnects"], broker["req_timeouts"])
                 yield (
                     TopicPartition(topic["topic"], one["partition"]),
                     FetchState(
                         self._number,
                         one["ls_offset"],
                         broker["req"].get("Fetch", 0),
-                        (one["broker"], one["fetch_state"], one["next_offset"], *trouble),
+                        (one["broker"], one["fetch_state"], one["next_offset"], *problems),
                         broker["rxpartial"],
                     ),
                 )

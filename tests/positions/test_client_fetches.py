@@ -43,7 +43,7 @@ def test_time_alone_shows_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    "trouble",
+    "problems",
     [
         {"position": 8},
         {"disconnects": 1},
@@ -56,11 +56,11 @@ def test_time_alone_shows_nothing() -> None:
         {"nodeid": 2},
     ],
 )
-def test_what_may_be_no_answer_begins_anew(trouble: dict[str, Any]) -> None:
+def test_what_may_be_no_answer_begins_anew(problems: dict[str, Any]) -> None:
     """Another place in the log, a lost connection, an answer of a broker that throttles or lags."""
     client = Client()
     assert [client.is_silent(sent) for sent in (1, 2)] == [False, False]
-    assert not client.is_silent(9, **trouble)
+    assert not client.is_silent(9, **problems)
     assert [client.is_silent(sent) for sent in (10, 11, 12, 13)] == [False, False, False, True]
 
 

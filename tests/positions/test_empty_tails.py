@@ -144,7 +144,7 @@ def broker() -> Iterator[EmbeddedBroker]:
 
 
 def test_a_real_client_tells_of_its_fetches(broker: EmbeddedBroker) -> None:
-    """A log that ends is told apart from one that has records."""
+    """A log that ends is distinguished from one that has records."""
     from confluent_kafka import Consumer  # noqa: PLC0415 - this test alone has a client
 
     fetches = ClientFetches()

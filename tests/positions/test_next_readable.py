@@ -23,7 +23,7 @@ GOOD = good_batch([b"good"])
 
 
 class Late:
-    """A client that begins to fetch a while after it was told to, as on a machine that is busy."""
+    """A client that begins to fetch a while after it is assigned, as on a machine that is busy."""
 
     def __init__(self, consumer: Consumer, late_s: float) -> None:
         self._consumer, self._late_s = consumer, late_s
