@@ -96,6 +96,8 @@ class GapRepair:
             return
         consumer.pause([KafkaPartition(*partition)])
         self._context.flow.forget(partition)
+        # A question of before may be answered by the old log.
+        self._question = None
         self._stuck[partition] = _Stuck(owned.epoch, reason, truncated=True, is_another_log=True)
 
     def halts(self, partition: TopicPartition) -> bool:
@@ -229,18 +231,29 @@ def assign_anew(consumer: Consumer, context: IntakeContext, partitions: Sequence
     """Let partitions of ours be read from the positions of their epochs. Raises `KafkaException`."""
     if context.cooperative:
         consumer.incremental_unassign([KafkaPartition(*partition) for partition in partitions])
-        consumer.incremental_assign([_position(context.owned[p].epoch) for p in partitions])
+        consumer.incremental_assign([_position(context, context.owned[p].epoch) for p in partitions])
         return
     # The eager protocol knows only whole assignments: the others fetch again, from where they are.
     # Those that wait for where they begin stay with the client as well, paused.
     waiting = [KafkaPartition(*partition, OFFSET_BEGINNING) for partition in context.waiting]
-    consumer.assign([*(_position(epoch) for epoch in context.owned.epochs()), *waiting])
+    consumer.assign([*(_position(context, epoch) for epoch in context.owned.epochs()), *waiting])
 
 
-def _position(epoch: Epoch) -> KafkaPartition:
+def _position(context: IntakeContext, epoch: Epoch) -> KafkaPartition:
     received_next = epoch.received.next_offset
     offset = OFFSET_BEGINNING if received_next is None else received_next
-    mark = epoch.received.marks.last
-    if mark is None or mark.leader_epoch is None:
+    leader_epoch = _leader_epoch(context, epoch)
+    if leader_epoch is None:
         return KafkaPartition(*epoch.partition, offset)
-    return KafkaPartition(*epoch.partition, offset, leader_epoch=mark.leader_epoch)
+    return KafkaPartition(*epoch.partition, offset, leader_epoch=leader_epoch)
+
+
+def _leader_epoch(context: IntakeContext, epoch: Epoch) -> int | None:
+    """Return that of the record before the position, by which the client notices a log that was cut."""
+    if (mark := epoch.received.marks.last) is not None:
+        return mark.leader_epoch
+    # Nothing was received: it is where the group's commit is, unless it began elsewhere.
+    committed = context.ledger.acknowledged(epoch.partition)
+    if committed is None or committed.next_offset != epoch.received.next_offset:
+        return None
+    return committed.leader_epoch

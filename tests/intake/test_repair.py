@@ -17,6 +17,7 @@ from ehkafka.intake.unreadable import Halted
 from ehkafka.lanes.finished import FinishedBefore
 from ehkafka.positions.log_asker import LogsQuestion
 from ehkafka.positions.log_book import KnownLog
+from ehkafka.progress.ledger import Position
 from ehkafka.records import TopicPartition
 from tests.kit.events import Events
 from tests.kit.inbox_bench import InboxBench
@@ -38,6 +39,7 @@ class Consumer:
         self.consumed = -1001
         self.broken: str | None = None
         self.assigned: list[dict[int, int]] = []
+        self.leader_epochs: dict[int, int | None] = {}
         self.unassigned: list[int] = []
 
     def read_logs(self, groups: Any) -> LogsQuestion:
@@ -58,6 +60,7 @@ class Consumer:
         """Note it."""
         self._may_fail("assign")
         self.assigned.append({one.partition: one.offset for one in partitions})
+        self.leader_epochs = {one.partition: one.leader_epoch for one in partitions}
 
     incremental_assign = assign
 
@@ -81,6 +84,7 @@ class Stage:
         self.fatal: list[Exception] = []
         self.begun: list[int] = []
         self.unreadable: dict[TopicPartition, Any] = {}
+        self.committed: dict[TopicPartition, Position] = {}
         self.owned = OwnedPartitions()
         for partition in (P0, P1):
             self._own(self.bench.assign(partition.partition))
@@ -88,6 +92,7 @@ class Stage:
             owned=self.owned, clock=lambda: self.bench.now_s, emit=self.reported.append, history=None,
             count=self._count, fatal=self.fatal.append, cooperative=cooperative, asker=self.consumer,
             unreadable=self.unreadable, waiting=WaitingPartitions(),
+            ledger=SimpleNamespace(acknowledged=lambda partition: self.committed.get(partition)),
         )  # fmt: skip
         membership: Any = SimpleNamespace(begin_anew=self._begin_anew, after_assign=lambda *_arguments: None)
         self._repair = GapRepair(context, membership, action)
@@ -140,6 +145,17 @@ def test_a_gap_is_jumped_over_and_the_others_go_on_where_they_were() -> None:
     assert stage.lost == 7
     stage.turn()
     assert len(stage.consumer.assigned) == 1
+
+
+def test_one_that_has_received_nothing_keeps_its_commits_leader_epoch() -> None:
+    """By that its leader knows an unclean truncation; a position elsewhere than the commit has none."""
+    stage = Stage("earliest")
+    stage[P0].received.next_offset = 3
+    stage[P1].received.next_offset = 7
+    stage.committed = {P0: Position(1, 3, leader_epoch=4), P1: Position(1, 7, leader_epoch=5)}
+    stage.report()
+    assert stage.consumer.assigned == [{0: 10, 1: 7}]
+    assert stage.consumer.leader_epochs == {0: None, 1: 5}
 
 
 def test_the_cooperative_protocol_touches_the_stuck_partition_alone() -> None:
