@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -67,6 +68,18 @@ def test_event_hubs_adds_its_idle_times() -> None:
     extra = set(consumer(HUBS)) - set(consumer())
     assert extra == {"metadata.max.age.ms", "connections.max.idle.ms"}
     assert consumer(HUBS)["metadata.max.age.ms"] == consumer(HUBS)["connections.max.idle.ms"] == 180_000
+
+
+@pytest.mark.parametrize("name", ["metadata.max.age.ms", "topic.metadata.refresh.interval.ms"])
+def test_ages_that_librdkafka_cannot_count_are_refused(name: str) -> None:
+    """For any broker, and for producers: the client would ask for metadata every second."""
+    most = {"metadata.max.age.ms": 2_147_483, "topic.metadata.refresh.interval.ms": 715_827}[name]
+    assert prepared({name: str(most)})[name] == str(most)
+    for properties in (prepared, partial(producer_properties, PLAIN)):
+        with pytest.raises(ConfigurationError, match=rf"{name}=3600000 is refused: .* every second"):
+            properties({name: 3_600_000})  # type: ignore[operator]
+    both = {"topic.metadata.refresh.interval.ms": 3_600_000, "metadata.max.age.ms": 2_147_483}
+    assert prepared(both).items() >= both.items()
 
 
 def test_later_layers_win() -> None:

@@ -92,7 +92,7 @@ class Stage:
             owned=self.owned, clock=lambda: self.bench.now_s, emit=self.reported.append, history=None,
             count=self._count, fatal=self.fatal.append, cooperative=cooperative, asker=self.consumer,
             unreadable=self.unreadable, waiting=WaitingPartitions(),
-            ledger=SimpleNamespace(acknowledged=lambda partition: self.committed.get(partition)),
+            ledger=SimpleNamespace(acknowledged=self.committed.get),
         )  # fmt: skip
         membership: Any = SimpleNamespace(begin_anew=self._begin_anew, after_assign=lambda *_arguments: None)
         self._repair = GapRepair(context, membership, action)
@@ -152,7 +152,7 @@ def test_one_that_has_received_nothing_keeps_its_commits_leader_epoch() -> None:
     stage = Stage("earliest")
     stage[P0].received.next_offset = 3
     stage[P1].received.next_offset = 7
-    stage.committed = {P0: Position(1, 3, leader_epoch=4), P1: Position(1, 7, leader_epoch=5)}
+    stage.committed |= {P0: Position(1, 3, leader_epoch=4), P1: Position(1, 7, leader_epoch=5)}
     stage.report()
     assert stage.consumer.assigned == [{0: 10, 1: 7}]
     assert stage.consumer.leader_epochs == {0: None, 1: 5}

@@ -272,6 +272,7 @@ def _asked(endpoint: Endpoint, overrides: Mapping[str, Any], origin: str = _CONS
     refusals.check_connection(connection, chosen)
     result = {**connection, **chosen}
     refusals.check_trust(result, kind=endpoint.kind)
+    refusals.check_metadata_age(result)
     return result
 
 

@@ -48,6 +48,15 @@ Source: client configurations."""
 METADATA_MAX_AGE_MS_RECOMMENDED = 180_000
 """`metadata.max.age.ms` to use. Source: client configurations."""
 
+METADATA_MAX_AGE_MS_MOST = 2_147_483
+"""`metadata.max.age.ms` is at most this, for any broker: librdkafka 2.16 counts it in microseconds of 32 bits,
+so that with more its metadata are too old at once, and it asks every second. Source: rdkafka_metadata_cache.c.
+"""
+
+METADATA_REFRESHES_PER_AGE = 3
+"""`metadata.max.age.ms` is so many `topic.metadata.refresh.interval.ms` where it is not given. Source:
+librdkafka, CONFIGURATION.md."""
+
 CONNECTIONS_MAX_IDLE_MS_BELOW = 240_000
 """`connections.max.idle.ms` stays below this, for the same reason. Source: client configurations."""
 

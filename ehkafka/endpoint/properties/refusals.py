@@ -198,6 +198,19 @@ def check_timings(properties: Mapping[str, Any], *, is_event_hubs: bool) -> None
         )
 
 
+def check_metadata_age(properties: Mapping[str, Any]) -> None:
+    """Refuse an age of metadata above what librdkafka can count, given or as it follows from the refresh."""
+    most, times = limits.METADATA_MAX_AGE_MS_MOST, limits.METADATA_REFRESHES_PER_AGE
+    age, refresh = "metadata.max.age.ms", "topic.metadata.refresh.interval.ms"
+    reason = f"librdkafka cannot count more than {most} ms of {age}, and would ask the broker every second"
+    if age in properties:
+        if whole_number(age, properties[age]) > most:
+            raise refusal(age, properties[age], reason, f"Set it to {most} or less")
+    elif refresh in properties and times * whole_number(refresh, properties[refresh]) > most:
+        why = f"{age} is {times} times as much where it is not given, and {reason}"
+        raise refusal(refresh, properties[refresh], why, f"Set {age}, too, to {most} or less")
+
+
 def check_idle_times(properties: Mapping[str, Any]) -> None:
     """Refuse, for Event Hubs, ages at which Azure has already dropped the connection."""
     for name, below in (
