@@ -22,7 +22,11 @@ if TYPE_CHECKING:
 STANDBY_S: Final = 30.0
 # A partition that should go on and does not is looked into after so long.
 SILENT_S: Final = 3.0
+# Where partitions begin and end is asked again after so long at most.
+UNKNOWN_S: Final = 30.0
 
+
+_NO_END: Final = "the broker does not answer where its log ends"
 
 # In place of the key of a record that has ended, and waits for its outputs alone.
 NO_KEY: Final = object()
@@ -47,7 +51,8 @@ class PartitionState:
     began. `received_next` and `watermark` are None while the position is the log's begin, whatever that is.
     `runs`: a record below the end is queued, runs, or its end is awaited. `waiting` are those that wait. Not
     `is_in_log`: no answer has shown yet that the log reaches up to the position, as one beyond the end of a
-    new log does. `unreadable` says from which offset on nothing of it can be read, and why.
+    new log does. `unreadable` says from which offset on nothing of it can be read, and why. `unplaced` says
+    why it is not known where it begins.
     """
 
     partition: TopicPartition
@@ -61,6 +66,7 @@ class PartitionState:
     is_paused: bool = False
     is_in_log: bool = True
     unreadable: tuple[int, str] | None = None
+    unplaced: str = ""
 
     @property
     def next_offset(self) -> int:
@@ -210,13 +216,17 @@ class CatchingUp:
 
     def _stuck_in(self, state: PartitionState, now_s: float) -> Iterator[Stuck]:
         """Yield what has kept a partition from its end for too long; nothing while it may go on."""
-        if state.runs or state.end is None:
+        if state.runs:
             return
-        if state.waiting and (state.is_all_received or state.is_paused):
+        same_s = now_s - self._same_since_s[state.partition][1]
+        if state.end is None:
+            if same_s > max(self.settle_s, UNKNOWN_S):
+                yield Stuck(state.partition, None, None, state.unplaced or _NO_END)
+        elif state.waiting and (state.is_all_received or state.is_paused):
             since = [self._waits_since_s[state.partition, one.offset] for one in state.waiting]
             if now_s - max(since) > self.settle_s:
                 yield from (Stuck(state.partition, *one) for one in state.waiting)
-        elif now_s - self._same_since_s[state.partition][1] > max(self.settle_s, SILENT_S):
+        elif same_s > max(self.settle_s, SILENT_S):
             yield _silent(state)
 
     def _is_handled(self, state: PartitionState) -> bool:

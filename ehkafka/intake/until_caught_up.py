@@ -118,12 +118,10 @@ class UntilCaughtUp:
         now_s = context.clock()
         self._ends.ask(self._consumer, context.owned)
         states = [self._state_of(*owned) for owned in context.owned.values()]
+        states += [_unplaced(partition, one.reason) for partition, one in context.waiting.items()]
         is_blind = context.throttle.is_recent or context.contact.is_blind
         self._take_tails(is_blind=is_blind)
         is_settled = context.contact.is_member and context.contact.lost_s is None
-        if context.waiting:
-            self._report(states, now_s)
-            return  # what they have is not known: nothing is caught up, and nothing in vain
         found = self._catching_up.judge(states, now_s, is_settled=is_settled, is_blind=is_blind)
         if self._catching_up.wants_commit:
             context.ledger.commit_soon()
@@ -216,6 +214,14 @@ class UntilCaughtUp:
 
     def _outcomes(self) -> int:
         return sum(route.hub.tally.outcomes for route in self._routes)
+
+
+def _unplaced(partition: TopicPartition, reason: str) -> PartitionState:
+    """Return the state of a partition that waits until it is known where it begins."""
+    why = reason.rstrip(".")
+    return PartitionState(
+        partition=partition, end=None, received_next=None, watermark=None, committed=None, unplaced=why
+    )
 
 
 def _unfinished_below(inboxes: Inboxes, epoch: Epoch, end: int) -> tuple[bool, list[Waiting]]:

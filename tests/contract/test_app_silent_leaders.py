@@ -17,6 +17,7 @@ from ehkafka.positions.topic_ids import TopicIds
 from ehkafka.records import TopicPartition
 from ehkafka.testing import ApiKey
 from tests.contract.conftest import FAST_GROUP, TOPICS, Lab, judged
+from tests.contract.test_app_mirror import commit
 from tests.kit.waiting import must_stay
 
 if TYPE_CHECKING:
@@ -167,3 +168,20 @@ def test_where_a_log_ends_is_known_as_soon_as_another_broker_leads_it(
         wait_for(lambda: ends() == {moving: 2}, "the new leader's answer", 10.0)
     finally:
         asker.stop()
+
+
+@pytest.mark.parametrize("has_commit", [True, False])
+def test_a_run_until_caught_up_names_a_partition_whose_leader_is_dead(
+    three: Lab, recorder: Any, monkeypatch: pytest.MonkeyPatch, has_commit: bool
+) -> None:
+    """Where it ends is not known, or where it begins: all else is done, and then the run does not wait on."""
+    monkeypatch.setattr("ehkafka.intake.caught_up.UNKNOWN_S", 2.0)
+    if has_commit:
+        commit(three, 1, topic="t4", partition=2)
+    three.broker.take_down(2)
+    app = three.app(recorder, "t4", start="latest" if not has_commit else "earliest")
+    with pytest.raises(UnfinishedError, match=r"t4\[2\] \(the broker does not answer where") as raised:
+        app.run(until="caught_up", settle_s=2.0)
+    assert raised.value.exit_code == 4
+    done = [three.committed(number, topic="t4") for number in range(4)]
+    assert done == [2, 2, 1 if has_commit else None, 2]

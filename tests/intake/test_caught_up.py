@@ -9,6 +9,7 @@ import pytest
 from ehkafka.intake.caught_up import (
     SILENT_S,
     STANDBY_S,
+    UNKNOWN_S,
     CatchingUp,
     CaughtUp,
     PartitionState,
@@ -81,6 +82,34 @@ def test_a_partition_that_is_short_of_its_end_keeps_the_run(left: PartitionState
     """Though all others are done, and whether brokers throttle or not."""
     assert judged(at(P1), left) is None
     assert judged(at(P1), left, is_blind=True) is None
+
+
+@pytest.mark.parametrize(
+    ("unknown", "why"),
+    [
+        (at(end=None), "the broker does not answer where its log ends"),
+        (at(end=None, received_next=None, watermark=None, committed=None, unplaced="no leader"), "no leader"),
+    ],
+    ids=["end", "begin"],
+)
+def test_a_partition_of_which_nothing_is_known_for_long_is_named(unknown: PartitionState, why: str) -> None:
+    """Its leader is dead: once all else is done, and others answer. While none does, it is waited for."""
+    run, stuck = CatchingUp(60.0), Unsettled((Stuck(P0, None, None, why),))
+    busy = at(P1, received_next=7, watermark=6, runs=True)
+    assert judged(unknown, busy, run=run) is None
+    assert judged(unknown, busy, run=run, now_s=100.0) is None
+    assert judged(unknown, at(P1), run=run, now_s=101.0) == stuck
+    assert judged(unknown, at(P1), run=run, now_s=102.0, is_blind=True) is None
+    assert judged(unknown, at(P1), run=run, now_s=162.0) is None
+    assert judged(unknown, at(P1), run=run, now_s=163.0) == stuck
+
+
+def test_what_is_not_known_is_asked_again_before_it_is_named() -> None:
+    """However short the time is that records may wait: the questions lie further apart."""
+    run = CatchingUp(1.0)
+    assert judged(at(end=None), run=run) is None
+    assert judged(at(end=None), run=run, now_s=UNKNOWN_S) is None
+    assert judged(at(end=None), run=run, now_s=UNKNOWN_S + 1.0) is not None
 
 
 def test_only_a_commit_is_missing() -> None:

@@ -49,9 +49,9 @@ METADATA_MAX_AGE_MS_RECOMMENDED = 180_000
 """`metadata.max.age.ms` to use. Source: client configurations."""
 
 METADATA_MAX_AGE_MS_MOST = 2_147_483
-"""`metadata.max.age.ms` is at most this, for any broker: librdkafka 2.16 counts it in microseconds of 32 bits,
-so that with more its metadata are too old at once, and it asks every second. Source: rdkafka_metadata_cache.c.
-"""
+"""`metadata.max.age.ms` is at most this, for any broker: librdkafka counts it in microseconds of 32 bits.
+With more its metadata are too old at once, and it asks every second. Source: librdkafka 2.16,
+rdkafka_metadata_cache.c."""
 
 METADATA_REFRESHES_PER_AGE = 3
 """`metadata.max.age.ms` is so many `topic.metadata.refresh.interval.ms` where it is not given. Source:
