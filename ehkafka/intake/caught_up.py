@@ -51,7 +51,7 @@ class PartitionState:
     began. `received_next` and `watermark` are None while the position is the log's begin, whatever that is.
     `runs`: a record below the end is queued, runs, or its end is awaited. `waiting` are those that wait. Not
     `is_in_log`: no answer has shown yet that the log reaches up to the position, as one beyond the end of a
-    new log does. `unreadable` says from which offset on nothing of it can be read, and why. `unplaced` says
+    new log does. `unreadable` says from which offset on nothing of it can be read, and why. `unplaced`:
     why it is not known where it begins.
     """
 
