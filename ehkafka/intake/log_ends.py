@@ -13,12 +13,14 @@ handed out, wherever that went. So never in a callback, nor while a stop drains.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final
 
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
 from ehkafka.intake.client_position import ClientPositions
+from ehkafka.intake.contact import Leader
 from ehkafka.intake.retention import Retention
 from ehkafka.positions.gap import LogBounds
 
@@ -38,6 +40,10 @@ AGAIN_S: Final = 2.0
 # After so many checks in a row, twice a second, at which a partition could be fetched, it has been: a fetch
 # waits half a second for records.
 _FETCHES: Final = 3
+# Statistics say so often, or more often, when a leader answered last.
+SILENT_S: Final = 7.0
+# Of partitions of which the statistics name none: perhaps there is none.
+_NO_LEADER: Final = Leader("", -math.inf)
 
 
 class LogEnds:
@@ -54,6 +60,8 @@ class LogEnds:
         self._question: LogsQuestion | None = None
         # When those are asked for again that have no position, whatever fetches show.
         self._unplaced_s = float("-inf")
+        # When a leader was asked last while it was silent.
+        self._asked_s: dict[str, float] = {}
         self._retention = Retention(context.emit)
 
     def begin(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
@@ -142,16 +150,30 @@ class LogEnds:
         ]
         if due:
             self._unplaced_s = now_s + AGAIN_S if asks_unplaced else self._unplaced_s
-            logs.wanted.clear()
-            self._question = asker.read_logs(self._by_leader(due))
+            groups = self._by_leader(due, now_s)
+            logs.wanted.difference_update(*groups)
+            self._question = asker.read_logs(groups)
 
-    def _by_leader(self, partitions: Iterable[TopicPartition]) -> list[Collection[TopicPartition]]:
-        """Group partitions by their leaders; the one that answered last comes first, silence takes long."""
+    def _by_leader(
+        self, partitions: Iterable[TopicPartition], now_s: float
+    ) -> list[Collection[TopicPartition]]:
+        """Group partitions by their leaders; of those that are silent only one, in turns, and last.
+
+        Each of these takes seconds, in which the lags of the others grow old.
+        """
         leaders = self._context.contact.leaders
         groups: defaultdict[str, list[TopicPartition]] = defaultdict(list)
-        for partition in sorted(partitions, key=lambda p: -leaders[p].answered_s if p in leaders else 0.0):
-            groups[leaders[partition].name if partition in leaders else ""].append(partition)
-        return list(groups.values())
+        answered_s: dict[str, float] = {}
+        for partition in partitions:
+            leader = leaders.get(partition, _NO_LEADER)
+            groups[leader.name].append(partition)
+            answered_s[leader.name] = max(answered_s.get(leader.name, -math.inf), leader.answered_s)
+        silent = [name for name in groups if now_s - answered_s[name] >= SILENT_S]
+        next_one = min(silent, key=lambda name: self._asked_s.get(name, -math.inf), default=None)
+        if next_one is not None:
+            self._asked_s[next_one] = now_s
+        asked = [*(name for name in groups if name not in silent), *([] if next_one is None else [next_one])]
+        return [groups[name] for name in asked]
 
     def _pass_what_is_no_record(self, consumer: Consumer, epoch: Epoch) -> None:
         context, partition = self._context, epoch.partition

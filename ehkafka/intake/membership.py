@@ -303,7 +303,7 @@ class Membership:
     def begin_known(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> Sequence[Begin]:
         """Begin epochs for partitions that the client is about to be given; the others wait from now on."""
         found, waiting = self._context.positions.find(consumer, partitions)
-        restored, unknown = self._context.restore.find(consumer, found)
+        restored, unknown = self._context.restore.find(consumer, found, self._context.positions.left_s)
         begins = [begin for begin in found if begin.partition not in unknown]
         self._stop_waiting(begin.partition for begin in begins)
         for event in self._context.waiting.note({**waiting, **unknown}, self._context.clock()):

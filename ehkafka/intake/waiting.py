@@ -34,6 +34,9 @@ SHARE: Final = 0.1
 ANSWERED_SHARE: Final = 0.5
 # How long to wait for the answer that names the leaders.
 LEADERS_S: Final = 1.0
+# How long a look-up may take in all, but for the answer that it waits for last. That, the leaders' names and
+# the mirror's ranges included, a turn stays below the silence after which the poll thread counts as dead.
+WITHIN_S: Final = 5.0
 
 
 class _Tries:
@@ -95,7 +98,8 @@ class BeginLater:
         """Return whether any has begun."""
         # A fetch that waits for a frozen leader learns of no other one for a minute.
         learn_leaders(consumer, LEADERS_S)
-        begins = self._membership.begin_known(consumer, partitions)
+        with self._context.positions.within(WITHIN_S):
+            begins = self._membership.begin_known(consumer, partitions)
         for partition in self._context.waiting.keys() & set(partitions):
             # Its leader may be silent again: only another answer shows that it is not.
             self._context.owned.logs.forget(partition)

@@ -7,11 +7,13 @@ that moves or a broker that restarts needs longer.
 
 from __future__ import annotations
 
-from contextlib import suppress
+import math
+import time
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from confluent_kafka import OFFSET_BEGINNING, KafkaException
+from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 
 from ehkafka.positions.first_counts import FirstCounts
@@ -23,7 +25,7 @@ from ehkafka.progress.metadata import NOTHING_KNOWN, LogFacts, facts_of
 from ehkafka.records import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from confluent_kafka import Consumer
 
@@ -117,6 +119,24 @@ class PositionFinder:
         self.first_counts = FirstCounts()
         # Where those would begin that wait, as of when that was looked up.
         self._starts: dict[TopicPartition, int] = {}
+        # Until when answers are waited for in all.
+        self._ends_s = math.inf
+
+    @contextmanager
+    def within(self, all_s: float) -> Iterator[None]:
+        """Let look-ups in here take so long together: what has no answer by then waits."""
+        self._ends_s = time.monotonic() + all_s
+        try:
+            yield
+        finally:
+            self._ends_s = math.inf
+
+    def left_s(self, most_s: float) -> float:
+        """Return how long the next answer may take. Raises `KafkaException` where no time is left."""
+        left_s = self._ends_s - time.monotonic()
+        if left_s <= 0:
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001 - the client's own code
+        return min(most_s, left_s)
 
     def find(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> Begins:
         """Return where each partition begins, and which wait until that is known.
@@ -161,9 +181,11 @@ class PositionFinder:
         at_start = [p for p in fresh if p not in mirrored and p not in new]
         for topic in sorted({p.topic for p in at_start}):
             asked = [p for p in at_start if p.topic == topic and p not in self._starts]
-            self._starts |= start_offsets(consumer, self.start_of(topic), asked, LOOKUP_TIMEOUT_S)
+            self._starts |= start_offsets(
+                consumer, self.start_of(topic), asked, self.left_s(LOOKUP_TIMEOUT_S)
+            )
         # Numbers, so that they are committed before anything is read: the next owner may not know of them.
-        begin_with_log = log_starts(consumer, new, LOOKUP_TIMEOUT_S)
+        begin_with_log = log_starts(consumer, new, self.left_s(LOOKUP_TIMEOUT_S))
         offsets = {**mirrored, **{p: self._starts[p] for p in at_start}}
         # Nothing from here on fails: what was reported of a gap is not to be reported again.
         offsets |= self._inside_the_logs(consumer, offsets)
@@ -223,7 +245,7 @@ class PositionFinder:
         A broker that does not answer is asked again while the app runs.
         """
         try:
-            bounds = known_bounds(consumer, partitions, NOW_ASK_S) if partitions else {}
+            bounds = known_bounds(consumer, partitions, self.left_s(NOW_ASK_S)) if partitions else {}
         except KafkaException:
             return {}
         logs = {p: log for p, log in bounds.items() if isinstance(log, LogBounds)}
@@ -235,7 +257,7 @@ class PositionFinder:
         asked = [KafkaPartition(*partition) for partition in partitions]
         if not asked:
             return {}
-        answers = consumer.committed(asked, timeout=LOOKUP_TIMEOUT_S)
+        answers = consumer.committed(asked, timeout=self.left_s(LOOKUP_TIMEOUT_S))
         for answer in answers:
             if answer.error is not None:
                 raise KafkaException(answer.error)
@@ -257,7 +279,7 @@ class PositionFinder:
         disproved = self.lookups.disproved(facts) if facts else {}
         if not disproved:
             return {}
-        bounds = log_bounds(consumer, list(disproved), LOOKUP_TIMEOUT_S)
+        bounds = log_bounds(consumer, list(disproved), self.left_s(LOOKUP_TIMEOUT_S))
         begun = {}
         for partition, reason in disproved.items():
             another = AnotherLog(partition, committed[partition].offset, reason, bounds[partition])
@@ -273,7 +295,9 @@ class PositionFinder:
         with suppress(KafkaException):  # looked up again with the next question
             for topic in {p.topic for p in waiting}:
                 of_topic = [p for p in waiting if p.topic == topic]
-                self._starts |= start_offsets(consumer, self.start_of(topic), of_topic, NOW_ASK_S)
+                self._starts |= start_offsets(
+                    consumer, self.start_of(topic), of_topic, self.left_s(NOW_ASK_S)
+                )
 
     def _inside_the_logs(
         self, consumer: Consumer, offsets: Mapping[TopicPartition, int]
@@ -282,7 +306,7 @@ class PositionFinder:
         numbers = [partition for partition, offset in offsets.items() if offset >= 0]
         if not numbers:
             return {}
-        bounds = log_bounds(consumer, numbers, LOOKUP_TIMEOUT_S)
+        bounds = log_bounds(consumer, numbers, self.left_s(LOOKUP_TIMEOUT_S))
         moved = {}
         for partition in numbers:
             gap = Gap(partition, offsets[partition], bounds[partition])

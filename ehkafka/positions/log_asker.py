@@ -24,7 +24,6 @@ from ehkafka.positions.empty_tails import empty_tails
 from ehkafka.positions.log_book import KnownLog
 from ehkafka.positions.log_bounds import known_bounds, learn_leaders, log_bounds
 from ehkafka.positions.same_log import disproof
-from ehkafka.positions.topic_ids import ASK_S
 from ehkafka.positions.witness import READ_S, prove, read_witnesses
 from ehkafka.records import TopicPartition
 from ehkafka.wording import seconds
@@ -49,8 +48,9 @@ _COMMITTED_S = (1.0, 2.0, 2.0)
 LOGS_S = 2.0
 # A client that had no answer for so long is replaced: the next one has the key of that moment.
 _REOPEN_S = 30.0
-# Ids and records are waited for one after the other, and a question before this one may be busy with both.
-_PROOF_S = 2 * (ASK_S + READ_S)
+# The poll thread waits for a proof. One that takes longer is found the next time, if that comes soon enough.
+_PROOF_S = 5.0
+_PROOF_KEPT_S = 60.0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -70,6 +70,7 @@ class _Proof(_Asked):
 
     checkpoints: Mapping[TopicPartition, Checkpoint]
     judgements: Mapping[TopicPartition, Judgement] = field(default_factory=dict)
+    asked_s: float = field(default_factory=time.monotonic)
 
 
 @dataclass(slots=True)
@@ -190,6 +191,8 @@ class LogAsker:
         # Nobody puts a question while the thread is about to end.
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
+        # Whose answer was not waited for to its end. Poll thread.
+        self._late_proof: _Proof | None = None
 
     def ask(
         self, facts: Mapping[TopicPartition, LogFacts], *, reads: bool = True, wants_bounds: bool = False
@@ -206,8 +209,12 @@ class LogAsker:
         """
         if any(one.topic_id is not None for one in checkpoints.values()):
             self.ids.are_known = True
-        proof = self._put(_Proof(checkpoints))
+        proof, self._late_proof = self._late_proof, None
+        is_kept = proof is not None and time.monotonic() - proof.asked_s < _PROOF_KEPT_S
+        if proof is None or not is_kept or proof.checkpoints != checkpoints:
+            proof = self._put(_Proof(checkpoints=checkpoints))
         if not proof.done.wait(_PROOF_S):
+            self._late_proof = proof
             raise EndpointError(
                 f"Whether {len(checkpoints)} logs are the mirror's was not known within {seconds(_PROOF_S)}."
             )

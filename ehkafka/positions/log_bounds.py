@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError, KafkaException
 from confluent_kafka.cimpl import TopicPartition as KafkaPartition
@@ -20,17 +21,23 @@ if TYPE_CHECKING:
     from confluent_kafka import Consumer
 
 
+# What a second answer gets where the first one took all the time.
+_LEAST_S: Final = 0.1
+
+
 def log_bounds(
     consumer: Consumer, partitions: Collection[TopicPartition], timeout_s: float
 ) -> dict[TopicPartition, LogBounds]:
     """Return the bounds of each partition's log. Two requests per broker, however many partitions.
 
+    Both are answered within `timeout_s` together.
     With `isolation.level=read_committed` the end is that of the last finished transaction. Raises
     `KafkaException`, for one partition too: what is asked again later asks for all.
     """
     # In this order: a log that grows or is cut in between seems longer, never shorter, than it is.
+    ends_s = time.monotonic() + timeout_s
     starts = log_starts(consumer, partitions, timeout_s)
-    ends = log_ends(consumer, partitions, timeout_s)
+    ends = log_ends(consumer, partitions, _left_s(ends_s))
     return {partition: LogBounds(starts[partition], ends[partition]) for partition in partitions}
 
 
@@ -41,8 +48,9 @@ def known_bounds(
 
     Raises `KafkaException` where one leader does not answer at all: that hides what the others answered.
     """
+    ends_s = time.monotonic() + timeout_s
     starts = _ask(consumer, dict.fromkeys(partitions, OFFSET_BEGINNING), timeout_s)
-    ends = _ask(consumer, dict.fromkeys(partitions, OFFSET_END), timeout_s)
+    ends = _ask(consumer, dict.fromkeys(partitions, OFFSET_END), _left_s(ends_s))
     return {partition: _joined(starts[partition], ends[partition]) for partition in partitions}
 
 
@@ -86,6 +94,10 @@ def unanswered(error: KafkaException, partitions: Collection[TopicPartition]) ->
     problem = "no broker leads it now" if is_leaderless else describe_error(error.args[0])
     why = f"the broker does not answer where to begin: {ended(problem)}"
     return dict.fromkeys(partitions, why)
+
+
+def _left_s(ends_s: float) -> float:
+    return max(_LEAST_S, ends_s - time.monotonic())
 
 
 def _joined(start: int | KafkaError, end: int | KafkaError) -> LogBounds | KafkaError:

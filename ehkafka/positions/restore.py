@@ -130,9 +130,15 @@ class Restore:
         self._reported: dict[TopicPartition, str] = {}
 
     def find(
-        self, consumer: Consumer, begins: Sequence[Begin]
+        self,
+        consumer: Consumer,
+        begins: Sequence[Begin],
+        left_s: Callable[[float], float] = lambda most_s: most_s,
     ) -> tuple[Mapping[TopicPartition, Restored], Mapping[TopicPartition, str]]:
-        """Return what to restore, by partition, and which wait until that is known."""
+        """Return what to restore, by partition, and which wait until that is known.
+
+        `left_s` is `PositionFinder.left_s`.
+        """
         commits: dict[TopicPartition, GroupCommit] = {}
         found: dict[TopicPartition, Restored] = {}
         for begin in begins:
@@ -155,7 +161,7 @@ class Restore:
         for source in self.sources:
             self._ask(source, {partition: commits[partition] for partition in asked}, found)
         try:
-            return self._inside_the_logs(consumer, found), {}
+            return self._inside_the_logs(consumer, found, left_s(BOUNDS_TIMEOUT_S)), {}
         except KafkaException as error:
             return {}, unanswered(error, found)
 
@@ -194,10 +200,10 @@ class Restore:
             found[partition] = one.joined(found.get(partition))
 
     def _inside_the_logs(
-        self, consumer: Consumer, found: dict[TopicPartition, Restored]
+        self, consumer: Consumer, found: dict[TopicPartition, Restored], timeout_s: float
     ) -> dict[TopicPartition, Restored]:
         """Return what lies inside of its log: ranges beyond its end are of another log of that name."""
-        bounds = log_bounds(consumer, found, BOUNDS_TIMEOUT_S)
+        bounds = log_bounds(consumer, found, timeout_s)
         inside = {p: r for p, r in found.items() if r.finished[-1][1] <= bounds[p].end}
         reason = "the log ends below what it says is finished, so it is another log now"
         for partition in found.keys() - inside.keys():

@@ -232,14 +232,21 @@ def test_one_that_is_wanted_is_asked_at_once_and_one_question_is_out_at_a_time()
     assert [question.groups for question in stand.asker.questions] == [[[P0]]]
 
 
-def test_silent_leaders_are_asked_last_and_apart() -> None:
-    """A request that runs out of time hides no other leader's answer, nor holds it up."""
+def test_silent_leaders_are_asked_last_and_one_at_a_time() -> None:
+    """A request that runs out of time hides no other leader's answer, nor do several hold it up."""
     stand = Stand(10, 10)
-    p1, p2 = TopicPartition("t", 1), TopicPartition("t", 2)
-    stand.owned |= {p1: stand.owned[P0], p2: stand.owned[P0]}
-    stand.contact.leaders = {P0: Leader("1", 5.0), p1: Leader("2", 90.0), p2: Leader("1", 5.0)}
-    stand.log_ends.keep()
-    assert [question.groups for question in stand.asker.questions] == [[[p1], [P0, p2]]]
+    p1, p2, p3 = (TopicPartition("t", number) for number in (1, 2, 3))
+    stand.owned |= dict.fromkeys((p1, p2, p3), stand.owned[P0])
+    now_s = stand.clock.now_s()
+    silent = {P0: Leader("1", now_s - 10.0), p2: Leader("1", now_s - 10.0), p3: Leader("3", now_s - 60.0)}
+    asked = []
+    for _ in range(4):
+        stand.contact.leaders = {**silent, p1: Leader("2", stand.clock.now_s())}
+        stand.log_ends.keep()
+        asked.append(stand.asker.questions[-1].groups)
+        stand.asker.questions[-1].done.set()
+        stand.clock.advance(4.0)
+    assert asked == [[[p1], [P0, p2]], [[p1], [p3]]] * 2
 
 
 def test_what_is_asked_never_takes_back_what_a_fetch_knew_of() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from contextlib import contextmanager
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException
@@ -12,10 +14,13 @@ from confluent_kafka.cimpl import TopicPartition as KafkaPartition
 from ehkafka.intake.contact import Contact
 from ehkafka.intake.owned import OwnedPartitions, WaitingPartitions
 from ehkafka.intake.repair import assign_anew
-from ehkafka.intake.waiting import AGAIN_S, AGAIN_S_MAX, BeginLater
+from ehkafka.intake.waiting import AGAIN_S, AGAIN_S_MAX, WITHIN_S, BeginLater
 from ehkafka.positions.finder import Begin, Lookups
 from ehkafka.positions.gap import LogBounds
 from ehkafka.records import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 LOOKUP_S = 5.0
@@ -30,6 +35,7 @@ class Bench:
         self.tries: list[list[TopicPartition]] = []
         self.refused: list[TopicPartition] = []
         self.silent: set[TopicPartition] = set()
+        self.may_take_s = math.inf
         self.seek_error: KafkaError | None = None
         self.owned = OwnedPartitions()
         self.waiting = WaitingPartitions()
@@ -37,16 +43,24 @@ class Bench:
             clock=lambda: self.now_s,
             owned=self.owned,
             waiting=self.waiting,
-            positions=SimpleNamespace(lookups=Lookups()),
+            positions=SimpleNamespace(lookups=Lookups(), within=self.within),
         )
         me: Any = self
         self._later = BeginLater(context, me, lambda partition, _reason: self.refused.append(partition))
+
+    @contextmanager
+    def within(self, all_s: float) -> Iterator[None]:
+        """Note how long a look-up may take."""
+        self.may_take_s = all_s
+        yield
+        self.may_take_s = math.inf
 
     def list_topics(self, **_arguments: object) -> None:
         """Tell of no leaders."""
 
     def begin_known(self, _consumer: object, partitions: list[TopicPartition]) -> list[Begin]:
         """Begin all, or none where one is silent: a question fails as a whole."""
+        assert self.may_take_s <= WITHIN_S
         self.tries.append(sorted(partitions))
         if self.silent.intersection(partitions):
             self.now_s += LOOKUP_S

@@ -13,6 +13,7 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from ehkafka.errors import EndpointError
 from ehkafka.positions.finder import PositionFinder
 from ehkafka.records import TopicPartition
+from ehkafka.testing import VirtualClock
 
 PLACES = [TopicPartition("t", number) for number in range(3)]
 # What a client hears while a leader moves, a broker starts, or none answers.
@@ -87,6 +88,32 @@ def test_all_wait_while_the_commits_cannot_be_read() -> None:
     consumer.committed = Mock(return_value=[refused])
     assert list(finder().find(consumer, PLACES).waiting) == PLACES
     assert consumer.asked == []
+
+
+def test_a_look_up_that_is_bounded_asks_no_more_once_its_time_is_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each answer is slow, none too slow: all of them together would keep the poll thread too long."""
+    clock = VirtualClock()
+    monkeypatch.setattr("ehkafka.positions.finder.time.monotonic", clock.now_s)
+    given_s: list[float] = []
+
+    class Slow(Refusing):
+        def committed(self, asked: list[KafkaPartition], timeout: float) -> list[KafkaPartition]:
+            given_s.append(timeout)
+            clock.advance(min(timeout, 4.0))
+            return super().committed(asked, timeout)
+
+        def offsets_for_times(self, asked: list[KafkaPartition], timeout: float) -> list[KafkaPartition]:
+            given_s.append(timeout)
+            clock.advance(min(timeout, 4.0))
+            return super().offsets_for_times(asked, timeout)
+
+    positions, consumer = finder(), Slow(KafkaError._TIMED_OUT)
+    with positions.within(5.0):
+        begins, waiting = positions.find(consumer, PLACES[:1])  # type: ignore[arg-type]
+    assert (list(begins), list(waiting), given_s) == ([], PLACES[:1], [5.0, 1.0])
+    assert [begin.offset for begin in positions.find(consumer, PLACES[:1]).known] == [7]  # type: ignore[arg-type]
 
 
 def test_latest_is_that_of_the_first_answer() -> None:
