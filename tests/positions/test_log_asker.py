@@ -24,7 +24,7 @@ def test_a_proof_that_takes_long_is_there_the_next_time(monkeypatch: pytest.Monk
     def slow(_consumer: object, checkpoints: dict[TopicPartition, Checkpoint], _ids: object) -> Any:
         asked.append(checkpoints)
         assert may_answer.wait(10.0)
-        return {one: (True, "it is") for one in checkpoints}
+        return dict.fromkeys(checkpoints, (True, "it is"))
 
     monkeypatch.setattr("ehkafka.positions.log_asker.prove", slow)
     monkeypatch.setattr("ehkafka.positions.log_asker._PROOF_S", 0.2)
