@@ -18,11 +18,17 @@ if TYPE_CHECKING:
 HEAD: Final = struct.Struct("=I")
 # A snapshot of 10 000 partitions has some 5 MB; a frame beyond is none of ours.
 FRAME_BYTES_MAX: Final = 256 << 20
+# orjson refuses numbers beyond these.
+_NUMBER_MIN, _NUMBER_MAX = -(1 << 63), (1 << 64) - 1
 CHUNK_BYTES: Final = 1 << 16
 
 
 def packed(message: dict[str, Any]) -> bytes:
-    """Return a message as a frame. Text that UTF-8 does not know, such as half a surrogate, is escaped."""
+    """Return a message as a frame.
+
+    Text that UTF-8 does not know, such as half a surrogate, is escaped; of a number that has more than 64
+    bits the digits are sent, as text.
+    """
     try:
         body = orjson.dumps(message)
     except TypeError:
@@ -91,4 +97,6 @@ def _sayable(value: Any) -> Any:
         return value.encode("utf-8", "backslashreplace").decode()
     if isinstance(value, dict):
         return {_sayable(str(name)): _sayable(one) for name, one in value.items()}
+    if isinstance(value, int) and not _NUMBER_MIN <= value <= _NUMBER_MAX:
+        return str(value)
     return [_sayable(one) for one in value] if isinstance(value, list | tuple) else value

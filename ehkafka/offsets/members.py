@@ -2,6 +2,9 @@
 
 Event Hubs lists no idle groups and has failed to describe an empty one; the embedded broker has no
 administration. Nothing may depend on an answer.
+
+Where the broker offers no DescribeGroups, librdkafka answers with an error, and so nothing is asked before.
+Deleting groups there ends the process (librdkafka#3663): nothing in this package does so.
 """
 
 from __future__ import annotations

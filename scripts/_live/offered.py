@@ -1,7 +1,7 @@
 """Which requests a broker offers: its answer to the first question of each client, before any login.
 
-To be asked before groups are described or deleted: where the broker does not know such a request, librdkafka
-ends the whole process (librdkafka#3663).
+To be asked before groups are deleted: where the broker does not know that request, librdkafka ends the whole
+process (librdkafka#3663).
 """
 
 from __future__ import annotations

@@ -14,7 +14,10 @@ import pytest
 from tests.live.stand_ins import FIRST, KEYS, NAMESPACE, SECOND
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import ModuleType
+
+    from ehkafka.testing import EmbeddedBroker
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 # Nothing listens there, and nothing may be asked.
@@ -189,6 +192,27 @@ def test_what_a_damaged_ledger_names_is_not_removed(
     assert left == {name: cleaning.NOT_OURS}
     ledger.end()
     assert getattr(live.Ledger.left_in(tmp_path, NAMESPACE)[0], kind) == [name]
+
+
+def test_a_group_stays_where_the_broker_cannot_delete_groups(
+    tmp_path: Path, embedded_broker_factory: Callable[..., EmbeddedBroker]
+) -> None:
+    """It is named with the reason; the request itself would end the whole process."""
+    broker = embedded_broker_factory({"t": 1})
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "from pathlib import Path\n"
+        "import ehkafka\n"
+        "from _live import cleaning\n"
+        "from _live.ledger import Ledger\n"
+        "ledger = Ledger.begin(Path(sys.argv[2]), 'n')\n"
+        "ledger.add('groups', ledger.prefix + 'idle')\n"
+        "left = cleaning.clean(ledger, ehkafka.Endpoint.kafka(sys.argv[3]), None)\n"
+        "assert list(left.values()) == [cleaning.GROUP_STAYS], left\n"
+    )
+    command = [sys.executable, "-c", code, str(SCRIPTS), str(tmp_path), broker.bootstrap]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 0, f"FACT: {ended.stderr[-500:]}"
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,13 @@ def test_text_that_is_no_utf_8_goes_through_escaped() -> None:
     assert found == {"answer": {"key \\ud800": ["\\udfff", ["ok"], {"1": None}]}}
 
 
+def test_numbers_of_more_than_64_bits_go_through_as_their_digits() -> None:
+    """A user's error or setting may hold one; those that JSON's writer takes stay numbers."""
+    most, least = (1 << 64) - 1, -(1 << 63)
+    found = unpacked(packed({"answer": [most, most + 1, {"a": (least, least - 1)}, True]})[HEAD.size :])
+    assert found == {"answer": [most, str(most + 1), {"a": [least, str(least - 1)]}, True]}
+
+
 def test_what_is_no_frame_is_refused() -> None:
     """Before memory is taken for it."""
     with pytest.raises(ValueError, match="a frame of"):
