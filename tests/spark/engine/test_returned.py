@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, Producer
 
 from ehkafka.embedded.requests import ApiKey
 from ehkafka.errors import HandlerFailedError, UnfinishedError
@@ -27,22 +27,23 @@ if TYPE_CHECKING:
 pytest.importorskip("pyspark")
 
 pytestmark = pytest.mark.timeout(900)
-# For so long a handler that hangs notes that it runs: longer than anything else in a test takes. Where a try
-# may go by without a refusal, and nothing ends the call, no longer than a task takes to be tried again.
+# For so long a handler that hangs notes that it runs: longer than anything else in a test takes.
 HANGS_S = 200.0
-TRIED_AGAIN_S = 45.0
 BEAT_S = 0.01
-REFUSED_AFTER_S = 3.0
+# A task reads each of so many records by a request of its own, and waits for each answer: half a minute, in
+# which it can be refused one.
+READ_ALONE = 300
+ANSWER_S = 0.1
 TASKS_END_S = 60.0
 
 
-def _hanging_once(
-    note: Callable[..., None], first: Path, hangs_s: float = HANGS_S
-) -> Callable[[ehkafka.Record], None]:
-    """Return a handler whose very first call does not end, and notes that it runs; later calls end soon."""
+def _hanging_once(note: Callable[..., None], first: Path) -> Callable[[ehkafka.Record], None]:
+    """Return a handler whose first call of key `k` does not end, and notes that it runs; others end soon."""
     path = str(first)
 
     def handle(record: ehkafka.Record) -> None:
+        if record.key() != b"k":
+            return
         try:
             os.close(os.open(path, os.O_CREAT | os.O_EXCL))
         except FileExistsError:
@@ -50,7 +51,7 @@ def _hanging_once(
                 note("later", os.getpid(), record.offset())
                 time.sleep(BEAT_S)
             return
-        ends_s = time.monotonic() + hangs_s
+        ends_s = time.monotonic() + HANGS_S
         while time.monotonic() < ends_s:
             note("hangs", os.getpid(), record.offset())
             time.sleep(BEAT_S)
@@ -90,19 +91,24 @@ def test_a_call_that_hangs_ends_with_its_task(
 
 
 def test_a_task_that_is_tried_again_meets_no_call_of_the_attempt_before(
-    spark: SparkSession, broker: EmbeddedBroker, app_at: Any, journal: Any, tmp_path: Path
+    spark: SparkSession, broker: EmbeddedBroker, app_at: Any, journal: Any, lab: Any, tmp_path: Path
 ) -> None:
     """Spark tries a task again whose broker refused; what its first attempt left running has ended."""
-    # The driver reads a record, then the task the first one, which hangs when the refusal comes.
-    broker.produce("u", [(b"k", b"0")])
-    broker.produce("u", [(b"k", b"1")])
-    broker.delay_next(ApiKey.FETCH, 0.0, times=2)
-    broker.delay_next(ApiKey.FETCH, REFUSED_AFTER_S, code=KafkaError.TOPIC_AUTHORIZATION_FAILED)
+    broker.produce("u", [(b"k", b"0"), (b"k", b"1")])
+    rest = Producer({"bootstrap.servers": broker.bootstrap, "batch.num.messages": 1})
+    for _ in range(READ_ALONE):
+        rest.produce("u", b"", b"other")
+    assert rest.flush(60.0) == 0
+    broker.set_rtt(ANSWER_S)
     app = app_at(stop_s=0.2)
-    app.handler("u")(_hanging_once(journal.note, tmp_path / "first", TRIED_AGAIN_S))
+    app.handler("u")(_hanging_once(journal.note, tmp_path / "first"))
     run = app.run_on_spark(spark, available_now=True)
+    lab.wait_until(journal.lines)
+    # The driver has read what it needs: the next one that asks for records is the task.
+    broker.delay_next(ApiKey.FETCH, 0.0, code=KafkaError.TOPIC_AUTHORIZATION_FAILED)
+    broker.set_rtt(0.0)
     assert run.wait(400)
-    assert run.counts["finished"] == 2
+    assert run.counts["finished"] == 2 + READ_ALONE
     assert {line[2] for line in journal.lines() if line[0] == "hangs"} == {"0"}
     again = [line[2] for line in journal.lines() if line[0] == "later"]
     assert again[0] == "0", "the task was not tried again"
